@@ -133,7 +133,6 @@ async function bundle(outfile) {
     target: 'node26',
     mainFields: ['module', 'main'],
     minify: true,
-    keepNames: true, // error kinds are told by their class names
     legalComments: 'none',
     logLevel: 'warning',
     plugins: [builtins],

@@ -1,0 +1,246 @@
+import * as fs from 'node:fs'
+import * as path from 'node:path'
+import t, { type Test } from 'tap'
+import {
+  Approvals,
+  ASK_TOOLS,
+  awaitAnswer,
+  Config,
+  HttpClient,
+  type Json,
+  type JsonObject,
+  Processes,
+  Redactor,
+  readAnswer,
+  Store,
+  type ToolContext,
+  Workspace,
+  type World,
+} from '../tai.ts'
+
+const never = new AbortController().signal
+
+type Wishes = {
+  answers?: (string | undefined)[]
+  files?: Record<string, string | Buffer>
+  env?: Record<string, string>
+}
+type Opened = ToolContext & { asked: string[]; selected: unknown[] }
+
+/** A context over a real vault and workspace, and a person who types the given answers. */
+async function open(t: Test, { answers, files = {}, env = {} }: Wishes = {}): Promise<Opened> {
+  const at = fs.realpathSync(t.testdir({ home: {}, root: files }))
+  const root = path.join(at, 'root')
+  const world: World = {
+    env,
+    platform: process.platform,
+    cwd: root,
+    home: path.join(at, 'home'),
+    pid: process.pid,
+    now: () => Date.UTC(2026, 0, 31, 12),
+    randomBytes: (size) => process.getBuiltinModule('node:crypto').randomBytes(size),
+  }
+  const store = await Store.open(world)
+  t.teardown(() => store.close())
+  const asked: string[] = []
+  const selected: unknown[] = []
+  const prompter = {
+    available: answers !== undefined,
+    choose: async () => undefined,
+    ask: async (question: string) => {
+      asked.push(question)
+      return answers?.shift()
+    },
+  }
+  const parameters = { type: 'object' }
+  const offered = [{ name: 'git_log', description: 'Commits.', parameters }]
+  return {
+    world,
+    session: 's1',
+    workspace: await Workspace.open(root, world.home),
+    store,
+    http: new HttpClient({}),
+    config: await Config.load(world, { flags: {}, stored: {}, root }),
+    processes: new Processes(world, new Redactor()),
+    prompter,
+    approvals: new Approvals({ mode: 'prompt', store, prompter, world }),
+    catalog: {
+      select: async (query) => {
+        selected.push(query)
+        return query.query === 'nothing'
+          ? { offered: [], unknown: query.names ?? [] }
+          : { offered, unknown: query.names ?? [] }
+      },
+    },
+    asked,
+    selected,
+  }
+}
+
+/** Runs a tool with the defaults of its schema filled in, as the toolbox does. */
+async function use(context: ToolContext, name: string, args: JsonObject = {}) {
+  const found = ASK_TOOLS.find((one) => one.name === name)
+  if (found === undefined) throw new Error(`no tool ${name}`)
+  const properties = Object.entries(found.parameters['properties'] as Record<string, JsonObject>)
+  const defaults = properties.flatMap(([key, schema]) =>
+    schema['default'] === undefined ? [] : [[key, schema['default']] as [string, Json]],
+  )
+  return found.run({ ...Object.fromEntries(defaults), ...args }, context, never)
+}
+
+t.test('ask_user without anybody says so at once', async (t) => {
+  const reply = await use(await open(t), 'ask_user', { question: 'Which?' })
+  t.match(reply, { isError: true, text: /nobody can be asked/ })
+})
+
+t.test('ask_user takes numbers, own words, and asks again for what is no option', async (t) => {
+  const options = ['red', 'green\u001b[2J', 'blue']
+  const cases: [JsonObject, (string | undefined)[], RegExp, number][] = [
+    [{}, ['because'], /^the user answered: because$/, 1],
+    [{ options }, ['3'], /answered: blue$/, 1],
+    [{ options }, ['purple'], /answered: purple$/, 1],
+    [{ options }, ['4', '1,2', '1'], /answered: red$/, 3],
+    [{ options, multi: true }, ['1, 3'], /answered: red; blue$/, 1],
+    [{ options, multi: true }, ['1 9', '0', '2.5'], /answered: 2.5$/, 3],
+    [{ options }, ['9', '9', '9', '1'], /gave no answer/, 3],
+    [{ options }, [undefined], /gave no answer/, 1],
+    [{}, ['', ' ', 'yes'], /answered: yes$/, 3],
+  ]
+  for (const [args, answers, text, asked] of cases) {
+    const context = await open(t, { answers: [...answers] })
+    const reply = await use(context, 'ask_user', { question: 'Which\u0007 one?', ...args })
+    t.match(reply.text, text)
+    t.equal(reply.isError === true, /no answer/.test(text.source))
+    t.equal(context.asked.length, asked)
+    t.match(context.asked[0], 'Which\\u{7} one?', 'nothing in a question reaches the terminal raw')
+    t.notMatch(context.asked[0], '\u001b')
+  }
+  t.strictSame(readAnswer('2 2', ['a', 'b'], true), ['b'])
+})
+
+const silent = () => new Promise<string>(() => {})
+
+t.test('awaitAnswer ends with its wait and with its signal, and never rejects', async (t) => {
+  t.equal(await awaitAnswer(5, never, silent), undefined)
+  t.equal(await awaitAnswer(60_000, AbortSignal.abort(), async () => 'late'), undefined)
+  t.equal(await awaitAnswer(60_000, never, () => Promise.reject(new Error('x'))), undefined)
+  t.equal(await awaitAnswer(60_000, never, async () => 'yes'), 'yes')
+})
+
+t.test('select_tools tells what it offers and what it does not know', async (t) => {
+  const context = await open(t)
+  const reply = await use(context, 'select_tools', { query: 'commits', names: ['no\u0007pe'] })
+  t.equal(
+    reply.text,
+    'offered from the next step on:\n- git_log: Commits.\nthere is no tool no\\u{7}pe',
+  )
+  t.strictSame(context.selected, [{ query: 'commits', names: ['no\u0007pe'], limit: 10 }])
+  t.match(await use(context, 'select_tools', { query: 'nothing' }), { text: 'no tool fits' })
+})
+
+t.test('text_diff compares texts and files', async (t) => {
+  const files = {
+    'a.txt': 'one\ntwo\nthree\n',
+    'b.txt': 'one\n2\nthree\n',
+    'no-end.txt': 'one\ntwo\nthree',
+    bin: Buffer.from([1, 0, 2]),
+    latin: Buffer.from([0xe9, 0x0a]),
+    folder: '',
+  }
+  const context = await open(t, { files })
+  const patch = '--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n'
+  const cases: [JsonObject, string | RegExp][] = [
+    [{ a: files['a.txt'], b: files['b.txt'] }, patch],
+    [
+      { path_a: 'a.txt', path_b: './b.txt' },
+      patch.replace('a\n', 'a.txt\n').replace('b\n', './b.txt\n'),
+    ],
+    [
+      { path_a: 'a.txt', b: files['b.txt'], context: 0 },
+      /^--- a.txt\n\+\+\+ b\n@@ -2,1 \+2,1 @@\n-two\n\+2\n$/,
+    ],
+    [{ path_a: 'a.txt', b: files['a.txt'] }, 'they are the same'],
+    [{ a: '', b: '' }, 'they are the same'],
+    [{ a: '', b: 'x\n' }, /@@ -0,0 \+1,1 @@\n\+x\n$/],
+    [{ path_a: 'a.txt', path_b: 'no-end.txt' }, /-three\n\+three\n\\ No newline at end of file\n$/],
+    [{ a: 'x\r\n', b: 'x\n' }, /-x\r\n\+x\n$/],
+  ]
+  for (const [args, text] of cases) {
+    const reply = await use(context, 'text_diff', args)
+    if (typeof text === 'string') t.equal(reply.text, text)
+    else t.match(reply.text, text)
+  }
+  const wrong: [JsonObject, RegExp][] = [
+    [{ a: 'x' }, /give each side either as a text/],
+    [{ a: 'x', path_a: 'a.txt', b: 'y' }, /give each side either/],
+    [{ path_a: 'latin', b: '' }, /cannot read latin: .*utf-8/],
+    [{ path_a: 'none', b: '' }, /cannot read none/],
+    [{ path_a: '.', b: '' }, /cannot read .: . is not a regular file/],
+    [{ path_a: '../home/vault.db', b: '' }, /./],
+    [{ path_a: '/etc/passwd', b: '' }, /./],
+  ]
+  for (const [args, message] of wrong)
+    await t.rejects(use(context, 'text_diff', args), { message }, JSON.stringify(args))
+})
+
+/** Lines that no two seeds share. */
+function noise(seed: number): string {
+  let at = seed
+  const line = () => String((at = (at * 48_271) % 2_147_483_647))
+  return Array.from({ length: 40_000 }, line).join('\n')
+}
+
+t.test('text_diff gives up on texts that would take too long', { timeout: 20_000 }, async (t) => {
+  const differ = use(await open(t), 'text_diff', { a: noise(1), b: noise(2) })
+  await t.rejects(differ, { message: /differ too much/ })
+})
+
+t.test('time_now tells the time in a zone, and counts on from it', async (t) => {
+  const context = await open(t)
+  const cases: [JsonObject, string][] = [
+    [{ tz: 'UTC' }, '2026-01-31T12:00:00+00:00 (Saturday, week 5, UTC)'],
+    [{ tz: 'Asia/Kolkata' }, '2026-01-31T17:30:00+05:30 (Saturday, week 5, Asia/Kolkata)'],
+    [{ tz: '+02:00' }, '2026-01-31T14:00:00+02:00 (Saturday, week 5, +02:00)'],
+    [{ tz: 'UTC', add: 'P1M' }, 'after 2026-02-28T12:00:00+00:00 (Saturday, week 9, UTC)'],
+    [{ tz: 'UTC', add: '-P1Y2M' }, 'after 2024-11-30T12:00:00+00:00'],
+    [{ tz: 'UTC', add: 'P1W' }, 'after 2026-02-07T12:00:00+00:00'],
+    [{ tz: 'UTC', add: '-PT36H' }, 'after 2026-01-30T00:00:00+00:00'],
+    [{ tz: 'Europe/Berlin', add: 'P2M' }, 'after 2026-03-31T13:00:00+02:00'],
+    [{}, '2026-01-31T'],
+  ]
+  for (const [args, text] of cases) t.match((await use(context, 'time_now', args)).text, text)
+  t.match(await use(context, 'time_now', { tz: 'UTC', add: 'P1D' }), {
+    structured: {
+      now: { iso: '2026-01-31T12:00:00+00:00', tz: 'UTC', weekday: 'Saturday', week: 5 },
+      after: { iso: '2026-02-01T12:00:00+00:00', unix_ms: Date.UTC(2026, 1, 1, 12) },
+    },
+  })
+  const wrong: [JsonObject, RegExp][] = [
+    [{ tz: 'Mars/Base' }, /no time zone .*"Mars\/Base"/],
+    [{ tz: '' }, /no time zone .*"tz":""/],
+    [{ add: '1 month' }, /duration: .*"1 month"/],
+    [{ add: 'P' }, /duration: .*"P"/],
+    [{ add: 'P999999999Y' }, /duration: .*"P999999999Y"/],
+  ]
+  for (const [args, message] of wrong)
+    await t.rejects(use(context, 'time_now', args), { message }, JSON.stringify(args))
+})
+
+t.test('system_info tells the machine and never the environment', async (t) => {
+  const env = {
+    PATH: process.env['PATH'] ?? '',
+    SECRET_TOKEN: 'hush-hush-hush',
+    HOME: '/home/somebody',
+  }
+  const context = await open(t, { env })
+  const { text, structured } = await use(context, 'system_info')
+  t.match(text, `workspace  ${context.workspace.root}`)
+  t.match(text, /^os +\S/)
+  t.match(text, /\nmemory +.* free of /)
+  t.match(text, /\ndisk +.* free of /)
+  t.match(text, /\nnode +\d+\.\d+/)
+  t.match(structured, { tai: /^\d/, git: /\d|not found/ })
+  t.notMatch(text, /hush|somebody/)
+  const bare = await use(await open(t, { env: { PATH: '/nowhere' } }), 'system_info')
+  t.match(bare.text, /\ngit +not found/)
+})

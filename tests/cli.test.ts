@@ -1,0 +1,131 @@
+import t from 'tap'
+import { spawnSync } from 'node:child_process'
+import {
+  completionScript,
+  FLAGS,
+  Given,
+  helpText,
+  parseLine,
+  UsageError,
+  type Command,
+} from '../tai.ts'
+
+const run = async () => 0
+const commands: Command<null>[] = [
+  {
+    name: 'secret',
+    help: 'keys',
+    verbs: [
+      { name: 'set', args: 'NAME', help: 'store one', run },
+      {
+        name: 'list',
+        args: '',
+        help: 'names',
+        flags: [{ name: 'limit', value: 'N', help: 'how many' }],
+        run,
+      },
+    ],
+  },
+  {
+    name: 'help',
+    help: 'help',
+    verbs: [{ name: '', args: '[COMMAND]', help: 'of a command', run }],
+  },
+]
+
+t.test('a first word that is a command starts it, anything else is a prompt', async (t) => {
+  const cases: [string[], string][] = [
+    [['what', 'is', 'this'], 'turn: what is this'],
+    [['secret', 'list'], 'secret list: '],
+    [['secret', 'set', 'A'], 'secret set: A'],
+    [['--json', 'secret', 'list'], 'secret list: '],
+    [['--root', 'secret', 'hello'], 'turn: hello'],
+    [['-m', 'openai/x', 'secret of life'], 'turn: secret of life'],
+    [['secret list'], 'turn: secret list'],
+    [['--', 'secret', 'list'], 'turn: secret list'],
+    [['--', '--looks-like-a-flag'], 'turn: --looks-like-a-flag'],
+    [['-'], 'turn: -'],
+    [['help'], 'help : '],
+    [['help', 'secret'], 'help : secret'],
+    [['--help'], 'help'],
+    [['secret', '--help'], 'help secret'],
+    [[], 'turn: '],
+  ]
+  for (const [argv, expected] of cases) t.equal(describe(argv), expected, argv.join(' '))
+})
+
+function describe(argv: string[]): string {
+  const line = parseLine(argv, commands)
+  if (line.kind === 'turn') return `turn: ${line.words.join(' ')}`
+  if (line.kind === 'help')
+    return `help${line.command === undefined ? '' : ` ${line.command.name}`}`
+  return `${line.command.name} ${line.verb.name}: ${line.words.join(' ')}`
+}
+
+t.test('what is wrong with a command line is said, with what to do', async (t) => {
+  const cases: [string[], RegExp, RegExp][] = [
+    [['--modle', 'x', 'hi'], /unknown flag --modle/, /did you mean --model/],
+    [['--frobnicate'], /unknown flag --frobnicate/, /tai --help/],
+    [['-Z', 'hi'], /unknown flag -Z/, /./],
+    [['--model'], /--model needs a value: --model MODEL/, /tai --help/],
+    [['--json=yes'], /--json takes no value/, /tai --help/],
+    [['secret'], /tai secret needs a verb: set, list/, /quotes/],
+    [['secret', 'lst'], /tai secret has no verb lst: set, list/, /did you mean list/],
+    [['secret', 'of', 'life'], /tai secret has no verb of/, /after -- or in quotes/],
+    [['secret', 'set'], /something is missing: tai secret set NAME/, /tai secret --help/],
+    [['secret', 'set', 'A', 'hunter2'], /hunter2 is too much/, /./],
+    [['secret', 'set', 'A', '--limit', '3'], /tai secret set does not take --limit/, /./],
+    [['secret', 'list', '--schema', 'x'], /unknown flag --schema/, /./],
+  ]
+  for (const [argv, message, hint] of cases) {
+    const error = thrown(() => parseLine(argv, commands))
+    t.match(error?.message, message, argv.join(' '))
+    t.match(error?.hint, hint, argv.join(' '))
+    t.equal(error?.exitCode, 2)
+  }
+})
+
+function thrown(work: () => unknown): UsageError | undefined {
+  try {
+    work()
+  } catch (error) {
+    if (error instanceof UsageError) return error
+    throw error
+  }
+  return undefined
+}
+
+t.test('flags of a turn: the last one wins, repeatable ones add up', async (t) => {
+  const line = parseLine(['-m', 'a', '-m', 'b', '-f', 'x', '--file=y', '-qv', 'hi'], commands)
+  if (line.kind !== 'turn') throw new Error('a turn was expected')
+  t.equal(line.given.text('model'), 'b')
+  t.strictSame(line.given.all('file'), ['x', 'y'])
+  t.strictSame(
+    [line.given.has('quiet'), line.given.has('verbose'), line.given.has('json')],
+    [true, true, false],
+  )
+  t.strictSame(line.given.names, ['model', 'file', 'quiet', 'verbose'])
+  t.equal(new Given(new Map()).text('model'), undefined)
+})
+
+t.test('--help names every flag, every command and every exit code', async (t) => {
+  const text = helpText(commands)
+  for (const flag of FLAGS) t.match(text, `--${flag.name}`, flag.name)
+  for (const command of commands) t.match(text, command.help)
+  for (const code of [0, 1, 2, 3, 4, 5, 6, 130]) t.match(text, new RegExp(`^  ${code} +\\S`, 'm'))
+  t.match(helpText(commands, commands[0]), /tai secret set NAME +store one/)
+  t.match(helpText(commands, commands[0]), /--limit N/)
+})
+
+t.test('completion scripts are valid for their shell', async (t) => {
+  for (const shell of ['bash', 'zsh', 'fish']) t.match(completionScript(shell, commands), /secret/)
+  const check = spawnSync('bash', ['-n'], {
+    input: completionScript('bash', commands),
+    encoding: 'utf8',
+  })
+  t.equal(check.stderr, '')
+  const complete = `${completionScript('bash', commands)}
+COMP_WORDS=(tai secret se); COMP_CWORD=2; _tai; echo "\${COMPREPLY[@]}"`
+  t.equal(spawnSync('bash', [], { input: complete, encoding: 'utf8' }).stdout, 'set\n')
+  t.throws(() => completionScript('tcsh', commands), { message: 'no completions for tcsh' })
+})

@@ -1,0 +1,279 @@
+import * as fs from 'node:fs'
+import * as path from 'node:path'
+import t, { type Test } from 'tap'
+import {
+  Config,
+  configPaths,
+  explain,
+  MODES,
+  type Mode,
+  parseSetting,
+  type Provenance,
+  type Setting,
+  type SettingKey,
+  settingKey,
+  SETTINGS,
+  UsageError,
+  variableOf,
+  type World,
+} from '../tai.ts'
+
+type Places = {
+  flags?: Record<string, string>
+  env?: Record<string, string>
+  project?: string
+  home?: string
+  stored?: Record<string, string>
+  lenient?: boolean
+}
+
+const worldAt = (at: string, env: Record<string, string> = {}): World => ({
+  env,
+  platform: 'linux',
+  cwd: path.join(at, 'project'),
+  home: path.join(at, 'home'),
+  pid: 1,
+  now: () => 0,
+  randomBytes: (size) => Buffer.alloc(size),
+})
+
+/** A home and a project with the given files, loaded for real. */
+async function load(t: Test, places: Places): Promise<Config & { at: string }> {
+  const at = fs.realpathSync(t.testdir({ home: {}, project: { '.tai': {} } }))
+  const put = (name: string, text: string | undefined) =>
+    text === undefined ? undefined : fs.writeFileSync(path.join(at, name), text)
+  put('home/config.toml', places.home)
+  put('project/.tai/config.toml', places.project)
+  const { flags = {}, stored = {}, lenient = false } = places
+  const root = path.join(at, 'project')
+  const config = await Config.load(worldAt(at, places.env), { flags, stored, root, lenient })
+  return Object.assign(config, { at })
+}
+
+t.test('a value comes from the first place that has one, and names what it shadows', async (t) => {
+  const all: Places = {
+    flags: { max_steps: '1' },
+    env: { TAI_MAX_STEPS: '2' },
+    project: 'max_steps = 3',
+    home: 'max_steps = 4',
+    stored: { max_steps: '5' },
+  }
+  const order = ['flags', 'env', 'project', 'home', 'stored'] as const
+  for (const [i, place] of order.entries()) {
+    const config = await load(t, all)
+    t.equal(config.number('max_steps'), i + 1)
+    const at = config.at
+    const sources = [
+      'flag --max-steps',
+      'TAI_MAX_STEPS',
+      path.join(at, 'project/.tai/config.toml'),
+      path.join(at, 'home/config.toml'),
+      'tai config set',
+      'default',
+    ]
+    const found: Provenance = config.explain('max_steps')
+    t.equal(found.source, sources[i])
+    t.strictSame(
+      found.shadows.map((one) => one.source),
+      sources.slice(i + 1),
+    )
+    delete all[place]
+  }
+  const config = await load(t, {})
+  t.equal(config.number('max_steps'), 50)
+  t.strictSame(config.explain('max_steps').shadows, [])
+})
+
+t.test('every setting has a variable, a type, help, and a place in `all`', async (t) => {
+  const config = await load(t, {})
+  const keys: SettingKey[] = SETTINGS.map((row) => row.key)
+  t.strictSame(
+    config.all().map((one) => one.key),
+    keys,
+  )
+  for (const row of SETTINGS as readonly Setting[]) {
+    t.match(variableOf(row.key), /^TAI_[A-Z_]+$/)
+    t.notMatch(row.help, /[.\n]$/)
+    if (row.default !== undefined) t.equal(parseSetting(row.key, row.default), row.default)
+  }
+  const modes: readonly Mode[] = MODES
+  t.equal(modes[0], 'read-only')
+})
+
+t.test('values are read by type', async (t) => {
+  const config = await load(t, {
+    env: { TAI_STREAM_IDLE: '120', TAI_MODEL: '' },
+    home: 'tools = ["read_file", "grep"]\nweb_private = true\nmodel = "openai/x"\nmax_cost = 0.5',
+  })
+  t.equal(config.ms('stream_idle'), 120_000)
+  t.equal(config.get('model'), 'openai/x', 'an empty variable counts as unset')
+  t.strictSame(config.list('tools'), ['read_file', 'grep'])
+  t.equal(config.flag('web_private'), true)
+  t.equal(config.number('max_cost'), 0.5)
+  t.equal(config.get('system'), undefined)
+  t.equal(config.number('context_window'), Infinity, 'no limit was given')
+  t.strictSame((await load(t, { flags: { tools: '' } })).list('tools'), [])
+})
+
+t.test('a project file may tighten, never widen', async (t) => {
+  const cases: [string, SettingKey, Places, string | undefined, number][] = [
+    ['permission_mode = "read-only"', 'permission_mode', {}, 'read-only', 0],
+    ['permission_mode = "allow"', 'permission_mode', {}, 'prompt', 1],
+    [
+      'permission_mode = "danger-full-access"',
+      'permission_mode',
+      { home: 'permission_mode = "allow"' },
+      'allow',
+      1,
+    ],
+    [
+      'permission_mode = "prompt"',
+      'permission_mode',
+      { stored: { permission_mode: 'read-only' } },
+      'read-only',
+      1,
+    ],
+    [
+      'permission_mode = "prompt"',
+      'permission_mode',
+      { home: 'permission_mode = "allow"' },
+      'prompt',
+      0,
+    ],
+    ['max_steps = 51', 'max_steps', {}, '50', 1],
+    ['max_steps = 5', 'max_steps', {}, '5', 0],
+    ['result_max = 65537', 'result_max', {}, '65536', 1],
+    ['max_cost = 9', 'max_cost', {}, '9', 0],
+    ['max_cost = 9', 'max_cost', { home: 'max_cost = 1' }, '1', 1],
+    ['web_private = true', 'web_private', {}, 'false', 1],
+    ['web_private = false', 'web_private', { home: 'web_private = true' }, 'true', 1],
+    ['profile = "wild"', 'profile', {}, undefined, 1],
+    ['model = "openai/x"', 'model', {}, 'openai/x', 0],
+    ['[providers.openai]\nbase_url = "https://thief.example"', 'model', {}, undefined, 1],
+    [
+      'permission_mode = "allow"',
+      'permission_mode',
+      { flags: { permission_mode: 'allow' } },
+      'allow',
+      1,
+    ],
+  ]
+  for (const [project, key, places, value, notices] of cases) {
+    const config = await load(t, { ...places, project })
+    t.equal(config.get(key), value, project)
+    t.equal(config.notices.length, notices, `${project}: ${config.notices}`)
+    if (notices > 0)
+      t.match(config.notices[0], /project\/.tai\/config.toml: .* is left out: a project/)
+    t.strictSame(config.table('providers'), {})
+  }
+})
+
+t.test('tables of providers come from the home file', async (t) => {
+  const home = '[providers.mine]\nbase_url = "http://127.0.0.1:1/v1"\nsince = 2026-01-01'
+  const config = await load(t, { home })
+  t.equal(config.table('providers')['mine']?.['base_url'], 'http://127.0.0.1:1/v1')
+  t.strictSame(config.notices, [])
+  t.strictSame((await load(t, {})).table('providers'), {})
+  for (const broken of ['providers = 3', 'providers = { mine = 3 }'])
+    await t.rejects(load(t, { home: broken }), { message: /providers is .*, not a set of tables/ })
+})
+
+t.test('the home folder used as a project is not a project', async (t) => {
+  const at = fs.realpathSync(t.testdir({ '.tai': { 'config.toml': 'permission_mode = "allow"' } }))
+  const world = { ...worldAt(at), home: path.join(at, '.tai') }
+  t.equal(configPaths(world, at).project, undefined)
+  t.equal(configPaths(world, '/elsewhere').project, '/elsewhere/.tai/config.toml')
+  const config = await Config.load(world, { flags: {}, stored: {}, root: at })
+  t.equal(config.get('permission_mode'), 'allow')
+  t.strictSame(config.notices, [])
+})
+
+t.test('what is wrong is told with its place and its remedy', async (t) => {
+  const cases: [Places, RegExp][] = [
+    [
+      { home: 'model = "a"\nmax_steps = [1, 2\nx = 3' },
+      /home\/config.toml:3:1: Invalid TOML document: expected comma or end of structure$/,
+    ],
+    [
+      { project: 'model = ' },
+      /project\/.tai\/config.toml:1:\d+: Invalid TOML document: invalid value$/,
+    ],
+    [
+      { home: 'max_steps = "five"' },
+      /home\/config.toml: max_steps is "five", not a whole number from 1/,
+    ],
+    [{ home: 'max_steps = 2.5' }, /max_steps is 2.5, not a whole number from 1/],
+    [{ home: 'web_private = "yes"' }, /web_private is "yes", not a boolean/],
+    [{ home: 'tools = {}' }, /tools is {}, not a list/],
+    [{ home: 'model = {}' }, /model is {}, not a text/],
+    [{ home: 'model = ""' }, /model is "", not a text/],
+    [{ home: 'result_max = 0' }, /result_max is 0, not a whole number from 1/],
+    [{ home: 'permission_mode = "ask"' }, /permission_mode is "ask", not a mode$/],
+    [{ env: { TAI_MAX_STEPS: '0' } }, /TAI_MAX_STEPS: max_steps is "0", not a whole number from 1/],
+    [{ env: { TAI_STREAM_IDLE: '1\u001b[2J' } }, /TAI_STREAM_IDLE: stream_idle is "1\\u001b\[2J"/],
+    [{ flags: { max_cost: '-1' } }, /flag --max-cost: max_cost is "-1", not a number from 0/],
+    [{ stored: { max_steps: 'x' } }, /tai config set: max_steps is "x"/],
+  ]
+  for (const [places, message] of cases) {
+    await t.rejects(load(t, places), { message, exitCode: 2 })
+    const config = await load(t, { ...places, lenient: true })
+    t.equal(config.problems.length, 1, 'a lenient reader goes on, and keeps the problem')
+    t.ok(config.problems[0] instanceof UsageError)
+    t.match(config.problems[0], { message, hint: /./ })
+    t.equal(config.get('permission_mode'), 'prompt')
+  }
+})
+
+t.test('an unknown key is named with the nearest known one', async (t) => {
+  const config = await load(t, {
+    home: 'modell = "x"\n[zzzzzzzz]\na = 1',
+    stored: { old_thing: '1' },
+  })
+  t.match(
+    config.notices[1],
+    /home\/config.toml: there is no setting "modell"; +did you mean model\?$/,
+  )
+  t.match(config.notices[0], /"old_thing"; +there are model, profile, /)
+  t.match(config.notices[2], /home\/config.toml: there is no setting "zzzzzzzz"; +there are/)
+  t.equal(config.notices.length, 3)
+})
+
+t.test('only a plain UTF-8 file is read', async (t) => {
+  const at = fs.realpathSync(t.testdir({ project: { '.tai': { 'config.toml': {} } }, home: {} }))
+  const read = () =>
+    Config.load(worldAt(at), { flags: {}, stored: {}, root: path.join(at, 'project') })
+  await t.rejects(read(), { message: /cannot read .*config.toml: it is not a file/ })
+  fs.rmdirSync(path.join(at, 'project/.tai/config.toml'))
+  fs.writeFileSync(path.join(at, 'home/config.toml'), Buffer.from('model = "\xff"', 'latin1'))
+  await t.rejects(read(), { message: /cannot read .*config.toml/ })
+  fs.writeFileSync(path.join(at, 'home/config.toml'), '\ufeffmodel = "a"\r\n')
+  t.equal((await read()).get('model'), 'a', 'a byte order mark is no trouble')
+})
+
+t.test('parseSetting makes the text that `tai config set` keeps', async (t) => {
+  t.equal(parseSetting('web_private', 'true'), 'true')
+  t.equal(parseSetting('max_steps', ' 7\n'), '7')
+  t.equal(settingKey('max_steps'), 'max_steps')
+  t.throws(() => settingKey('max_stepz'), {
+    message: /max_stepz/,
+    hint: /did you mean max_steps\?$/,
+  })
+  const wrong: [string, string, RegExp][] = [
+    ['max-steps', '1', /there is no setting "max-steps"\n {2}did you mean max_steps\?/],
+    ['__proto__', '1', /there is no setting "__proto__"\n {2}there are model, profile/],
+    [
+      'permission_mode',
+      'yolo',
+      /tai config set: permission_mode is "yolo", not a mode\n {2}what may run without asking: read-only, /,
+    ],
+  ]
+  for (const [key, text, message] of wrong) {
+    let error: unknown
+    try {
+      parseSetting(key, text)
+    } catch (caught) {
+      error = caught
+    }
+    t.match(explain(error), message)
+  }
+})

@@ -1,0 +1,101 @@
+// A real world in a folder of its own: a vault, a workspace, tools and approvals, with a clock
+// that moves only when a test says so and a person whose answers are written down.
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  Approvals,
+  Config,
+  denyPrompter,
+  HttpClient,
+  Processes,
+  Store,
+  TOOLS,
+  Tools,
+  Workspace,
+  type Mode,
+  type Prompter,
+  type Tool,
+  type World,
+} from '../../tai.ts'
+
+export type Setup = {
+  mode?: Mode
+  prompter?: Prompter
+  rows?: readonly Tool[]
+  resultMax?: number
+  only?: string[]
+}
+
+const SESSION = { title: 't', profile: 'default', model: 'm' }
+
+/** Everything that tools need, and an end. */
+export async function openWorld(setup: Setup = {}) {
+  const dir = mkdtempSync(join(tmpdir(), 'tai-world-'))
+  const [home, root] = [join(dir, 'home'), join(dir, 'work')]
+  mkdirSync(root)
+  let now = Date.parse('2026-05-01T12:00:00Z')
+  const env = { PATH: process.env['PATH'], HOME: dir }
+  const world: World = {
+    env,
+    platform: process.platform,
+    cwd: root,
+    home,
+    pid: process.pid,
+    now: () => now,
+    randomBytes,
+  }
+  const store = await Store.open(world)
+  const config = await Config.load(world, { flags: {}, stored: {}, root })
+  const prompter = setup.prompter ?? denyPrompter
+  const workspace = await Workspace.open(root, home)
+  const approvals = new Approvals({
+    mode: setup.mode ?? 'prompt',
+    store,
+    prompter,
+    world,
+    root: workspace.root,
+  })
+  const session = await store.createSession({ ...SESSION, workspace: root })
+  const processes = new Processes(world, store.redactor)
+  const http = new HttpClient(env)
+  const said: string[] = []
+  const tools = new Tools({
+    rows: setup.rows ?? TOOLS,
+    context: { world, session, workspace, store, http, config, processes, prompter, approvals },
+    resultMax: setup.resultMax ?? 65_536,
+    say: (line) => said.push(line),
+    only: setup.only,
+  })
+  return {
+    dir,
+    root,
+    home,
+    world,
+    store,
+    session,
+    tools,
+    http,
+    said,
+    pass: (ms: number) => (now += ms),
+    close: async () => {
+      await processes.stopAll()
+      await http.close()
+      store.close()
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+export const never = new AbortController().signal
+
+/** A person who gives these answers, one a question. */
+export function person(...answers: (string | undefined)[]): Prompter & { questions: string[] } {
+  const questions: string[] = []
+  const next = async (question: string) => {
+    questions.push(question)
+    return answers.shift()
+  }
+  return { available: true, questions, choose: next, ask: next }
+}

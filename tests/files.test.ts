@@ -1,0 +1,272 @@
+import t from 'tap'
+import * as fs from 'node:fs'
+import * as path from 'node:path'
+import {
+  EDIT_TOOLS,
+  FILE_TOOLS,
+  fileTool,
+  looksBinary,
+  Store,
+  TaiError,
+  walkTree,
+  Workspace,
+  type JsonObject,
+  type Tool,
+  type ToolContext,
+  type ToolOutput,
+  type Walk,
+  type WalkEntry,
+  type World,
+} from '../tai.ts'
+
+type Test = Pick<typeof t, 'testdir' | 'teardown'>
+type Tree = NonNullable<Parameters<Test['testdir']>[0]>
+type Bench = {
+  readonly root: string
+  readonly context: ToolContext
+  call(name: string, args: JsonObject): Promise<ToolOutput>
+  preview(name: string, args: JsonObject): Promise<string | undefined>
+  text(name: string): string
+}
+
+const ROWS = [...FILE_TOOLS, ...EDIT_TOOLS]
+
+function row(name: string): Tool {
+  const found = ROWS.find((one) => one.name === name)
+  if (found === undefined) throw new Error(`no tool ${name}`)
+  return found
+}
+
+function filled(name: string, args: JsonObject): JsonObject {
+  const properties = row(name).parameters['properties'] as Record<string, JsonObject>
+  const defaults = Object.entries(properties).flatMap(([key, one]) =>
+    one['default'] === undefined ? [] : [[key, one['default']] as const],
+  )
+  return { ...Object.fromEntries(defaults), ...args }
+}
+
+/** A real workspace and vault, with what the schema's defaults would fill in. */
+async function bench(test: Test, tree: Tree = {}): Promise<Bench> {
+  const top = test.testdir({ work: tree, home: {}, outside: { 'secret.txt': 'outside\n' } })
+  const root = fs.realpathSync(path.join(top, 'work'))
+  let ids = 0
+  const world: World = {
+    env: {},
+    platform: process.platform,
+    cwd: root,
+    home: path.join(top, 'home'),
+    pid: process.pid,
+    now: () => 1_700_000_000_000,
+    randomBytes: (size) => Buffer.alloc(size, String((ids += 1))),
+  }
+  const store = await Store.open(world)
+  test.teardown(() => store.close())
+  const session = await store.createSession({ title: '', profile: '', model: '', workspace: root })
+  const workspace = await Workspace.open(root, world.home)
+  const context = { world, store, session, workspace } as unknown as ToolContext
+  return {
+    root,
+    context,
+    // As the toolbox does it: a TaiError of a tool is its failed result.
+    call: (name, args) =>
+      row(name)
+        .run(filled(name, args), context, AbortSignal.timeout(20_000))
+        .catch((error: unknown) => {
+          if (!(error instanceof TaiError)) throw error
+          return { text: [error.message, error.hint ?? ''].join('\n').trimEnd(), isError: true }
+        }),
+    preview: async (name, args) => row(name).preview?.(filled(name, args), context),
+    text: (name) => fs.readFileSync(path.join(root, name), 'utf8'),
+  }
+}
+
+const numbered = (n: number): string =>
+  Array.from({ length: n }, (_, i) => `line ${i + 1}\n`).join('')
+
+t.test('every row has the words and annotations a model needs', async (t) => {
+  t.strictSame(
+    FILE_TOOLS.map(({ name }) => name),
+    ['read_file', 'list_dir', 'file_info'],
+  )
+  for (const { name, parameters, description } of FILE_TOOLS) {
+    t.ok(description.length > 60, `${name} says what comes back`)
+    const rows = Object.entries(parameters['properties'] as Record<string, JsonObject>)
+    for (const [key, row] of rows) t.type(row['description'], 'string', `${name}.${key}`)
+  }
+  t.equal(typeof fileTool, 'function')
+})
+
+t.test(
+  'read_file gives the content as it is, and a head only when something must be said',
+  async (t) => {
+    const cases: [string, string | Buffer, JsonObject, string][] = [
+      ['a small file', 'a\n  b\n', {}, 'a\n  b\n'],
+      ['no newline at the end', 'a\nb', {}, 'a\nb'],
+      ['an empty file', '', {}, '[the file is empty]'],
+      ['a byte order mark is not shown', '\ufeffa\n', {}, 'a\n'],
+      ['CRLF is said', 'a\r\nb\r\n', {}, '[CRLF line ends]\na\nb\n'],
+      ['mixed line ends are said', 'a\r\nb\n', {}, '[CRLF line ends]\na\nb\n'],
+      [
+        'a range',
+        numbered(9),
+        { offset: 3, limit: 2 },
+        '[lines 3-4 of 9; read on with offset 5]\nline 3\nline 4\n',
+      ],
+      ['the end', numbered(9), { offset: 9 }, '[lines 9-9 of 9]\nline 9\n'],
+      ['the end without newline', 'a\nb', { offset: 2 }, '[lines 2-2 of 2]\nb'],
+      [
+        'a range of CRLF',
+        'a\r\nb\r\n',
+        { limit: 1 },
+        '[lines 1-1 of 2; CRLF line ends; read on with offset 2]\na\n',
+      ],
+      ['unicode', 'Grüße 你好 🎈\n', {}, 'Grüße 你好 🎈\n'],
+    ]
+    const { call, root } = await bench(t)
+    for (const [what, content, args, expected] of cases) {
+      fs.writeFileSync(path.join(root, 'ö f.txt'), content)
+      t.strictSame(await call('read_file', { path: 'ö f.txt', ...args }), { text: expected }, what)
+    }
+  },
+)
+
+t.test('read_file gives long files in parts, and refuses huge ones', async (t) => {
+  const { call, root } = await bench(t)
+  const line = `${'x'.repeat(9)}\n`
+  fs.writeFileSync(path.join(root, 'big.log'), line.repeat(12_000))
+  const first = await call('read_file', { path: 'big.log' })
+  t.match(first.text, /^\[lines 1-5000 of 12000; read on with offset 5001\]\nxxx/)
+  const later = await call('read_file', { path: 'big.log', offset: 11_999 })
+  t.equal(later.text, `[lines 11999-12000 of 12000]\n${line}${line}`)
+  fs.writeFileSync(path.join(root, 'wide.log'), 'x'.repeat(11_000_000))
+  t.match(await call('read_file', { path: 'wide.log' }), { isError: true, text: /too large/ })
+})
+
+t.test('read_file names what it cannot show, and what to do', async (t) => {
+  const { call, root } = await bench(t, { sub: { 'index.ts': 'x' }, 'readme.md': 'x' })
+  const files: [string, Buffer, RegExp][] = [
+    ['utf16', Buffer.from('\ufeffhello', 'utf16le'), /utf16 is UTF-16\n.*iconv -f UTF-16/],
+    [
+      'latin1',
+      Buffer.from('one\ncaf\xe9\n', 'latin1'),
+      /not UTF-8 on line 2; .*Windows-1252[^]*WINDOWS-1252/,
+    ],
+    ['cut', Buffer.from('gr\u00fc').subarray(0, 3), /not UTF-8 on line 1/],
+    ['nul', Buffer.from('a\0b'), /nul is binary, not text/],
+  ]
+  for (const [name, bytes, expected] of files) {
+    fs.writeFileSync(path.join(root, name), bytes)
+    t.match(await call('read_file', { path: name }), { isError: true, text: expected })
+  }
+  const paths: [string, JsonObject, RegExp][] = [
+    ['a folder', { path: 'sub' }, /sub is a folder, not a file/],
+    [
+      'a mistyped name',
+      { path: 'sub/indx.ts' },
+      /nothing at sub\/indx.ts\ndid you mean sub\/index.ts\?/,
+    ],
+    ['a mistyped folder', { path: 'sup/index.ts' }, /nothing at sup\ndid you mean sub\?/],
+    [
+      'past the end',
+      { path: 'readme.md', offset: 5 },
+      /readme.md has 1 line; offset 5 is past them/,
+    ],
+    ['a file as folder', { path: 'readme.md/x' }, /./],
+    ['outside', { path: '../outside/secret.txt' }, /outside|workspace/],
+  ]
+  for (const [what, args, expected] of paths)
+    t.match(await call('read_file', args), { isError: true, text: expected }, what)
+})
+
+t.test('read_file returns images as images', async (t) => {
+  const { call, root } = await bench(t)
+  const png = Buffer.concat([Buffer.from('89504e470d0a1a0a', 'hex'), Buffer.alloc(20)])
+  fs.writeFileSync(path.join(root, 'a.png'), png)
+  const webp = Buffer.from('RIFF\0\0\0\0WEBPVP8 \0')
+  fs.writeFileSync(path.join(root, 'b'), webp)
+  t.strictSame((await call('read_file', { path: 'a.png' })).images, [
+    { mime: 'image/png', base64: png.toString('base64') },
+  ])
+  t.equal((await call('read_file', { path: 'b' })).images?.[0]?.mime, 'image/webp')
+  fs.writeFileSync(path.join(root, 'c.png'), Buffer.concat([png, Buffer.alloc(5_000_000)]))
+  t.match(await call('read_file', { path: 'c.png' }), { isError: true, text: /limit is 4\.0 MB/ })
+})
+
+t.test('a link that leads out of the workspace is neither read nor written', async (t) => {
+  const { call, root } = await bench(t)
+  fs.symlinkSync('../outside', path.join(root, 'out'))
+  fs.symlinkSync('../outside/secret.txt', path.join(root, 'leak'))
+  for (const [name, args] of [
+    ['read_file', { path: 'out/secret.txt' }],
+    ['read_file', { path: 'leak' }],
+    ['file_info', { path: 'leak' }],
+    ['list_dir', { path: 'out' }],
+    ['write_file', { path: 'out/new.txt', content: 'x' }],
+    ['write_file', { path: 'leak', content: 'x' }],
+    ['edit_file', { path: 'leak', old: 'outside', new: 'x' }],
+    ['move_path', { from: 'out/secret.txt', to: 'mine', copy: true }],
+    ['delete_path', { path: 'out/secret.txt' }],
+    ['apply_patch', { patch: '--- a/leak\n+++ b/leak\n@@ -1 +1 @@\n-outside\n+x\n' }],
+  ] as const)
+    t.equal((await call(name, args)).isError, true, `${name} ${JSON.stringify(args)}`)
+  t.equal(fs.readFileSync(path.join(root, '../outside/secret.txt'), 'utf8'), 'outside\n')
+  t.equal(fs.existsSync(path.join(root, '../outside/new.txt')), false)
+})
+
+t.test('list_dir lists by name, to a depth, and says what it left out', async (t) => {
+  const tree = {
+    'b.txt': 'hello',
+    a: { deep: { 'x.ts': '' } },
+    node_modules: { p: { 'i.js': '' } },
+    '.hidden': '',
+    link: t.fixture('symlink', 'b.txt'),
+    dead: t.fixture('symlink', 'nowhere'),
+  }
+  const { call } = await bench(t, tree)
+  t.equal(
+    (await call('list_dir', {})).text,
+    'a/\nb.txt  5 B\ndead -> nowhere (leads nowhere)\nlink -> b.txt\nnode_modules/\n[1 hidden name left out]',
+  )
+  t.match(
+    (await call('list_dir', { depth: 3, hidden: true })).text,
+    /^\.hidden {2}0 B\na\/\n {2}deep\/\n {4}x.ts {2}0 B\nb\.txt[^]*\nnode_modules\/$/,
+  )
+  t.equal((await call('list_dir', { path: 'a/deep' })).text, 'x.ts  0 B')
+  t.match(await call('list_dir', { path: 'b.txt' }), { isError: true, text: /not a folder/ })
+  t.match(await call('list_dir', { path: 'aa' }), { isError: true, text: /did you mean a\?/ })
+})
+
+t.test('a folder of 10,000 files is listed quickly, and names of any bytes survive', async (t) => {
+  const { call, root } = await bench(t)
+  // Links to one file: making 10,000 files takes longer than all that is tested here.
+  fs.writeFileSync(path.join(root, 'f0'), '')
+  for (let i = 1; i < 10_000; i++) fs.linkSync(path.join(root, 'f0'), path.join(root, `f${i}`))
+  fs.writeFileSync(Buffer.concat([Buffer.from(`${root}/bad-`), Buffer.from([0xff, 0xfe])]), '')
+  const started = performance.now()
+  const { text } = await call('list_dir', {})
+  t.equal(text.split('\n').length, 10_001)
+  t.match(text, /bad-\ufffd/)
+  const files: WalkEntry[] = []
+  const found: Walk = await walkTree(root, (entry) => {
+    files.push(entry)
+    return 'list'
+  })
+  t.strictSame([files.length, found.entries.length], [10_001, 10_001])
+  t.strictSame(found.remarks, [])
+  t.ok(performance.now() - started < 5_000)
+})
+
+t.test('file_info tells kind, size, mode, lines, link and hash', async (t) => {
+  const { call, root } = await bench(t, {
+    'a.ts': 'x\ny\n',
+    d: {},
+    l: t.fixture('symlink', 'a.ts'),
+  })
+  fs.chmodSync(path.join(root, 'a.ts'), 0o640)
+  const info = (await call('file_info', { path: 'a.ts', hash: true })).text
+  t.match(info, /kind +file\nsize +4\nmode +640\nmodified +\d{4}-\d\d-\d\dT.*Z\n/)
+  t.match(info, /sha256 +[0-9a-f]{64}$/)
+  t.match((await call('file_info', { path: 'd' })).text, /kind +folder/)
+  t.match((await call('file_info', { path: 'l' })).text, /link +a\.ts/)
+  t.equal(looksBinary(Buffer.from('a\0')), true)
+})

@@ -1,0 +1,244 @@
+import t from 'tap'
+import * as fs from 'node:fs'
+import * as path from 'node:path'
+import {
+  compilePattern,
+  FIND_TOOLS,
+  runBounded,
+  TaiError,
+  Workspace,
+  type JsonObject,
+  type Tool,
+  type ToolContext,
+  type ToolOutput,
+} from '../tai.ts'
+
+type Test = Pick<typeof t, 'testdir'>
+type Tree = NonNullable<Parameters<Test['testdir']>[0]>
+type Call = (name: string, args: JsonObject) => Promise<ToolOutput>
+
+function row(name: string): Tool {
+  const found = FIND_TOOLS.find((one) => one.name === name)
+  if (found === undefined) throw new Error(`no tool ${name}`)
+  return found
+}
+
+function filled(name: string, args: JsonObject): JsonObject {
+  const properties = row(name).parameters['properties'] as Record<string, JsonObject>
+  const defaults = Object.entries(properties).flatMap(([key, one]) =>
+    one['default'] === undefined ? [] : [[key, one['default']] as const],
+  )
+  return { ...Object.fromEntries(defaults), ...args }
+}
+
+/** A real workspace, and its tools with what the schema's defaults would fill in. */
+async function bench(test: Test, tree: Tree): Promise<{ root: string; call: Call }> {
+  const top = test.testdir({ work: tree, home: {} })
+  const workspace = await Workspace.open(path.join(top, 'work'), path.join(top, 'home'))
+  const context = { workspace } as unknown as ToolContext
+  const call: Call = (name, args) =>
+    row(name)
+      .run(filled(name, args), context, AbortSignal.timeout(30_000))
+      .catch((error: unknown) => {
+        if (!(error instanceof TaiError)) throw error
+        return { text: [error.message, error.hint ?? ''].join('\n').trimEnd(), isError: true }
+      })
+  return { root: workspace.root, call }
+}
+
+const pathsOf = ({ structured }: ToolOutput): string[] =>
+  (structured as { paths: string[] }).paths.toSorted()
+
+t.test('every row has the words and annotations a model needs', async (t) => {
+  t.strictSame(
+    FIND_TOOLS.map(({ name }) => name),
+    ['glob', 'grep'],
+  )
+  for (const { name, parameters, annotations } of FIND_TOOLS) {
+    t.match(annotations, { readOnly: true, securityTier: 'Low' })
+    const rows = Object.entries(parameters['properties'] as Record<string, JsonObject>)
+    for (const [key, one] of rows) t.type(one['description'], 'string', `${name}.${key}`)
+  }
+})
+
+const TREE: Tree = {
+  '.gitignore': '*.log\n/dist\nnode_modules/\n!keep.log\n',
+  '.ignore': 'private\n',
+  '.git': { HEAD: 'ref', info: { exclude: 'local.*\n' } },
+  '.github': { 'ci.yml': 'on: push\n' },
+  'a.ts': 'const a = 1\n',
+  'a.log': 'const a\n',
+  'keep.log': 'const kept\n',
+  'local.ts': 'const l\n',
+  private: { 'p.ts': 'const p\n' },
+  dist: { 'a.js': 'const d\n' },
+  node_modules: { m: { 'i.ts': 'const m\n' } },
+  src: {
+    '.gitignore': 'gen/*\n!gen/kept.ts\n!b.log\n',
+    'b.ts': 'const b = 2\n',
+    'b.log': 'const b\n',
+    'ü ñ.ts': 'const u\n',
+    dist: { 'c.ts': 'const c = 3\n' },
+    gen: { 'g.ts': 'const g\n', 'kept.ts': 'const k\n' },
+  },
+}
+const SEEN = ['a.ts', 'src/b.ts', 'src/dist/c.ts', 'src/gen/kept.ts', 'src/ü ñ.ts']
+
+t.test('glob finds by name, obeying ignore files at every level', async (t) => {
+  const { call } = await bench(t, TREE)
+  const cases: [string, JsonObject, string[]][] = [
+    ['everywhere', { pattern: '**/*.ts' }, SEEN],
+    ['the top only', { pattern: '*.ts' }, ['a.ts']],
+    ['braces', { pattern: '**/*.{log,yml}' }, ['keep.log', 'src/b.log']],
+    ['a dot that is named', { pattern: '.github/**' }, ['.github/ci.yml']],
+    ['a dot file by its name', { pattern: '**/.gitignore' }, ['.gitignore', 'src/.gitignore']],
+    ['below a folder', { pattern: '**/*.ts', path: 'src' }, SEEN.slice(1)],
+    ['a pattern that begins with a folder', { pattern: 'src/dist/*.ts' }, ['src/dist/c.ts']],
+    ['with ./ before it', { pattern: './src/*.ts' }, ['src/b.ts', 'src/ü ñ.ts']],
+    ['an ignored folder that is named', { pattern: 'dist/*.js' }, ['dist/a.js']],
+    ['an ignored path', { pattern: '**/*.ts', path: 'node_modules' }, ['node_modules/m/i.ts']],
+    ['.git never', { pattern: '**/HEAD' }, []],
+    ['a folder that is not there', { pattern: 'nope/**' }, []],
+  ]
+  for (const [what, args, expected] of cases)
+    t.strictSame(pathsOf(await call('glob', args)), expected.toSorted(), what)
+})
+
+t.test('glob gives the newest first and says what it does not show', async (t) => {
+  const { call, root } = await bench(t, { a: '', b: '', c: '', sub: { 'd.md': '' } })
+  for (const [i, name] of ['b', 'c', 'a'].entries())
+    fs.utimesSync(path.join(root, name), 1_000 - i, 1_000 - i)
+  t.equal((await call('glob', { pattern: '?' })).text, 'b\nc\na')
+  const two = await call('glob', { pattern: '?', limit: 2 })
+  t.equal(two.text, 'b\nc\n[2 of 3 files shown, newest first]')
+  t.strictSame(two.structured, { paths: ['b', 'c'] })
+  t.match((await call('glob', { pattern: '*.md' })).text, /no file matches/)
+  t.equal((await call('glob', { pattern: path.join(root, 'sub/*.md') })).text, 'sub/d.md')
+  t.match(await call('glob', { pattern: '*', path: 'a' }), {
+    isError: true,
+    text: /a is a file, not a folder/,
+  })
+  t.match(await call('glob', { pattern: '*', path: '..' }), { isError: true, text: /outside/ })
+  t.match(await call('glob', { pattern: '../*' }), { isError: true, text: /outside/ })
+})
+
+t.test('grep finds lines as people expect them', async (t) => {
+  const { call } = await bench(t, TREE)
+  const found = async (args: JsonObject) => {
+    const { structured } = await call('grep', args)
+    const { matches } = structured as { matches: { path: string; line: number }[] }
+    return matches.map((match) => `${match.path}:${match.line}`).toSorted()
+  }
+  const all = [...SEEN, 'keep.log', 'src/b.log'].map((name) => `${name}:1`).toSorted()
+  const cases: [string, JsonObject, string[]][] = [
+    ['everywhere', { pattern: 'const' }, all],
+    ['a name anywhere', { pattern: 'const', glob: '*.log' }, ['keep.log:1', 'src/b.log:1']],
+    ['a path', { pattern: 'const', glob: 'src/dist/**' }, ['src/dist/c.ts:1']],
+    ['one file', { pattern: 'const', path: 'a.log' }, ['a.log:1']],
+    ['one ignored folder', { pattern: 'const', path: 'dist' }, ['dist/a.js:1']],
+    ['the end of a line', { pattern: '= \\d$', path: 'src' }, ['src/b.ts:1', 'src/dist/c.ts:1']],
+    ['a dot file', { pattern: '^on:' }, ['.github/ci.yml:1']],
+    ['case', { pattern: 'CONST A', ignore_case: true }, ['a.ts:1']],
+    ['syntax that only the older mode takes', { pattern: 'const\\ a\\-?' }, ['a.ts:1']],
+    ['none', { pattern: 'nothing here' }, []],
+  ]
+  for (const [what, args, expected] of cases) t.strictSame(await found(args), expected, what)
+})
+
+t.test('grep prints path:line:text, context, and groups', async (t) => {
+  const lines = Array.from({ length: 30 }, (_, i) => (i % 10 === 4 ? `hit ${i}` : `line ${i}`))
+  const { call } = await bench(t, { 'f.txt': `${lines.join('\r\n')}\r\n`, g: 'hit' })
+  t.equal(
+    (await call('grep', { pattern: 'hit' })).text,
+    'f.txt:5:hit 4\nf.txt:15:hit 14\nf.txt:25:hit 24\ng:1:hit',
+  )
+  t.equal(
+    (await call('grep', { pattern: 'hit 1?4', context: 1 })).text,
+    'f.txt-4-line 3\nf.txt:5:hit 4\nf.txt-6-line 5\n--\nf.txt-14-line 13\nf.txt:15:hit 14\nf.txt-16-line 15',
+  )
+  t.equal(
+    (await call('grep', { pattern: 'hit 4|line 5|line 7', context: 1 })).text,
+    ['-4-line 3', ':5:hit 4', ':6:line 5', '-7-line 6', ':8:line 7', '-9-line 8']
+      .map((end) => `f.txt${end}`)
+      .join('\n'),
+  )
+  const cut = await call('grep', { pattern: 'hit', limit: 2 })
+  t.equal(cut.text, 'f.txt:5:hit 4\nf.txt:15:hit 14\n[2 of 4 matching lines shown]')
+})
+
+t.test('grep counts what it passes over, and shortens long lines around the match', async (t) => {
+  const { call, root } = await bench(t, {
+    long: `${'x'.repeat(5_000)}needle${'y'.repeat(5_000)}\n`,
+  })
+  fs.writeFileSync(path.join(root, 'bin'), Buffer.from('needle\0'))
+  fs.writeFileSync(path.join(root, 'big'), `needle\n${'z'.repeat(2 * 1024 * 1024)}`)
+  fs.writeFileSync(path.join(root, 'latin'), Buffer.from('needle \xe9\n', 'latin1'))
+  fs.writeFileSync(Buffer.concat([Buffer.from(`${root}/bad-`), Buffer.from([0xff])]), 'needle')
+  fs.symlinkSync('.', path.join(root, 'loop'))
+  const { text } = await call('grep', { pattern: 'needle' })
+  t.match(text, /^latin:1:needle \ufffd$/m)
+  t.match(text, /^long:1:\(4900 characters\) …x+needley+… \(\d+ more characters\)$/m)
+  t.match(text, /\[files passed over: .*\]$/m)
+  for (const what of ['1 binary', '1 over 2.0 MB', '1 unreadable']) t.ok(text.includes(what))
+  t.notMatch(text, /loop/)
+  const started = performance.now()
+  fs.writeFileSync(path.join(root, 'min.js'), `${'ab'.repeat(500_000)}needle`)
+  t.match(
+    (await call('grep', { pattern: '.*needle.*', path: 'min.js' })).text,
+    /min\.js:1:.*needle$/,
+  )
+  t.ok(performance.now() - started < 4_000)
+})
+
+t.test('a bad or a runaway pattern is a clear error, never a hang', async (t) => {
+  const { call } = await bench(t, { f: `${'a'.repeat(40)}!\n`, long: `${'x'.repeat(60_000)}\n` })
+  for (const pattern of ['(', '[z-a]', '*a'])
+    t.match(await call('grep', { pattern }), {
+      isError: true,
+      text: /no JavaScript regular expression/,
+    })
+  const started = performance.now()
+  t.match(await call('grep', { pattern: '^(a+)+$' }), {
+    isError: true,
+    text: /takes too long \(stopped in f\)/,
+  })
+  const hard = /(x+x+)+y/
+  t.equal(
+    runBounded(50, () => hard.test('x'.repeat(60_000))),
+    false,
+  )
+  t.ok(performance.now() - started < 10_000)
+  t.equal(compilePattern('a\\-', true).flags, 'i')
+  t.ok(compilePattern('^\\p{Lu}', false).test('Ä'))
+  t.equal(
+    runBounded(1_000, () => {}),
+    true,
+  )
+  t.throws(
+    () =>
+      runBounded(1_000, () => {
+        throw new RangeError('mine')
+      }),
+    { message: 'mine' },
+  )
+})
+
+t.test('1,000 files are found and searched in bounded time', async (t) => {
+  const { call, root } = await bench(t, { '.gitignore': '*.tmp\n', d: {} })
+  const first = path.join(root, 'd', 'f0.txt')
+  fs.writeFileSync(first, 'one\nline 2\n')
+  for (let i = 1; i < 1_000; i++) fs.linkSync(first, path.join(root, 'd', `f${i}.txt`))
+  const started = performance.now()
+  t.match((await call('glob', { pattern: '**/*.txt', limit: 5 })).text, /5 of 1000 files/)
+  t.match(
+    (await call('grep', { pattern: '^line \\d*$', limit: 5 })).text,
+    /5 of 1000 matching lines/,
+  )
+  t.ok(performance.now() - started < 10_000)
+  const gone = AbortSignal.abort(new Error('left'))
+  const workspace = await Workspace.open(root, path.join(root, '../home'))
+  const context = { workspace } as unknown as ToolContext
+  await t.rejects(row('grep').run(filled('grep', { pattern: 'x' }), context, gone), {
+    message: 'left',
+  })
+})

@@ -1,0 +1,196 @@
+import t from 'tap'
+import {
+  firstCodeBlock,
+  JsonPresenter,
+  Redactor,
+  StreamPresenter,
+  TextPresenter,
+  type AgentEvent,
+  type PresentOptions,
+  type Presenter,
+  type TextRenderer,
+  type TurnOutcome,
+} from '../tai.ts'
+import { keptOutput } from './fakes/outside.ts'
+
+const call = { id: 'c1', name: 'read_file', args: { path: 'a' } }
+const reply = {
+  role: 'tool',
+  id: 'c1',
+  name: 'read_file',
+  text: 'content',
+  isError: false,
+} as const
+const text = (piece: string): AgentEvent => ({ kind: 'text', text: piece })
+const done: AgentEvent[] = [
+  { kind: 'call', call, digest: 'd' },
+  { kind: 'result', call, reply, ms: 3 },
+]
+const outcome = (answer: string, error?: TurnOutcome['error']): TurnOutcome => ({
+  answer,
+  session: 's',
+  model: 'm',
+  steps: 1,
+  usage: { input: 1, output: 2, cached: 0 },
+  cost: null,
+  tools: [],
+  exit: error?.code ?? 0,
+  ...(error && { error }),
+})
+
+function play(
+  events: AgentEvent[],
+  end: TurnOutcome,
+  more: Partial<PresentOptions> & { terminal?: boolean } = {},
+  make = (options: PresentOptions): Presenter => new TextPresenter(options),
+) {
+  const [out, err] = [keptOutput(more.terminal), keptOutput(more.terminal)]
+  const options = {
+    out,
+    err,
+    redactor: new Redactor(),
+    quiet: false,
+    hold: true,
+    whole: undefined,
+    render: undefined,
+    ...more,
+  }
+  const presenter = make(options)
+  for (const event of events) presenter.event(event)
+  presenter.end(end)
+  return { out: out.text, err: err.text }
+}
+
+t.test(
+  'in a pipe the answer is what the last step says; the way there is for who watches',
+  async (t) => {
+    t.strictSame(
+      play(
+        [text('Let me '), text('look.'), ...done, text('It is '), text('7.')],
+        outcome('It is 7.'),
+      ),
+      { out: 'It is 7.\n', err: '' },
+    )
+    const watched = play([text('Let me look.'), ...done, text('7')], outcome('7'), {
+      terminal: true,
+    })
+    t.equal(watched.out, '7\n')
+    t.match(watched.err, /Let me look\.\n✓ read_file \{"path":"a"\} 3 ms\n/)
+    t.equal(
+      play([text('Let me look.'), ...done, text('7')], outcome('7'), {
+        terminal: true,
+        quiet: true,
+      }).err,
+      '',
+    )
+  },
+)
+
+t.test('a long text is taken for the answer and flows', async (t) => {
+  const out = keptOutput()
+  const presenter = new TextPresenter({
+    out,
+    err: keptOutput(),
+    redactor: new Redactor(),
+    quiet: false,
+    hold: true,
+    whole: undefined,
+    render: undefined,
+  })
+  presenter.event(text('x'.repeat(4_000)))
+  t.equal(out.text, '')
+  presenter.event(text('x'.repeat(4_000)))
+  t.equal(out.text.length, 8_000)
+})
+
+t.test('an answer that broke off is shown as far as it came', async (t) => {
+  const error = { message: 'broke off', hint: null, code: 3 }
+  t.equal(play([text('The answer ')], outcome('', error)).out, 'The answer \n')
+  t.equal(play([text('{"n":')], outcome('', error), { whole: (answer) => answer }).out, '')
+})
+
+t.test('a secret is taken out of text, thoughts and arguments, also where it is cut', async (t) => {
+  const redactor = new Redactor()
+  redactor.add('K', 'sesame-open')
+  const split: AgentEvent[] = [
+    { kind: 'reasoning', text: 'it is sesame' },
+    { kind: 'reasoning', text: '-open.\n' },
+    text('sesa'),
+    text('me-open!'),
+  ]
+  const shown = play(split, outcome('x'), { redactor, terminal: true })
+  t.notMatch(shown.out + shown.err, 'sesame-open')
+  t.equal(shown.out, '[redacted:K]!\n')
+  const stream = play(
+    split,
+    outcome('x'),
+    { redactor },
+    (options) => new StreamPresenter(options, { session: 's' }),
+  )
+  const lines = stream.out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  t.equal(
+    lines
+      .filter((line) => line.type === 'reasoning')
+      .map((line) => line.text)
+      .join(''),
+    'it is [redacted:K].\n',
+  )
+})
+
+t.test('a renderer draws what is shown, and what it holds back at the end', async (t) => {
+  const render: TextRenderer = { push: (piece) => piece.toUpperCase(), end: () => '.' }
+  t.equal(play([text('hi')], outcome('hi'), { render }).out, 'HI.\n')
+})
+
+t.test(
+  '--json is one object; --stream-json is a line an event, the last that object',
+  async (t) => {
+    const json = play(
+      [text('7'), { kind: 'notice', text: 'tried again' }],
+      outcome('7'),
+      {},
+      (options) => new JsonPresenter(options),
+    )
+    t.strictSame(JSON.parse(json.out), outcome('7'))
+    t.equal(json.err, 'tai: tried again\n')
+    const events: AgentEvent[] = [
+      ...done,
+      text('7'),
+      { kind: 'usage', usage: { input: 1, output: 2, cached: 0 }, cost: undefined },
+    ]
+    const stream = play(
+      events,
+      outcome('7'),
+      {},
+      (options) => new StreamPresenter(options, { session: 's' }),
+    )
+    t.match(
+      stream.out
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+      [
+        { type: 'start', session: 's' },
+        { type: 'tool_call', id: 'c1', name: 'read_file', args: { path: 'a' }, digest: 'd' },
+        { type: 'tool_result', id: 'c1', text: 'content', is_error: false, ms: 3 },
+        { type: 'text', text: '7' },
+        { type: 'usage', input: 1, output: 2, cost: null },
+        { type: 'end', ...outcome('7') },
+      ],
+    )
+  },
+)
+
+t.test('the first code block of an answer', async (t) => {
+  const cases: [string, string][] = [
+    ['a\n```js\nx\ny\n```\nb\n```\nz\n```', 'x\ny\n'],
+    ['~~~\nx\n~~~', 'x\n'],
+    ['````\n```\nx\n```\n````', '```\nx\n```\n'],
+    ['no block', 'no block'],
+    ['```\nnever closed', '```\nnever closed'],
+  ]
+  for (const [answer, block] of cases) t.equal(firstCodeBlock(answer), block)
+})

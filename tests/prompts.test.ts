@@ -1,0 +1,33 @@
+import t from 'tap'
+import { COMPACTION_REQUEST, systemPrompt, type PromptFacts } from '../tai.ts'
+
+const facts: PromptFacts = {
+  root: '/w',
+  platform: 'linux',
+  day: '2026-05-01',
+  hidden: [{ name: 'git_log', description: '' }],
+  added: undefined,
+  schema: false,
+}
+
+t.test(
+  'the model is told where it is, what day it is and what else it could be offered',
+  async (t) => {
+    const prompt = systemPrompt(facts)
+    for (const part of ['/w', 'linux', '2026-05-01', 'git_log', 'select_tools'])
+      t.match(prompt, part)
+  },
+)
+
+t.test('without tools nothing is said of tools', async (t) => {
+  t.notMatch(systemPrompt({ ...facts, root: undefined }), /tool|workspace/i)
+})
+
+t.test("a person's own system prompt stands in place of the built-in one", async (t) => {
+  t.equal(systemPrompt({ ...facts, root: undefined, added: 'Be a pirate.' }), 'Be a pirate.')
+})
+
+t.test('a wanted schema is said', async (t) =>
+  t.match(systemPrompt({ ...facts, schema: true }), /JSON/),
+)
+t.match(COMPACTION_REQUEST, /summary/)

@@ -1,0 +1,279 @@
+import t from 'tap'
+import {
+  mapStrings,
+  newId,
+  Store,
+  type Message,
+  type RecordHit,
+  type RecordKind,
+  type SessionRow,
+  type StoredMessage,
+  type VaultRecord,
+} from '../tai.ts'
+import { makeWorld, openStore } from './fakes/vault.ts'
+
+const note = (title: string, body: string, tags: readonly string[] = []) =>
+  ({ kind: 'note', title, body, tags }) as const
+const user = (text: string): Message => ({ role: 'user', parts: [{ kind: 'text', text }] })
+
+t.test('ids are short, lower case and hardly ever the same', (t) => {
+  const ids = Array.from({ length: 1_000 }, () => newId(makeWorld('/nowhere')))
+  t.ok(ids.every((id) => /^[a-z2-9]{10}$/.test(id)))
+  t.equal(new Set(ids).size, 1_000)
+  t.end()
+})
+
+t.test('every string of a value can be changed, names included', async (t) => {
+  const twice = mapStrings({ a: [1, null, true, 'b'] }, (text) => text + text)
+  t.strictSame(twice, { aa: [1, null, true, 'bb'] })
+})
+
+t.test('a record is added, changed in part, listed and deleted', async (t) => {
+  const store = await openStore(t)
+  const id = await store.addRecord({ ...note('Title', 'The body', ['one', 'two']), session: 's1' })
+  const first: VaultRecord | undefined = await store.getRecord(id)
+  t.match(first, { id, kind: 'note', title: 'Title', body: 'The body', session: 's1' })
+  t.strictSame(first?.tags, ['one', 'two'])
+  t.equal(await store.updateRecord(id, { body: 'Another body' }), true)
+  t.match(await store.getRecord(id), { title: 'Title', body: 'Another body', tags: ['one', 'two'] })
+  t.equal(await store.updateRecord('none', { body: 'x' }), false)
+  await store.addRecord({ kind: 'memory', title: 'Later', body: 'ü'.repeat(500) })
+  const list: readonly RecordHit[] = await store.listRecords({ limit: 9 })
+  t.match(list, [
+    { title: 'Later', bytes: 1_000 },
+    { title: 'Title', snippet: 'Another body' },
+  ])
+  t.equal(list[0]?.snippet.length, 200)
+  t.equal((await store.listRecords({ kind: 'note', limit: 9 })).length, 1)
+  t.equal((await store.listRecords({ session: 's1', limit: 9 })).length, 1)
+  t.equal(await store.deleteRecord(id), true)
+  t.equal(await store.deleteRecord(id), false)
+  t.equal(await store.getRecord(id), undefined)
+  t.strictSame(await store.searchRecords('another', { limit: 9 }), [])
+})
+
+t.test('records are found by words, whatever the words are', async (t) => {
+  const store = await openStore(t)
+  const bodies: Readonly<Record<string, string>> = {
+    login: 'We fixed the login-bug by rotating the session cookie. Café opened at noon.',
+    deploy: 'Deploy with `npm run build && ship --now`; it asks for "approval" first.',
+    japanese: '東京都の天気は晴れです。データベースを更新する。',
+    chinese: '今天我们修复了登录问题',
+    korean: '데이터베이스를 업데이트했습니다',
+    thai: 'สวัสดีชาวโลก',
+    quotes: `he said "OR" and (NOT) that*`,
+  }
+  for (const [title, body] of Object.entries(bodies)) await store.addRecord(note(title, body))
+  for (const [query, ...expected] of [
+    ['cookie', 'login'],
+    ['COOKIE session', 'login'],
+    ['rotat', 'login'],
+    ['login-bug', 'login'],
+    ['cafe', 'login'],
+    ['天気', 'japanese'],
+    ['データ 東京', 'japanese'],
+    ['登录', 'chinese'],
+    ['데이터', 'korean'],
+    ['ชาว', 'thai'],
+    ['&&', 'deploy'],
+    ['"approval"', 'deploy'],
+    ['title: OR NEAR(', 'quotes'],
+    ['that*', 'quotes'],
+    ['"'],
+    ['%_%'],
+    [''],
+    ['   '],
+    ['\0'],
+    ['zebra'],
+    ['-'.repeat(2_000)],
+  ] as const) {
+    const hits = await store.searchRecords(query, { limit: 9 })
+    const titles = hits.map(({ title }) => title)
+    if (query === '"') t.strictSame(titles.toSorted(), ['deploy', 'quotes'])
+    else t.strictSame(titles, expected, JSON.stringify(query))
+  }
+  const [hit] = await store.searchRecords('cookie', { limit: 9 })
+  t.match(hit?.snippet, /session cookie/)
+  t.match((await store.searchRecords('更新', { limit: 9 }))[0]?.snippet, /更新/)
+})
+
+t.test('records with all the words come alone, else those with some', async (t) => {
+  const store = await openStore(t)
+  await store.addRecord(note('both', 'apple banana'))
+  await store.addRecord(note('one', 'apple cherry'))
+  await store.addRecord({ kind: 'memory', title: 'apple', body: 'in the title' })
+  const titles = async (query: string, kind?: RecordKind) =>
+    (await store.searchRecords(query, { kind, limit: 9 })).map(({ title }) => title)
+  t.strictSame(await titles('apple banana'), ['both'])
+  t.strictSame((await titles('banana cherry')).toSorted(), ['both', 'one'])
+  t.strictSame((await titles('apple'))[0], 'apple', 'the title weighs more')
+  t.strictSame(await titles('apple', 'memory'), ['apple'])
+})
+
+t.test('a record never holds a secret', async (t) => {
+  const store = await openStore(t)
+  await store.setSecret('API', 'hunter2hunter2')
+  const id = await store.addRecord(
+    note('hunter2hunter2', 'Bearer abcdefghijklmnopqrstuv hunter2hunter2', ['hunter2hunter2']),
+  )
+  await store.updateRecord(id, { title: 'now hunter2hunter2' })
+  t.match(await store.getRecord(id), {
+    title: 'now [redacted:API]',
+    body: 'Bearer [redacted:bearer] [redacted:API]',
+    tags: ['[redacted:API]'],
+  })
+})
+
+const NEW: Pick<SessionRow, 'profile' | 'model' | 'workspace'> = {
+  profile: 'default',
+  model: 'openai/x',
+  workspace: '/work',
+}
+
+t.test('a session is found by the beginning of its id, the newest first', async (t) => {
+  let turn = 0
+  const world = makeWorld('/nowhere', {
+    // Ids aaaaaaaaab, aaaaaaaaac ..., so that beginnings are shared.
+    randomBytes: (size) => Buffer.alloc(size).fill((turn += 1), size - 1),
+  })
+  const store = await Store.memory(world)
+  t.teardown(() => store.close())
+  const one = await store.createSession({ ...NEW, title: 'One' })
+  const two = await store.createSession({ ...NEW, title: 'Two' })
+  for (const [id, title] of [[one, 'One'], ['AAAAAAAAAB', 'One'], ['zz'], ['']] as const)
+    t.equal((await store.findSession(id))?.title, title, id)
+  await t.rejects(store.findSession('aaa'), {
+    message: /several sessions begin with aaa/,
+    hint: /tai session list/,
+  })
+  t.equal((await store.latestSession('/work'))?.id, two)
+  await store.appendMessage(one, user('hello'))
+  t.equal((await store.latestSession('/work'))?.id, one)
+  t.equal(await store.latestSession('/elsewhere'), undefined)
+  t.strictSame(
+    (await store.listSessions({ limit: 9 })).map(({ id, messages }) => [id, messages]),
+    [
+      [one, 1],
+      [two, 0],
+    ],
+  )
+})
+
+t.test('every kind of message comes back as it was', async (t) => {
+  const store = await openStore(t)
+  const id = await store.createSession({ ...NEW, title: 'All' })
+  const image = { mime: 'image/png', base64: 'AAAA' }
+  const messages: readonly Message[] = [
+    { role: 'system', text: 'Be brief.' },
+    {
+      role: 'user',
+      parts: [
+        { kind: 'text', text: 'Look' },
+        { kind: 'image', ...image },
+      ],
+    },
+    {
+      role: 'assistant',
+      text: '',
+      reasoning: [{ text: 'hm', signature: 'sig' }],
+      calls: [{ id: 'c1', name: 'file_read', args: { path: 'a' }, extra: { x: 1 } }],
+      state: 'complete',
+    },
+    { role: 'tool', id: 'c1', name: 'file_read', text: 'AB', isError: false, images: [image] },
+    { role: 'assistant', text: 'cut o', calls: [], state: 'interrupted' },
+  ]
+  const numbers: number[] = []
+  for (const message of messages) numbers.push(await store.appendMessage(id, message))
+  t.strictSame(numbers, [1, 2, 3, 4, 5])
+  const stored: readonly StoredMessage[] = await store.messages(id)
+  t.strictSame(
+    stored.map(({ message }) => message),
+    messages,
+  )
+  const summary = await store.compact(id, 3, 'They looked.')
+  t.match(await store.getRecord(summary), { kind: 'summary', session: id, body: 'They looked.' })
+  t.strictSame(
+    (await store.messages(id)).map(({ compacted }) => compacted),
+    [true, true, true, false, false],
+  )
+})
+
+t.test('a message loses known secrets, and nothing else', async (t) => {
+  const store = await openStore(t)
+  await store.setSecret('API', 'hunter2hunter2')
+  const id = await store.createSession({ ...NEW, title: 'with hunter2hunter2' })
+  const text = 'hunter2hunter2 and Bearer abcdefghijklmnopqrstuv'
+  await store.appendMessage(id, user(text))
+  t.match((await store.messages(id))[0]?.message, {
+    parts: [{ text: '[redacted:API] and Bearer abcdefghijklmnopqrstuv' }],
+  })
+  t.equal((await store.findSession(id))?.title, 'with [redacted:API]')
+  t.strictSame(await store.listSessions({ query: 'hunter2hunter2', limit: 9 }), [])
+})
+
+t.test('a broken row is an error that names it', async (t) => {
+  const store = await openStore(t)
+  const id = await store.createSession({ ...NEW, title: 'Broken' })
+  await store.appendMessage(id, user('hello'))
+  for (const [json, said] of [
+    ['{"role":', `session ${id}, message 1 is not JSON`],
+    ['{"role":"robot"}', `session ${id}, message 1.role is unknown`],
+  ] as const) {
+    store.db.run('UPDATE messages SET message_json = ?', json)
+    await t.rejects(store.messages(id), { name: 'InvalidError', message: said })
+  }
+})
+
+t.test('sessions are found by title and by what was said', async (t) => {
+  const store = await openStore(t)
+  const one = await store.createSession({ ...NEW, title: 'Fix the parser' })
+  const two = await store.createSession({ ...NEW, title: 'Anything' })
+  await store.appendMessage(two, user('why does the tokenizer fail?'))
+  await store.appendMessage(two, user('天気はどうですか'))
+  for (const [query, ...ids] of [
+    ['parser', one],
+    ['PARSER fix', one],
+    ['tokenizer', two],
+    ['token', two],
+    ['天気', two],
+    ['the', two, one],
+    ['nothing'],
+    [''],
+  ] as const) {
+    const found = await store.listSessions({ query, limit: 9 })
+    t.strictSame(
+      found.map(({ id }) => id),
+      ids,
+      query,
+    )
+  }
+})
+
+t.test('a session takes all that belongs to it along', async (t) => {
+  const store = await openStore(t)
+  const id = await store.createSession({ ...NEW, title: 'Gone' })
+  await store.appendMessage(id, user('unforgettable'))
+  await store.compact(id, 1, 'short')
+  await store.setTodos(id, [{ id: '1', text: 'x', status: 'done' }])
+  const kept = await store.addRecord({ ...note('kept', 'kept'), session: id })
+  await store.updateSession(id, { title: 'Going', model: 'other/y' })
+  t.equal((await store.latestSession('/work'))?.id, id)
+  t.match(await store.findSession(id), { title: 'Going', model: 'other/y', profile: 'default' })
+  t.equal(await store.deleteSession(id), true)
+  t.equal(await store.deleteSession(id), false)
+  t.strictSame(await store.messages(id), [])
+  t.strictSame(await store.getTodos(id), [])
+  t.strictSame(await store.listSessions({ query: 'unforgettable', limit: 9 }), [])
+  t.strictSame(
+    (await store.listRecords({ limit: 9 })).map((record) => record.id),
+    [kept],
+  )
+  for (const act of [
+    () => store.appendMessage(id, user('hello')),
+    () => store.updateSession(id, { title: 'x' }),
+  ])
+    await t.rejects(async () => void (await act()), {
+      name: 'TaiError',
+      message: `there is no session ${id}`,
+    })
+})

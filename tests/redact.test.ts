@@ -1,0 +1,88 @@
+import t from 'tap'
+import { hasRedactionMark, looksSecret, Redactor, RedactStream } from '../tai.ts'
+
+const SECRET = 'p@ss "wörd"/+1234'
+const forms = (value: string) => ({
+  raw: value,
+  json: JSON.stringify(value),
+  'json in json': JSON.stringify(JSON.stringify(value)),
+  url: encodeURIComponent(value),
+  'url, lower case': encodeURIComponent(value).replace(/%../g, (code) => code.toLowerCase()),
+  form: new URLSearchParams({ v: value }).toString(),
+  base64: Buffer.from(value).toString('base64'),
+  'base64 after 1': Buffer.from(`x${value}yz`).toString('base64'),
+  'base64 after 2': Buffer.from(`xy${value}z`).toString('base64'),
+  base64url: Buffer.from(`key=${value}`).toString('base64url'),
+  hex: Buffer.from(value).toString('hex'),
+})
+
+t.test('a known value is found however it is written', async (t) => {
+  const redactor = new Redactor()
+  redactor.add('DB_PASSWORD', SECRET)
+  for (const [name, text] of Object.entries(forms(SECRET))) {
+    t.match(redactor.known(`a ${text} b`), '[redacted:DB_PASSWORD]', name)
+    t.equal(redactor.knows(text), true)
+  }
+  t.equal(redactor.known('nothing here'), 'nothing here')
+  redactor.add('SHORT', 'abc')
+  t.equal(redactor.known('abc'), 'abc', 'too short to be told from a word')
+})
+
+t.test('a known value that arrives in pieces is found, wherever it is cut', async (t) => {
+  const redactor = new Redactor()
+  redactor.add('K', SECRET)
+  for (const [name, text] of Object.entries(forms(SECRET))) {
+    const whole = `begin ${text} end`
+    for (let cut = 1; cut < whole.length; cut++) {
+      const stream = new RedactStream(redactor)
+      const out = stream.push(whole.slice(0, cut)) + stream.push(whole.slice(cut)) + stream.end()
+      if (out !== redactor.known(whole)) t.fail(`${name} cut at ${cut}: ${out}`)
+    }
+  }
+  const bytewise = new RedactStream(redactor)
+  t.equal(
+    [...`x${SECRET}y`].map((char) => bytewise.push(char)).join('') + bytewise.end(),
+    'x[redacted:K]y',
+  )
+})
+
+t.test(
+  'a stream without a secret passes at once, and a character cut in two is put together',
+  async (t) => {
+    const redactor = new Redactor()
+    redactor.add('K', SECRET)
+    const stream = new RedactStream(redactor)
+    t.equal(stream.push('hello '), 'hello ')
+    t.equal(stream.push('\ud83d'), '')
+    t.equal(stream.push('\ude80'), '🚀')
+    t.equal(redactor.pending('... p@ss'), 4)
+  },
+)
+
+t.test('secrets that nobody told of are known by their shape', async (t) => {
+  const redactor = new Redactor()
+  const cases: [string, string][] = [
+    ['Authorization: Bearer abcdefghijklmnop1234', 'Authorization: Bearer [redacted:bearer]'],
+    ['sk-proj-abcdefghijklmnopqrstuvwx', '[redacted:api-key]'],
+    [`ghp_${'a1'.repeat(18)}`, '[redacted:github-token]'],
+    ['AKIAIOSFODNN7EXAMPLE', '[redacted:aws-key]'],
+    ['postgres://bob:hunter2secret@db/x', 'postgres://bob:[redacted:url-password]@db/x'],
+    [
+      'https://x.test/?a=1&api_key=abcdef123',
+      'https://x.test/?a=1&api_key=[redacted:query-secret]',
+    ],
+    ['-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----', '[redacted:private-key]'],
+    ['eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghijkl', '[redacted:jwt]'],
+    ['a sketch of risk-based tasks', 'a sketch of risk-based tasks'],
+  ]
+  for (const [text, safe] of cases) t.equal(redactor.redact(text), safe)
+})
+
+t.test('marks and names', async (t) => {
+  t.equal(hasRedactionMark('x [redacted:API_KEY] y'), true)
+  t.equal(hasRedactionMark('[redacted]'), false)
+  t.strictSame(
+    ['API_KEY', 'github_token', 'DB_PASSWORD', 'TAI_SEAL_PASSPHRASE', 'HOME'].map(looksSecret),
+    [true, true, true, true, false],
+  )
+})

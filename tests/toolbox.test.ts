@@ -1,0 +1,292 @@
+import t from 'tap'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  annotate,
+  annotationsOf,
+  arg,
+  checkArguments,
+  defineTool,
+  takes,
+  TOOLS,
+  Tools,
+  UsageError,
+  type ToolOutput,
+} from '../tai.ts'
+import { never, openWorld, person } from './fakes/world.ts'
+
+const natives = JSON.parse(
+  readFileSync(new URL('data/native-tools.json', import.meta.url), 'utf8'),
+).tools
+
+/** A tool that does what a test says. */
+const probe = (run: () => Promise<ToolOutput>, more: object = {}) =>
+  defineTool({
+    name: 'probe',
+    family: 'test',
+    description: 'A probe.',
+    parameters: takes(['word'], {
+      word: arg.text('Any word.'),
+      times: arg.whole('How often.', { minimum: 1, default: 2 }),
+    }),
+    annotations: annotate('Low', 'reads'),
+    core: true,
+    run,
+    ...more,
+  })
+
+t.test(
+  'every tool is one of the sixty, with its name, arguments, annotations and limits',
+  async (t) => {
+    const bare = (value: unknown): unknown =>
+      JSON.parse(
+        JSON.stringify(value, (key, item) =>
+          key === 'description' && typeof item === 'string' ? undefined : item,
+        ),
+      )
+    for (const row of TOOLS) {
+      const wanted = natives.find((native: { name: string }) => native.name === row.name)
+      if (!t.ok(wanted, `${row.name} is one of the sixty`)) continue
+      t.strictSame(row.annotations, wanted.annotations, `${row.name} annotations`)
+      t.strictSame(
+        [row.family, row.core, row.rateLimit],
+        [wanted.family, wanted.core, wanted.rateLimit],
+        row.name,
+      )
+      t.same(bare(row.parameters), bare(wanted.parameters), `${row.name} parameters`)
+      for (const [name, schema] of Object.entries(Object(row.parameters['properties'])))
+        t.ok((schema as { description?: string }).description, `${row.name}.${name} is described`)
+    }
+  },
+)
+
+t.test(
+  'at first the core tools are offered; select_tools adds to them and never takes away',
+  async (t) => {
+    const w = await openWorld()
+    t.teardown(w.close)
+    const names = () => w.tools.offered.map((row) => row.name)
+    t.ok(names().includes('read_file'))
+    t.notOk(names().includes('git_log'))
+    t.ok(w.tools.hidden.some((row) => row.name === 'git_log'))
+    const before = names()
+    const outcome = await w.tools.dispatch(
+      'select_tools',
+      { query: 'recent commits', names: ['text_diff', 'nope'] },
+      never,
+    )
+    t.match(outcome, { kind: 'done', output: { text: /git_log/ } })
+    t.ok(names().includes('git_log') && names().includes('text_diff'))
+    t.strictSame(
+      before.filter((name) => !names().includes(name)),
+      [],
+    )
+  },
+)
+
+t.test('--tools offers these and no others, and a wrong name is a usage error', async (t) => {
+  const w = await openWorld({ only: ['git_log', 'read_file'] })
+  t.teardown(w.close)
+  t.same(w.tools.offered.map((row) => row.name).toSorted(), ['git_log', 'read_file'])
+  t.match(await w.tools.dispatch('write_file', { path: 'a', content: 'x' }, never), {
+    kind: 'refused',
+    why: 'unknown',
+  })
+  await t.rejects(openWorld({ only: ['git_lgo'] }), {
+    message: /no tool named git_lgo/,
+    hint: /git_log/,
+  })
+  t.ok(Tools && UsageError)
+})
+
+t.test('what a caller does wrong is refused with words that help', async (t) => {
+  const w = await openWorld({ rows: [probe(async () => ({ text: 'ran' }))] })
+  t.teardown(w.close)
+  const cases: [string, object, string, RegExp][] = [
+    ['prob', { word: 'x' }, 'unknown', /did you mean probe/],
+    ['zzz', {}, 'unknown', /select_tools/],
+    ['probe', {}, 'invalid', /word/],
+    ['probe', { word: 3 }, 'invalid', /argument word/],
+    ['probe', { word: 'x', times: 0 }, 'invalid', /argument times/],
+    [
+      'probe',
+      { word: 'x', colour: 'red' },
+      'invalid',
+      /no argument colour; it takes word, times\?/,
+    ],
+    ['probe', { word: null }, 'invalid', /word/],
+  ]
+  for (const [name, args, why, text] of cases)
+    t.match(
+      await w.tools.dispatch(name, args as never, never),
+      { kind: 'refused', why, text },
+      JSON.stringify(args),
+    )
+})
+
+t.test('checkArguments fills in defaults and takes null for absent', async (t) => {
+  const schema = takes(['a'], {
+    a: arg.text('a'),
+    n: arg.whole('n', { default: 7 }),
+    f: arg.flag('f'),
+  })
+  t.same(await checkArguments(schema, { a: 'x', n: null }), { args: { a: 'x', n: 7, f: false } })
+})
+
+t.test(
+  'a tool that fails is an error the model can read; one that crashes is a bug that is named',
+  async (t) => {
+    const { TaiError } = await import('../tai.ts')
+    const failing = probe(() =>
+      Promise.reject(new TaiError('no such thing', { hint: 'look elsewhere' })),
+    )
+    const w = await openWorld({ rows: [failing] })
+    t.teardown(w.close)
+    t.match(await w.tools.dispatch('probe', { word: 'x' }, never), {
+      kind: 'done',
+      output: { isError: true, text: 'no such thing\nlook elsewhere' },
+    })
+    const v = await openWorld({
+      rows: [probe(() => Promise.reject(new TypeError('x is undefined')))],
+    })
+    t.teardown(v.close)
+    t.match(await v.tools.dispatch('probe', { word: 'x' }, never), {
+      kind: 'refused',
+      why: 'crashed',
+      text: /failed inside tai: x is undefined/,
+    })
+  },
+)
+
+t.test('a large result is kept whole in the vault and its beginning given', async (t) => {
+  const text = 'é'.repeat(50_000)
+  const w = await openWorld({ rows: [probe(async () => ({ text }))] })
+  t.teardown(w.close)
+  const outcome = await w.tools.dispatch('probe', { word: 'x' }, never)
+  if (outcome.kind !== 'done') throw new Error('it did not run')
+  t.match(outcome.output.text, /result of 100000 bytes/)
+  t.ok(Buffer.byteLength(outcome.output.text) < 3_000)
+  t.notMatch(outcome.output.text, '\ufffd')
+  const id = /record (\S+):/.exec(outcome.output.text)?.[1] ?? ''
+  t.equal((await w.store.getRecord(id))?.body, text)
+  const exact = await openWorld({ rows: [probe(async () => ({ text: 'x'.repeat(65_536) }))] })
+  t.teardown(exact.close)
+  t.match(await exact.tools.dispatch('probe', { word: 'x' }, never), {
+    kind: 'done',
+    output: { text: /^x{65536}$/ },
+  })
+})
+
+t.test('known secrets leave no result, no record and no audit row', async (t) => {
+  const secret = 'correct-horse-battery'
+  const w = await openWorld({
+    rows: [
+      probe(async () => ({
+        text: `key=${secret} ${Buffer.from(secret).toString('base64')}`,
+        structured: { key: secret },
+      })),
+    ],
+  })
+  t.teardown(w.close)
+  w.store.redactor.add('API_KEY', secret)
+  const outcome = await w.tools.dispatch('probe', { word: secret }, never)
+  t.notMatch(JSON.stringify(outcome), secret)
+  t.match(JSON.stringify(outcome), /redacted:API_KEY/)
+  t.notMatch(JSON.stringify(await w.store.listAudit({ limit: 10 })), secret)
+})
+
+t.test('a rate limit counts calls that ran, and says when to come back', async (t) => {
+  let ran = 0
+  const limited = probe(async () => ({ text: String((ran += 1)) }), {
+    rateLimit: { maxCalls: 2, windowSeconds: 60 },
+  })
+  const w = await openWorld({ rows: [limited] })
+  t.teardown(w.close)
+  const call = () => w.tools.dispatch('probe', { word: 'x' }, never)
+  t.match([await call(), await call()], [{ kind: 'done' }, { kind: 'done' }])
+  w.pass(20_000)
+  t.match(await call(), {
+    kind: 'refused',
+    why: 'busy',
+    text: "Rate limit exceeded for tool 'probe': 2 calls per 60s",
+    data: { retry_after_s: 40 },
+  })
+  w.pass(40_000)
+  t.match(await call(), { kind: 'done' })
+  t.equal(ran, 3)
+})
+
+t.test('a denied call does not run; what a person allows runs once', async (t) => {
+  let ran = 0
+  const risky = probe(async () => ({ text: String((ran += 1)) }), {
+    annotations: annotate('High', 'destroys'),
+    preview: async () => 'a diff to look at',
+  })
+  const nobody = await openWorld({ rows: [risky] })
+  t.teardown(nobody.close)
+  t.match(await nobody.tools.dispatch('probe', { word: 'x' }, never), {
+    kind: 'refused',
+    why: 'denied',
+    data: { reason: 'jit_no_approval', mode: 'prompt' },
+  })
+  t.equal(ran, 0)
+  const asked = person('y', 'n')
+  const w = await openWorld({ rows: [risky], prompter: asked })
+  t.teardown(w.close)
+  t.match(await w.tools.dispatch('probe', { word: 'x\u001b[2J' }, never), { kind: 'done' })
+  t.match(await w.tools.dispatch('probe', { word: 'y' }, never), { kind: 'refused', why: 'denied' })
+  t.equal(ran, 1)
+  t.match(asked.questions[0], /probe/)
+  t.match(asked.questions[0], /a diff to look at/)
+  t.notMatch(asked.questions[0], '\u001b')
+})
+
+t.test('mode allow says a line for each call', async (t) => {
+  const w = await openWorld({ rows: [probe(async () => ({ text: 'ok' }))], mode: 'allow' })
+  t.teardown(w.close)
+  await w.tools.dispatch('probe', { word: 'x' }, never)
+  t.match(w.said, [/probe/])
+})
+
+t.test(
+  'call answers with the id of the call, and never runs one whose arguments were broken',
+  async (t) => {
+    let ran = 0
+    const w = await openWorld({ rows: [probe(async () => ({ text: String((ran += 1)) }))] })
+    t.teardown(w.close)
+    t.match(await w.tools.call({ id: 'c1', name: 'probe', args: { word: 'x' } }, never), {
+      reply: { role: 'tool', id: 'c1', text: '1', isError: false },
+      denied: false,
+    })
+    t.match(await w.tools.call({ id: 'c2', name: 'probe', args: {}, problem: 'cut off' }, never), {
+      reply: { id: 'c2', isError: true, text: /cut off/ },
+    })
+    t.equal(ran, 1)
+    t.equal(w.tools.reads({ id: 'c', name: 'probe', args: { word: 'x' } }), true)
+  },
+)
+
+t.test('where reading and changing share a tool, the arguments decide', async (t) => {
+  const branch = TOOLS.find((row) => row.name === 'git_branch')!
+  t.equal(annotationsOf(branch, { action: 'list', path: '.' }).readOnly, true)
+  t.equal(annotationsOf(branch, { action: 'delete', path: '.' }).destructive, true)
+})
+
+t.test('every call is one row of the audit, with what came of it', async (t) => {
+  const w = await openWorld()
+  t.teardown(w.close)
+  writeFileSync(join(w.root, 'a.txt'), 'hello\n')
+  await w.tools.dispatch('read_file', { path: 'a.txt' }, never)
+  await w.tools.dispatch('read_file', { path: '../x' }, never)
+  await w.tools.dispatch('shell_exec', { command: 'touch x' }, never)
+  const rows = (await w.store.listAudit({ kind: 'tool-call', limit: 10 })).map(({ data }) => [
+    data['tool'],
+    data['outcome'],
+  ])
+  t.strictSame(rows, [
+    ['shell_exec', 'denied'],
+    ['read_file', 'error'],
+    ['read_file', 'ok'],
+  ])
+  t.same((await w.store.verifyAudit()).problems, [])
+})
