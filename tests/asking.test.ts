@@ -175,7 +175,7 @@ t.test('text_diff compares texts and files', async (t) => {
     [{ a: 'x', path_a: 'a.txt', b: 'y' }, /give each side either/],
     [{ path_a: 'latin', b: '' }, /cannot read latin: .*utf-8/],
     [{ path_a: 'none', b: '' }, /cannot read none/],
-    [{ path_a: '.', b: '' }, /cannot read .: . is not a regular file/],
+    [{ path_a: '.', b: '' }, /cannot read .: the path . is not a regular file/],
     [{ path_a: '../home/vault.db', b: '' }, /./],
     [{ path_a: '/etc/passwd', b: '' }, /./],
   ]

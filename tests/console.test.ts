@@ -316,7 +316,7 @@ t.test('an approval for the session holds in the chat, and only for it', { skip 
   })
   await pty(`"$TAI"`, [
     { wait: PROMPT, type: 'write\r' },
-    { wait: /write_file wants to run[\s\S]*Allow it\?[\s\S]*\] /, type: 's\r' },
+    { wait: /write_file \([0-9a-f]{12}\) wants to run[\s\S]*Allow it\?[\s\S]*\] /, type: 's\r' },
     { wait: /One\.[\s\S]*> /, type: 'again\r' },
     { wait: /Two\.[\s\S]*> /, type: CTRL_D },
   ])

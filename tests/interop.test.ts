@@ -48,7 +48,9 @@ async function startMockLlm(): Promise<{ url: string; stop: () => void }> {
     cwd: dir,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  for await (const line of child.stdout) if (/server running/.test(String(line))) break
+  const up = Promise.withResolvers<void>()
+  child.stdout.on('data', (text) => /server running/.test(String(text)) && up.resolve())
+  await up.promise
   return { url: `http://127.0.0.1:${port}/v1`, stop: () => child.kill() }
 }
 
