@@ -116,7 +116,8 @@ function exportedNames() {
   return JSON.parse(execFileSync(pinnedNode(), args, { encoding: 'utf8' }))
 }
 
-async function bundle(outfile) {
+/** Writes program.js: tai.ts and its packages as one script. */
+async function bundle(dir) {
   const { version } = readJson('package.json')
   const source = fs.readFileSync('tai.ts', 'utf8')
   const [, said] = /^export const VERSION = '(.+)'$/m.exec(source) ?? []
@@ -124,11 +125,11 @@ async function bundle(outfile) {
   if (whole) throw new Error(`tai.ts may import names from a builtin, or * as, but not: ${whole}`)
   if (said !== version) throw new Error(`tai.ts says VERSION ${said}, package.json ${version}`)
   const esbuild = await import('esbuild')
-  await esbuild.build({
+  const { outputFiles } = await esbuild.build({
     entryPoints: ['tai.ts'],
-    outfile,
+    write: false,
     bundle: true,
-    format: 'esm',
+    format: 'iife',
     platform: 'node',
     target: 'node26',
     mainFields: ['module', 'main'],
@@ -137,25 +138,71 @@ async function bundle(outfile) {
     logLevel: 'warning',
     plugins: [builtins],
     define: { 'import.meta.main': 'true' },
-    // CommonJS packages inside the bundle call `require` for builtins.
-    banner: {
-      js: "const require=process.getBuiltinModule('node:module').createRequire(process.execPath);",
-    },
   })
+  // CommonJS packages inside the bundle call `require` for builtins.
+  const require = `const require=${get('module')}.createRequire(process.execPath);`
+  fs.writeFileSync(join(dir, 'program.js'), require + outputFiles[0].text.replace(/^#!.*\n/, ''))
 }
 
-/** What goes into the binary: the bundle and, for the very Node that makes it, V8's code cache. */
+// V8 compiles a function when it is first called. A cache made before the program has run, as
+// --experimental-sea-config makes one, holds next to none of ours, and a one-shot would spend a
+// sixth of its time compiling. So the program is an asset that the module of the executable runs
+// with a cache made after it has answered a prompt once.
+
+/** Runs in a Node of its own: answers one prompt by a server of its own, then writes the cache. */
+async function rehearse(program, cache) {
+  const { createServer } = process.getBuiltinModule('node:http')
+  const files = process.getBuiltinModule('node:fs')
+  const { Script } = process.getBuiltinModule('node:vm')
+  const chunk = (delta, finish_reason = null) =>
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`
+  const server = createServer((request, response) => {
+    request.resume()
+    response.on('close', () => server.close())
+    response.writeHead(200, { 'content-type': 'text/event-stream', connection: 'close' })
+    response.end(`${chunk({ content: 'Hello' })}${chunk({}, 'stop')}data: [DONE]\n\n`)
+  })
+  await new Promise((up) => server.listen(0, '127.0.0.1', up))
+  process.env.OPENAI_BASE_URL = `http://127.0.0.1:${server.address().port}/v1`
+  const script = new Script(files.readFileSync(program, 'latin1'), { filename: 'tai.js' })
+  process.once('beforeExit', () => files.writeFileSync(cache, script.createCachedData()))
+  script.runInThisContext()
+}
+
+function makeCache(dir) {
+  const home = join(dir, 'home')
+  const env = { TAI_HOME: home, TAI_MODEL: 'openai/m', OPENAI_API_KEY: 'none', PATH: process.env.PATH }
+  const files = [join(dir, 'program.js'), join(dir, 'program.cache')].map((file) => JSON.stringify(file))
+  const code = `(${rehearse})(${files.join(', ')})`
+  const run = spawnSync(pinnedNode(), ['-e', code], { env, input: 'hi', encoding: 'utf8' })
+  if (run.status !== 0 || run.stdout.trim() !== 'Hello')
+    throw new Error(`the rehearsal failed: ${run.stderr || run.error || run.stdout}`)
+}
+
+/** What goes into the binary: the program and, for the very Node that made it, V8's cache. */
 function makeBlob(dir, useCodeCache) {
   const output = useCodeCache ? 'cached.blob' : 'plain.blob'
   if (fs.existsSync(join(dir, output))) return join(dir, output)
+  if (useCodeCache) makeCache(dir)
+  const cached = useCodeCache ? { 'tai.cache': 'program.cache' } : {}
   const config = {
     main: 'tai.mjs', // relative: the path is kept in the blob and shows in stack traces
     mainFormat: 'module',
     output,
     useCodeCache,
+    assets: { 'tai.js': 'program.js', ...cached },
     disableExperimentalSEAWarning: true,
     execArgvExtension: 'none', // NODE_OPTIONS must not reach into tai
   }
+  const cachedData = useCodeCache ? "new Uint8Array(getRawAsset('tai.cache'))" : 'undefined'
+  fs.writeFileSync(
+    join(dir, 'tai.mjs'),
+    `const { getRawAsset } = ${get('sea')}
+const source = Buffer.from(getRawAsset('tai.js')).latin1Slice()
+const options = { filename: 'tai.js', cachedData: ${cachedData} }
+new (${get('vm')}.Script)(source, options).runInThisContext()
+`,
+  )
   fs.writeFileSync(join(dir, 'sea.json'), JSON.stringify(config))
   const args = ['--experimental-sea-config', 'sea.json']
   const run = spawnSync(resolve(pinnedNode()), args, { cwd: dir, encoding: 'utf8' })
@@ -363,7 +410,7 @@ async function build(outputs, { onlyStale = false } = {}) {
     const started = new Date()
     const dir = fs.mkdtempSync('dist/.build-')
     try {
-      await bundle(join(dir, 'tai.mjs'))
+      await bundle(dir)
       for (const [target, output] of wanted) {
         makeBinary(target, dir, output)
         fs.utimesSync(output, started, started) // a source edited meanwhile makes it stale
