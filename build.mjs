@@ -136,7 +136,8 @@ async function bundle(outfile) {
     legalComments: 'none',
     logLevel: 'warning',
     plugins: [builtins],
-    define: { 'import.meta.main': 'true' },
+    // The second leaves out the experimental parser of undici, as Node's own build of it does.
+    define: { 'import.meta.main': 'true', esbuildDetection: 'true' },
     // CommonJS packages inside the bundle call `require` for builtins.
     banner: {
       js: "const require=process.getBuiltinModule('node:module').createRequire(process.execPath);",

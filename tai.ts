@@ -3088,7 +3088,7 @@ export type HttpRequest = Readonly<{
   connect?: number // ms until a direct connection stands; else `timeout`
   idle?: number // ms for each piece of the body; else `timeout`
   maxBody?: number // bytes; else MCP_HTTP_MAX_BODY
-  redirects?: number // followed at most; with 0, the default, a 3xx is a reply
+  redirects?: number // of GET and HEAD, followed at most; with 0, the default, a 3xx is a reply
   publicOnly?: boolean // refuse loopback, private and special addresses
   socketPath?: string // a Unix socket instead, which publicOnly does not judge
   signal?: AbortSignal | undefined // holds until the body has ended
@@ -3293,17 +3293,16 @@ async function openProxy(uri: string): Promise<ProxyAgent> {
   // @ts-expect-error -- as above
   const { default: api } = await import('undici/lib/api/index.js')
   // @ts-expect-error -- as above
-  const { default: Agent } = await import('undici/lib/dispatcher/proxy-agent.js')
+  const { default: Proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
   Object.assign(dispatcher.prototype, api)
-  return new Agent({ uri, proxyTunnel: false })
+  return new Proxying({ uri, proxyTunnel: false })
 }
 
 function firstHop(request: HttpRequest): HttpHop {
   const url = URL.parse(request.url)
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    const what = url === null ? 'the URL cannot be read' : `${url.protocol} URLs are not fetched`
-    throw new HttpError('refused', what, { hint: 'Give one like https://example.org/page.' })
-  }
+  const hint = 'Give one like https://example.org/page.'
+  if (url === null || !/^https?:$/.test(url.protocol))
+    throw new HttpError('refused', `no URL to send to: ${url?.protocol ?? 'unreadable'}`, { hint })
   const headers = {
     'user-agent': `tai/${VERSION}`,
     'accept-encoding': Object.keys(BODY_DECODERS).join(', '),
@@ -3314,23 +3313,21 @@ function firstHop(request: HttpRequest): HttpHop {
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
-/** The hop that a redirect asks for, as the Fetch standard has it. */
+/** The hop that a redirect asks for; what is sent twice must not change anything. */
 function redirected(hop: HttpHop, raw: RawReply): HttpHop | undefined {
-  const { statusCode: status = 0, headers } = raw
-  if (![301, 302, 303, 307, 308].includes(status) || typeof headers['location'] !== 'string')
-    return undefined
+  const { method, url: from, headers } = hop
+  const { location } = raw.headers
+  const redirects = [301, 302, 303, 307, 308].includes(raw.statusCode ?? 0)
+  if (!redirects || typeof location !== 'string' || !/^(GET|HEAD)$/.test(method)) return undefined
   raw.destroy()
-  const { method, url: from } = hop
-  const url = URL.parse(headers['location'], from)
+  const url = URL.parse(location, from)
   if (url === null || !['https:', from.protocol].includes(url.protocol))
     throw new HttpError('refused', `${from.host} redirects to a protocol that is not followed`)
-  const toGet = (status === 303 && method !== 'HEAD') || (status < 303 && method === 'POST')
-  const kept = Object.entries(hop.headers).filter(([name]) => {
-    if (toGet && /^content-/i.test(name)) return false
-    return url.origin === from.origin || !(/auth|cookie|session/i.test(name) || looksSecret(name))
-  })
-  const change = toGet ? { method: 'GET', body: undefined } : {}
-  return { ...hop, url, headers: Object.fromEntries(kept), ...change }
+  if (url.origin === from.origin) return { ...hop, url }
+  const kept = Object.entries(headers).filter(
+    ([name]) => !/auth|cookie|session/i.test(name) && !looksSecret(name),
+  )
+  return { ...hop, url, headers: Object.fromEntries(kept) }
 }
 
 function replyTo(hop: HttpHop, raw: RawReply, signal: AbortSignal): HttpReply {
@@ -3814,6 +3811,7 @@ type Wire = Json | undefined
 const wireObject = (value: Wire): JsonObject => (isObject(value) ? value : {})
 const wireList = (value: Wire): JsonObject[] => (Array.isArray(value) ? value.map(wireObject) : [])
 const wireText = (value: Wire): string => (typeof value === 'string' ? value : '')
+const isEmpty = (value: Wire): boolean => Object.keys(wireObject(value)).length === 0
 const wireNumber = (value: Wire): number => (typeof value === 'number' ? value : 0)
 
 /** What status, code, type and message of a failure mean; the first row that fits counts. */
@@ -3848,9 +3846,9 @@ export function failureOf(
 ): ModelError {
   const body: JsonObject = typeof said === 'string' ? { message: said } : said
   const error = isObject(body['error']) ? body['error'] : body
-  const { code = '', type = '', metadata, message: main } = error
+  const { code = '', type = '', metadata, message: first } = error
   const upstream = wireObject(metadata)['raw'] // of OpenRouter
-  const words = [main, body['error'], body['message'], body['detail'], upstream].map(wireText)
+  const words = [first, body['error'], body['message'], body['detail'], upstream].map(wireText)
   const spoken = [...new Set(words)].filter(Boolean).join('; ') || (said && JSON.stringify(said))
   const status = http.status ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
@@ -3869,21 +3867,25 @@ function shownWords(said: string): string {
 }
 
 /** Whether a chunk or a whole reply speaks of a failure. */
-const hasFailed = ({ error, type, object, choices }: JsonObject): boolean =>
-  (error ?? null) !== null ||
-  [type, object].includes('error') ||
-  wireList(choices).some((choice) => choice['finish_reason'] === 'error')
+const hasFailed = ({ error = null, type, object }: JsonObject): boolean =>
+  error !== null || type === 'error' || object === 'error'
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
-/** Reasons to stop of either dialect that cut an answer short; all others are its end. */
-const CUT_REASONS = /^(length|max_tokens|model_context_window_exceeded)$|^(content_filter|refusal)$/
-
-const STOP_NOTICES: Readonly<Partial<Record<StopReason, string>>> = {
-  length: 'the answer was cut off: the output limit was reached',
-  filter: "the answer was stopped by the provider's content filter",
-}
+/** What cuts an answer short, in the words of either dialect; any other reason is its end. */
+const CUTS: readonly [RegExp, StopReason, notice: string][] = [
+  [
+    /^(length|max_tokens|model_context_window_exceeded)$/,
+    'length',
+    'the answer was cut off: the output limit was reached',
+  ],
+  [
+    /^(content_filter|refusal)$/,
+    'filter',
+    "the answer was stopped by the provider's content filter",
+  ],
+]
 
 /** Reads one reply, whole or in events; holds what has arrived of it. */
 export class StreamDecoder {
@@ -3949,8 +3951,8 @@ export class StreamDecoder {
 
   /** Why the model stopped, in the words of either dialect. */
   stopFor(reason: Wire): void {
-    const [, length, filter] = CUT_REASONS.exec(wireText(reason)) ?? []
-    if (reason) this.stop = (length && 'length') || (filter && 'filter') || 'end'
+    const [, cut = 'end'] = CUTS.find(([shape]) => shape.test(wireText(reason))) ?? []
+    if (reason) this.stop = cut
   }
 
   /** The reply, and the last events. Throws ModelError when it is empty or broke off. */
@@ -3959,7 +3961,7 @@ export class StreamDecoder {
     if (this.partial() && !this.finished)
       throw new ModelError(`${provider}: the stream ended before the answer was complete`)
     const { calls, usage, cost, stop: said = 'end' } = this
-    const notice = STOP_NOTICES[said]
+    const [, , notice] = CUTS.find(([, cut]) => cut === said) ?? []
     if (this.text.trim() === '' && calls.length === 0)
       throw new ModelError(`${provider} sent an empty response: ${notice ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
@@ -4080,7 +4082,7 @@ function addDetail(details: JsonObject[], piece: JsonObject): void {
  * A piece belongs to the last call that its index and id allow. Servers leave out the index,
  * or give 0 to all, or leave out the id, or repeat id and name with every piece.
  */
-function addCallPiece(piece: JsonObject, { calls }: StreamDecoder): void {
+function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder): void {
   const { index, extra_content } = piece
   const { name, arguments: args } = wireObject(piece['function'])
   const [id, indexed] = [wireText(piece['id']), typeof index === 'number']
@@ -4119,11 +4121,9 @@ const DESCRIPTION_MAX = 980 // characters, beside the note on the rest: OpenAI r
 
 function openAiTool(tool: ToolSchema, refuses: readonly string[]): JsonObject {
   const parameters = adaptSchema(tool.parameters, refuses)
-  const empty = Object.keys(wireObject(parameters['properties'])).length === 0
-  const schema = !(empty && refuses.includes('empty-schema')) && { parameters }
-  const { name, description } = tool
-  const about = { name, description: clip(description, DESCRIPTION_MAX) }
-  return { type: 'function', function: { ...about, ...schema } }
+  const bare = refuses.includes('empty-schema') && isEmpty(parameters['properties'])
+  const about = { name: tool.name, description: clip(tool.description, DESCRIPTION_MAX) }
+  return { type: 'function', function: bare ? about : { ...about, parameters } }
 }
 
 const openAiPicture = ({ mime, base64 }: Picture): JsonObject => ({
@@ -4196,20 +4196,18 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder): void {
   reply.usage = { input: usage['input_tokens'] + cached + reply.written, output, cached }
 }
 
-/** A block, or a piece of one. */
+/** A block, or a piece of one; the `{}` of a call's first piece stands for arguments to come. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder): void {
-  const { type, id, name, text, thinking, signature, data, input, partial_json } = block
+  const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
   if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: wireText(data) })
-  if (type === 'tool_use')
-    reply.calls.push({ index, id: wireText(id), name: wireText(name), args: '' })
   reply.say(wireText(text))
   if (thinking) reply.think(wireText(thinking))
   const thought = reply.thoughts.at(-1)
   if (thought && signature) thought.signature = (thought.signature ?? '') + wireText(signature)
-  const call = reply.calls.findLast((each) => each.index === index)
-  const whole = JSON.stringify(wireObject(input)).replace(/^\{\}$/, '') // `{}`: pieces follow
-  if (call) call.args += wireText(partial_json) + whole
+  const args = isEmpty(input) ? partial_json : input
+  if (type === 'tool_use' || partial_json)
+    addCallPiece({ index, id, function: { name, arguments: args ?? '' } }, reply)
 }
 
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } } as const

@@ -78,14 +78,14 @@ t.test('a history is made valid before it is sent', async (t) => {
     [
       'one id for two calls',
       [calls('a', 'a'), result('a', 'one'), result('a', 'two')],
-      ['call:a', 'call:a_2', 'reply:a=one', 'reply:a_2=two'],
+      ['call:a', 'call:ca978112c', 'reply:a=one', 'reply:ca978112c=two'],
     ],
     [
       'an id that comes back in a later turn',
       [calls('a'), result('a', 'one'), calls('a'), result('a', 'two')],
-      ['call:a', 'reply:a=one', 'call:a_2', 'reply:a_2=two'],
+      ['call:a', 'reply:a=one', 'call:ca978112c', 'reply:ca978112c=two'],
     ],
-    ['an empty id', [calls(''), result('')], ['call:call', 'reply:call=noon']],
+    ['an empty id', [calls(''), result('')], ['call:e3b0c4429', 'reply:e3b0c4429=noon']],
     ['an empty answer is left out', [user('x'), says(' '), user('y')], ['user', 'user']],
   ]
   for (const [name, history, wanted] of rows) {
@@ -518,8 +518,6 @@ t.test('a whole reply is read like a stream', async (t) => {
     nothing.feed(sse({ ok: true }))
     t.throws(() => nothing.end(), { message: /empty response/, kind: 'empty' })
     t.throws(() => nothing.feed(sse({ error: 'down' })), { message: 'p broke off: down' })
-    const broken = { choices: [{ delta: {}, finish_reason: 'error' }] }
-    t.throws(() => nothing.feed(sse(broken)), { message: /^p broke off: / })
   }
 })
 

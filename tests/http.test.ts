@@ -271,19 +271,17 @@ t.test('redirects are followed as far as asked, and keep credentials at home', a
   const cases: [string, string, string][] = [
     ['GET', '/302?/end', 'GET /end secret k c n'],
     ['GET', `/302?${encodeURIComponent(`${there}/end`)}`, 'GET /end - - - n'],
-    ['POST', '/301?/end', 'GET /end secret k c n'],
-    ['POST', '/303?/end', 'GET /end secret k c n'],
-    ['POST', '/307?/end', 'POST /end secret k c n'],
-    ['PUT', '/302?/end', 'PUT /end secret k c n'],
     ['HEAD', '/303?/end', 'HEAD /end secret k c n'],
+    ['GET', '/307?/end', 'GET /end secret k c n'],
   ]
   for (const [method, path, last] of cases) {
-    const reply = await send(path, { method, ...(method === 'POST' ? { body: 'b' } : {}) })
+    const reply = await send(path, { method })
     await reply.bytes()
     t.equal(seen.at(-1), last, `${method} ${path}`)
     t.match(reply.url, /\/end$/)
   }
   t.equal((await send('/302?/end', { redirects: 0 })).status, 302, 'handed back when not asked')
+  t.equal((await send('/307?/end', { method: 'POST', body: 'b' })).status, 307, 'never sent twice')
   t.equal((await send('/304?/end')).status, 304, 'not every 3xx redirects')
   const loop = await failure(send('/loop'))
   t.equal(loop.kind, 'unreachable')
