@@ -3104,15 +3104,14 @@ export type HttpReply = Readonly<{
   cancel(): void // ends the socket and whoever still reads
 }>
 
-/** `timeout`: no headers; `idle`: a silent body; `cut`: one that broke off; `refused`: a bad request. */
 export type HttpErrorKind =
-  | 'timeout'
-  | 'idle'
+  | 'timeout' // no headers in time
+  | 'idle' // the body went silent
   | 'unreachable'
   | 'too-large'
-  | 'cut'
-  | 'private'
-  | 'refused'
+  | 'cut' // the body broke off, or cannot be decompressed
+  | 'private' // no public address
+  | 'refused' // a bad URL, header or redirect
 
 /** Codes of system errors after which the same request may succeed in a moment. */
 const PASSING_FAULTS =
@@ -3225,7 +3224,7 @@ export class HttpClient {
         const raw = proxy
           ? await this.#through(proxy.url.href, hop, signal)
           : await this.#direct(hop, { signal, ...route })
-        if (raw !== undefined) return raw.on('error', () => {}) // whoever reads hears of it
+        if (raw !== undefined) return raw
       }
     } catch (error) {
       const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
@@ -3247,15 +3246,17 @@ export class HttpClient {
   /** As `#direct`, through the proxy at `uri`: plain http in absolute form, https in a tunnel. */
   async #through(uri: string, hop: HttpHop, signal: AbortSignal): Promise<RawReply | undefined> {
     const { url, method, headers, body = null } = hop
-    const agent = this.#proxies.get(uri) ?? (await openProxy(uri))
+    const Proxying = await proxyLibrary()
+    const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
     this.#proxies.set(uri, agent)
     const target = { origin: url.origin, path: url.pathname + url.search, method, headers }
     const limits = { headersTimeout: 0, bodyTimeout: 0 } // the deadlines of this section hold instead
     try {
       const reply = await agent.request({ ...target, body, signal, ...limits })
-      if (reply.statusCode !== 407)
-        return Object.assign(reply.body, { statusCode: reply.statusCode, headers: reply.headers })
-      reply.body.on('error', () => {}).destroy()
+      const { statusCode, headers: replied, body: raw } = reply
+      raw.on('error', () => {})
+      if (statusCode !== 407) return Object.assign(raw, { statusCode, headers: replied })
+      raw.destroy()
       throw Object.assign(new Error('407'), { code: 'ERR_PROXY' })
     } catch (error) {
       return this.#forgive(error, false)
@@ -3282,27 +3283,29 @@ function replyOver(request: ReturnType<NodeHttp['request']>, hop: HttpHop): Prom
   const timer = setTimeout(() => request.destroy(late), hop.connect ?? hop.timeout)
   const stop = () => clearTimeout(timer)
   request.on('socket', (socket) => (socket.connecting ? socket.once('connect', stop) : stop()))
-  request.on('close', stop).on('error', reject).on('response', resolve).end(hop.body)
+  request.on('close', stop).on('error', reject).end(hop.body)
+  request.on('response', (raw) => resolve(raw.on('error', () => {}))) // whoever reads hears of it
   return promise
 }
 
-/** A proxy made of the parts of undici that it takes, joined as the index of the whole joins them. */
-async function openProxy(uri: string): Promise<ProxyAgent> {
+/** The parts of undici that a proxy takes, joined as the index of the whole joins them. */
+async function proxyLibrary(): Promise<typeof ProxyAgent> {
   // @ts-expect-error -- undici declares types for its index only
   const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
   // @ts-expect-error -- as above
   const { default: api } = await import('undici/lib/api/index.js')
   // @ts-expect-error -- as above
-  const { default: Proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
+  const { default: proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
   Object.assign(dispatcher.prototype, api)
-  return new Proxying({ uri, proxyTunnel: false })
+  return proxying
 }
 
 function firstHop(request: HttpRequest): HttpHop {
   const url = URL.parse(request.url)
-  const hint = 'Give one like https://example.org/page.'
-  if (url === null || !/^https?:$/.test(url.protocol))
-    throw new HttpError('refused', `no URL to send to: ${url?.protocol ?? 'unreadable'}`, { hint })
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    const what = url === null ? 'the URL cannot be read' : `${url.protocol} URLs are not fetched`
+    throw new HttpError('refused', what, { hint: 'Give one like https://example.org/page.' })
+  }
   const headers = {
     'user-agent': `tai/${VERSION}`,
     'accept-encoding': Object.keys(BODY_DECODERS).join(', '),
@@ -3606,8 +3609,7 @@ const NOT_CHAT =
 /** Where a provider is reached, and with what key. */
 export type Endpoint = Readonly<{ provider: Provider; baseUrl: string; key: string | undefined }>
 
-/** An endpoint, and for people what led to it. */
-type FoundServer = Endpoint & Readonly<{ why: string }>
+type FoundServer = Endpoint & Readonly<{ why: string }> // for people: what led to it
 
 export type ModelChoice = FoundServer & Readonly<{ model: string; window: number }> // in tokens
 
@@ -3958,7 +3960,8 @@ export class StreamDecoder {
   /** The reply, and the last events. Throws ModelError when it is empty or broke off. */
   end(): { events: ChatEvent[]; reply: ChatReply } {
     const provider = this.#provider
-    if (this.partial() && !this.finished)
+    this.#flush()
+    if (!this.finished && this.partial())
       throw new ModelError(`${provider}: the stream ended before the answer was complete`)
     const { calls, usage, cost, stop: said = 'end' } = this
     const [, , notice] = CUTS.find(([, cut]) => cut === said) ?? []
