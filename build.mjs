@@ -137,7 +137,8 @@ async function bundle(dir) {
     legalComments: 'none',
     logLevel: 'warning',
     plugins: [builtins],
-    define: { 'import.meta.main': 'true' },
+    // The second leaves out the experimental parser of undici, as Node's own build of it does.
+    define: { 'import.meta.main': 'true', esbuildDetection: 'true' },
   })
   // CommonJS packages inside the bundle call `require` for builtins.
   const require = `const require=${get('module')}.createRequire(process.execPath);`

@@ -3085,10 +3085,10 @@ export type HttpRequest = Readonly<{
   headers?: Readonly<Record<string, string>>
   body?: string | Buffer | undefined
   timeout: number // ms until the reply's headers, redirects included
-  connect?: number | undefined // ms until a connection stands; else `timeout`
-  idle?: number | undefined // ms for each piece of the body; else `timeout`
-  maxBody?: number | undefined // bytes; else MCP_HTTP_MAX_BODY
-  redirects?: number // followed at most; with 0, the default, a 3xx is a reply
+  connect?: number // ms until a direct connection stands; else `timeout`
+  idle?: number // ms for each piece of the body; else `timeout`
+  maxBody?: number // bytes; else MCP_HTTP_MAX_BODY
+  redirects?: number // of GET and HEAD, followed at most; with 0, the default, a 3xx is a reply
   publicOnly?: boolean // refuse loopback, private and special addresses
   socketPath?: string // a Unix socket instead, which publicOnly does not judge
   signal?: AbortSignal | undefined // holds until the body has ended
@@ -3108,56 +3108,57 @@ export type HttpErrorKind =
   | 'timeout' // no headers in time
   | 'idle' // the body went silent
   | 'unreachable'
-  | 'tls'
   | 'too-large'
   | 'cut' // the body broke off, or cannot be decompressed
   | 'private' // no public address
   | 'refused' // a bad URL, header or redirect
 
+/** Codes of system errors after which the same request may succeed in a moment. */
+const PASSING_FAULTS =
+  /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+
 /** An exchange that did not come to its end; a reply with any status is no error. */
 export class HttpError extends TaiError {
   readonly kind: HttpErrorKind
-  constructor(kind: HttpErrorKind, message: string, options: ErrorOptions = {}) {
+  constructor(kind: HttpErrorKind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
   }
+
+  /** Whether it may pass by itself. */
+  get passes(): boolean {
+    return PASSING_FAULTS.test(codeOf(this.cause))
+  }
 }
 
-const CA_HINT = 'For a private CA set NODE_EXTRA_CA_CERTS to its PEM file and start tai again.'
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
-/** Codes of system errors, and what they mean; the kind is 'unreachable' unless named. */
-const NETWORK_FAULTS: readonly [RegExp, string, HttpErrorKind?, string?][] = [
+/** Codes of system errors, and what they mean; others speak for themselves. */
+const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
-  [/^ECONNRESET|^EPIPE|^UND_ERR_SOCKET/, 'connection closed before a reply'],
-  [/^ENOTFOUND|^EAI_AGAIN/, 'its name cannot be resolved'],
-  [/^ETIMEDOUT/, 'no connection in time'],
-  [/^ENOENT/, 'no such socket'],
+  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
+  [/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
+  [/^(ETIMEDOUT|UND_ERR_CONNECT_T)/, 'no connection in time'],
+  [/^(ERR_PROXY|UND_ERR)/, 'the proxy refuses, or wants another user and password'],
+  [/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
+  [/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
   [
-    /^ERR_PROXY|^UND_ERR_(ABORTED|INVALID_ARG|PRX)/,
-    'the proxy refuses, or wants another user and password',
+    UNKNOWN_CA,
+    'its certificate comes from an unknown CA',
+    'For a private CA set NODE_EXTRA_CA_CERTS to its PEM file and start tai again.',
   ],
-  [/^ERR_INVALID_(CHAR|HTTP)/, 'a header holds what HTTP cannot carry', 'refused'],
-  [/^ERR_TLS_CERT_ALT/, 'its certificate is for another name', 'tls'],
-  [UNKNOWN_CA, 'its certificate comes from an unknown CA', 'tls', CA_HINT],
-  [
-    /^ERR_SSL_WRONG_VERSION|^EPROTO/,
-    'it does not speak TLS',
-    'tls',
-    'Try http:// in place of https://.',
-  ],
-  [/^CERT_|^ERR_TLS|^ERR_SSL/, '', 'tls'], // the code says more than words
+  [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS', 'Try http:// in place of https://.'],
 ]
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
 
 /** Content-Encoding, and what undoes it in node:zlib. */
-const BODY_DECODERS = [
-  ['gzip', 'createGunzip'],
-  ['deflate', 'createInflate'],
-  ['br', 'createBrotliDecompress'],
-  ['zstd', 'createZstdDecompress'],
-] as const
+const BODY_DECODERS = {
+  gzip: 'createGunzip',
+  deflate: 'createInflate',
+  br: 'createBrotliDecompress',
+  zstd: 'createZstdDecompress',
+} as const
 
 /** What is not the public internet (IANA registries, RFC 6890). */
 const SPECIAL_RANGES =
@@ -3167,9 +3168,8 @@ const SPECIAL_RANGES =
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
 type HttpHop = Omit<HttpRequest, 'url'> & Readonly<{ url: URL; headers: HttpReply['headers'] }>
-type RequestOptions = Parameters<ReturnType<typeof nodeHttp>['request']>[1]
-type HttpAgent = InstanceType<ReturnType<typeof nodeHttp>['Agent']>
-type ClientRequest = ReturnType<ReturnType<typeof nodeHttp>['request']>
+type NodeHttp = ReturnType<typeof nodeHttp>
+type RequestOptions = Parameters<NodeHttp['request']>[1]
 type RawReply = Readable & {
   readonly statusCode?: number | undefined
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -3183,7 +3183,7 @@ const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$|\.$/g, '')
 /** Sends requests and keeps their connections, until `close`. `env` names the proxies. */
 export class HttpClient {
   readonly #env: World['env']
-  readonly #agents = new Map<string, HttpAgent>()
+  readonly #agents = new Map<string, InstanceType<NodeHttp['Agent']>>()
   readonly #proxies = new Map<string, ProxyAgent>()
   #trustsSystem = false
 
@@ -3215,11 +3215,11 @@ export class HttpClient {
   }
 
   async #exchange(hop: HttpHop, signal: AbortSignal): Promise<RawReply> {
-    const { url, socketPath, publicOnly = false } = hop
-    const proxy = socketPath === undefined ? proxyFor(url, this.#env) : undefined
+    const { url, publicOnly } = hop
+    const local = hop.socketPath !== undefined
+    const proxy = local ? undefined : proxyFor(url, this.#env)
     try {
-      const judged = publicOnly && socketPath === undefined
-      const route = judged ? await publicRoute(url, proxy !== undefined) : {}
+      const route = publicOnly && !local ? await publicRoute(url, proxy !== undefined) : {}
       for (;;) {
         const raw = proxy
           ? await this.#through(proxy.url.href, hop, signal)
@@ -3234,7 +3234,7 @@ export class HttpClient {
 
   /** Undefined when the request may be sent once more. */
   async #direct(hop: HttpHop, options: RequestOptions): Promise<RawReply | undefined> {
-    const { method, url, headers, socketPath, publicOnly = false } = hop
+    const { method, url, headers, socketPath, publicOnly } = hop
     const library = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : nodeHttp()
     const key = `${url.protocol} ${publicOnly}` // connections that were judged and others never mix
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
@@ -3245,24 +3245,18 @@ export class HttpClient {
 
   /** As `#direct`, through the proxy at `uri`: plain http in absolute form, https in a tunnel. */
   async #through(uri: string, hop: HttpHop, signal: AbortSignal): Promise<RawReply | undefined> {
-    const undici = await import('undici')
-    const dispatcher = this.#proxies.get(uri) ?? new undici.ProxyAgent({ uri, proxyTunnel: false })
-    this.#proxies.set(uri, dispatcher)
+    const { url, method, headers, body = null } = hop
+    const Proxying = await proxyLibrary()
+    const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
+    this.#proxies.set(uri, agent)
+    const target = { origin: url.origin, path: url.pathname + url.search, method, headers }
     const limits = { headersTimeout: 0, bodyTimeout: 0 } // the deadlines of this section hold instead
-    const { method, headers, body = null } = hop
     try {
-      const reply = await undici.request(hop.url, {
-        method,
-        headers,
-        body,
-        dispatcher,
-        signal,
-        ...limits,
-      })
-      const { statusCode, headers: replied, body: stream } = reply
-      stream.on('error', () => {}) // whoever reads hears of it
-      if (statusCode !== 407) return Object.assign(stream, { statusCode, headers: replied })
-      stream.destroy()
+      const reply = await agent.request({ ...target, body, signal, ...limits })
+      const { statusCode, headers: replied, body: raw } = reply
+      raw.on('error', () => {})
+      if (statusCode !== 407) return Object.assign(raw, { statusCode, headers: replied })
+      raw.destroy()
       throw Object.assign(new Error('407'), { code: 'ERR_PROXY' })
     } catch (error) {
       return this.#forgive(error, false)
@@ -3283,23 +3277,27 @@ export class HttpClient {
 }
 
 /** Sends one hop; the reply is there once its headers are. */
-function replyOver(request: ClientRequest, hop: HttpHop): Promise<RawReply> {
+function replyOver(request: ReturnType<NodeHttp['request']>, hop: HttpHop): Promise<RawReply> {
   const { promise, resolve, reject } = Promise.withResolvers<RawReply>()
-  const endWith = (code: string) => request.destroy(Object.assign(new Error(code), { code }))
-  const timer = setTimeout(() => endWith('ETIMEDOUT'), hop.connect ?? hop.timeout)
-  const stopTimer = () => clearTimeout(timer)
-  request.on('close', stopTimer)
-  request.on('error', reject)
-  request.on('socket', (socket) =>
-    socket.connecting ? socket.once('connect', stopTimer) : stopTimer(),
-  )
-  request.on('response', (raw) => {
-    raw.on('error', () => {}) // whoever reads hears of it; an unread body may break
-    if (raw.statusCode === 407) endWith('ERR_PROXY')
-    else resolve(raw)
-  })
-  request.end(hop.body)
+  const late = Object.assign(new Error('no connection'), { code: 'ETIMEDOUT' })
+  const timer = setTimeout(() => request.destroy(late), hop.connect ?? hop.timeout)
+  const stop = () => clearTimeout(timer)
+  request.on('socket', (socket) => (socket.connecting ? socket.once('connect', stop) : stop()))
+  request.on('close', stop).on('error', reject).end(hop.body)
+  request.on('response', (raw) => resolve(raw.on('error', () => {}))) // whoever reads hears of it
   return promise
+}
+
+/** The parts of undici that a proxy takes, joined as the index of the whole joins them. */
+async function proxyLibrary(): Promise<typeof ProxyAgent> {
+  // @ts-expect-error -- undici declares types for its index only
+  const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
+  // @ts-expect-error -- as above
+  const { default: api } = await import('undici/lib/api/index.js')
+  // @ts-expect-error -- as above
+  const { default: proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
+  Object.assign(dispatcher.prototype, api)
+  return proxying
 }
 
 function firstHop(request: HttpRequest): HttpHop {
@@ -3310,7 +3308,7 @@ function firstHop(request: HttpRequest): HttpHop {
   }
   const headers = {
     'user-agent': `tai/${VERSION}`,
-    'accept-encoding': BODY_DECODERS.map(([name]) => name).join(', '),
+    'accept-encoding': Object.keys(BODY_DECODERS).join(', '),
     ...request.headers,
   }
   const framing = Object.keys(headers).find((name) => FRAMING.test(name))
@@ -3318,36 +3316,38 @@ function firstHop(request: HttpRequest): HttpHop {
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
-/** The hop that a redirect asks for, as the Fetch standard has it. */
+/** The hop that a redirect asks for; what is sent twice must not change anything. */
 function redirected(hop: HttpHop, raw: RawReply): HttpHop | undefined {
-  const { statusCode: status = 0, headers } = raw
-  if (![301, 302, 303, 307, 308].includes(status) || typeof headers['location'] !== 'string')
-    return undefined
+  const { method, url: from, headers } = hop
+  const { location } = raw.headers
+  const redirects = [301, 302, 303, 307, 308].includes(raw.statusCode ?? 0)
+  if (!redirects || typeof location !== 'string' || !/^(GET|HEAD)$/.test(method)) return undefined
   raw.destroy()
-  const { method, url: from } = hop
-  const url = URL.parse(headers['location'], from)
+  const url = URL.parse(location, from)
   if (url === null || !['https:', from.protocol].includes(url.protocol))
     throw new HttpError('refused', `${from.host} redirects to a protocol that is not followed`)
-  const toGet = (status === 303 && method !== 'HEAD') || (status < 303 && method === 'POST')
-  const kept = Object.entries(hop.headers).filter(([name]) => {
-    if (toGet && /^content-/i.test(name)) return false
-    return url.origin === from.origin || !(/auth|cookie|session/i.test(name) || looksSecret(name))
-  })
-  const change = toGet ? { method: 'GET', body: undefined } : {}
-  return { ...hop, url, headers: Object.fromEntries(kept), ...change }
+  if (url.origin === from.origin) return { ...hop, url }
+  const kept = Object.entries(headers).filter(
+    ([name]) => !/auth|cookie|session/i.test(name) && !looksSecret(name),
+  )
+  return { ...hop, url, headers: Object.fromEntries(kept) }
 }
 
 function replyTo(hop: HttpHop, raw: RawReply, signal: AbortSignal): HttpReply {
   const headers = Object.entries(raw.headers).map(([name, value]) => [name, String(value)])
   const body = readBody(hop, raw, signal)
-  const consumers = process.getBuiltinModule('node:stream/consumers')
+  const bytes = async () => {
+    const pieces: Buffer[] = []
+    for await (const piece of body) pieces.push(piece)
+    return Buffer.concat(pieces)
+  }
   return {
     status: raw.statusCode ?? 0,
     headers: Object.fromEntries(headers),
     url: Object.assign(new URL(hop.url), { username: '', password: '' }).href,
     body,
-    bytes: () => consumers.buffer(body),
-    text: () => consumers.text(body),
+    bytes,
+    text: async () => new TextDecoder().decode(await bytes()),
     cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up')),
   }
 }
@@ -3380,10 +3380,10 @@ async function* readBody(hop: HttpHop, raw: RawReply, signal: AbortSignal): Asyn
 }
 
 function decompressed({ url, method }: HttpHop, raw: RawReply): AsyncIterable<Buffer> {
-  const coding = raw.headers['content-encoding'] ?? 'identity'
+  const coding = String(raw.headers['content-encoding'] ?? 'identity')
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
-  const create = BODY_DECODERS.find(([name]) => name === coding)?.[1]
+  const [, create] = Object.entries(BODY_DECODERS).find(([name]) => name === coding) ?? []
   if (create === undefined)
     throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
   const decoder = process.getBuiltinModule('node:zlib')[create]()
@@ -3394,9 +3394,9 @@ function decompressed({ url, method }: HttpHop, raw: RawReply): AsyncIterable<Bu
 function networkError(error: unknown, route: string): unknown {
   const code = codeOf(error)
   if (code === '') return error
-  const [, says = '', kind = 'unreachable', hint] =
-    NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
-  return new HttpError(kind, `cannot reach ${route}: ${says || code}`, { hint, cause: error })
+  const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
+  const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
+  return new HttpError(kind, `cannot reach ${route}: ${says}`, { hint, cause: error })
 }
 
 /** The proxy for a URL, from the variables that curl reads; throws TaiError when it is none. */
@@ -3477,35 +3477,31 @@ export class SseReader {
 
   /** The events that are whole by now. */
   feed(chunk: Uint8Array): SseEvent[] {
-    const text = this.#decoder.decode(chunk, { stream: true })
-    if (text === '') return []
-    const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
-    this.#afterCr = text.endsWith('\r')
-    const rest = lines.pop()
-    const events = lines.flatMap((line) => this.#line(line))
-    this.#held += rest
-    if (this.#held.length + (this.#data?.length ?? 0) <= this.#maxEvent) return events
-    throw new TaiError(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
+    return this.#take(this.#decoder.decode(chunk, { stream: true }))
   }
 
   /** What was left open, for model servers that forget the last blank line. */
   end(): SseEvent[] {
-    return [this.#decoder.decode(), ''].flatMap((line) => this.#line(line))
+    return this.#take(`${this.#decoder.decode()}\n\n`)
   }
 
-  #line(end: string): SseEvent[] {
-    const line = this.#held + end
-    this.#held = ''
-    if (line === '') return this.#dispatch()
+  #take(text: string): SseEvent[] {
+    const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
+    if (text !== '') this.#afterCr = text.endsWith('\r')
+    lines[0] = this.#held + lines[0]
+    this.#held = lines.pop() ?? ''
+    const events = lines.flatMap((line) => this.#line(line))
+    if (this.#held.length + (this.#data?.length ?? 0) <= this.#maxEvent) return events
+    throw new TaiError(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
+  }
+
+  #line(line: string): SseEvent[] {
     const [, name, value = ''] = /^([^:]*)(?:: ?([^]*))?$/.exec(line) ?? []
     if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.lastId = value
     else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
-    return []
-  }
-
-  #dispatch(): SseEvent[] {
+    if (line !== '') return []
     const [event, data] = [this.#event || 'message', this.#data]
     this.#event = ''
     this.#data = undefined
@@ -3539,51 +3535,44 @@ export type Provider = Readonly<{
   own?: boolean // the user gave the address: no key is demanded
   refuses?: readonly string[] // fields of a request, keywords of a tool's schema
   returns?: 'reasoning_content' | 'reasoning_details' | 'extra_content' // wanted back
-  callIds?: 'nine' // takes only ids of calls that look like its own
+  callIds?: RegExp // the form of calls' ids, where not all are taken
 }>
 
-const hostedRow = (name: string, baseUrl: string, model?: string) =>
-  ({ name, dialect: 'openai', baseUrl, keys: [`${name.toUpperCase()}_API_KEY`], model }) as const
+function hostedRow(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
+  const keys = [`${name.toUpperCase()}_API_KEY`]
+  return { name, dialect: 'openai', baseUrl, keys, model, ...more } satisfies Provider
+}
 
-const localRow = (name: string, localPort: number) =>
-  ({ ...hostedRow(name, `http://127.0.0.1:${localPort}/v1`), keys: [], localPort }) as const
+const localRow = (name: string, localPort: number): Provider =>
+  hostedRow(name, `http://127.0.0.1:${localPort}/v1`, undefined, { keys: [], localPort })
 
 const GEMINI_REFUSES =
-  'empty-schema additionalProperties const patternProperties prefixItems exclusiveMinimum exclusiveMaximum'
+  'empty-schema additionalProperties const prefixItems exclusiveMinimum exclusiveMaximum'
 const GEMINI_URL = 'https://generativelanguage.googleapis.com/v1beta/openai'
 
 export const PROVIDERS: readonly Provider[] = [
-  {
-    ...hostedRow('openai', 'https://api.openai.com/v1', 'gpt-5'),
-    baseEnv: 'OPENAI_BASE_URL',
-    refuses: ['max_tokens'],
-  },
-  {
-    ...hostedRow('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5'),
+  hostedRow('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
+  hostedRow('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
     dialect: 'anthropic',
     baseEnv: 'ANTHROPIC_BASE_URL',
-  },
-  {
-    ...hostedRow('gemini', GEMINI_URL, 'gemini-2.5-flash'),
+  }),
+  hostedRow('gemini', GEMINI_URL, 'gemini-2.5-flash', {
     keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
     refuses: GEMINI_REFUSES.split(' '),
     returns: 'extra_content', // holds the thought signature of a call
-  },
-  {
-    ...hostedRow('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto'),
+  }),
+  hostedRow('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
     returns: 'reasoning_details',
-  },
+  }),
   hostedRow('groq', 'https://api.groq.com/openai/v1', 'openai/gpt-oss-120b'),
-  {
-    ...hostedRow('mistral', 'https://api.mistral.ai/v1', 'mistral-medium-latest'),
+  hostedRow('mistral', 'https://api.mistral.ai/v1', 'mistral-medium-latest', {
     refuses: ['stream_options'],
-    callIds: 'nine',
-  },
-  {
-    ...hostedRow('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat'),
+    callIds: /^[A-Za-z0-9]{9}$/,
+  }),
+  hostedRow('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
     refuses: ['response_format'],
     returns: 'reasoning_content',
-  },
+  }),
   hostedRow('xai', 'https://api.x.ai/v1', 'grok-4'),
   localRow('ollama', 11434),
   localRow('lmstudio', 1234),
@@ -3591,48 +3580,40 @@ export const PROVIDERS: readonly Provider[] = [
   localRow('vllm', 8000),
 ]
 
-type ModelRow = readonly [match: RegExp, window: number, ...price: readonly number[]]
-
-/**
- * The first match of `provider/model` counts. Price: US dollars per million tokens (January 2026)
- * of input, cached input, output, and input that goes into the cache; none where not certain.
- */
-const MODEL_ROWS: readonly ModelRow[] = [
-  [/^openai\/gpt-5(\.1)?(-2|$)/, 272_000, 1.25, 0.125, 10],
-  [/^openai\/gpt-5-mini/, 272_000, 0.25, 0.025, 2],
-  [/^openai\/gpt-4\.1(-2|$)/, 1_047_576, 2, 0.5, 8],
-  [/^anthropic\/claude-sonnet-4/, 200_000, 3, 0.3, 15, 3.75],
-  [/^anthropic\/claude-opus-4-5/, 200_000, 5, 0.5, 25, 6.25],
-  [/^anthropic\/claude-haiku-4-5/, 200_000, 1, 0.1, 5, 1.25],
-  [/gpt-5/, 272_000], // of 400,000, the rest is for output
-  [/gpt-4\.1|gemini-[23]/, 1_047_576],
-  [/claude|\bo[134](-|$)/, 200_000],
-  [/grok-4/, 256_000],
+/** Tokens that a model takes, by a part of `provider/model`; the first that fits counts. */
+const WINDOWS: readonly (readonly [part: string, tokens: number])[] = [
+  ['gpt-5', 272_000], // of 400,000, the rest is for output
+  ['gpt-4.1', 1_047_576],
+  ['gemini-', 1_047_576],
+  ['grok-4', 256_000],
+  ['claude', 200_000],
+  ['/o3', 200_000],
+  ['/o4', 200_000],
 ]
+
+/** US dollars per million tokens (January 2026): input, cached input, output, input into the cache. */
+const PRICES: Readonly<Record<string, readonly number[]>> = {
+  'openai/gpt-5': [1.25, 0.125, 10],
+  'openai/gpt-5.1': [1.25, 0.125, 10],
+  'openai/gpt-5-mini': [0.25, 0.025, 2],
+  'openai/gpt-4.1': [2, 0.5, 8],
+  'anthropic/claude-sonnet-4': [3, 0.3, 15, 3.75],
+  'anthropic/claude-sonnet-4-5': [3, 0.3, 15, 3.75],
+  'anthropic/claude-opus-4-5': [5, 0.5, 25, 6.25],
+  'anthropic/claude-haiku-4-5': [1, 0.1, 5, 1.25],
+}
 
 const NOT_CHAT =
   /embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
-export type ModelChoice = Readonly<{
-  provider: Provider
-  model: string
-  baseUrl: string
-  key: string | undefined
-  window: number // tokens
-  why: string // for people: what led to this choice
-}>
-
 /** Where a provider is reached, and with what key. */
-export type Endpoint = Omit<ModelChoice, 'model' | 'window' | 'why'>
+export type Endpoint = Readonly<{ provider: Provider; baseUrl: string; key: string | undefined }>
 
-export type ModelInfo = Readonly<{
-  id: string
-  provider: string
-  window: number | undefined
-  tools: boolean | undefined
-}>
+type FoundServer = Endpoint & Readonly<{ why: string }> // for people: what led to it
 
-type FoundServer = Omit<ModelChoice, 'model' | 'window'>
+export type ModelChoice = FoundServer & Readonly<{ model: string; window: number }> // in tokens
+
+export type ModelInfo = Readonly<{ id: string; provider: string; window: number | undefined }>
 
 export type ChooseOptions = Readonly<{
   asked: string | undefined
@@ -3654,10 +3635,7 @@ function readAddress(text: string, where: string): string {
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
-/**
- * All providers: those of config.toml (`[providers.NAME]` with PROVIDER_FIELDS), which may change
- * rows of PROVIDERS, then the rest. Throws InvalidError.
- */
+/** The rows of `[providers.NAME]` in config.toml (PROVIDER_FIELDS), then the rest. Throws InvalidError. */
 export function providersOf(tables: Readonly<Record<string, JsonObject>>): Provider[] {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => tables[row.name] === undefined)]
@@ -3665,24 +3643,18 @@ export function providersOf(tables: Readonly<Record<string, JsonObject>>): Provi
 
 function readProvider(name: string, table: JsonObject): Provider {
   const reader = new Reader(table, `providers.${name}`)
-  const hint = `the fields are ${PROVIDER_FIELDS.join(', ')}`
   const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
-  if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is no field`, { hint })
+  const fields = PROVIDER_FIELDS.join(', ')
+  if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${fields}`)
   const given = PROVIDER_FIELDS.map((key) => reader.at(key).optional((field) => field.string()))
-  const row = PROVIDERS.find((each) => each.name === name) ?? { ...hostedRow(name, ''), keys: [] }
+  const row = PROVIDERS.find((each) => each.name === name) ?? hostedRow(name, '', '', { keys: [] })
   const [url = row.baseUrl, dialect = row.dialect, key, model] = given
   const baseUrl = readAddress(url, `${reader.where}.base_url`)
   if (dialect !== 'openai' && dialect !== 'anthropic')
     throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
   const moved = baseUrl !== row.baseUrl && { ...MOVED, own: key === undefined }
-  return {
-    ...row,
-    ...moved,
-    ...(key && { keys: [key] }),
-    ...(model && { model }),
-    baseUrl,
-    dialect,
-  }
+  const named = { ...(key && { keys: [key] }), ...(model && { model }) }
+  return { ...row, ...moved, ...named, baseUrl, dialect }
 }
 
 /** Headers that name the dialect's version and the key, if there is one. */
@@ -3697,9 +3669,6 @@ export function endpointUrl({ provider, baseUrl }: Endpoint, tail: string): stri
   return `${baseUrl}${bare ? '/v1' : ''}${tail}`
 }
 
-const modelRow = ({ name }: Provider, model: string): ModelRow | undefined =>
-  MODEL_ROWS.find(([match]) => match.test(`${name}/${model}`))
-
 /** The model that answers. Throws ModelError: no key, nothing set up, a provider without models. */
 export async function chooseModel(options: ChooseOptions): Promise<ModelChoice> {
   const asked = options.asked?.trim() ?? ''
@@ -3709,11 +3678,10 @@ export async function chooseModel(options: ChooseOptions): Promise<ModelChoice> 
   const found = await findServer(rows, options)
   if (found === undefined) throw nothingSetUp(named)
   const model = (named ? rest.join('/') : asked) || found.provider.model
-  if (model)
-    return { ...found, model, window: modelRow(found.provider, model)?.[1] ?? CONTEXT_DEFAULT }
-  const first = await firstChatModel(found, options)
-  const why = `${found.why}; the first model of its list`
-  return { ...found, model: first.id, window: first.window ?? CONTEXT_DEFAULT, why }
+  if (!model) return firstChatModel(found, options)
+  const name = `${found.provider.name}/${model}`
+  const [, window = CONTEXT_DEFAULT] = WINDOWS.find(([part]) => name.includes(part)) ?? []
+  return { ...found, model, window }
 }
 
 async function findServer(rows: readonly Provider[], options: ChooseOptions) {
@@ -3733,9 +3701,9 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
 /** A provider as the environment and config.toml set it up. */
 function serverFrom(provider: Provider, env: World['env']): FoundServer {
   const { name, keys, baseEnv = '' } = provider
-  const baseUrl = readAddress(env[baseEnv] || provider.baseUrl, baseEnv)
   const variable = keys.find((each) => env[each]?.trim())
   const key = variable && env[variable]?.trim()
+  const baseUrl = env[baseEnv] ? readAddress(env[baseEnv], baseEnv) : provider.baseUrl
   if (baseUrl !== provider.baseUrl)
     return { provider: { ...provider, ...MOVED }, baseUrl, key, why: `${baseEnv} is set` }
   return { provider, baseUrl, key, why: variable ? `${variable} is set` : `${name} needs no key` }
@@ -3743,8 +3711,7 @@ function serverFrom(provider: Provider, env: World['env']): FoundServer {
 
 async function answersNow(server: FoundServer, options: ChooseOptions): Promise<boolean> {
   try {
-    const models = await listModels(options.http, server, { ...options, timeout: LOCAL_PROBE })
-    return models.length > 0
+    return (await listModels(options.http, server, options, LOCAL_PROBE)).length > 0
   } catch {
     options.signal?.throwIfAborted()
     return false // nobody there, or another kind of server
@@ -3762,54 +3729,53 @@ function nothingSetUp(named: Provider | undefined): ModelError {
   })
 }
 
-async function firstChatModel(found: FoundServer, options: ChooseOptions): Promise<ModelInfo> {
+async function firstChatModel(found: FoundServer, options: ChooseOptions): Promise<ModelChoice> {
   const models = await listModels(options.http, found, options)
   const first = models.find(({ id }) => !NOT_CHAT.test(id))
-  if (first !== undefined) return first
   const { name } = found.provider
-  throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
+  if (first === undefined)
+    throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
+  const why = `${found.why}; the first model of its list`
+  return { ...found, model: first.id, window: first.window ?? CONTEXT_DEFAULT, why }
 }
 
-/** The models a provider lists. Throws ModelError when it does not answer with a list. */
+/** The models a provider lists. Throws ModelError when it gives no list within `wait` ms. */
 export async function listModels(
   http: HttpClient,
   at: Endpoint,
-  options: { signal?: AbortSignal | undefined; timeout?: number } = {},
+  { signal }: { signal?: AbortSignal | undefined } = {},
+  wait = MODEL_LIST_TIMEOUT,
 ): Promise<ModelInfo[]> {
-  const wait = options.timeout ?? MODEL_LIST_TIMEOUT
-  const late = () => new TaiError(`no answer in ${formatDuration(wait)}`)
-  using clock = timeout(wait, late, options.signal)
-  const request = { method: 'GET', url: endpointUrl(at, '/models'), headers: endpointHeaders(at) }
   const { name } = at.provider
+  using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
+  const url = endpointUrl(at, '/models')
+  const request = { method: 'GET', url, headers: endpointHeaders(at), timeout: wait }
   try {
-    const reply = await http.send({ ...request, timeout: wait, signal: clock.signal })
+    const reply = await http.send({ ...request, signal: clock.signal })
     const body = parseObject(await reply.text())
     const rows = body?.['data'] ?? body?.['models']
     if (Array.isArray(rows)) return rows.filter(isObject).flatMap((row) => modelInfo(row, name))
     throw new TaiError(`no list of models (status ${reply.status})`)
   } catch (cause) {
-    options.signal?.throwIfAborted()
-    throw new ModelError(`${name} at ${new URL(at.baseUrl).host}: ${messageOf(cause)}`, {
-      kind: 'unreachable',
-      hint: `check the address and the key, or name a model: -m ${name}/MODEL`,
-      cause,
-    })
+    signal?.throwIfAborted()
+    const hint = `check the address and the key, or name a model: -m ${name}/MODEL`
+    const message = `${name} at ${new URL(url).host}: ${messageOf(cause)}`
+    throw new ModelError(message, { kind: 'unreachable', hint, cause })
   }
 }
 
 function modelInfo(row: Record<string, unknown>, provider: string): ModelInfo[] {
   const id = row['id'] ?? row['name']
-  if (typeof id !== 'string' || id === '') return []
   const windows = [row['context_length'], row['max_model_len'], row['context_window']]
   const window = windows.find((tokens) => typeof tokens === 'number')
-  const can = row['supported_parameters']
-  return [{ id, provider, window, tools: Array.isArray(can) ? can.includes('tools') : undefined }]
+  return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
 }
 
 /** US dollars for a reply, if the price is known; `written`: input that went into the cache. */
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0): number | undefined {
-  const [, , input, cached = 0, output = 0, store = input] = modelRow(at.provider, at.model) ?? []
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
+  const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
+  const [input, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
   if (!official || !usage || !input || !store) return undefined
   const fresh = Math.max(0, usage.input - usage.cached - written)
   return (fresh * input + usage.cached * cached + written * store + usage.output * output) / 1e6
@@ -3834,11 +3800,10 @@ export type ChatRequest = Readonly<{
   messages: readonly Message[]
   tools: readonly ToolSchema[]
   schema?: JsonObject | undefined // the answer is JSON of this schema
-  maxTokens?: number | undefined
 }>
 
 export type Dialect = Readonly<{
-  tail: string // of the address, after base URL and version
+  tail: string // of its address, behind the base URL
   encode: (request: ChatRequest, choice: ModelChoice) => JsonObject
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
@@ -3848,30 +3813,28 @@ type Wire = Json | undefined
 const wireObject = (value: Wire): JsonObject => (isObject(value) ? value : {})
 const wireList = (value: Wire): JsonObject[] => (Array.isArray(value) ? value.map(wireObject) : [])
 const wireText = (value: Wire): string => (typeof value === 'string' ? value : '')
+const isEmpty = (value: Wire): boolean => Object.keys(wireObject(value)).length === 0
 const wireNumber = (value: Wire): number => (typeof value === 'number' ? value : 0)
 
-/** What the provider's code, type and message say decides before the HTTP status. */
-const FAILURES: readonly [ModelError['kind'], RegExp, RegExp, string][] = [
+/** What status, code, type and message of a failure mean; the first row that fits counts. */
+const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
   [
+    /^402|insufficient_quota|billing_error|credit balance is too low/,
     'refused',
-    /insufficient_quota|billing_error|credit balance is too low/,
-    /402/,
-    'add credit to the account, or use another model with -m',
+    'add credit, or use another model with -m',
   ],
   [
+    /^413|(maximum|available|configured) context|context[_ ](length|size|limit|window)|(prompt|input) is too long|maximum number of tokens/,
     'context',
-    /context_(length|size)|context (length|limit|window)|(prompt|input) is too long|(maximum|available|configured) context|maximum number of tokens/,
-    /413/,
     'the conversation no longer fits: begin a new one, or send less',
   ],
   [
+    /^(408|409|425|429|5..)|(overloaded|server|api|unavailable|timeout)_error|rate_limit/,
     'busy',
-    /(overloaded|server|api|unavailable|timeout)_error|rate_limit/,
-    /408|409|425|429|5../,
     'try again later, or use another model with -m',
   ],
-  ['refused', /not_found/, /404/, 'check the name of the model: tai model list'],
-  ['refused', /_api_key|(authentication|permission)_error/, /401|403/, 'check the key: tai doctor'],
+  [/^404|not_found/, 'refused', 'check the name of the model: tai model list'],
+  [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
 /**
@@ -3880,48 +3843,51 @@ const FAILURES: readonly [ModelError['kind'], RegExp, RegExp, string][] = [
  */
 export function failureOf(
   said: JsonObject | string,
-  facts: { provider: string; status?: number; retryAfter?: number | undefined },
+  provider: string,
+  http: { status?: number; retryAfter?: number | undefined } = {},
 ): ModelError {
-  const { error, message, detail, ...rest } = typeof said === 'string' ? { message: said } : said
-  const { code = '', type = '', ...inner } = isObject(error) ? error : (rest as JsonObject)
-  const raw = wireObject(inner['metadata'])['raw'] // OpenRouter: what its upstream said
-  const given = [inner['message'], error, message, detail, raw].map(wireText)
-  const spoken = [...new Set(given.filter(Boolean))].join('; ') || (said && JSON.stringify(said))
-  const status = facts.status ?? (Number(code) || undefined)
-  const [kind = facts.status ? 'refused' : 'broken', , , hint = 'try again, or another model'] =
-    FAILURES.find(([, says]) => says.test(`${code} ${type} ${spoken}`)) ??
-    FAILURES.find(([, , number]) => number.test(String(status))) ??
-    []
-  const how = facts.status === undefined ? 'broke off' : `answered ${facts.status}`
-  const { provider, retryAfter } = facts
-  return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, {
-    kind,
-    hint,
-    status,
-    retryAfter,
-  })
+  const body: JsonObject = typeof said === 'string' ? { message: said } : said
+  const error = isObject(body['error']) ? body['error'] : body
+  const { code = '', type = '', metadata, message: first } = error
+  const upstream = wireObject(metadata)['raw'] // of OpenRouter
+  const words = [first, body['error'], body['message'], body['detail'], upstream].map(wireText)
+  const spoken = [...new Set(words)].filter(Boolean).join('; ') || (said && JSON.stringify(said))
+  const status = http.status ?? (Number(code) || undefined)
+  const about = `${status} ${code} ${type} ${spoken}`
+  const [, kind = http.status ? 'refused' : 'broken', hint = 'try again, or another model'] =
+    FAILURES.find(([shape]) => shape.test(about)) ?? []
+  const how = http.status === undefined ? 'broke off' : `answered ${status}`
+  const message = `${provider} ${how}: ${shownWords(spoken)}`
+  return new ModelError(message, { ...http, kind, hint, status })
 }
 
 /** What was said, or the words of an HTML page, fit to show. */
 function shownWords(said: string): string {
   const page = /^\s*</.test(said)
-  const text = page ? said.replace(/<(script|style)[\s\S]*?<\/\1>|<[^>]*>/gi, ' ') : said
+  const text = page ? said.replace(/<(script|style)[^]*?<\/\1>|<[^>]*>/gi, ' ') : said
   return visible(clip(text.replace(/\s+/g, ' ').trim(), CHAT_ERROR_MAX)) || 'no reason given'
 }
 
 /** Whether a chunk or a whole reply speaks of a failure. */
-const hasFailed = ({ error, type, object, choices }: JsonObject): boolean =>
-  (error ?? null) !== null ||
-  [type, object].includes('error') ||
-  wireList(choices).some((choice) => choice['finish_reason'] === 'error')
+const hasFailed = ({ error = null, type, object }: JsonObject): boolean =>
+  error !== null || type === 'error' || object === 'error'
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
-const STOP_NOTICES: Readonly<Partial<Record<StopReason, string>>> = {
-  length: 'the answer was cut off: the output limit was reached',
-  filter: "the answer was stopped by the provider's content filter",
-}
+/** What cuts an answer short, in the words of either dialect; any other reason is its end. */
+const CUTS: readonly [RegExp, StopReason, notice: string][] = [
+  [
+    /^(length|max_tokens|model_context_window_exceeded)$/,
+    'length',
+    'the answer was cut off: the output limit was reached',
+  ],
+  [
+    /^(content_filter|refusal)$/,
+    'filter',
+    "the answer was stopped by the provider's content filter",
+  ],
+]
 
 /** Reads one reply, whole or in events; holds what has arrived of it. */
 export class StreamDecoder {
@@ -3947,11 +3913,6 @@ export class StreamDecoder {
     return this.done || this.stop !== undefined
   }
 
-  /** Something of the answer has arrived: the request must not be sent again. */
-  get started(): boolean {
-    return this.text + this.#held !== '' || this.thoughts.length + this.calls.length > 0
-  }
-
   /** Takes an event, or a whole body. Throws ModelError for an error in it, and for nonsense. */
   feed(data: string, event = 'message'): ChatEvent[] {
     const said = data.trim()
@@ -3959,8 +3920,7 @@ export class StreamDecoder {
     if (said === '[DONE]' || said === '') return []
     const chunk = parseObject(said)
     const provider = this.#provider
-    if (event === 'error' || (chunk && hasFailed(chunk)))
-      throw failureOf(chunk ?? said, { provider })
+    if (event === 'error' || (chunk && hasFailed(chunk))) throw failureOf(chunk ?? said, provider)
     if (chunk === undefined)
       throw new ModelError(`${provider} sent a malformed stream: ${shownWords(said)}`, {
         hint: 'check that the address is one of a model server: tai doctor',
@@ -3993,101 +3953,122 @@ export class StreamDecoder {
 
   /** Why the model stopped, in the words of either dialect. */
   stopFor(reason: Wire): void {
-    if (!reason) return
-    const cut = /^(length|max_tokens|model_context_window_exceeded)$/.test(wireText(reason))
-    const filtered = /^(content_filter|refusal)$/.test(wireText(reason))
-    this.stop = (cut && 'length') || (filtered && 'filter') || 'end'
+    const [, cut = 'end'] = CUTS.find(([shape]) => shape.test(wireText(reason))) ?? []
+    if (reason) this.stop = cut
   }
 
   /** The reply, and the last events. Throws ModelError when it is empty or broke off. */
   end(): { events: ChatEvent[]; reply: ChatReply } {
-    this.#flush()
     const provider = this.#provider
-    if (this.started && !this.finished)
+    this.#flush()
+    if (!this.finished && this.partial())
       throw new ModelError(`${provider}: the stream ended before the answer was complete`)
     const { calls, usage, cost, stop: said = 'end' } = this
-    const notice = STOP_NOTICES[said]
-    if (notice) this.#events.push({ kind: 'notice', text: notice })
+    const [, , notice] = CUTS.find(([, cut]) => cut === said) ?? []
     if (this.text.trim() === '' && calls.length === 0)
       throw new ModelError(`${provider} sent an empty response: ${notice ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
         hint: 'ask in other words or for less at once, or use another model with -m',
       })
+    if (notice) this.#events.push({ kind: 'notice', text: notice })
     const stop = said === 'end' && calls.length > 0 ? 'calls' : said
     const message = this.#message(notice ? 'cut' : 'complete')
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** What has arrived of a reply that broke off; undefined when that is nothing. */
+  /** What has arrived of a reply that broke off; undefined: nothing, so it may be asked for again. */
   partial(): AssistantMessage | undefined {
     this.#flush()
-    return this.started ? this.#message('failed') : undefined
+    const parts = this.text.length + this.thoughts.length + this.calls.length
+    return parts > 0 ? this.#message('failed') : undefined
   }
 
   #flush(): void {
     const rest = this.#held
     this.#held = ''
-    const found = this.text === '' && /^\s*<think>([\s\S]*?)(<\/think>\s*|$)/.exec(rest)
+    const found = this.text === '' && /^\s*<think>([^]*?)(<\/think>\s*|$)/.exec(rest)
     if (found) this.think(found[1] ?? '')
     this.say(found ? rest.slice(found[0].length) : rest)
   }
 
   #message(state: AssistantMessage['state']): AssistantMessage {
     const taken = new Set<string>()
-    const calls = this.calls.map((call, i) => {
-      const id = freshId(call.id || `call_${i + 1}`, taken)
-      const whole = finishedCall(call, id, this.stop === 'length' && i === this.calls.length - 1)
-      return state === 'failed' ? { ...whole, problem: 'the reply broke off' } : whole
+    const last = this.stop === 'length' ? this.calls.at(-1) : undefined
+    const calls = this.calls.map((call) => {
+      const id = freshId(call.id, taken)
+      const problem = state === 'failed' ? 'the reply broke off' : problemOf(call, call === last)
+      const args = parseObject(call.args) ?? {}
+      return { id, name: call.name, args, ...(problem && { problem }), ...call.extra }
     })
     const reasoning = this.thoughts.length > 0 && { reasoning: this.thoughts }
     return { role: 'assistant', text: this.text, ...reasoning, calls, state }
   }
 }
 
-function finishedCall({ name, args, extra }: CallDraft, id: string, cut: boolean): ToolCall {
-  const none = !cut && /^\s*(null)?\s*$/.test(args) // as servers write no arguments
-  const read = none ? {} : parseObject(args)
-  const broken = cut
-    ? 'the call was cut off by the output limit; make it in parts'
-    : `its arguments are no JSON object: ${visible(clip(args, 200))}`
-  const problem = (name === '' && 'the call names no tool') || (!read && broken)
-  return { id, name, args: read ?? {}, ...(problem && { problem }), ...(extra && { extra }) }
+/** Why a call must not run; `cut`: the output limit was met in it. */
+function problemOf({ name, args }: CallDraft, cut: boolean): string | undefined {
+  if (name === '') return 'the call names no tool'
+  if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
+  if (cut) return 'the call was cut off by the output limit; make it in parts'
+  return `its arguments are no JSON object: ${visible(clip(args, 200))}`
+}
+
+// What both dialects send of a message.
+
+type Picture = Readonly<{ mime: string; base64: string }>
+
+function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonObject) {
+  const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
+  if (some.length === 0) return [{ type: 'text', text: '(an empty message)' }]
+  return some.map((part) =>
+    part.kind === 'image' ? picture(part) : { type: 'text', text: part.text },
+  )
+}
+
+/** The text of an answer, with a mark where it is not whole, so that the model knows. */
+const markedText = ({ text, state }: AssistantMessage): string =>
+  text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
+
+const replyText = ({ text, images }: ToolMessage): string =>
+  text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
+
+/** All that is told to the model beforehand; the schema too, where no field of a request holds it. */
+function systemText(messages: readonly Message[], schema: JsonObject | undefined): string {
+  const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
+  const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
+  return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
 }
 
 // OpenAI chat completions.
 
 function readOpenAi(chunk: JsonObject, reply: StreamDecoder): void {
-  const usage = wireObject(chunk['usage'] ?? wireObject(chunk['x_groq'])['usage'])
-  const { prompt_tokens: input, completion_tokens: output, prompt_cache_hit_tokens, cost } = usage
-  const { cached_tokens = prompt_cache_hit_tokens } = wireObject(usage['prompt_tokens_details'])
-  if (typeof input === 'number')
-    reply.usage = { input, output: wireNumber(output), cached: wireNumber(cached_tokens) }
+  const usage = wireObject(chunk['usage'])
+  const { prompt_tokens: input, completion_tokens: output, prompt_tokens_details, cost } = usage
+  const cached = wireNumber(wireObject(prompt_tokens_details)['cached_tokens'])
+  if (typeof input === 'number') reply.usage = { input, output: wireNumber(output), cached }
   if (typeof cost === 'number') reply.cost = cost
   const choice = wireList(chunk['choices']).find(({ index }) => !index) ?? {}
   if (choice['message']) reply.done = true // it came whole
   const delta = wireObject(choice['delta'] ?? choice['message'])
   readOpenAiThought(delta, reply)
-  readOpenAiContent(delta['content'] ?? delta['refusal'], reply)
+  const content = delta['content'] ?? delta['refusal']
+  reply.content(wireText(content))
+  for (const { thinking, text } of wireList(content)) {
+    for (const thought of wireList(thinking)) reply.think(wireText(thought['text'])) // Mistral
+    reply.say(wireText(text))
+  }
   for (const piece of wireList(delta['tool_calls'])) addCallPiece(piece, reply)
   reply.stopFor(choice['finish_reason'])
 }
 
-/** Content is text, or (Mistral) a list of parts, some of them thoughts. */
-function readOpenAiContent(content: Wire, reply: StreamDecoder): void {
-  reply.content(wireText(content))
-  for (const { thinking, text } of wireList(content)) {
-    for (const thought of wireList(thinking)) reply.think(wireText(thought['text']))
-    reply.say(wireText(text))
-  }
-}
-
 function readOpenAiThought(delta: JsonObject, reply: StreamDecoder): void {
-  const details = wireList(delta['reasoning_details'])
-  const said = details.map(({ text, summary }) => wireText(text ?? summary)).join('')
-  const spoken = wireText(delta['reasoning_content']) || wireText(delta['reasoning']) || said
-  if (spoken === '' && details.length === 0) return
+  const { reasoning_details, reasoning_content, reasoning } = delta
+  const pieces = wireList(reasoning_details)
+  const said = pieces.map(({ text, summary }) => wireText(text ?? summary)).join('')
+  const spoken = wireText(reasoning_content) || wireText(reasoning) || said
+  if (spoken === '' && pieces.length === 0) return
   const thought = reply.think(spoken)
-  for (const piece of details) addDetail((thought.details ??= []), piece)
+  for (const piece of pieces) addDetail((thought.details ??= []), piece)
 }
 
 /** Details stream in pieces of one type and index, and are wanted back joined. */
@@ -4104,7 +4085,7 @@ function addDetail(details: JsonObject[], piece: JsonObject): void {
  * A piece belongs to the last call that its index and id allow. Servers leave out the index,
  * or give 0 to all, or leave out the id, or repeat id and name with every piece.
  */
-function addCallPiece(piece: JsonObject, { calls }: StreamDecoder): void {
+function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder): void {
   const { index, extra_content } = piece
   const { name, arguments: args } = wireObject(piece['function'])
   const [id, indexed] = [wireText(piece['id']), typeof index === 'number']
@@ -4117,74 +4098,56 @@ function addCallPiece(piece: JsonObject, { calls }: StreamDecoder): void {
   if (call === fresh) calls.push(call)
   call.name ||= wireText(name)
   call.args += isObject(args) ? JSON.stringify(args) : wireText(args)
-  if (isObject(extra_content)) call.extra = { extra_content }
+  if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
 function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice): JsonObject {
-  const { schema, maxTokens } = request
-  const accepts = (field: string) => !provider.refuses?.includes(field)
-  const formats = schema !== undefined && accepts('response_format')
+  const { refuses = [], callIds } = provider
+  const { schema, messages, tools } = request
+  const inWords = refuses.includes('response_format')
+  const system = systemText(messages, inWords ? schema : undefined)
   const json_schema = { name: 'answer', schema: schema ?? {}, strict: false }
-  const system = systemText(request, formats)
-  const tools = request.tools.map((each) => openAiTool(each, provider))
-  const limit = accepts('max_tokens') ? 'max_tokens' : 'max_completion_tokens'
   return {
     model,
     stream: true,
     messages: [
       ...(system ? [{ role: 'system', content: system }] : []),
-      ...openAiMessages(repairHistory(request.messages, provider.callIds), provider),
+      ...openAiMessages(repairHistory(messages, callIds), provider),
     ],
-    ...(accepts('stream_options') && { stream_options: { include_usage: true } }),
-    ...(tools.length > 0 && { tools }),
-    ...(maxTokens && { [limit]: maxTokens }),
-    ...(formats && { response_format: { type: 'json_schema', json_schema } }),
+    ...(!refuses.includes('stream_options') && { stream_options: { include_usage: true } }),
+    ...(tools.length > 0 && { tools: tools.map((tool) => openAiTool(tool, refuses)) }),
+    ...(schema && !inWords && { response_format: { type: 'json_schema', json_schema } }),
   }
 }
 
 const DESCRIPTION_MAX = 980 // characters, beside the note on the rest: OpenAI refuses 1025
 
-function openAiTool({ name, description, parameters }: ToolSchema, provider: Provider): JsonObject {
-  const { refuses = [] } = provider
-  const schema = adaptSchema(parameters, refuses)
-  const empty = Object.keys(wireObject(schema['properties'])).length === 0
-  const bare = empty && refuses.includes('empty-schema')
-  const about = { name, description: clip(description, DESCRIPTION_MAX) }
-  return { type: 'function', function: { ...about, ...(!bare && { parameters: schema }) } }
+function openAiTool(tool: ToolSchema, refuses: readonly string[]): JsonObject {
+  const parameters = adaptSchema(tool.parameters, refuses)
+  const bare = refuses.includes('empty-schema') && isEmpty(parameters['properties'])
+  const about = { name: tool.name, description: clip(tool.description, DESCRIPTION_MAX) }
+  return { type: 'function', function: bare ? about : { ...about, parameters } }
 }
 
-type Picture = Omit<Extract<Part, { kind: 'image' }>, 'kind'>
-
-function encodedParts(
-  parts: readonly Part[],
-  picture: (image: Picture) => JsonObject,
-): JsonObject[] {
-  const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
-  if (some.length === 0) return [{ type: 'text', text: '(an empty message)' }]
-  return some.map((part) =>
-    part.kind === 'text' ? { type: 'text', text: part.text } : picture(part),
-  )
-}
-
-function openAiPicture({ mime, base64 }: Picture): JsonObject {
-  return { type: 'image_url', image_url: { url: `data:${mime};base64,${base64}` } }
-}
+const openAiPicture = ({ mime, base64 }: Picture): JsonObject => ({
+  type: 'image_url',
+  image_url: { url: `data:${mime};base64,${base64}` },
+})
 
 function openAiMessages(messages: readonly Message[], provider: Provider): JsonObject[] {
-  const sent: JsonObject[] = []
   let images: JsonObject[] = [] // a tool reply holds text only, so its images follow the last reply
-  for (const [i, message] of messages.entries()) {
-    if (message.role === 'user') sent.push({ role: 'user', content: openAiContent(message.parts) })
-    if (message.role === 'assistant') sent.push(openAiAssistant(message, provider))
-    if (message.role !== 'tool') continue
-    sent.push({ role: 'tool', tool_call_id: message.id, content: replyText(message) })
+  return messages.flatMap((message, i): JsonObject[] => {
+    if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
+    if (message.role === 'assistant') return [openAiAssistant(message, provider)]
+    if (message.role === 'system') return []
+    const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
-    if (images.length === 0 || messages[i + 1]?.role === 'tool') continue
+    if (images.length === 0 || messages[i + 1]?.role === 'tool') return [reply]
     const note = { type: 'text', text: `(${count(images.length, 'image')} from the tools)` }
-    sent.push({ role: 'user', content: [note, ...images] })
+    const content = [note, ...images]
     images = []
-  }
-  return sent
+    return [reply, { role: 'user', content }]
+  })
 }
 
 /** One text where there are no images: some servers take nothing else. */
@@ -4219,10 +4182,9 @@ function openAiAssistant(message: AssistantMessage, { returns }: Provider): Json
 function readAnthropic(chunk: JsonObject, reply: StreamDecoder): void {
   const { type, index, message, content, content_block, stop_reason } = chunk
   const delta = wireObject(chunk['delta'])
-  if (type === 'content_block_start') readBlock(wireObject(content_block), index, reply)
-  if (type === 'content_block_delta') readBlock(delta, index, reply)
-  if (type === 'message') wireList(content).forEach((block, i) => readBlock(block, i, reply))
-  if (type === 'message_stop' || type === 'message') reply.done = true // `message` came whole
+  readBlock(wireObject(content_block ?? delta), index, reply)
+  wireList(content).forEach((block, i) => readBlock(block, i, reply)) // of one that came whole
+  if (type === 'message_stop' || type === 'message') reply.done = true
   readAnthropicUsage(wireObject(chunk['usage'] ?? wireObject(message)['usage']), reply)
   reply.stopFor(delta['stop_reason'] ?? stop_reason)
 }
@@ -4237,44 +4199,40 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder): void {
   reply.usage = { input: usage['input_tokens'] + cached + reply.written, output, cached }
 }
 
-/** A block, or a piece of one. */
+/** A block, or a piece of one; the `{}` of a call's first piece stands for arguments to come. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder): void {
-  const { type, id, name, text, thinking, signature, data, input, partial_json } = block
+  const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
   if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: wireText(data) })
-  if (type === 'tool_use')
-    reply.calls.push({ index, id: wireText(id), name: wireText(name), args: '' })
   reply.say(wireText(text))
   if (thinking) reply.think(wireText(thinking))
   const thought = reply.thoughts.at(-1)
   if (thought && signature) thought.signature = (thought.signature ?? '') + wireText(signature)
-  const call = reply.calls.findLast((each) => each.index === index)
-  const whole = JSON.stringify(wireObject(input)).replace(/^\{\}$/, '') // `{}`: pieces follow
-  if (call) call.args += wireText(partial_json) + whole
+  const args = isEmpty(input) ? partial_json : input
+  if (type === 'tool_use' || partial_json)
+    addCallPiece({ index, id, function: { name, arguments: args ?? '' } }, reply)
 }
 
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } } as const
 const CACHED_TURNS = 2 // of the user; with system and tools that makes the four marks allowed
 
-function encodeAnthropic(request: ChatRequest, { model }: ModelChoice): JsonObject {
-  const system = systemText(request, false)
-  const tools = request.tools.map(({ name, description, parameters }, i, { length }) => ({
-    name,
-    description,
-    input_schema: adaptSchema(parameters),
-    ...(i === length - 1 && CACHE_MARK),
-  }))
+function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
+  const system = systemText(messages, schema)
+  const offered = tools.map(({ name, description, parameters }, i) => {
+    const mark = i === tools.length - 1 && CACHE_MARK
+    return { name, description, input_schema: adaptSchema(parameters), ...mark }
+  })
   return {
     model,
     stream: true,
-    max_tokens: request.maxTokens ?? CHAT_MAX_TOKENS,
+    max_tokens: CHAT_MAX_TOKENS,
     ...(system && { system: [{ type: 'text', text: system, ...CACHE_MARK }] }),
-    ...(tools.length > 0 && { tools }),
-    messages: anthropicMessages(repairHistory(request.messages, 'word')),
+    ...(tools.length > 0 && { tools: offered }),
+    messages: anthropicMessages(repairHistory(messages, /^[\w-]{1,64}$/)),
   }
 }
 
-/** Roles take turns, and the user begins. */
+/** Roles take turns. */
 function anthropicMessages(messages: readonly Message[]): JsonObject[] {
   const turns: { role: string; content: JsonObject[] }[] = []
   for (const message of messages) {
@@ -4283,12 +4241,15 @@ function anthropicMessages(messages: readonly Message[]): JsonObject[] {
     if (turns.at(-1)?.role === role) turns.at(-1)?.content.push(...content)
     else if (content.length > 0) turns.push({ role, content })
   }
-  const opening = [{ type: 'text', text: '(the conversation goes on)' }]
-  if (turns[0]?.role === 'assistant') turns.unshift({ role: 'user', content: opening })
   for (const { content } of turns.filter(({ role }) => role === 'user').slice(-CACHED_TURNS))
     content.push({ ...content.pop(), ...CACHE_MARK })
   return turns
 }
+
+const anthropicPicture = ({ mime, base64 }: Picture): JsonObject => ({
+  type: 'image',
+  source: { type: 'base64', media_type: mime, data: base64 },
+})
 
 function anthropicBlocks(message: Message): JsonObject[] {
   if (message.role === 'system') return []
@@ -4298,21 +4259,16 @@ function anthropicBlocks(message: Message): JsonObject[] {
     const content = [{ type: 'text', text: replyText(message) }, ...images.map(anthropicPicture)]
     return [{ type: 'tool_result', tool_use_id: message.id, is_error, content }]
   }
+  const { reasoning = [], calls } = message
   const text = markedText(message)
-  const proven = (message.reasoning ?? []).filter((each) => each.signature ?? each.sealed) // others are refused
   return [
-    ...proven.map(({ text: thinking, signature, sealed = '' }) =>
-      signature
-        ? { type: 'thinking', thinking, signature }
-        : { type: 'redacted_thinking', data: sealed },
-    ),
+    ...reasoning.flatMap(({ text: thinking, signature, sealed }): JsonObject[] => {
+      if (signature) return [{ type: 'thinking', thinking, signature }]
+      return sealed ? [{ type: 'redacted_thinking', data: sealed }] : [] // others are refused
+    }),
     ...(text ? [{ type: 'text', text }] : []),
-    ...message.calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
+    ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
   ]
-}
-
-function anthropicPicture({ mime, base64 }: Picture): JsonObject {
-  return { type: 'image', source: { type: 'base64', media_type: mime, data: base64 } }
 }
 
 export const DIALECTS = {
@@ -4320,36 +4276,12 @@ export const DIALECTS = {
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
 } as const satisfies Record<Provider['dialect'], Dialect>
 
-// What both need of the neutral side.
+// Histories that every provider accepts.
 
-/** The text of an answer, with a mark where it is not whole, so that the model knows. */
-function markedText({ text, state }: AssistantMessage): string {
-  return text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
-}
-
-function replyText({ text, images }: ToolMessage): string {
-  return text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
-}
-
-/** All that is told to the model beforehand; the schema too, unless the request has a field for it. */
-function systemText({ messages, schema }: ChatRequest, formats: boolean): string {
-  const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
-  const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
-  if (schema !== undefined && !formats) texts.push(ask + JSON.stringify(schema))
-  return texts.filter(Boolean).join('\n\n')
-}
-
-/** How ids of calls must look for a provider, as a function that makes them so. */
-const CALL_IDS = {
-  any: (id: string) => id,
-  word: (id: string) => id.replace(/[^\w-]/g, '_').slice(0, 64),
-  nine: (id: string) => (/^[A-Za-z0-9]{9}$/.test(id) ? id : sha256(id).slice(0, 9)),
-} as const
-
-/** `id` in the wanted form, or the first variant of it that is not taken yet; accepts it. */
-function freshId(id: string, taken: Set<string>, form: keyof typeof CALL_IDS = 'any'): string {
-  let fresh = CALL_IDS[form](id)
-  for (let n = 2; taken.has(fresh); n++) fresh = CALL_IDS[form](`${id.slice(0, 56)}_${n}`)
+/** `id`, or what is made from it where it has not the wanted form or is taken; accepts it. */
+function freshId(id: string, taken: Set<string>, wanted = /./): string {
+  let fresh = id
+  while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
   taken.add(fresh)
   return fresh
 }
@@ -4359,10 +4291,7 @@ function freshId(id: string, taken: Set<string>, form: keyof typeof CALL_IDS = '
  * directly behind its message, "interrupted" if there was none; replies without a call and answers
  * with nothing in them are left out. Always the same for a history, so that it stays cached.
  */
-export function repairHistory(
-  messages: readonly Message[],
-  form: keyof typeof CALL_IDS = 'any',
-): Message[] {
+export function repairHistory(messages: readonly Message[], callIds?: RegExp): Message[] {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Message[] => {
     if (message.role === 'tool') return [] // it stands behind its call
@@ -4372,8 +4301,8 @@ export function repairHistory(
     const replies = messages.slice(at + 1, next === -1 ? undefined : next)
     const answers: ToolMessage[] = []
     const calls = message.calls.map((call) => {
-      const id = freshId(call.id || 'call', taken, form)
-      const name = CALL_IDS.word(call.name) || 'unnamed' // a model makes up names, too
+      const id = freshId(call.id, taken, callIds)
+      const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed' // models make up names
       answers.push({ ...takeReply(replies, call), id, name })
       return { ...call, id, name }
     })
@@ -4393,9 +4322,8 @@ function takeReply(replies: Message[], { id, name, problem }: ToolCall): ToolMes
 // refuse a whole request for one that they do not.
 
 const SCHEMA_NODES = 1_500 // objects and lists in one tool's schema; those beyond accept anything
-const SCHEMA_MAPS = /^(properties|patternProperties)$/ // hold schemas by name
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
-const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependentSchemas|dependencies)$/
+const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
 
 type SchemaJob = { readonly root: JsonSchema; readonly drops: readonly string[]; left: number }
@@ -4411,13 +4339,7 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): 
   const parts = [...wireList(top['anyOf']), ...wireList(top['oneOf']), ...all]
   const properties = Object.assign({}, ...parts.map((part) => part['properties']))
   const required = all.flatMap(({ required: names }) => (Array.isArray(names) ? names : []))
-  const { additionalProperties } = top
-  return completedNode({
-    type: 'object',
-    properties,
-    ...(required.length > 0 && { required }),
-    ...(additionalProperties !== undefined && { additionalProperties }),
-  })
+  return completedNode({ type: 'object', properties, ...(required.length > 0 && { required }) })
 }
 
 /** A schema, or what stands in one. `above`: the references on the way here; one to itself ends. */
@@ -4426,42 +4348,40 @@ function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   job.left -= 1
   if (job.left < 0) return {}
   if (!isObject(node)) return node.map((each) => adaptNode(each, job, above))
-  const ref = wireText(node['$ref'])
-  const found = ref && !above.includes(ref) ? pointedAt(job.root, ref) : {}
-  const { $ref: next = null } = found
-  if (next) return adaptNode({ ...found, ...node, $ref: next }, job, [...above, ref])
-  const inner = (each: Json) => adaptNode(each, job, [...above, ref])
-  const kept = Object.entries({ ...found, ...node }).filter(
-    ([key]) => !SCHEMA_LEFT_OUT.test(key) && !job.drops.includes(key),
-  )
-  const adapted = kept.map(([key, value]) => {
-    if (SCHEMA_DATA.test(key)) return [key, value]
-    if (!SCHEMA_MAPS.test(key)) return [key, inner(value)]
+  const { $ref: ref, ...own } = node
+  if (typeof ref === 'string') {
+    const found = above.includes(ref) ? {} : pointedAt(job.root, ref)
+    return adaptNode({ ...found, ...own }, job, [...above, ref])
+  }
+  const adapted = Object.entries(own).flatMap(([key, value]) => {
+    if (SCHEMA_LEFT_OUT.test(key) || job.drops.includes(key)) return []
+    if (SCHEMA_DATA.test(key)) return [[key, value]]
+    if (key !== 'properties') return [[key, adaptNode(value, job, above)]]
     const fit = Object.entries(wireObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-    return [key, Object.fromEntries(fit.map(([name, each]) => [name, inner(each)]))]
+    return [
+      [key, Object.fromEntries(fit.map(([name, each]) => [name, adaptNode(each, job, above)]))],
+    ]
   })
   return completedNode(Object.fromEntries(adapted))
 }
 
-/** What providers miss in a schema that is otherwise good. */
+/** Adds what providers miss in a schema that is otherwise good. */
 function completedNode(schema: JsonObject): JsonObject {
   const { type, items, properties, required } = schema
-  if (type === 'array' && !isObject(items) && !schema['prefixItems'])
-    return { ...schema, items: {} }
-  if (type === 'object' && !properties && schema['additionalProperties'] === undefined)
-    return { ...schema, properties: {} }
-  if (!Array.isArray(required) || !isObject(properties)) return schema
-  return { ...schema, required: required.filter((name) => Object.hasOwn(properties, String(name))) }
+  const named = (name: Json) => !isObject(properties) || Object.hasOwn(properties, String(name))
+  return {
+    ...schema,
+    ...(type === 'array' && !isObject(items) && { items: {} }),
+    ...(type === 'object' && !properties && { properties: {} }),
+    ...(Array.isArray(required) && { required: required.filter(named) }),
+  }
 }
 
 /** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`; an empty one when there is none. */
 function pointedAt(root: JsonSchema, ref: string): JsonObject {
   let at: Wire = ref.startsWith('#') ? root : {}
-  for (const key of ref.split('/').slice(1))
-    at = Object.getOwnPropertyDescriptor(
-      Object(at),
-      key.replaceAll('~1', '/').replaceAll('~0', '~'),
-    )?.value
+  for (const key of ref.replaceAll('~1', '\0').replaceAll('~0', '~').split('/').slice(1))
+    at = typeof at === 'object' ? Object(at)[key.replaceAll('\0', '/')] : undefined
   return wireObject(at)
 }
 
@@ -4481,11 +4401,7 @@ function pointedAt(root: JsonSchema, ref: string): JsonObject {
 // Not here: running tools and shortening a history that is too long (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB // a reply over this ends with an error
-
 const CHAT_DRAIN = 100 // a body that goes on longer after its end loses its connection
-
-/** Codes of system errors that pass by themselves. */
-const PASSING_CODES = /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_SOCKET)$/
 
 /** Talks to the chosen model in its dialect: streams, retries, counts. */
 export class ChatClient {
@@ -4493,7 +4409,6 @@ export class ChatClient {
   readonly #http: HttpClient
   readonly #idle: number
   readonly #random: () => number
-  readonly #redactor = new Redactor()
 
   /** `idle`: ms of silence that end a reply. `random`: 0 to 1, spreads the retries of many clients. */
   constructor(
@@ -4504,15 +4419,15 @@ export class ChatClient {
     this.#http = options.http
     this.#idle = options.idle
     this.#random = options.random ?? (() => 1)
-    this.#redactor.add('api-key', choice.key ?? '')
   }
 
   /** Streams one reply. Throws ModelError (`partial`: what had arrived), or the signal's reason. */
   async *stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, ChatReply> {
     const { provider } = this.choice
-    const body = JSON.stringify(DIALECTS[provider.dialect].encode(request, this.choice))
+    const dialect = DIALECTS[provider.dialect]
+    const body = JSON.stringify(dialect.encode(request, this.choice))
     for (let tries = 1; ; tries++) {
-      const decoder = new StreamDecoder(DIALECTS[provider.dialect], provider.name)
+      const decoder = new StreamDecoder(dialect, provider.name)
       try {
         yield* this.#exchange(body, decoder, signal)
         const { events, reply } = decoder.end()
@@ -4521,7 +4436,7 @@ export class ChatClient {
       } catch (error) {
         signal.throwIfAborted()
         const failure = this.#failure(error, decoder.partial())
-        const pause = decoder.started ? undefined : this.#pause(failure, tries)
+        const pause = this.#pause(failure, tries)
         if (pause === undefined) throw failure
         const again = `trying again in ${formatDuration(pause)} (${tries} of ${CHAT_RETRIES})`
         yield { kind: 'notice', text: `${clip(messageOf(failure), 200)}; ${again}` }
@@ -4539,12 +4454,6 @@ export class ChatClient {
     }
   }
 
-  /** The models that the provider lists. Throws ModelError. */
-  models(signal: AbortSignal): Promise<ModelInfo[]> {
-    return listModels(this.#http, this.choice, { signal })
-  }
-
-  /** Reads events, or a whole body: some servers send JSON and call it a stream. */
   async *#exchange(
     body: string,
     decoder: StreamDecoder,
@@ -4552,20 +4461,19 @@ export class ChatClient {
   ): AsyncGenerator<ChatEvent> {
     const reply = await this.#post(body, signal)
     const sse = new SseReader(CHAT_EVENT_MAX)
-    const whole: Buffer[] = []
-    let drain: NodeJS.Timeout | undefined
-    let first = '' // events begin with a field or `:`, behind a byte-order mark or not
+    const early: Buffer[] = [] // what came before any event: some send JSON and call it a stream
+    let [isStream, drain]: [boolean, NodeJS.Timeout?] = [false]
     try {
       for await (const piece of reply.body) {
-        first ||= /[^\s\xef\xbb\xbf]/.exec(piece.toString('latin1'))?.[0] ?? ''
-        const isWhole = /[^:a-z]/.test(first)
-        if (isWhole) whole.push(piece)
-        for (const { data, event } of isWhole ? [] : sse.feed(piece))
-          yield* decoder.feed(data, event)
+        const events = sse.feed(piece)
+        isStream ||= events.length > 0
+        if (!isStream) early.push(piece)
+        for (const { data, event } of events) yield* decoder.feed(data, event)
         if (decoder.done) drain ??= setTimeout(() => reply.cancel(), CHAT_DRAIN)
       }
       for (const { data, event } of sse.end()) yield* decoder.feed(data, event)
-      yield* decoder.feed(Buffer.concat(whole).toString())
+      const text = isStream ? '' : Buffer.concat(early).toString().trim()
+      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // lines of a stream begin with those
     } catch (error) {
       if (!(error instanceof HttpError && decoder.finished)) throw error // else the answer is whole
     } finally {
@@ -4585,55 +4493,55 @@ export class ChatClient {
         ...endpointHeaders(this.choice),
       },
       body,
+      connect: CHAT_CONNECT_TIMEOUT,
       timeout: this.#idle,
       maxBody: CHAT_REPLY_MAX,
       signal,
     })
     if (reply.status < 300) return reply
-    const text = this.#redactor.known(await reply.text())
-    const facts = { status: reply.status, retryAfter: askedWait(reply.headers) }
-    throw failureOf(parseObject(text) ?? text, { provider: provider.name, ...facts })
+    const text = this.#withoutKey(await reply.text())
+    const http = { status: reply.status, retryAfter: askedWait(reply.headers) }
+    throw failureOf(parseObject(text) ?? text, provider.name, http)
   }
 
   /** Milliseconds before the next try; undefined: there is none. */
-  #pause({ kind, cause, retryAfter }: ModelError, tries: number): number | undefined {
-    const passing = cause instanceof HttpError && PASSING_CODES.test(codeOf(cause.cause))
+  #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number): number | undefined {
+    const passes = kind === 'busy' || (cause instanceof HttpError && cause.passes)
     const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * this.#random()
-    const again = kind === 'busy' || passing
-    return again && tries <= CHAT_RETRIES && pause <= CHAT_RETRY_AFTER_MAX ? pause : undefined
+    if (partial || !passes || tries > CHAT_RETRIES) return undefined
+    return pause > CHAT_RETRY_AFTER_MAX ? undefined : pause
   }
 
   /** What was thrown, as a ModelError without the key. A bug of tai stays what it is. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined): ModelError {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
-    const { retryAfter = 0 } = error
+    const { retryAfter = 0, cause } = error
     const long = retryAfter > CHAT_RETRY_AFTER_MAX
     const asks = long ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
-    const message = this.#redactor.known(error.message) + asks
-    return new ModelError(message, { ...error, cause: error.cause, partial })
+    return new ModelError(this.#withoutKey(error.message) + asks, { ...error, cause, partial })
   }
 
   /** What went wrong on the way, in the words of this section. */
   #broken(cause: TaiError): ModelError {
-    const { name } = this.choice.provider
     const fault = cause instanceof HttpError ? cause.kind : 'cut'
-    const kind = /timeout|unreachable|tls/.test(fault) ? 'unreachable' : 'broken'
+    const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
     const silent = /idle|timeout/.test(fault)
     const what = silent ? `no data for ${this.#idle / SECOND} s` : cause.message
     const hint = silent ? 'try again; TAI_STREAM_IDLE sets the limit' : (cause.hint ?? 'try again')
-    return new ModelError(`${name}: ${what}`, { kind, hint, cause })
+    return new ModelError(`${this.choice.provider.name}: ${what}`, { kind, hint, cause })
+  }
+
+  #withoutKey(text: string): string {
+    const redactor = new Redactor()
+    redactor.add('api-key', this.choice.key ?? '')
+    return redactor.known(text)
   }
 }
 
 /** Milliseconds of `Retry-After` (RFC 9110, 10.2.3), a date read against the server's own clock. */
-function askedWait(headers: HttpReply['headers']): number | undefined {
-  const { 'retry-after-ms': ms = '', 'retry-after': after = '', date = '' } = headers
-  const waits = [
-    Number(ms || NaN),
-    Number(after || NaN) * SECOND,
-    Date.parse(after) - Date.parse(date),
-  ]
+function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers']) {
+  const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
   return waits.find((wait) => wait >= 0)
 }
 

@@ -499,15 +499,6 @@ t.test('a Retry-After over the limit is not waited for', async (t) => {
   t.equal(model.requests.length, 1)
 })
 
-t.test('retry-after-ms counts before the backoff', async (t) => {
-  const headers = { 'content-type': 'application/json', 'retry-after-ms': '1' }
-  const model = await startModel([{ status: 503, headers, body: '{}' }, { text: 'ok' }])
-  const got = await run(client('openai', model.url))
-  await model.close()
-  t.match(got.notices, [/answered 503.*; trying again in 1 ms \(1 of 3\)/])
-  t.equal(got.text, 'ok')
-})
-
 const chunk = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`
 
 t.test('nothing is sent again once something of the reply has arrived', async (t) => {
@@ -631,11 +622,9 @@ t.test('what is reported costs what is reported, else what a price row says', as
   await model.close()
 })
 
-t.test('complete and models', async (t) => {
+t.test('complete gives the whole reply', async (t) => {
   for (const wire of wires) {
-    const model = await startModel([{ text: 'whole', whole: true, reasoning: 'hm' }], {
-      models: ['a', 'b'],
-    })
+    const model = await startModel([{ text: 'whole', whole: true, reasoning: 'hm' }])
     const chat = client(wire, model.url)
     const signal = new AbortController().signal
     const reply = await chat.complete(ask('hi'), signal)
@@ -643,10 +632,6 @@ t.test('complete and models', async (t) => {
       message: { text: 'whole', state: 'complete', reasoning: [{ text: 'hm' }] },
       stop: 'end',
     })
-    t.strictSame(
-      (await chat.models(signal)).map(({ id }) => id),
-      ['a', 'b'],
-    )
     await model.close()
   }
   const nobody = await run(client('openai', 'http://127.0.0.1:1'))

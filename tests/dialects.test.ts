@@ -78,14 +78,14 @@ t.test('a history is made valid before it is sent', async (t) => {
     [
       'one id for two calls',
       [calls('a', 'a'), result('a', 'one'), result('a', 'two')],
-      ['call:a', 'call:a_2', 'reply:a=one', 'reply:a_2=two'],
+      ['call:a', 'call:ca978112c', 'reply:a=one', 'reply:ca978112c=two'],
     ],
     [
       'an id that comes back in a later turn',
       [calls('a'), result('a', 'one'), calls('a'), result('a', 'two')],
-      ['call:a', 'reply:a=one', 'call:a_2', 'reply:a_2=two'],
+      ['call:a', 'reply:a=one', 'call:ca978112c', 'reply:ca978112c=two'],
     ],
-    ['an empty id', [calls(''), result('')], ['call:call', 'reply:call=noon']],
+    ['an empty id', [calls(''), result('')], ['call:e3b0c4429', 'reply:e3b0c4429=noon']],
     ['an empty answer is left out', [user('x'), says(' '), user('y')], ['user', 'user']],
   ]
   for (const [name, history, wanted] of rows) {
@@ -111,9 +111,15 @@ t.test('a name that the model made up is sent as providers take it', async (t) =
 
 t.test('ids take the form a provider wants', async (t) => {
   const history = [calls('functions.now:0', 'functions_now_0'), result('functions.now:0')]
-  const word = outline(repairHistory(history, 'word'))
-  t.strictSame(word.slice(0, 2), ['call:functions_now_0', 'call:functions_now_0_2'])
-  const nine = repairHistory(history, 'nine')
+  t.equal(
+    outline(repairHistory(history))[0],
+    'call:functions.now:0',
+    'as it is where all are taken',
+  )
+  const word = outline(repairHistory(history, /^[\w-]+$/))
+  t.match(word[0], /^call:[0-9a-f]{9}$/)
+  t.equal(word[1], 'call:functions_now_0')
+  const nine = repairHistory(history, /^[A-Za-z0-9]{9}$/)
   const ids = nine.flatMap((m) => (m.role === 'tool' ? [m.id] : []))
   t.equal(new Set(ids).size, 2)
   for (const id of ids) t.match(id, /^[a-z0-9]{9}$/)
@@ -139,7 +145,6 @@ t.test('OpenAI: a request', async (t) => {
       user('go on'),
     ],
     tools: [{ name: 'now', description: 'd'.repeat(2000), parameters: { type: 'object' } }],
-    maxTokens: 9,
     schema: { type: 'array' },
   })
   t.strictSame(
@@ -158,7 +163,6 @@ t.test('OpenAI: a request', async (t) => {
   t.equal(images.content[0].text, '(1 image from the tools)', 'images follow the last reply')
   t.equal(images.content[1].type, 'image_url')
   t.strictSame(body.stream_options, { include_usage: true })
-  t.equal(body.max_completion_tokens, 9)
   t.equal(body.response_format.json_schema.strict, false)
   t.ok(body.tools[0].function.description.length <= 1024)
   t.strictSame(body.tools[0].function.parameters, { type: 'object', properties: {} })
@@ -183,7 +187,6 @@ t.test('what a provider wants otherwise is in its row', async (t) => {
   t.notOk('extra_content' in plain.tool_calls[0])
   t.match(sent('mistral').tool_calls[0].id, /^[a-z0-9]{9}$/)
   t.notOk('stream_options' in encode('mistral', {}))
-  t.equal(encode('groq', { maxTokens: 3 }).max_tokens, 3)
   const words = encode('deepseek', { schema: { type: 'array' } })
   t.match(words.messages[0].content, /JSON Schema.*\n.*"array"/)
   t.notOk('response_format' in words)
@@ -194,7 +197,6 @@ t.test('what a provider wants otherwise is in its row', async (t) => {
 t.test('Anthropic: a request', async (t) => {
   const body = encode('anthropic', {
     messages: [
-      says('before any question'),
       { role: 'system', text: 'be brief' },
       user('one'),
       {
@@ -219,13 +221,13 @@ t.test('Anthropic: a request', async (t) => {
   })
   t.strictSame(
     body.messages.map((m: { role: string }) => m.role),
-    ['user', 'assistant', 'user', 'assistant', 'user', 'assistant', 'user'],
+    ['user', 'assistant', 'user', 'assistant', 'user'],
   )
   const types = (n: number) => body.messages[n].content.map((b: { type: string }) => b.type)
-  t.strictSame(types(3), ['thinking', 'redacted_thinking', 'tool_use', 'tool_use'])
-  t.strictSame(types(4), ['tool_result', 'tool_result', 'text'], 'replies, then what the user said')
-  const [first, second] = body.messages[4].content
-  t.equal(first.tool_use_id, 'a_1')
+  t.strictSame(types(1), ['thinking', 'redacted_thinking', 'tool_use', 'tool_use'])
+  t.strictSame(types(2), ['tool_result', 'tool_result', 'text'], 'replies, then what the user said')
+  const [first, second] = body.messages[2].content
+  t.match(first.tool_use_id, /^[0-9a-f]{9}$/)
   t.strictSame(
     first.content.map((b: { type: string }) => b.type),
     ['text', 'image'],
@@ -235,7 +237,7 @@ t.test('Anthropic: a request', async (t) => {
   t.match(body.system[0].text, /^be brief\n\nAnswer with nothing but one JSON/)
   const marks = JSON.stringify(body).match(/"cache_control"/g)
   t.equal(marks?.length, 4, 'system, tools, and the last two turns of the user')
-  t.ok(body.tools[1].cache_control && body.messages[6].content[0].cache_control)
+  t.ok(body.tools[1].cache_control && body.messages[4].content[0].cache_control)
 })
 
 const props = { type: 'object', properties: { a: { type: 'string' } } }
@@ -298,7 +300,7 @@ const SCHEMAS: [string, object, object][] = [
   [
     'what else stands on top goes',
     { ...props, title: 't', default: {}, not: {}, additionalProperties: false },
-    { ...props, additionalProperties: false },
+    props,
   ],
   [
     'a list of anything',
@@ -394,8 +396,6 @@ t.test('usage comes from wherever a server puts it', async (t) => {
   const rows: [string, object, number, number?][] = [
     ['in the last chunk', { choices: [{ index: 0, delta: {} }], usage }, 0],
     ['without choices', { choices: [], usage: cached }, 4, 0.5],
-    ['groq', { x_groq: { usage } }, 0],
-    ['deepseek', { usage: { ...usage, prompt_cache_hit_tokens: 2 } }, 2],
   ]
   for (const [name, chunk, hit, cost] of rows) {
     const reply = decode(DIALECTS.openai, [said, sse(chunk)])
@@ -518,8 +518,6 @@ t.test('a whole reply is read like a stream', async (t) => {
     nothing.feed(sse({ ok: true }))
     t.throws(() => nothing.end(), { message: /empty response/, kind: 'empty' })
     t.throws(() => nothing.feed(sse({ error: 'down' })), { message: 'p broke off: down' })
-    const broken = { choices: [{ delta: {}, finish_reason: 'error' }] }
-    t.throws(() => nothing.feed(sse(broken)), { message: /^p broke off: / })
   }
 })
 
@@ -535,7 +533,6 @@ t.test('an empty answer is an error that says why', async (t) => {
 
 t.test('what arrived of a broken reply is kept, and its calls never run', async (t) => {
   const decoder = new StreamDecoder(DIALECTS.openai, 'p')
-  t.notOk(decoder.started)
   t.equal(decoder.partial(), undefined)
   decoder.feed(
     openAi({
@@ -543,7 +540,6 @@ t.test('what arrived of a broken reply is kept, and its calls never run', async 
       tool_calls: [{ id: 'a', function: { name: 'now', arguments: '{}' } }],
     }),
   )
-  t.ok(decoder.started)
   t.match(decoder.partial(), {
     text: 'so',
     state: 'failed',
@@ -590,8 +586,8 @@ t.test('failures: what a provider says decides the kind', async (t) => {
     [{ error: { message: '\u001b[2Jx' } }, 400, 'refused', /\\e\[2Jx/],
   ]
   for (const [said, status, kind, message] of rows)
-    t.match(failureOf(said, { provider: 'p', ...(status && { status }) }), { kind, message })
-  const long = failureOf('é'.repeat(5000), { provider: 'p', status: 400 })
+    t.match(failureOf(said, 'p', status ? { status } : {}), { kind, message })
+  const long = failureOf('é'.repeat(5000), 'p', { status: 400 })
   t.ok(long.message.length < 2_200)
   t.match(long.message, /é… \(2952 more characters\)$/)
 })

@@ -202,7 +202,7 @@ t.test('a server that cannot be reached is named, with the reason', async (t) =>
   const cases: [string, HttpErrorKind, RegExp][] = [
     [`http://127.0.0.1:${gone}/?key=hush`, 'unreachable', /127\.0\.0\.1:\d+: connection refused/],
     ['http://no-such-host.invalid/?key=hush', 'unreachable', /no-such-host\.invalid/],
-    [`https://127.0.0.1:${port}/?key=hush`, 'tls', /127\.0\.0\.1/],
+    [`https://127.0.0.1:${port}/?key=hush`, 'unreachable', /127\.0\.0\.1/],
     ['hush', 'refused', /URL/],
     ['ftp://hush/', 'refused', /ftp:/],
     ['http://me:hush@127.0.0.1:1/', 'unreachable', /refused/],
@@ -271,19 +271,17 @@ t.test('redirects are followed as far as asked, and keep credentials at home', a
   const cases: [string, string, string][] = [
     ['GET', '/302?/end', 'GET /end secret k c n'],
     ['GET', `/302?${encodeURIComponent(`${there}/end`)}`, 'GET /end - - - n'],
-    ['POST', '/301?/end', 'GET /end secret k c n'],
-    ['POST', '/303?/end', 'GET /end secret k c n'],
-    ['POST', '/307?/end', 'POST /end secret k c n'],
-    ['PUT', '/302?/end', 'PUT /end secret k c n'],
     ['HEAD', '/303?/end', 'HEAD /end secret k c n'],
+    ['GET', '/307?/end', 'GET /end secret k c n'],
   ]
   for (const [method, path, last] of cases) {
-    const reply = await send(path, { method, ...(method === 'POST' ? { body: 'b' } : {}) })
+    const reply = await send(path, { method })
     await reply.bytes()
     t.equal(seen.at(-1), last, `${method} ${path}`)
     t.match(reply.url, /\/end$/)
   }
   t.equal((await send('/302?/end', { redirects: 0 })).status, 302, 'handed back when not asked')
+  t.equal((await send('/307?/end', { method: 'POST', body: 'b' })).status, 307, 'never sent twice')
   t.equal((await send('/304?/end')).status, 304, 'not every 3xx redirects')
   const loop = await failure(send('/loop'))
   t.equal(loop.kind, 'unreachable')
@@ -432,7 +430,7 @@ t.test('a Unix socket is reached by its path', async (t) => {
   const reply = await http.send(get('http://service/x', { socketPath }))
   t.equal(await reply.text(), 'service')
   const missing = await failure(http.send(get('http://service/', { socketPath: `${socketPath}x` })))
-  t.match(missing, { kind: 'unreachable', message: /no such socket/ })
+  t.match(missing, { kind: 'unreachable', message: /ENOENT/ })
 })
 
 const via = (url: string, env: Record<string, string>): string | undefined =>
@@ -520,8 +518,11 @@ t.test('a private CA is trusted through NODE_EXTRA_CA_CERTS, and only so', async
     fetchElsewhere(`https://localhost:${port}/`, { NODE_EXTRA_CA_CERTS: ca }),
   ])
   t.equal(trusted, 'hello')
-  t.match(unknown, /^tls\ncannot reach 127\.0\.0\.1:\d+: .*unknown CA\n.*NODE_EXTRA_CA_CERTS/)
-  t.match(other, /^tls\n.*another name/)
+  t.match(
+    unknown,
+    /^unreachable\ncannot reach 127\.0\.0\.1:\d+: .*unknown CA\n.*NODE_EXTRA_CA_CERTS/,
+  )
+  t.match(other, /^unreachable\n.*another name/)
   await using proxy = await startProxy(port, 'me:p@ss')
   const env = { NODE_EXTRA_CA_CERTS: ca, HTTPS_PROXY: `http://me:p%40ss@127.0.0.1:${proxy.port}` }
   t.equal(await fetchElsewhere('https://far.test/', env), 'hello', 'https through CONNECT')
