@@ -7,6 +7,7 @@ import {
   arg,
   checkArguments,
   defineTool,
+  schemaCheck,
   takes,
   TOOLS,
   Tools,
@@ -130,7 +131,9 @@ t.test('checkArguments fills in defaults and takes null for absent', async (t) =
     n: arg.whole('n', { default: 7 }),
     f: arg.flag('f'),
   })
-  t.same(await checkArguments(schema, { a: 'x', n: null }), { args: { a: 'x', n: 7, f: false } })
+  t.same(checkArguments(schema, await schemaCheck(schema), { a: 'x', n: null }), {
+    args: { a: 'x', n: 7, f: false },
+  })
 })
 
 t.test(
