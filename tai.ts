@@ -8054,30 +8054,13 @@ export function cutPoint(
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
 }
 
-/** A summary by the model itself; where that fails too, the person's own words. */
-async function summarize(
-  chat: ChatClient,
-  old: readonly Message[],
-  signal: AbortSignal,
-): Promise<string> {
+/** A summary by the model itself, of a history told in half its window, which the messages share alike. */
+async function summarize(chat: ChatClient, old: readonly Message[], signal: AbortSignal) {
   const room = (chat.choice.window * CHARACTERS_PER_TOKEN) / 2
-  const request = userMessage(`${transcript(old, room)}\n\n${COMPACTION_REQUEST}`)
-  try {
-    return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
-  } catch (error) {
-    if (signal.aborted || !(error instanceof ModelError)) throw error
-    const own = transcript(
-      old.filter(({ role }) => role === 'user'),
-      room / 4,
-    )
-    return `(no summary could be made: ${error.message}) The person's messages were:\n${own}`
-  }
-}
-
-/** A history as text of about `room` characters, which its messages share alike. */
-function transcript(messages: readonly Message[], room: number): string {
-  const each = Math.max(TRANSCRIPT_MIN, Math.floor(room / Math.max(1, messages.length)))
-  return messages.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`).join('\n')
+  const each = Math.max(TRANSCRIPT_MIN, Math.floor(room / old.length))
+  const told = old.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`)
+  const request = userMessage(`${told.join('\n')}\n\n${COMPACTION_REQUEST}`)
+  return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
 }
 
 /** What a message says, as plain text. */
@@ -10116,12 +10099,9 @@ type Run = Verb<App>['run']
 
 const LIMIT: Flag = { name: 'limit', short: 'n', value: 'N', help: 'at most this many (50)' }
 const KEYCHAIN: Flag = { name: 'keychain', help: "keep the key in the system's keychain" }
-const PROFILE_FLAGS: readonly Flag[] = [
-  { name: 'model', short: 'm', value: 'MODEL', help: 'its model' },
-  { name: 'system', short: 's', value: 'TEXT', help: 'its system prompt' },
-  { name: 'tools', value: 'A,B', help: 'its tools, and no others' },
-  { name: 'permission-mode', value: 'MODE', help: MODES.join(', ') },
-]
+const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
+  ['model', 'system', 'tools', 'permission-mode'].includes(name),
+)
 const GRANT_FLAGS: readonly Flag[] = [
   { name: 'path', value: 'GLOB', help: 'only for paths like this; repeatable' },
   { name: 'command', value: 'PREFIX', help: 'only for commands that begin so; repeatable' },
@@ -10134,29 +10114,22 @@ const AUDIT_FLAGS: readonly Flag[] = [
   { name: 'since', value: 'TIME', help: 'an ISO date or time' },
 ]
 
-/** The cells in which a list shows one of its things. */
-const CELLS = {
-  secret: (it: { name: string; updated: number }) => [it.name, when(it.updated)],
-  record: (it: RecordHit) => [it.id, it.kind, when(it.updated), formatBytes(it.bytes), it.title],
-  session: (it: SessionRow) => {
-    return [it.id, when(it.updated), count(it.messages, 'message'), it.model, it.title]
-  },
-  profile: (it: ProfileRow) => [
-    it.name,
-    it.model ?? '-',
-    it.mode ?? '-',
-    clip(it.prompt ?? '-', 40),
-  ],
-  grant: ({ id, scope, tool, paths, commands, mode }: Grant) => {
-    return [id, scope, tool, [...paths, ...commands].join(' ') || '-', mode ?? '-']
-  },
-  entry: (it: AuditEntry) => {
-    return [when(it.ts), it.kind, it.session ?? '-', clip(JSON.stringify(it.data), 160)]
-  },
-} as const
+const CELL_MAX = 160 // characters of a member in a list; --json has all of it
 
-function when(time: number): string {
-  return new Date(time).toISOString().slice(0, 16).replace('T', ' ')
+const when = (time: number): string => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
+
+/** How numbers are shown in a list, by the member they are. */
+const CELL_FORMS: Readonly<Record<string, (value: number) => string>> = {
+  updated: when,
+  ts: when,
+  bytes: formatBytes,
+  messages: (value) => count(value, 'message'),
+}
+
+function cellOf(key: string, value: unknown): string {
+  if (typeof value === 'number') return (CELL_FORMS[key] ?? String)(value)
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
+  return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
 /** A verb from its usage line: a first word in lower case is its name. */
@@ -10165,15 +10138,16 @@ function verbRow(usage: string, help: string, run: Run, flags: readonly Flag[] =
   return { name, args: usage.slice(name.length).trim(), help, flags, run }
 }
 
-/** A verb that lists: `read` gets the vault and the verb's words as one text. Under `key` with --json. */
+/** A verb that lists these members: `read` gets the vault and the verb's words as one text. Under `key` with --json. */
 function listVerb<T>(
   key: string,
-  cells: (item: T) => string[],
+  members: readonly (keyof T & string)[],
   read: (store: Store, app: App, asked: string) => Promise<readonly T[]>,
 ): Run {
   return async (app, ...asked) => {
-    const rows = await read(await app.store(), app, asked.join(' '))
-    return app.print({ [key]: rows }, rows.length === 0 ? `no ${key}` : rows.map(cells))
+    const items = await read(await app.store(), app, asked.join(' '))
+    const rows = items.map((item) => members.map((name) => cellOf(name, item[name])))
+    return app.print({ [key]: items }, rows.length === 0 ? `no ${key}` : rows)
   }
 }
 
@@ -10207,11 +10181,15 @@ function mustExist<T>(command: string, name: string, item: T | undefined): T {
   throw new TaiError(`there is no ${visible(name)}`, { hint })
 }
 
+const RECORD_MEMBERS = ['id', 'kind', 'updated', 'bytes', 'title'] as const
+const SESSION_MEMBERS = ['id', 'updated', 'messages', 'model', 'title'] as const
+const showSession = showVerb('session', wholeSession, sessionMarkdown)
+
 // biome-ignore format: a table
 const VERBS: Readonly<Record<string, readonly [help: string, ...Verb<App>[]]>> = {
   secret: ['keys and other secrets, kept in the vault',
     verbRow('set NAME', 'store one, typed on the terminal or piped in', secretSet),
-    verbRow('list', 'names, never values', listVerb('secrets', CELLS.secret, (store) => store.listSecrets())),
+    verbRow('list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.listSecrets())),
     verbRow('delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.deleteSecret(name))),
   ],
   seal: ['encryption of the secrets in the vault',
@@ -10222,26 +10200,26 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...Verb<App>[]]>> =
     verbRow('status', 'whether the seal is on', (app) => showSeal(app, [])),
   ],
   vault: ['notes, memories and kept results',
-    verbRow('list', 'the newest records', listVerb('records', CELLS.record, (store, app) =>
+    verbRow('list', 'the newest records', listVerb('records', RECORD_MEMBERS, (store, app) =>
       store.listRecords({ limit: limitOf(app) })), [LIMIT]),
     verbRow('show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)),
-    verbRow('search WORDS...', 'records with these words', listVerb('records', CELLS.record, (store, app, query) =>
+    verbRow('search WORDS...', 'records with these words', listVerb('records', RECORD_MEMBERS, (store, app, query) =>
       store.searchRecords(query, { limit: limitOf(app) })), [LIMIT]),
     verbRow('delete ID', 'delete one for good', deleteVerb('vault', (store, id) => store.deleteRecord(id))),
   ],
   session: ['saved conversations',
-    verbRow('list', 'the newest sessions', listVerb('sessions', CELLS.session, (store, app) =>
+    verbRow('list', 'the newest sessions', listVerb('sessions', SESSION_MEMBERS, (store, app) =>
       store.listSessions({ limit: limitOf(app) })), [LIMIT]),
-    verbRow('show ID', 'one session, as it was said', showVerb('session', wholeSession, sessionMarkdown)),
-    verbRow('search WORDS...', 'sessions with these words', listVerb('sessions', CELLS.session, (store, app, query) =>
+    verbRow('show ID', 'one session, as it was said', showSession),
+    verbRow('search WORDS...', 'sessions with these words', listVerb('sessions', SESSION_MEMBERS, (store, app, query) =>
       store.listSessions({ query, limit: limitOf(app) })), [LIMIT]),
-    verbRow('export ID', 'one session as Markdown; with --json as JSON', showVerb('session', wholeSession, sessionMarkdown)),
+    verbRow('export ID', 'one session as Markdown; with --json as JSON', showSession),
     verbRow('delete ID', 'delete one for good', deleteVerb('session', async (store, id) =>
       store.deleteSession((await store.findSession(id))?.id ?? ''))),
   ],
   profile: ['named sets of model, prompt, tools and permissions',
-    verbRow('list', 'all profiles', listVerb('profiles', CELLS.profile, (store) => store.listProfiles())),
+    verbRow('list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())),
     verbRow('show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name), profileCells)),
     verbRow('create NAME', 'make a profile', profileCreate, PROFILE_FLAGS),
     verbRow('edit NAME', 'change what the flags name', profileEdit, PROFILE_FLAGS),
@@ -10266,7 +10244,7 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...Verb<App>[]]>> =
     verbRow('show NAME', 'one tool with its schema', toolsShow),
   ],
   approval: ['what tools may do without being asked about',
-    verbRow('list', 'all grants', listVerb('grants', CELLS.grant, (store) => store.listGrants())),
+    verbRow('list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode'], (store) => store.listGrants())),
     verbRow('grant TOOL', 'always allow a tool', (app, name = '') => makeGrant(app, name, 'always'), GRANT_FLAGS),
     verbRow('deny TOOL', 'never allow it, in any mode', (app, name = '') => makeGrant(app, name, 'deny'), GRANT_FLAGS),
     verbRow('revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)),
@@ -10274,7 +10252,7 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...Verb<App>[]]>> =
     verbRow('explain', 'the rules of the modes', approvalExplain),
   ],
   audit: ['the record of every tool call and approval',
-    verbRow('list', 'the newest entries', listVerb('entries', CELLS.entry, (store, app) =>
+    verbRow('list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, app) =>
       store.listAudit(auditFilter(app))), AUDIT_FLAGS),
     verbRow('verify', 'whether anything was changed or is missing', auditVerify),
     verbRow('export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS),
@@ -10705,14 +10683,23 @@ function exitNow(code: number): never {
   process.exit(code)
 }
 
+/** Nothing else is opened for it: scripts ask for the version all the time. */
+function printVersionOnly(out: Output): void {
+  printText(out, `tai ${VERSION}\n`)
+  if (out.failure !== undefined) throw out.failure
+  process.exitCode = EXIT.answered
+}
+
 /** One run of the process, from its arguments to its exit code. */
 async function runProcess(argv: readonly string[]): Promise<void> {
   process.exitCode = EXIT.failed // should the event loop run empty before main is done
+  const options = { env: process.env, noColor: argv.includes('--no-color') }
+  const out = new Output(1, options)
+  if (/^(--version|-V)$/.test(argv.join(' '))) return printVersionOnly(out)
+  const err = new Output(2, options)
   const world = realWorld()
-  const { env, platform } = world
   const { signal, interrupts } = endOnSignals()
-  const noColor = argv.includes('--no-color')
-  const [out, err] = [new Output(1, { env, noColor }), new Output(2, { env, noColor })]
+  const { platform } = world
   const prompter = new TtyPrompter({ platform, onInterrupt: () => interrupts.press() })
   const code = await main(argv, { world, out, err, prompter, signal, interrupts })
   process.exitCode = signal.aborted ? (signal.reason as InterruptedError).exitCode : code
