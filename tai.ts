@@ -7450,13 +7450,13 @@ export type Outcome =
       readonly data: JsonObject
     }
 
-export type ToolsOptions = {
-  readonly rows: readonly Tool[]
-  readonly context: Omit<ToolContext, 'catalog'>
-  readonly resultMax: number // bytes; at most MCP_RESULT_MAX
-  readonly say?: (line: string) => void // what a mode wants said about a call that runs
-  readonly only?: readonly string[] | undefined // `--tools`: these and no others, all offered at once
-}
+export type ToolsOptions = Readonly<{
+  rows: readonly Tool[]
+  context: Omit<ToolContext, 'catalog'>
+  resultMax: number // bytes; at most MCP_RESULT_MAX
+  say?: (line: string) => void // what a mode wants said about a call that runs
+  only?: readonly string[] | undefined // `--tools`: these and no others, all offered at once
+}>
 
 /** The tools of one session: which are offered, and the gates in front of each. */
 export class Tools implements Catalog {
@@ -7470,7 +7470,7 @@ export class Tools implements Catalog {
   /** Throws UsageError when `only` names a tool that does not exist. */
   constructor(options: ToolsOptions) {
     const { only } = options
-    const rows = only === undefined ? options.rows : pickTools(options.rows, only)
+    const rows = only?.map((name) => pickTool(options.rows, name)) ?? options.rows
     this.#rows = new Map(rows.map((row) => [row.name, row]))
     const first = rows.filter((row) => row.core || only !== undefined)
     this.#offered = new Set(first.map((row) => row.name))
@@ -7480,12 +7480,12 @@ export class Tools implements Catalog {
 
   /** Schemas of the tools that the model is offered now, in the order of the table. */
   get offered(): readonly ToolSchema[] {
-    return [...this.#rows.values()].filter((row) => this.#offered.has(row.name)).map(schemaOf)
+    return [...this.#rows.values()].filter(({ name }) => this.#offered.has(name)).map(schemaOf)
   }
 
   /** Tools that exist and are not offered yet. */
   get hidden(): readonly Tool[] {
-    return [...this.#rows.values()].filter((row) => !this.#offered.has(row.name))
+    return [...this.#rows.values()].filter(({ name }) => !this.#offered.has(name))
   }
 
   async select({ query, names = [], limit }: Parameters<Catalog['select']>[0]) {
@@ -7519,18 +7519,12 @@ export class Tools implements Catalog {
 
   /** As `dispatch`, as the message that answers the model's call. */
   async call(call: ToolCall, signal: AbortSignal) {
-    const outcome =
-      call.problem === undefined
-        ? await this.dispatch(call.name, call.args, signal)
-        : refuse('invalid', `not run: ${call.problem}`, {})
-    const {
-      text,
-      isError = false,
-      images,
-    } = outcome.kind === 'done' ? outcome.output : { text: outcome.text, isError: true }
-    const about = { role: 'tool', id: call.id, name: call.name } as const
-    const reply: ToolMessage = { ...about, text, isError, ...(images && { images }) }
-    return { reply, denied: outcome.kind === 'refused' && outcome.why === 'denied' }
+    const { name, args, problem } = call
+    const broken = () => refuse('invalid', `not run: ${problem}`, {})
+    const outcome = problem === undefined ? await this.dispatch(name, args, signal) : broken()
+    if (outcome.kind === 'done') return { reply: toolReply(call, outcome.output), denied: false }
+    const reply = toolReply(call, { text: outcome.text, isError: true })
+    return { reply, denied: outcome.why === 'denied' }
   }
 
   async #attempt(name: string, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
@@ -7602,22 +7596,27 @@ export class Tools implements Catalog {
 
   #unknown(name: string): string {
     const close = nearest(name, [...this.#rows.keys()])
-    const guess = close === undefined ? 'find tools with select_tools' : `did you mean ${close}?`
+    const guess = close ? `did you mean ${close}?` : 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
   }
 }
 
-/** The rows of these names. Throws UsageError for a name that none has. */
-function pickTools(rows: readonly Tool[], names: readonly string[]): Tool[] {
-  return names.map((name) => pickTool(rows, name))
+function toolReply(
+  { id, name }: ToolCall,
+  { text, isError = false, images }: ToolOutput,
+): ToolMessage {
+  return { role: 'tool', id, name, text, isError, ...(images && { images }) }
 }
 
+/** The row of that name. Throws UsageError when there is none. */
 function pickTool(rows: readonly Tool[], name: string): Tool {
   const row = rows.find((each) => each.name === name)
   if (row !== undefined) return row
-  const known = rows.map((each) => each.name)
-  const close = nearest(name, known)
-  const hint = close === undefined ? '`tai tools list` shows them all' : `did you mean ${close}?`
+  const close = nearest(
+    name,
+    rows.map((each) => each.name),
+  )
+  const hint = close ? `did you mean ${close}?` : '`tai tools list` shows them all'
   throw new UsageError(`there is no tool named ${visible(name)}`, { hint })
 }
 
@@ -7690,14 +7689,14 @@ function factsOf(outcome: Outcome): JsonObject {
 // 2. What comes from tools, files and pages is data, and the model is told so.
 
 /** What the system prompt is made of. */
-export type PromptFacts = {
-  readonly root: string | undefined // the workspace; undefined without tools
-  readonly platform: string
-  readonly day: string // YYYY-MM-DD
-  readonly hidden: readonly Findable[] // tools that select_tools can offer
-  readonly added: string | undefined // the profile's or `--system`'s own words
-  readonly schema: boolean // the answer must be JSON
-}
+export type PromptFacts = Readonly<{
+  root: string | undefined // the workspace; undefined without tools
+  platform: string
+  day: string // YYYY-MM-DD
+  hidden: readonly Findable[] // tools that select_tools can offer
+  added: string | undefined // the profile's or `--system`'s own words
+  schema: boolean // the answer must be JSON
+}>
 
 const IDENTITY = `You are tai, an assistant in a developer's terminal. Your answer is printed to a shell, often into a pipe: give what was asked for and nothing around it. No greeting, no offer of more help. Use Markdown only where it helps a reader.`
 
@@ -7750,39 +7749,46 @@ const SCHEMA_TRIES = 3 // answers that do not fit the wanted schema before the t
 const TRANSCRIPT_MIN = 200 // characters that a message keeps where a history is told to be summed up
 
 /** What a turn came to; `error` is set when there is no answer. */
-export type TurnResult = {
-  readonly answer: string
-  readonly steps: number
-  readonly usage: Usage
-  readonly cost: number | undefined
-  readonly tools: readonly { readonly name: string; readonly ok: boolean; readonly ms: number }[]
-  readonly error: unknown
-}
+export type TurnResult = Readonly<{
+  answer: string
+  steps: number
+  usage: Usage
+  cost: number | undefined
+  tools: readonly { readonly name: string; readonly ok: boolean; readonly ms: number }[]
+  error: unknown
+}>
 
-export type AgentOptions = {
-  readonly chat: ChatClient
-  readonly tools: Tools | undefined // undefined: --no-tools
-  readonly store: Store
-  readonly session: string
-  readonly system: () => string // asked before each request: offered tools change
-  readonly maxSteps: number
-  readonly maxCost: number // US dollars; Infinity for no limit
-  readonly schema: JsonSchema | undefined
-  readonly now: () => number
-}
+export type AgentOptions = Readonly<{
+  chat: ChatClient
+  tools: Tools | undefined // undefined: --no-tools
+  store: Store
+  session: string
+  system: () => string // asked before each request: offered tools change
+  maxSteps: number
+  maxCost: number // US dollars; Infinity for no limit
+  schema: JsonSchema | undefined
+  now: () => number
+}>
 
 /** One call and what came of it. */
 type Ran = { call: ToolCall; reply: ToolMessage; denied: boolean; ms: number }
 
-const GO_ON = 'go on with `tai -c "continue"`, or allow more with'
+const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
+
+const limitError = (message: string, limit: 'steps' | 'cost'): LimitError =>
+  new LimitError(message, {
+    hint: `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`,
+  })
 
 /** Counts one turn: steps, tokens, dollars, calls; and says when it must end. */
 class Turn {
   readonly #limits: AgentOptions
   readonly #tools: TurnResult['tools'][number][] = []
-  #steps = 0
-  #usage: Usage = { input: 0, output: 0, cached: 0 }
-  #cost: number | undefined
+  readonly #sum: { steps: number; usage: Usage; cost: number | undefined } = {
+    steps: 0,
+    usage: NO_USAGE,
+    cost: undefined,
+  }
   #misfits = 0
   #denied = false
 
@@ -7793,26 +7799,21 @@ class Turn {
   /** Throws LimitError before a request that would pass a limit. */
   beginStep(): void {
     const { maxSteps, maxCost } = this.#limits
-    const cost = this.#cost ?? 0
-    if (this.#steps >= maxSteps)
-      throw new LimitError(`no answer after ${count(maxSteps, 'step')}`, {
-        hint: `${GO_ON} --max-steps`,
-      })
+    const { steps, cost = 0 } = this.#sum
+    if (steps >= maxSteps) throw limitError(`no answer after ${count(maxSteps, 'step')}`, 'steps')
     if (cost >= maxCost)
-      throw new LimitError(`the cost limit of $${maxCost} is used up ($${cost.toFixed(4)})`, {
-        hint: `${GO_ON} --max-cost`,
-      })
-    this.#steps += 1
+      throw limitError(`the cost limit of $${maxCost} is used up ($${cost.toFixed(4)})`, 'cost')
+    this.#sum.steps += 1
   }
 
-  count({ usage = { input: 0, output: 0, cached: 0 }, cost }: ChatReply): AgentEvent {
-    const { input, output, cached } = this.#usage
-    this.#usage = {
+  count({ usage = NO_USAGE, cost }: ChatReply): AgentEvent {
+    const { input, output, cached } = this.#sum.usage
+    this.#sum.usage = {
       input: input + usage.input,
       output: output + usage.output,
       cached: cached + usage.cached,
     }
-    if (cost !== undefined) this.#cost = (this.#cost ?? 0) + cost
+    if (cost !== undefined) this.#sum.cost = (this.#sum.cost ?? 0) + cost
     return { kind: 'usage', usage, cost }
   }
 
@@ -7831,8 +7832,7 @@ class Turn {
   }
 
   end(answer: string, error?: unknown): TurnResult {
-    const [steps, usage, cost, tools] = [this.#steps, this.#usage, this.#cost, this.#tools]
-    return { answer, steps, usage, cost, tools, error }
+    return { answer, ...this.#sum, tools: this.#tools, error }
   }
 
   /** No answer. Where calls were denied and the model then had nothing to say, that is why. */
@@ -7961,10 +7961,13 @@ export class Agent {
   async #run(call: ToolCall, signal: AbortSignal): Promise<Ran> {
     const { tools, now } = this.#options
     const started = now()
-    const { reply, denied } =
-      signal.aborted || tools === undefined ? notRun(call, signal) : await tools.call(call, signal)
-    await this.#append(reply)
-    return { call, reply, denied, ms: now() - started }
+    const why = signal.aborted ? 'interrupted: not run' : 'there are no tools in this conversation'
+    const ran =
+      signal.aborted || tools === undefined
+        ? { reply: toolReply(call, { text: why, isError: true }), denied: false }
+        : await tools.call(call, signal)
+    await this.#append(ran.reply)
+    return { call, ...ran, ms: now() - started }
   }
 
   async #append(message: Message): Promise<void> {
@@ -7998,20 +8001,14 @@ export class Agent {
     const keep = (CONTEXT_KEEP * chat.choice.window) / this.#correction
     const cut = cutPoint(history, await estimateTokens(history), keep)
     if (cut === 0) return false
-    const what = count(cut, 'message')
-    const text = `the conversation is too long for the model: summing up ${what}`
-    yield { kind: 'notice', text }
+    const what = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
+    yield { kind: 'notice', text: what }
     const summary = await summarize(chat, history.slice(0, cut), signal)
     const upTo = this.#log[cut - 1]?.n ?? 0
     const record = await store.compact(session, upTo, summary)
     this.#log.splice(0, cut, { n: upTo, message: summaryMessage(record, summary) })
     return true
   }
-}
-
-function notRun({ id, name }: ToolCall, signal: AbortSignal) {
-  const text = signal.aborted ? 'interrupted: not run' : 'there are no tools in this conversation'
-  return { reply: { role: 'tool', id, name, text, isError: true } as const, denied: false }
 }
 
 /** Calls in order, neighbours that only read together, every other alone. */
@@ -8897,47 +8894,53 @@ function frameFile(name: string, text: string): string {
 // Not here: what a verb does (§commands), what a setting means (§config).
 
 /** A flag. One whose name is a setting's, with dashes, gives that setting. */
-export type Flag = {
-  readonly name: string
-  readonly short?: string
-  readonly value?: string // names its argument; absent for a switch
-  readonly common?: true // every command takes it too
-  readonly help: string
+export type Flag = Readonly<{
+  name: string
+  short?: string | undefined
+  value?: string | undefined // names its argument; absent for a switch
+  help: string
+}>
+
+/** A flag from its usage: `-m, --model MODEL`. */
+function flagRow(usage: string, help: string): Flag {
+  const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
+  return { name, short, value, help }
 }
 
-/** The flags of a turn. Verbs add their own. */
-// biome-ignore format: a table
-export const FLAGS: readonly Flag[] = [
-  { name: 'model', short: 'm', value: 'MODEL', help: 'provider/model, or a name the chosen provider knows' },
-  { name: 'profile', short: 'P', value: 'NAME', common: true, help: 'use this profile' },
-  { name: 'system', short: 's', value: 'TEXT', help: 'system prompt, in place of the built-in one' },
-  { name: 'file', short: 'f', value: 'PATH', help: 'add a text file or an image to the prompt; repeatable' },
-  { name: 'continue', short: 'c', help: 'go on with the newest session of this workspace' },
-  { name: 'resume', short: 'r', value: 'ID', help: 'go on with that session' },
-  { name: 'no-tools', help: 'offer no tools to the model' },
-  { name: 'tools', value: 'A,B', help: 'offer these tools and no others' },
-  { name: 'max-steps', value: 'N', help: 'requests to the model before tai gives up (exit 4)' },
-  { name: 'max-cost', value: 'USD', help: 'dollars before tai gives up (exit 4)' },
-  { name: 'no-stdin', help: 'never read standard input' },
-  { name: 'auto', help: 'run tools without asking, one line each (permission mode allow)' },
-  { name: 'yolo', help: 'run tools without asking, silently (permission mode danger-full-access)' },
-  { name: 'permission-mode', value: 'MODE', help: MODES.join(', ') },
-  { name: 'root', value: 'DIR', common: true, help: 'the workspace; tools never leave it (default: this folder)' },
-  { name: 'schema', value: 'FILE', help: 'the answer must be JSON that fits this JSON Schema' },
-  { name: 'extract', short: 'x', help: 'print only the first code block of the answer' },
-  { name: 'json', common: true, help: 'print one JSON object: answer, session, usage, tools, exit' },
-  { name: 'stream-json', help: 'print events, one JSON object a line' },
-  { name: 'raw', help: 'print the answer as it comes, no rendering' },
-  { name: 'quiet', short: 'q', common: true, help: 'nothing on stderr but errors' },
-  { name: 'verbose', short: 'v', common: true, help: 'more on stderr: choices made, causes of errors' },
-  { name: 'no-color', common: true, help: 'no colours' },
-  { name: 'help', short: 'h', common: true, help: 'this help' },
-  { name: 'version', short: 'V', common: true, help: 'print the version' },
+/** The flags that every command takes too. */
+const COMMON_FLAGS: readonly Flag[] = [
+  flagRow('-P, --profile NAME', 'use this profile'),
+  flagRow('--root DIR', 'the workspace; tools never leave it (default: this folder)'),
+  flagRow('--json', 'print one JSON object: answer, session, usage, tools, exit'),
+  flagRow('-q, --quiet', 'nothing on stderr but errors'),
+  flagRow('-v, --verbose', 'more on stderr: choices made, causes of errors'),
+  flagRow('--no-color', 'no colours'),
+  flagRow('-h, --help', 'this help'),
+  flagRow('-V, --version', 'print the version'),
 ]
 
-const COMMON_FLAGS = FLAGS.filter((flag) => flag.common === true)
+/** The flags of a turn. Verbs add their own. */
+export const FLAGS: readonly Flag[] = [
+  flagRow('-m, --model MODEL', 'provider/model, or a name the chosen provider knows'),
+  flagRow('-s, --system TEXT', 'system prompt, in place of the built-in one'),
+  flagRow('-f, --file PATH', 'add a text file or an image to the prompt; repeatable'),
+  flagRow('-c, --continue', 'go on with the newest session of this workspace'),
+  flagRow('-r, --resume ID', 'go on with that session'),
+  flagRow('--no-tools', 'offer no tools to the model'),
+  flagRow('--tools A,B', 'offer these tools and no others'),
+  flagRow('--max-steps N', 'requests to the model before tai gives up (exit 4)'),
+  flagRow('--max-cost USD', 'dollars before tai gives up (exit 4)'),
+  flagRow('--no-stdin', 'never read standard input'),
+  flagRow('--auto', 'run tools without asking, one line each (permission mode allow)'),
+  flagRow('--yolo', 'run tools without asking, silently (permission mode danger-full-access)'),
+  flagRow('--permission-mode MODE', MODES.join(', ')),
+  flagRow('--schema FILE', 'the answer must be JSON that fits this JSON Schema'),
+  flagRow('-x, --extract', 'print only the first code block of the answer'),
+  flagRow('--stream-json', 'print events, one JSON object a line'),
+  flagRow('--raw', 'print the answer as it comes, no rendering'),
+  ...COMMON_FLAGS,
+]
 
-// biome-ignore format: a table
 const EXIT_HELP = {
   answered: 'answered',
   failed: 'failed',
@@ -8975,19 +8978,19 @@ export class Given {
 }
 
 /** One verb of a command. `run` gets what the front hands it (`Host`), and the words after the verb. */
-export type Verb<Host> = {
-  readonly name: string // '' is what the command does without a verb
-  readonly args: string // its words as the usage line shows them: `NAME [VALUE] WORDS...`
-  readonly help: string
-  readonly flags?: readonly Flag[]
-  readonly run: (app: Host, ...words: string[]) => Promise<number>
-}
+export type Verb<Host> = Readonly<{
+  name: string // '' is what the command does without a verb
+  args: string // its words as the usage line shows them: `NAME [VALUE] WORDS...`
+  help: string
+  flags?: readonly Flag[]
+  run: (app: Host, ...words: string[]) => Promise<number>
+}>
 
-export type Command<Host> = {
-  readonly name: string
-  readonly help: string
-  readonly verbs: readonly Verb<Host>[]
-}
+export type Command<Host> = Readonly<{
+  name: string
+  help: string
+  verbs: readonly Verb<Host>[]
+}>
 
 /** What a command line asks for. */
 export type Line<Host> = { readonly given: Given } & (
@@ -9080,9 +9083,9 @@ function unknownVerb<Host>({ name, verbs }: Command<Host>, given: string | undef
   const names = verbs.map((row) => row.name)
   const close = given && nearest(given, names)
   const what = given === undefined ? 'needs a verb' : `has no verb ${visible(given)}`
-  return new UsageError(`tai ${name} ${what}: ${names.join(', ')}`, {
-    hint: `${close ? `did you mean ${close}? ` : ''}To send these words to a model, put them after -- or in quotes`,
-  })
+  const guess = close ? `did you mean ${close}? ` : ''
+  const hint = `${guess}To send these words to a model, put them after -- or in quotes`
+  return new UsageError(`tai ${name} ${what}: ${names.join(', ')}`, { hint })
 }
 
 const usageOf = <Host>({ name }: Command<Host>, verb: Verb<Host>): string =>
@@ -9129,7 +9132,7 @@ Examples:
   tai -c "and now in one sentence"
 
 Flags:
-${columns(FLAGS.map(flagRow))}
+${columns(FLAGS.map(flagCells))}
 
 Commands:
 ${columns(commands.map((row) => [`  ${row.name}`, row.help]))}
@@ -9143,19 +9146,19 @@ function commandHelp<Host>(command: Command<Host>): string {
   const flags = flagsOf(command)
   const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
   const parts = [`tai ${command.name}: ${command.help}`, columns(verbs)]
-  if (flags.length > 0) parts.push(`Flags:\n${columns(flags.map(flagRow))}`)
+  if (flags.length > 0) parts.push(`Flags:\n${columns(flags.map(flagCells))}`)
   return `${parts.join('\n\n')}\n`
 }
 
-function flagRow({ name, short, value, help }: Flag): string[] {
+function flagCells({ name, short, value, help }: Flag): string[] {
   const before = short === undefined ? '    ' : `-${short}, `
-  return [`  ${before}--${name}${value === undefined ? '' : ` ${value}`}`, help]
+  return [`  ${before}--${name} ${value ?? ''}`, help]
 }
 
-type Completable = {
-  readonly flags: readonly string[]
-  readonly verbs: readonly (readonly [command: string, verbs: string])[]
-}
+type Completable = Readonly<{
+  flags: readonly string[]
+  verbs: readonly (readonly [command: string, verbs: string])[]
+}>
 
 const COMPLETIONS: Readonly<Record<string, (all: Completable) => string>> = {
   bash: ({ flags, verbs }) => `_tai() {
@@ -9242,15 +9245,15 @@ export class Interrupts {
   }
 }
 
-export type AppOptions = {
-  readonly world: World
-  readonly given: Given
-  readonly out: Output
-  readonly err: Output
-  readonly prompter: Prompter
-  readonly signal: AbortSignal
-  readonly interrupts: Interrupts
-}
+export type AppOptions = Readonly<{
+  world: World
+  given: Given
+  out: Output
+  err: Output
+  prompter: Prompter
+  signal: AbortSignal
+  interrupts: Interrupts
+}>
 
 /** What one run of tai has opened. */
 export class App {
@@ -9428,15 +9431,15 @@ export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> & {
 
 const ANSWER_HOLD = 4 * KB // text of one step over this is taken for the answer and no longer held back
 
-export type PresentOptions = {
-  readonly out: Output
-  readonly err: Output
-  readonly redactor: Redactor
-  readonly quiet: boolean
-  readonly hold: boolean // tools are offered, so a step's text may not be the answer
-  readonly whole: ((answer: string) => string) | undefined // --extract, --schema: printed once, changed
-  readonly render: TextRenderer | undefined // a terminal's
-}
+export type PresentOptions = Readonly<{
+  out: Output
+  err: Output
+  redactor: Redactor
+  quiet: boolean
+  hold: boolean // tools are offered, so a step's text may not be the answer
+  whole: ((answer: string) => string) | undefined // --extract, --schema: printed once, changed
+  render: TextRenderer | undefined // a terminal's
+}>
 
 /** Turns pieces of Markdown into what a terminal shows. */
 export interface TextRenderer {
@@ -9620,13 +9623,13 @@ export function firstCodeBlock(answer: string): string {
 // 3. A turn that failed still tells its session, so that it can be continued.
 
 /** A model, a session and tools, ready for turns. */
-export type Conversation = {
-  readonly agent: Agent
-  readonly session: string
-  readonly tools: Tools | undefined
-  readonly model: string // provider/model
-  readonly store: Store
-}
+export type Conversation = Readonly<{
+  agent: Agent
+  session: string
+  tools: Tools | undefined
+  model: string // provider/model
+  store: Store
+}>
 
 /** One turn, shown by `presenter`; what went wrong, when there is no answer. */
 export async function playTurn(
@@ -9657,14 +9660,7 @@ function outcomeOf(
   return { ...facts, exit: code, error: { message: redactor.redact(messageOf(error)), hint, code } }
 }
 
-const NO_RESULT: TurnResult = {
-  answer: '',
-  steps: 0,
-  usage: { input: 0, output: 0, cached: 0 },
-  cost: undefined,
-  tools: [],
-  error: undefined,
-}
+const NO_RESULT = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [] }
 
 /** Opens the conversation that the flags ask for: a new one, or one that goes on. */
 export async function openConversation(app: App, title: string): Promise<Conversation> {
@@ -9765,11 +9761,9 @@ async function earlierSession(app: App, store: Store): Promise<SessionRow | unde
   if (id === undefined && !app.given.has('continue')) return undefined
   const row = await (id === undefined ? store.latestSession(app.root) : store.findSession(id))
   if (row !== undefined) return row
-  if (id === undefined) app.notice('this workspace has no session to go on with; a new one begins')
-  else
-    throw new UsageError(`there is no session ${visible(id)}`, {
-      hint: '`tai session list` shows them',
-    })
+  const hint = '`tai session list` shows them'
+  if (id !== undefined) throw new UsageError(`there is no session ${visible(id)}`, { hint })
+  app.notice('this workspace has no session to go on with; a new one begins')
   return undefined
 }
 
@@ -9891,11 +9885,11 @@ async function rendererFor({ out, given }: App, isWhole: boolean) {
 
 const HISTORY_LINES = 500 // earlier lines that the arrow keys reach
 
-type Slash = {
-  readonly name: string
-  readonly help: string
-  readonly run: (chat: Chat) => Promise<string | undefined> // what to say; undefined: leave
-}
+type Slash = Readonly<{
+  name: string
+  help: string
+  run: (chat: Chat) => Promise<string | undefined> // what to say; undefined: leave
+}>
 
 // biome-ignore format: a table
 const SLASH: readonly Slash[] = [
@@ -10002,11 +9996,11 @@ export async function beginChat(app: App): Promise<number> {
 // 2. One broken part does not hide the others.
 
 type Looked = readonly [health: 'ok' | 'warn' | 'bad', text: string]
-export type Finding = {
-  readonly name: string
-  readonly health: Looked[0]
-  readonly text: string
-}
+export type Finding = Readonly<{
+  name: string
+  health: Looked[0]
+  text: string
+}>
 
 const CHECKS: Readonly<Record<string, (app: App) => Promise<Looked>>> = {
   version: async ({ world }) => [
@@ -10097,21 +10091,21 @@ async function modelHealth(app: App): Promise<Looked> {
 
 type Run = Verb<App>['run']
 
-const LIMIT: Flag = { name: 'limit', short: 'n', value: 'N', help: 'at most this many (50)' }
-const KEYCHAIN: Flag = { name: 'keychain', help: "keep the key in the system's keychain" }
+const LIMIT = flagRow('-n, --limit N', 'at most this many (50)')
+const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
 const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
   ['model', 'system', 'tools', 'permission-mode'].includes(name),
 )
-const GRANT_FLAGS: readonly Flag[] = [
-  { name: 'path', value: 'GLOB', help: 'only for paths like this; repeatable' },
-  { name: 'command', value: 'PREFIX', help: 'only for commands that begin so; repeatable' },
-  { name: 'mode', value: 'MODE', help: 'only in this permission mode' },
+const GRANT_FLAGS = [
+  flagRow('--path GLOB', 'only for paths like this; repeatable'),
+  flagRow('--command PREFIX', 'only for commands that begin so; repeatable'),
+  flagRow('--mode MODE', 'only in this permission mode'),
 ]
-const AUDIT_FLAGS: readonly Flag[] = [
+const AUDIT_FLAGS = [
   LIMIT,
-  { name: 'kind', value: 'KIND', help: 'tool-call, approval, grant, ...' },
-  { name: 'tool', value: 'NAME', help: 'what concerns this tool' },
-  { name: 'since', value: 'TIME', help: 'an ISO date or time' },
+  flagRow('--kind KIND', 'tool-call, approval, grant, ...'),
+  flagRow('--tool NAME', 'what concerns this tool'),
+  flagRow('--since TIME', 'an ISO date or time'),
 ]
 
 const CELL_MAX = 160 // characters of a member in a list; --json has all of it
@@ -10132,20 +10126,19 @@ function cellOf(key: string, value: unknown): string {
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
-/** A verb from its usage line: a first word in lower case is its name. */
-function verbRow(usage: string, help: string, run: Run, flags: readonly Flag[] = []): Verb<App> {
-  const name = /^[a-z]\S*/.exec(usage)?.[0] ?? ''
-  return { name, args: usage.slice(name.length).trim(), help, flags, run }
+/** A thing with a line for each of its members. */
+function factCells(item: object): string[][] {
+  return Object.entries(item).map(([key, value]) => [key, cellOf(key, value)])
 }
 
-/** A verb that lists these members: `read` gets the vault and the verb's words as one text. Under `key` with --json. */
+/** A verb that lists: `read` gets the vault, --limit and the verb's words as one text. */
 function listVerb<T>(
   key: string,
   members: readonly (keyof T & string)[],
-  read: (store: Store, app: App, asked: string) => Promise<readonly T[]>,
+  read: (store: Store, limit: number, asked: string, app: App) => Promise<readonly T[]>,
 ): Run {
   return async (app, ...asked) => {
-    const items = await read(await app.store(), app, asked.join(' '))
+    const items = await read(await app.store(), limitOf(app), asked.join(' '), app)
     const rows = items.map((item) => members.map((name) => cellOf(name, item[name])))
     return app.print({ [key]: items }, rows.length === 0 ? `no ${key}` : rows)
   }
@@ -10181,107 +10174,114 @@ function mustExist<T>(command: string, name: string, item: T | undefined): T {
   throw new TaiError(`there is no ${visible(name)}`, { hint })
 }
 
+/** A verb as a row: a first word of `usage` in lower case is its name. */
+type VerbSpec = readonly [usage: string, help: string, run: Run, flags?: readonly Flag[]]
+
 const RECORD_MEMBERS = ['id', 'kind', 'updated', 'bytes', 'title'] as const
 const SESSION_MEMBERS = ['id', 'updated', 'messages', 'model', 'title'] as const
 const showSession = showVerb('session', wholeSession, sessionMarkdown)
 
 // biome-ignore format: a table
-const VERBS: Readonly<Record<string, readonly [help: string, ...Verb<App>[]]>> = {
+const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = {
   secret: ['keys and other secrets, kept in the vault',
-    verbRow('set NAME', 'store one, typed on the terminal or piped in', secretSet),
-    verbRow('list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.listSecrets())),
-    verbRow('delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.deleteSecret(name))),
+    ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
+    ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.listSecrets())],
+    ['delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.deleteSecret(name))],
   ],
   seal: ['encryption of the secrets in the vault',
-    verbRow('on', 'encrypt all secrets', turnSealOn, [KEYCHAIN]),
-    verbRow('off', 'decrypt them again', async (app) => showSeal(app, await (await app.store()).sealOff())),
-    verbRow('rotate', 'encrypt them with a new key', async (app) =>
-      showSeal(app, await (await app.store()).sealRotate(await newPassphrase(app))), [KEYCHAIN]),
-    verbRow('status', 'whether the seal is on', (app) => showSeal(app, [])),
+    ['on', 'encrypt all secrets', turnSealOn, [KEYCHAIN]],
+    ['off', 'decrypt them again', async (app) => showSeal(app, await (await app.store()).sealOff())],
+    ['rotate', 'encrypt them with a new key', async (app) =>
+      showSeal(app, await (await app.store()).sealRotate(await newPassphrase(app))), [KEYCHAIN]],
+    ['status', 'whether the seal is on', (app) => showSeal(app, [])],
   ],
   vault: ['notes, memories and kept results',
-    verbRow('list', 'the newest records', listVerb('records', RECORD_MEMBERS, (store, app) =>
-      store.listRecords({ limit: limitOf(app) })), [LIMIT]),
-    verbRow('show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
-      (it) => `${it.title}\n\n${it.body}`)),
-    verbRow('search WORDS...', 'records with these words', listVerb('records', RECORD_MEMBERS, (store, app, query) =>
-      store.searchRecords(query, { limit: limitOf(app) })), [LIMIT]),
-    verbRow('delete ID', 'delete one for good', deleteVerb('vault', (store, id) => store.deleteRecord(id))),
+    ['list', 'the newest records', listVerb('records', RECORD_MEMBERS, (store, limit) =>
+      store.listRecords({ limit })), [LIMIT]],
+    ['show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
+      (it) => `${it.title}\n\n${it.body}`)],
+    ['search WORDS...', 'records with these words', listVerb('records', RECORD_MEMBERS, (store, limit, query) =>
+      store.searchRecords(query, { limit })), [LIMIT]],
+    ['delete ID', 'delete one for good', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
   ],
   session: ['saved conversations',
-    verbRow('list', 'the newest sessions', listVerb('sessions', SESSION_MEMBERS, (store, app) =>
-      store.listSessions({ limit: limitOf(app) })), [LIMIT]),
-    verbRow('show ID', 'one session, as it was said', showSession),
-    verbRow('search WORDS...', 'sessions with these words', listVerb('sessions', SESSION_MEMBERS, (store, app, query) =>
-      store.listSessions({ query, limit: limitOf(app) })), [LIMIT]),
-    verbRow('export ID', 'one session as Markdown; with --json as JSON', showSession),
-    verbRow('delete ID', 'delete one for good', deleteVerb('session', async (store, id) =>
-      store.deleteSession((await store.findSession(id))?.id ?? ''))),
+    ['list', 'the newest sessions', listVerb('sessions', SESSION_MEMBERS, (store, limit) =>
+      store.listSessions({ limit })), [LIMIT]],
+    ['show ID', 'one session, as it was said', showSession],
+    ['search WORDS...', 'sessions with these words', listVerb('sessions', SESSION_MEMBERS, (store, limit, query) =>
+      store.listSessions({ query, limit })), [LIMIT]],
+    ['export ID', 'one session as Markdown; with --json as JSON', showSession],
+    ['delete ID', 'delete one for good', deleteVerb('session', async (store, id) =>
+      store.deleteSession((await store.findSession(id))?.id ?? ''))],
   ],
   profile: ['named sets of model, prompt, tools and permissions',
-    verbRow('list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())),
-    verbRow('show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name), profileCells)),
-    verbRow('create NAME', 'make a profile', profileCreate, PROFILE_FLAGS),
-    verbRow('edit NAME', 'change what the flags name', profileEdit, PROFILE_FLAGS),
-    verbRow('use NAME', 'use it from now on', profileUse),
-    verbRow('delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))),
+    ['list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())],
+    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name), factCells)],
+    ['create NAME', 'make a profile', profileVerb('new'), PROFILE_FLAGS],
+    ['edit NAME', 'change what the flags name', profileVerb('known'), PROFILE_FLAGS],
+    ['use NAME', 'use it from now on', profileUse],
+    ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
   ],
   model: ['which model answers',
-    verbRow('show', 'the model that would answer, and why', modelShow),
-    verbRow('list [PROVIDER]', 'models a provider offers', modelList),
-    verbRow('use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)),
+    ['show', 'the model that would answer, and why', modelShow],
+    ['list [PROVIDER]', 'models a provider offers', modelList],
+    ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
   ],
   config: ['settings',
-    verbRow('list', 'every setting, where it comes from, what it hides', configList),
-    verbRow('get KEY', 'one value', configGet),
-    verbRow('set KEY VALUE', 'set one (files are never rewritten)', (app, key = '', value = '') =>
-      changeSetting(app, key, value)),
-    verbRow('unset KEY', 'take back what was set', (app, key = '') => changeSetting(app, key, undefined)),
-    verbRow('path', 'the files that are read', configShowPaths),
+    ['list', 'every setting, where it comes from, what it hides', configList],
+    ['get KEY', 'one value', configGet],
+    ['set KEY VALUE', 'set one (files are never rewritten)', (app, key = '', value = '') =>
+      changeSetting(app, key, value)],
+    ['unset KEY', 'take back what was set', (app, key = '') => changeSetting(app, key, undefined)],
+    ['path', 'the files that are read', configShowPaths],
   ],
   tools: ['the tools a model can be offered',
-    verbRow('list', 'all tools', toolsList),
-    verbRow('show NAME', 'one tool with its schema', toolsShow),
+    ['list', 'all tools', toolsList],
+    ['show NAME', 'one tool with its schema', toolsShow],
   ],
   approval: ['what tools may do without being asked about',
-    verbRow('list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode'], (store) => store.listGrants())),
-    verbRow('grant TOOL', 'always allow a tool', (app, name = '') => makeGrant(app, name, 'always'), GRANT_FLAGS),
-    verbRow('deny TOOL', 'never allow it, in any mode', (app, name = '') => makeGrant(app, name, 'deny'), GRANT_FLAGS),
-    verbRow('revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)),
-    verbRow('check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck),
-    verbRow('explain', 'the rules of the modes', approvalExplain),
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode'], (store) => store.listGrants())],
+    ['grant TOOL', 'always allow a tool', (app, name = '') => makeGrant(app, name, 'always'), GRANT_FLAGS],
+    ['deny TOOL', 'never allow it, in any mode', (app, name = '') => makeGrant(app, name, 'deny'), GRANT_FLAGS],
+    ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
+    ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck],
+    ['explain', 'the rules of the modes', approvalExplain],
   ],
   audit: ['the record of every tool call and approval',
-    verbRow('list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, app) =>
-      store.listAudit(auditFilter(app))), AUDIT_FLAGS),
-    verbRow('verify', 'whether anything was changed or is missing', auditVerify),
-    verbRow('export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS),
+    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
+      store.listAudit({ ...auditFilter(app), limit })), AUDIT_FLAGS],
+    ['verify', 'whether anything was changed or is missing', auditVerify],
+    ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
   ],
-  completion: ['completions for a shell', verbRow('SHELL', 'for bash, zsh or fish', printCompletion)],
-  doctor: ['check the installation', verbRow('', 'check everything', runDoctor)],
-  version: ['the version', verbRow('', 'print it', printVersion)],
-  help: ['help', verbRow('[COMMAND]', 'of the program, or of a command', printHelp)],
+  completion: ['completions for a shell', ['SHELL', 'for bash, zsh or fish', printCompletion]],
+  doctor: ['check the installation', ['', 'check everything', runDoctor]],
+  version: ['the version', ['', 'print it', printVersion]],
+  help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
 }
 
 /** Every command and its verbs; help, completions and the parser are made from this. */
 export const COMMANDS: readonly Command<App>[] = Object.entries(VERBS).map(
-  ([name, [help, ...verbs]]) => ({ name, help, verbs }),
+  ([name, [help, ...verbs]]) => ({ name, help, verbs: verbs.map(verbOf) }),
 )
+
+function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
+  const name = /^[a-z]\S*/.exec(usage)?.[0] ?? ''
+  return { name, args: usage.slice(name.length).trim(), help, flags, run }
+}
 
 function askSecret({ prompter, signal }: App, question: string): Promise<string | undefined> {
   return prompter.ask(question, { secret: true }, signal)
 }
 
 async function secretSet(app: App, name = ''): Promise<number> {
+  const form = 'use letters, digits and _, such as OPENAI_API_KEY'
   if (!/^[A-Za-z_]\w*$/.test(name))
-    throw new UsageError(`${visible(name)} is no name for a secret`, {
-      hint: 'use letters, digits and _, such as OPENAI_API_KEY',
-    })
+    throw new UsageError(`${visible(name)} is no name for a secret`, { hint: form })
   // Never an argument, which other processes could read.
   const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
-  if (!value)
-    throw new UsageError('no value was given', { hint: 'type it on the terminal, or pipe it in' })
+  const hint = 'type it on the terminal, or pipe it in'
+  if (!value) throw new UsageError('no value was given', { hint })
   const store = await app.store()
   store.redactor.add(name, value)
   await store.setSecret(name, value)
@@ -10297,8 +10297,7 @@ async function turnSealOn(app: App): Promise<number> {
 /** Says what the seal is now, and what a change had to say. */
 async function showSeal(app: App, notes: readonly string[]): Promise<number> {
   const status = await (await app.store()).sealStatus()
-  const rows = Object.entries(status).map(([key, value]) => `${key}: ${value}`)
-  return app.print({ ...status, notes }, [...rows, ...notes].join('\n'))
+  return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
 }
 
 /** Undefined for a key in the keychain. TAI_SEAL_NEW_PASSPHRASE serves scripts that rotate. */
@@ -10340,44 +10339,24 @@ function inFence(text: string): string {
   return `${fence}\n${text}\n${fence}`
 }
 
-function profileCells({ name, model, tools, mode, prompt }: ProfileRow): string[][] {
-  return [
-    ['name', name],
-    ['model', model ?? '-'],
-    ['tools', tools?.join(', ') || '-'],
-    ['permission mode', mode ?? '-'],
-    ['system prompt', prompt ?? '-'],
-  ]
-}
-
-async function profileCreate(app: App, name = ''): Promise<number> {
-  const hint = '`tai profile edit` changes it'
-  if ((await (await app.store()).getProfile(name)) === undefined) return storeProfile(app, name)
-  throw new TaiError(`the profile ${visible(name)} exists`, { hint })
-}
-
-async function profileEdit(app: App, name = ''): Promise<number> {
-  const old = await (await app.store()).getProfile(name)
-  return storeProfile(app, name, mustExist('profile', name, old))
-}
-
-/** Saves a profile: what the flags say, and else what it was. */
-async function storeProfile(app: App, name: string, old?: ProfileRow): Promise<number> {
-  const { given } = app
-  const tools = given.text('tools')?.split(',') ?? old?.tools
-  const names = tools?.map((it) => it.trim())
-  pickTools(TOOLS, names ?? [])
-  await (await app.store()).saveProfile({
-    name,
-    prompt: given.text('system') ?? old?.prompt,
-    model: given.text('model') ?? old?.model,
-    tools: names,
-    mode: givenMode(app, 'permission-mode') ?? old?.mode,
-  })
-  return app.print(
-    { name, saved: true },
-    `saved; \`tai profile use ${name}\` makes it the usual one`,
-  )
+/** A verb that saves a profile: what the flags say, and else what it was. */
+function profileVerb(wanted: 'new' | 'known'): Run {
+  return async (app, name = '') => {
+    const { given } = app
+    const store = await app.store()
+    const old = await store.getProfile(name)
+    if (wanted === 'known') mustExist('profile', name, old)
+    else if (old !== undefined)
+      throw new TaiError(`the profile ${visible(name)} exists`, { hint: 'change it with `edit`' })
+    const tools = given.text('tools')?.split(/\s*,\s*/) ?? old?.tools
+    for (const each of tools ?? []) pickTool(TOOLS, each)
+    const prompt = given.text('system') ?? old?.prompt
+    const model = given.text('model') ?? old?.model
+    const mode = givenMode(app, 'permission-mode') ?? old?.mode
+    await store.saveProfile({ name, prompt, model, tools, mode })
+    const hint = `\`tai profile use ${name}\` makes it the usual one`
+    return app.print({ name, saved: true }, `saved; ${hint}`)
+  }
 }
 
 function givenMode({ given }: App, flag: string): Mode | undefined {
@@ -10400,9 +10379,10 @@ async function modelShow(app: App): Promise<number> {
 async function modelList(app: App, provider?: string): Promise<number> {
   const choice = await chosenModel(app, provider)
   const models = await listModels(app.http, choice, { signal: app.signal })
-  const rows = models.map((it) => {
-    return [`${it.provider}/${it.id}`, it.window === undefined ? '' : `${it.window} tokens`]
-  })
+  const rows = models.map((it) => [
+    `${it.provider}/${it.id}`,
+    it.window ? `${it.window} tokens` : '',
+  ])
   return app.print({ models }, rows)
 }
 
@@ -10444,17 +10424,18 @@ function toolFacts({ name, family, description, parameters, annotations, core }:
 }
 
 async function toolsList(app: App): Promise<number> {
-  const rows = TOOLS.map(({ name, core, annotations, description }) => {
+  const tools = TOOLS.map(toolFacts)
+  const rows = tools.map(({ name, core, annotations, description }) => {
     return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
   })
-  return app.print({ tools: TOOLS.map(toolFacts) }, rows)
+  return app.print({ tools }, rows)
 }
 
 async function toolsShow(app: App, name = ''): Promise<number> {
   const facts = toolFacts(pickTool(TOOLS, name))
-  const { family, annotations, description, parameters } = facts
-  const head = `${name} (${family}, ${annotations.securityTier})\n${description}`
-  return app.print(facts, `${head}\n\n${JSON.stringify(parameters, undefined, 2)}`)
+  const head = `${name} (${facts.family}, ${facts.annotations.securityTier})`
+  const schema = JSON.stringify(facts.parameters, undefined, 2)
+  return app.print(facts, `${head}\n${facts.description}\n\n${schema}`)
 }
 
 async function makeGrant(app: App, name: string, scope: 'always' | 'deny'): Promise<number> {
@@ -10494,15 +10475,12 @@ async function approvalExplain(app: App): Promise<number> {
   return app.print(VERDICTS, [['mode', ...Object.keys(VERDICTS.prompt)], ...rows])
 }
 
-function auditFilter(app: App): AuditFilter {
-  const { given } = app
+function auditFilter({ given }: App): Omit<AuditFilter, 'limit'> {
   const time = given.text('since')
   const since = time === undefined ? undefined : Date.parse(time)
-  if (Number.isNaN(since))
-    throw new UsageError(`${visible(time ?? '')} is no time`, {
-      hint: 'such as 2026-05-01 or 2026-05-01T12:00:00Z',
-    })
-  return { kind: given.text('kind'), tool: given.text('tool'), since, limit: limitOf(app) }
+  const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
+  if (Number.isNaN(since)) throw new UsageError(`${visible(time ?? '')} is no time`, { hint })
+  return { kind: given.text('kind'), tool: given.text('tool'), since }
 }
 
 async function auditVerify(app: App): Promise<number> {
@@ -10552,9 +10530,8 @@ function printText(out: Output, text: string): number {
 function limitOf({ given }: App): number {
   const text = given.text('limit') ?? '50'
   if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
-  throw new UsageError(`--limit takes a number, not ${visible(text)}`, {
-    hint: 'such as --limit 20',
-  })
+  const hint = 'such as --limit 20'
+  throw new UsageError(`--limit takes a number, not ${visible(text)}`, { hint })
 }
 
 //#endregion §commands
@@ -10577,17 +10554,16 @@ export type Outside = Omit<AppOptions, 'given'>
 /** Runs one command line; the exit code is its result. */
 export async function main(argv: readonly string[], outside: Outside): Promise<number> {
   const { out } = outside
-  const open = (given: Given) =>
-    new App({ ...outside, given, signal: AbortSignal.any([outside.signal, out.gone]) })
+  const signal = AbortSignal.any([outside.signal, out.gone])
   let app: App | undefined
   try {
     const line = parseLine(argv, COMMANDS)
-    app = open(line.given)
+    app = new App({ ...outside, signal, given: line.given })
     const code = await runLine(app, line)
     await out.drained(outside.signal)
     return endCode(app, code)
   } catch (error) {
-    app ??= open(new Given())
+    app ??= new App({ ...outside, given: new Given() })
     return endCode(app, error)
   } finally {
     await app?.close()
