@@ -7513,14 +7513,15 @@ export class Tools implements Catalog {
     const outcome = await this.#attempt(name, args, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
     const facts = { tool: name, digest: callDigest(name, args), ms: world.now() - started }
-    await store.audit('tool-call', { ...facts, ...factsOf(safe) }, session).catch(() => {}) // a full disk must not lose the result; `tai audit verify` shows the gap
+    // A full disk must not lose the result.
+    await store.audit('tool-call', { ...facts, ...factsOf(safe) }, session).catch(() => {})
     return safe
   }
 
   /** As `dispatch`, as the message that answers the model's call. */
   async call(call: ToolCall, signal: AbortSignal) {
     const { name, args, problem } = call
-    const broken = () => refuse('invalid', `not run: ${problem}`, {})
+    const broken = () => refuse('invalid', name, `not run: ${problem}`)
     const outcome = problem === undefined ? await this.dispatch(name, args, signal) : broken()
     if (outcome.kind === 'done') return { reply: toolReply(call, outcome.output), denied: false }
     const reply = toolReply(call, { text: outcome.text, isError: true })
@@ -7529,11 +7530,11 @@ export class Tools implements Catalog {
 
   async #attempt(name: string, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
     const row = this.#rows.get(name)
-    if (row === undefined) return refuse('unknown', this.#unknown(name), { tool: name })
+    if (row === undefined) return refuse('unknown', name, this.#unknown(name))
     const checked = checkArguments(row.parameters, await this.#checkOf(row), raw)
     if ('problem' in checked) {
       const { problem, path: at } = checked
-      return refuse('invalid', `${name}: ${problem}`, { tool: name, details: problem, path: at })
+      return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
     }
     this.#offered.add(name)
     const denied = await this.#permission(row, raw, checked.args, signal)
@@ -7561,8 +7562,8 @@ export class Tools implements Catalog {
     if (say !== undefined && reason !== 'jit_user_denied') this.#options.say?.(say) // else the person knows
     if (denial === undefined) return undefined
     const { message, hint } = denial
-    const facts = { reason, mode: approvals.mode, digest: decision.digest, hint }
-    return refuse('denied', `${message}\n${hint}`, { tool: row.name, details: message, ...facts })
+    const facts = { details: message, reason, mode: approvals.mode, digest: decision.digest, hint }
+    return refuse('denied', row.name, `${message}\n${hint}`, facts)
   }
 
   /** Milliseconds until the row's rate limit lets the next call pass; 0 counts this call as made. */
@@ -7590,8 +7591,9 @@ export class Tools implements Catalog {
   async #spill(name: string, body: string): Promise<string> {
     const { store, session } = this.#context
     const id = await store.addRecord({ kind: 'spill', title: `result of ${name}`, body, session })
-    const next = `vault_read {"id":"${id}","offset":${RECORD_PREVIEW}}`
-    return `${headBytes(body, RECORD_PREVIEW)}\n\n[result of ${byteLength(body)} bytes, of which the first ${RECORD_PREVIEW} are above; all of it is kept as record ${id}: read on with ${next}]`
+    const [bytes, next] = [byteLength(body), `vault_read {"id":"${id}","offset":${RECORD_PREVIEW}}`]
+    const note = `result of ${bytes} bytes, cut here; all of it is record ${id}: read on with ${next}`
+    return `${headBytes(body, RECORD_PREVIEW)}\n\n[${note}]`
   }
 
   #unknown(name: string): string {
@@ -7651,23 +7653,22 @@ function defaultsOf(properties: Readonly<Record<string, JsonObject>>): JsonObjec
   )
 }
 
-function refuse(why: Refusal, text: string, data: JsonObject): Outcome {
-  return { kind: 'refused', why, text, data }
+function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
+  return { kind: 'refused', why, text, data: { tool: name, details: text, ...more } }
 }
 
 function overRate({ name, rateLimit }: Tool, wait: number): Outcome {
   const rate = `${rateLimit?.maxCalls} calls per ${rateLimit?.windowSeconds}s`
-  const details = `Rate limit exceeded for tool '${name}': ${rate}`
-  return refuse('busy', details, { tool: name, details, retry_after_s: Math.ceil(wait / SECOND) })
+  const more = { retry_after_s: Math.ceil(wait / SECOND) }
+  return refuse('busy', name, `Rate limit exceeded for tool '${name}': ${rate}`, more)
 }
 
 /** What an exception of a tool means to its caller: a TaiError is a failed run, anything else a bug. */
 function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
+  if (signal.aborted) return refuse('interrupted', name, 'interrupted: it has no result')
   const details = messageOf(error)
-  if (signal.aborted)
-    return refuse('interrupted', 'interrupted: stopped before it had a result', { tool: name })
   if (!(error instanceof TaiError))
-    return refuse('crashed', `${name} failed inside tai: ${details}`, { tool: name, details })
+    return refuse('crashed', name, `${name} failed inside tai: ${details}`, { details })
   const text = error.hint === undefined ? error.message : `${error.message}\n${error.hint}`
   return { kind: 'done', output: { text, isError: true } }
 }
@@ -7826,9 +7827,8 @@ class Turn {
   misfit(problem: string): void {
     this.#misfits += 1
     if (this.#misfits < SCHEMA_TRIES) return
-    throw new InvalidError(`the answer does not fit the schema: ${problem}`, {
-      hint: `the model was asked ${SCHEMA_TRIES} times; make the schema simpler or try another model`,
-    })
+    const hint = 'make the schema simpler, or try another model'
+    throw new InvalidError(`the answer does not fit the schema: ${problem}`, { hint })
   }
 
   end(answer: string, error?: unknown): TurnResult {
