@@ -618,7 +618,8 @@ function editDistance(a: string, b: string): number {
 //
 // 1. A Reader never coerces: "1" is not a number.
 // 2. Optional means absent or null; anything else of the wrong type is an error.
-// Not here: JSON Schema of tool arguments (§toolbox), which is a library's work.
+// 3. JSON Schemas that people and servers wrote are looked through before they are used.
+// Not here: which schemas there are (tool rows, --schema).
 
 /** Whether a value is an object with named members (no array, no null). */
 export function isObject(value: unknown): value is Record<string, unknown> {
@@ -690,6 +691,46 @@ function kindOf(value: unknown): string {
   if (value === undefined) return 'missing'
   if (value === null) return 'null'
   return Array.isArray(value) ? 'a list' : typeof value
+}
+
+const SCHEMA_DEPTH = 200 // steps of a JSON pointer into a schema; deeper, checking would run out of stack
+
+/** What is wrong with a value: the JSON pointer to the place ('' for all of it), and why. */
+export type SchemaCheck = (
+  value: unknown,
+) => { readonly at: string; readonly why: string } | undefined
+
+/**
+ * A check of values against a JSON Schema (2020-12). Throws InvalidError for a schema that
+ * values cannot be held against: a broken pattern, a $ref that leads nowhere, too deep a nesting.
+ */
+export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
+  const { dereference, validate } = await import('@cfworker/json-schema')
+  try {
+    const own = structuredClone(schema) // the library writes into it
+    const parts = dereference(own)
+    for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
+    const check: SchemaCheck = (value) => {
+      const { valid, errors } = validate(value, own, '2020-12', parts)
+      const { instanceLocation = '#', error = 'it does not fit' } = errors.at(-1) ?? {}
+      return valid ? undefined : { at: instanceLocation.slice(1), why: error }
+    }
+    for (const sample of [null, {}, [], '', 0]) check(sample) // the library meets some faults only at work
+    return check
+  } catch (cause) {
+    throw new InvalidError(`no usable JSON Schema: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/** Refuses what the library would stumble over only when a value gets there. */
+function refuseBroken(at: string, part: unknown, parts: object): void {
+  if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
+  if (!isObject(part)) return
+  const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target } = part
+  const patterns = [String(pattern), ...Object.keys(Object(patternProperties))]
+  for (const each of patterns) RegExp(each, 'u')
+  if (ref !== undefined && !Object.hasOwn(parts, String(target)))
+    throw new InvalidError(`$ref ${JSON.stringify(ref)} leads nowhere`)
 }
 
 //#endregion §json
@@ -7237,6 +7278,8 @@ export function wordsIn(text: string): string[] {
     .map((word) => (word.length > 4 ? word.replace(/(?:ing|ies|es|s|ed)$/, '') : word))
 }
 
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0)
+
 /** The items that share words with `query`, best first, at most `limit`. */
 export function rankByWords<T extends Findable>(
   query: string,
@@ -7244,32 +7287,21 @@ export function rankByWords<T extends Findable>(
   limit: number,
 ): T[] {
   const wanted = [...new Set(wordsIn(query))]
-  const texts = items.map((item) => ({
-    item,
-    name: wordsIn(item.name),
-    rest: wordsIn(item.description),
-  }))
-  const rarity = new Map(
-    wanted.map((word) => {
-      const having = texts.filter(
-        ({ name, rest }) => hitWeight(word, name) + hitWeight(word, rest) > 0,
-      ).length
-      return [word, Math.log(1 + (items.length + 0.5) / (having + 0.5))]
-    }),
-  )
-  const score = (name: string[], rest: string[]) =>
-    wanted.reduce(
-      (sum, word) =>
-        sum +
-        (rarity.get(word) ?? 0) * (NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)),
-      0,
-    )
-  return texts
-    .map(({ item, name, rest }) => ({ item, score: score(name, rest) }))
-    .filter((found) => found.score > 0)
+  const rows = items.map((item) => {
+    const [name, rest] = [wordsIn(item.name), wordsIn(item.description)]
+    const weigh = (word: string) => NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)
+    return { item, hits: wanted.map(weigh) }
+  })
+  const rarity = wanted.map((_word, i) => {
+    const having = rows.filter(({ hits }) => hits[i] !== 0).length
+    return Math.log(1 + (items.length + 0.5) / (having + 0.5))
+  })
+  return rows
+    .map(({ item, hits }) => ({ item, score: sumOf(hits.map((hit, i) => hit * (rarity[i] ?? 0))) }))
+    .filter(({ score }) => score > 0)
     .toSorted((a, b) => b.score - a.score || (a.item.name < b.item.name ? -1 : 1))
     .slice(0, limit)
-    .map((found) => found.item)
+    .map(({ item }) => item)
 }
 
 /** 1 for a word that is there, half for one that a longer word begins with, 0 for none. */
@@ -7314,6 +7346,8 @@ const schemaOf = ({ name, description, parameters }: Tool): ToolSchema => ({
   parameters,
 })
 
+export type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
+
 /** How a call ended. `done` covers a tool that ran and failed; `refused` never ran, or gave no result. */
 export type Outcome =
   | { readonly kind: 'done'; readonly output: ToolOutput }
@@ -7324,62 +7358,52 @@ export type Outcome =
       readonly data: JsonObject
     }
 
-export type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
-
-export type ToolsOptions = {
-  readonly rows: readonly Tool[]
-  readonly context: Omit<ToolContext, 'catalog'>
-  readonly resultMax: number // bytes; at most MCP_RESULT_MAX
-  readonly say?: (line: string) => void // what a mode wants said about a call that runs
-  readonly only?: readonly string[] | undefined // `--tools`: these and no others, all offered at once
-}
+export type ToolsOptions = Readonly<{
+  rows: readonly Tool[]
+  context: Omit<ToolContext, 'catalog'>
+  resultMax: number // bytes; at most MCP_RESULT_MAX
+  say?: (line: string) => void // what a mode wants said about a call that runs
+  only?: readonly string[] | undefined // `--tools`: these and no others, all offered at once
+}>
 
 /** The tools of one session: which are offered, and the gates in front of each. */
 export class Tools implements Catalog {
   readonly #rows: ReadonlyMap<string, Tool>
   readonly #offered: Set<string>
   readonly #context: ToolContext
-  readonly #resultMax: number
-  readonly #say: (line: string) => void
+  readonly #options: ToolsOptions
+  readonly #checks = new Map<string, Promise<SchemaCheck>>() // of rows that were called
   readonly #calls = new Map<string, number[]>() // times of the calls a rate limit still counts
 
   /** Throws UsageError when `only` names a tool that does not exist. */
   constructor(options: ToolsOptions) {
-    const rows = options.only === undefined ? options.rows : pickTools(options.rows, options.only)
+    const { only } = options
+    const rows = only?.map((name) => pickTool(options.rows, name)) ?? options.rows
     this.#rows = new Map(rows.map((row) => [row.name, row]))
-    this.#offered = new Set(
-      rows.filter((row) => row.core || options.only !== undefined).map((row) => row.name),
-    )
+    const first = rows.filter((row) => row.core || only !== undefined)
+    this.#offered = new Set(first.map((row) => row.name))
     this.#context = { ...options.context, catalog: this }
-    this.#resultMax = options.resultMax
-    this.#say = options.say ?? (() => {})
+    this.#options = options
   }
 
   /** Schemas of the tools that the model is offered now, in the order of the table. */
   get offered(): readonly ToolSchema[] {
-    return [...this.#rows.values()].filter((row) => this.#offered.has(row.name)).map(schemaOf)
+    return [...this.#rows.values()].filter(({ name }) => this.#offered.has(name)).map(schemaOf)
   }
 
   /** Tools that exist and are not offered yet. */
   get hidden(): readonly Tool[] {
-    return [...this.#rows.values()].filter((row) => !this.#offered.has(row.name))
+    return [...this.#rows.values()].filter(({ name }) => !this.#offered.has(name))
   }
 
-  async select(query: {
-    query?: string | undefined
-    names?: readonly string[] | undefined
-    limit: number
-  }) {
-    const named = (query.names ?? []).flatMap((name) => this.#rows.get(name) ?? [])
-    const found =
-      query.query === undefined
-        ? []
-        : rankByWords(query.query, [...this.#rows.values()], query.limit)
-    const chosen = [...new Set([...named, ...found])].slice(0, query.limit)
+  async select({ query, names = [], limit }: Parameters<Catalog['select']>[0]) {
+    const named = names.flatMap((name) => this.#rows.get(name) ?? [])
+    const found = rankByWords(query ?? '', [...this.#rows.values()], limit)
+    const chosen = [...new Set([...named, ...found])].slice(0, limit)
     for (const row of chosen) this.#offered.add(row.name)
     return {
       offered: chosen.map(schemaOf),
-      unknown: (query.names ?? []).filter((name) => !this.#rows.has(name)),
+      unknown: names.filter((name) => !this.#rows.has(name)),
     }
   }
 
@@ -7391,51 +7415,34 @@ export class Tools implements Catalog {
 
   /** Passes one call through every gate. Never throws; the result is redacted, capped and audited. */
   async dispatch(name: string, args: JsonObject, signal: AbortSignal): Promise<Outcome> {
-    const started = this.#context.world.now()
-    const outcome = await this.#attempt(name, args, signal).catch((error: unknown) =>
-      crash(name, error, signal),
-    )
-    const safe = await this.#tidy(name, outcome)
-    const ms = this.#context.world.now() - started
-    await this.#context.store
-      .audit(
-        'tool-call',
-        { tool: name, digest: callDigest(name, args), ms, ...factsOf(safe) },
-        this.#context.session,
-      )
-      .catch(() => {}) // a full disk must not lose the result; `tai audit verify` shows the gap
+    const { world, store, session } = this.#context
+    const started = world.now()
+    const fall = (error: unknown) => crash(name, error, signal)
+    const outcome = await this.#attempt(name, args, signal).catch(fall)
+    const safe = await this.#tidy(name, outcome).catch(fall)
+    const facts = { tool: name, digest: callDigest(name, args), ms: world.now() - started }
+    // A full disk must not lose the result.
+    await store.audit('tool-call', { ...facts, ...factsOf(safe) }, session).catch(() => {})
     return safe
   }
 
   /** As `dispatch`, as the message that answers the model's call. */
-  async call(
-    call: ToolCall,
-    signal: AbortSignal,
-  ): Promise<{ reply: ToolMessage; denied: boolean }> {
-    const outcome: Outcome =
-      call.problem === undefined
-        ? await this.dispatch(call.name, call.args, signal)
-        : refuse('invalid', `not run: ${call.problem}`, {})
-    const reply = { role: 'tool', id: call.id, name: call.name } as const
-    if (outcome.kind === 'refused')
-      return {
-        reply: { ...reply, text: outcome.text, isError: true },
-        denied: outcome.why === 'denied',
-      }
-    const { text, isError = false, images } = outcome.output
-    return {
-      reply: { ...reply, text, isError, ...(images === undefined ? {} : { images }) },
-      denied: false,
-    }
+  async call(call: ToolCall, signal: AbortSignal) {
+    const { name, args, problem } = call
+    const broken = () => refuse('invalid', name, `not run: ${problem}`)
+    const outcome = problem === undefined ? await this.dispatch(name, args, signal) : broken()
+    if (outcome.kind === 'done') return { reply: toolReply(call, outcome.output), denied: false }
+    const reply = toolReply(call, { text: outcome.text, isError: true })
+    return { reply, denied: outcome.why === 'denied' }
   }
 
   async #attempt(name: string, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
     const row = this.#rows.get(name)
-    if (row === undefined) return refuse('unknown', this.#unknown(name), { tool: name })
-    const checked = await checkArguments(row.parameters, raw)
+    if (row === undefined) return refuse('unknown', name, this.#unknown(name))
+    const checked = checkArguments(row.parameters, await this.#checkOf(row), raw)
     if ('problem' in checked) {
-      const { problem, path: place } = checked
-      return refuse('invalid', `${name}: ${problem}`, { tool: name, details: problem, path: place })
+      const { problem, path: at } = checked
+      return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
     }
     this.#offered.add(name)
     const denied = await this.#permission(row, raw, checked.args, signal)
@@ -7445,181 +7452,139 @@ export class Tools implements Catalog {
     return { kind: 'done', output: await row.run(checked.args, this.#context, signal) }
   }
 
-  async #permission(
-    row: Tool,
-    raw: JsonObject,
-    args: JsonObject,
-    signal: AbortSignal,
-  ): Promise<Outcome | undefined> {
+  /** Reading a schema takes longer than using it: once a row. */
+  #checkOf({ name, parameters }: Tool): Promise<SchemaCheck> {
+    const check = this.#checks.get(name) ?? schemaCheck(parameters)
+    this.#checks.set(name, check)
+    return check
+  }
+
+  /** A refusal, or undefined. A preview that throws ends the call as its run would, and nobody is asked. */
+  async #permission(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
     const { approvals, session, prompter } = this.#context
     const request = { tool: row.name, args: raw, annotations: annotationsOf(row, args), session }
     const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
     const detail = asks ? await row.preview?.(args, this.#context) : undefined
-    const {
-      denial,
-      reason,
-      say,
-      digest: whole,
-    } = await approvals.decide({ ...request, detail }, signal)
-    if (say !== undefined) this.#say(say)
+    const decision = await approvals.decide({ ...request, detail }, signal)
+    const { denial, reason, say = denial?.message } = decision
+    if (say !== undefined && reason !== 'jit_user_denied') this.#options.say?.(say) // else the person knows
     if (denial === undefined) return undefined
     const { message, hint } = denial
-    if (reason !== 'jit_user_denied') this.#say(message) // else the person knows
-    const data = {
-      tool: row.name,
-      details: message,
-      reason,
-      mode: approvals.mode,
-      digest: whole,
-      hint,
-    }
-    return refuse('denied', `${message}\n${hint}`, data)
+    const facts = { details: message, reason, mode: approvals.mode, digest: decision.digest, hint }
+    return refuse('denied', row.name, `${message}\n${hint}`, facts)
   }
 
   /** Milliseconds until the row's rate limit lets the next call pass; 0 counts this call as made. */
-  #rateWait(row: Tool): number {
-    if (row.rateLimit === undefined) return 0
+  #rateWait({ name, rateLimit }: Tool): number {
+    if (rateLimit === undefined) return 0
     const now = this.#context.world.now()
-    const window = row.rateLimit.windowSeconds * SECOND
-    const recent = (this.#calls.get(row.name) ?? []).filter((at) => now - at < window)
-    const full = recent.length >= row.rateLimit.maxCalls
-    this.#calls.set(row.name, full ? recent : [...recent, now])
+    const window = rateLimit.windowSeconds * SECOND
+    const recent = (this.#calls.get(name) ?? []).filter((at) => now - at < window)
+    const full = recent.length >= rateLimit.maxCalls
+    this.#calls.set(name, full ? recent : [...recent, now])
     return full ? window - (now - (recent[0] ?? now)) : 0
   }
 
-  /** Redacts what is to be seen, and moves what is too large into the vault. */
-  async #tidy(tool: string, outcome: Outcome): Promise<Outcome> {
-    const { redactor } = this.#context.store
-    if (outcome.kind === 'refused') return { ...outcome, text: redactor.redact(outcome.text) }
-    const { output } = outcome
-    const text = redactor.redact(output.text)
-    const structured =
-      output.structured === undefined ? {} : { structured: redactJson(redactor, output.structured) }
-    if (byteLength(text) <= this.#resultMax)
-      return { kind: 'done', output: { ...output, ...structured, text } }
-    return {
-      kind: 'done',
-      output: { ...output, ...structured, text: await this.#spill(tool, text) },
-    }
+  /** Redacts all that is to be seen, and moves what is too large into the vault. */
+  async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
+    const clean = (text: string) => this.#context.store.redactor.redact(text)
+    if (outcome.kind === 'refused') return mapStrings(outcome, clean) as Outcome
+    const { images, ...words } = outcome.output
+    const output = { ...(mapStrings(words, clean) as ToolOutput), ...(images && { images }) }
+    const fits = byteLength(output.text) <= this.#options.resultMax
+    const text = fits ? output.text : await this.#spill(name, output.text)
+    return { kind: 'done', output: { ...output, text } }
   }
 
-  async #spill(tool: string, text: string): Promise<string> {
+  async #spill(name: string, body: string): Promise<string> {
     const { store, session } = this.#context
-    const id = await store.addRecord({
-      kind: 'spill',
-      title: `result of ${tool}`,
-      body: text,
-      session,
-    })
-    const bytes = byteLength(text)
-    return `${headBytes(text, RECORD_PREVIEW)}\n\n[result of ${bytes} bytes, of which the first ${RECORD_PREVIEW} are above; all of it is kept as record ${id}: read on with vault_read {"id":"${id}","offset":${RECORD_PREVIEW}}]`
+    const id = await store.addRecord({ kind: 'spill', title: `result of ${name}`, body, session })
+    const [bytes, next] = [byteLength(body), `vault_read {"id":"${id}","offset":${RECORD_PREVIEW}}`]
+    const note = `result of ${bytes} bytes, cut here; all of it is record ${id}: read on with ${next}`
+    return `${headBytes(body, RECORD_PREVIEW)}\n\n[${note}]`
   }
 
   #unknown(name: string): string {
     const close = nearest(name, [...this.#rows.keys()])
-    const guess = close === undefined ? 'find tools with select_tools' : `did you mean ${close}?`
+    const guess = close ? `did you mean ${close}?` : 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
   }
 }
 
-function pickTools(rows: readonly Tool[], names: readonly string[]): Tool[] {
-  return names.map((name) => {
-    const row = rows.find((candidate) => candidate.name === name)
-    if (row !== undefined) return row
-    const close = nearest(
-      name,
-      rows.map((candidate) => candidate.name),
-    )
-    throw new UsageError(`there is no tool named ${visible(name)}`, {
-      hint: close === undefined ? '`tai tools list` shows them all' : `did you mean ${close}?`,
-    })
-  })
+function toolReply(
+  { id, name }: ToolCall,
+  { text, isError = false, images }: ToolOutput,
+): ToolMessage {
+  return { role: 'tool', id, name, text, isError, ...(images && { images }) }
+}
+
+/** The row of that name. Throws UsageError when there is none. */
+function pickTool(rows: readonly Tool[], name: string): Tool {
+  const row = rows.find((each) => each.name === name)
+  if (row !== undefined) return row
+  const close = nearest(
+    name,
+    rows.map((each) => each.name),
+  )
+  const hint = close ? `did you mean ${close}?` : '`tai tools list` shows them all'
+  throw new UsageError(`there is no tool named ${visible(name)}`, { hint })
 }
 
 /**
- * Checks arguments against a tool's schema (JSON Schema 2020-12) and fills in the
- * defaults of absent ones. The problem names the argument; `path` is its JSON pointer.
+ * Checks arguments against a tool's schema and fills in the defaults of absent ones; null is
+ * absent. The problem names the argument; `path` is its JSON pointer.
  */
-export async function checkArguments(
+export function checkArguments(
   schema: JsonSchema,
+  check: SchemaCheck,
   args: JsonObject,
-): Promise<{ args: JsonObject } | { problem: string; path: string }> {
-  const { Validator } = await import('@cfworker/json-schema')
+): { args: JsonObject } | { problem: string; path: string } {
   const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null))
-  const { valid, errors } = new Validator({ ...schema }, '2020-12').validate(given)
-  if (valid) return { args: { ...defaultsOf(schema), ...given } }
-  const last = errors.at(-1)
-  const place = (last?.instanceLocation ?? '#').slice(1)
-  const unknown = Object.keys(given).find(
-    (key) => !Object.hasOwn(Object(schema['properties']), key),
-  )
+  const known: Record<string, JsonObject> = Object(schema['properties'])
+  const fault = check(given)
+  if (fault === undefined) return { args: { ...defaultsOf(known), ...given } }
+  const required = Array.isArray(schema['required']) ? schema['required'] : []
+  const names = Object.keys(known).map((name) => (required.includes(name) ? name : `${name}?`))
+  const takesAll = `it takes ${names.join(', ') || 'none'}`
+  const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key))
   if (unknown !== undefined && schema['additionalProperties'] === false)
-    return {
-      problem: `there is no argument ${visible(unknown)}; ${argumentsOf(schema)}`,
-      path: `/${unknown}`,
-    }
-  const where = place === '' ? argumentsOf(schema) : `argument ${place.slice(1)}`
-  return { problem: `${last?.error ?? 'the arguments do not fit'} (${where})`, path: place }
+    return { problem: `there is no argument ${visible(unknown)}; ${takesAll}`, path: `/${unknown}` }
+  const where = fault.at === '' ? takesAll : `argument ${fault.at.slice(1)}`
+  return { problem: `${fault.why} (${where})`, path: fault.at }
 }
 
-function argumentsOf(schema: JsonSchema): string {
-  const required = new Set(Array.isArray(schema['required']) ? schema['required'] : [])
-  const names = Object.keys(Object(schema['properties']))
-  return `it takes ${names.map((name) => (required.has(name) ? name : `${name}?`)).join(', ') || 'none'}`
-}
-
-function defaultsOf(schema: JsonSchema): JsonObject {
-  const properties: [string, Json][] = Object.entries(Object(schema['properties']))
+function defaultsOf(properties: Readonly<Record<string, JsonObject>>): JsonObject {
   return Object.fromEntries(
-    properties.flatMap(([name, row]) =>
-      isObject(row) && 'default' in row ? [[name, row['default'] as Json]] : [],
+    Object.entries(properties).flatMap(([name, row]) =>
+      row['default'] === undefined ? [] : [[name, row['default']]],
     ),
   )
 }
 
-function redactJson(redactor: Redactor, value: Json): Json {
-  if (typeof value === 'string') return redactor.redact(value)
-  if (Array.isArray(value)) return value.map((item: Json) => redactJson(redactor, item))
-  if (!isObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value as JsonObject).map(([key, item]) => [key, redactJson(redactor, item)]),
-  )
+function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
+  return { kind: 'refused', why, text, data: { tool: name, details: text, ...more } }
 }
 
-function refuse(why: Refusal, text: string, data: JsonObject): Outcome {
-  return { kind: 'refused', why, text, data }
-}
-
-function overRate(row: Tool, wait: number): Outcome {
-  const { maxCalls = 0, windowSeconds = 0 } = row.rateLimit ?? {}
-  const text = `Rate limit exceeded for tool '${row.name}': ${maxCalls} calls per ${windowSeconds}s`
-  return refuse('busy', text, {
-    tool: row.name,
-    details: text,
-    retry_after_s: Math.ceil(wait / SECOND),
-  })
+function overRate({ name, rateLimit }: Tool, wait: number): Outcome {
+  const rate = `${rateLimit?.maxCalls} calls per ${rateLimit?.windowSeconds}s`
+  const more = { retry_after_s: Math.ceil(wait / SECOND) }
+  return refuse('busy', name, `Rate limit exceeded for tool '${name}': ${rate}`, more)
 }
 
 /** What an exception of a tool means to its caller: a TaiError is a failed run, anything else a bug. */
 function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
-  if (signal.aborted)
-    return refuse('interrupted', 'interrupted: the call was stopped before it had a result', {
-      tool: name,
-    })
-  if (error instanceof TaiError) {
-    const text = error.hint === undefined ? error.message : `${error.message}\n${error.hint}`
-    return { kind: 'done', output: { text, isError: true } }
-  }
+  if (signal.aborted) return refuse('interrupted', name, 'interrupted: it has no result')
   const details = messageOf(error)
-  return refuse('crashed', `${name} failed inside tai: ${details}`, { tool: name, details })
+  if (!(error instanceof TaiError))
+    return refuse('crashed', name, `${name} failed inside tai: ${details}`, { details })
+  const text = error.hint === undefined ? error.message : `${error.message}\n${error.hint}`
+  return { kind: 'done', output: { text, isError: true } }
 }
 
 function factsOf(outcome: Outcome): JsonObject {
   if (outcome.kind === 'refused') return { outcome: outcome.why, bytes: byteLength(outcome.text) }
-  return {
-    outcome: outcome.output.isError === true ? 'error' : 'ok',
-    bytes: byteLength(outcome.output.text),
-  }
+  const { text, isError } = outcome.output
+  return { outcome: isError === true ? 'error' : 'ok', bytes: byteLength(text) }
 }
 
 //#endregion §toolbox
@@ -7633,14 +7598,14 @@ function factsOf(outcome: Outcome): JsonObject {
 // 2. What comes from tools, files and pages is data, and the model is told so.
 
 /** What the system prompt is made of. */
-export type PromptFacts = {
-  readonly root: string | undefined // the workspace; undefined without tools
-  readonly platform: string
-  readonly day: string // YYYY-MM-DD
-  readonly hidden: readonly Findable[] // tools that select_tools can offer
-  readonly added: string | undefined // the profile's or `--system`'s own words
-  readonly schema: boolean // the answer must be JSON
-}
+export type PromptFacts = Readonly<{
+  root: string | undefined // the workspace; undefined without tools
+  platform: string
+  day: string // YYYY-MM-DD
+  hidden: readonly Findable[] // tools that select_tools can offer
+  added: string | undefined // the profile's or `--system`'s own words
+  schema: boolean // the answer must be JSON
+}>
 
 const IDENTITY = `You are tai, an assistant in a developer's terminal. Your answer is printed to a shell, often into a pipe: give what was asked for and nothing around it. No greeting, no offer of more help. Use Markdown only where it helps a reader.`
 
@@ -7648,17 +7613,15 @@ const MANNER = `You can act through tools. Look before you change, change only w
 
 const JSON_ONLY = `Answer with one JSON value that fits the schema you were given: no code fence and no words around it.`
 
-const hiddenTools = (hidden: readonly Findable[]): string =>
-  `More tools can be offered by select_tools: ${hidden.map((tool) => tool.name).join(', ')}.`
-
 /** The system message of a session. */
-export function systemPrompt(facts: PromptFacts): string {
-  const parts = [facts.added ?? IDENTITY]
-  if (facts.root !== undefined) {
-    parts.push(MANNER, `Workspace: ${facts.root} (${facts.platform}). Date: ${facts.day}.`)
-    if (facts.hidden.length > 0) parts.push(hiddenTools(facts.hidden))
+export function systemPrompt({ root, platform, day, hidden, added, schema }: PromptFacts): string {
+  const parts = [added ?? IDENTITY]
+  if (root !== undefined) parts.push(MANNER, `Workspace: ${root} (${platform}). Date: ${day}.`)
+  if (root !== undefined && hidden.length > 0) {
+    const names = hidden.map((tool) => tool.name).join(', ')
+    parts.push(`More tools can be offered by select_tools: ${names}.`)
   }
-  if (facts.schema) parts.push(JSON_ONLY)
+  if (schema) parts.push(JSON_ONLY)
   return parts.join('\n\n')
 }
 
@@ -7691,139 +7654,132 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 
 const TOKENS_PER_IMAGE = 1_500 // about what providers count for one
 const CHARACTERS_PER_TOKEN = 2 // at the least: a history with fewer characters is not even counted
-
-const sumOf = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0)
+const SCHEMA_TRIES = 3 // answers that do not fit the wanted schema before the turn ends with exit 6
+const TRANSCRIPT_MIN = 200 // characters that a message keeps where a history is told to be summed up
 
 /** What a turn came to; `error` is set when there is no answer. */
-export type TurnResult = {
-  readonly answer: string
-  readonly steps: number
-  readonly usage: Usage
-  readonly cost: number | undefined
-  readonly tools: readonly { readonly name: string; readonly ok: boolean; readonly ms: number }[]
-  readonly error: unknown
-}
+export type TurnResult = Readonly<{
+  answer: string
+  steps: number
+  usage: Usage
+  cost: number | undefined
+  tools: readonly { readonly name: string; readonly ok: boolean; readonly ms: number }[]
+  error: unknown
+}>
 
-export type AgentOptions = {
-  readonly chat: ChatClient
-  readonly tools: Tools | undefined // undefined: --no-tools
-  readonly store: Store
-  readonly session: string
-  readonly system: () => string // asked before each request: offered tools change
-  readonly maxSteps: number
-  readonly maxCost: number // US dollars; Infinity for no limit
-  readonly schema: JsonSchema | undefined
-  readonly now: () => number
-}
+export type AgentOptions = Readonly<{
+  chat: ChatClient
+  tools: Tools | undefined // undefined: --no-tools
+  store: Store
+  session: string
+  system: () => string // asked before each request: offered tools change
+  maxSteps: number
+  maxCost: number // US dollars; Infinity for no limit
+  schema: JsonSchema | undefined
+  now: () => number
+}>
 
 /** One call and what came of it. */
 type Ran = { call: ToolCall; reply: ToolMessage; denied: boolean; ms: number }
 
-const SCHEMA_TRIES = 3 // answers that do not fit the wanted schema before the turn ends with exit 6
+const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
+
+const limitError = (message: string, limit: 'steps' | 'cost'): LimitError =>
+  new LimitError(message, {
+    hint: `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`,
+  })
 
 /** Counts one turn: steps, tokens, dollars, calls; and says when it must end. */
 class Turn {
-  readonly #options: AgentOptions
-  readonly #tools: { name: string; ok: boolean; ms: number }[] = []
-  #steps = 0
-  #usage: Usage = { input: 0, output: 0, cached: 0 }
-  #cost: number | undefined
+  readonly #limits: AgentOptions
+  readonly #tools: TurnResult['tools'][number][] = []
+  readonly #sum: { steps: number; usage: Usage; cost: number | undefined } = {
+    steps: 0,
+    usage: NO_USAGE,
+    cost: undefined,
+  }
   #misfits = 0
   #denied = false
 
-  constructor(options: AgentOptions) {
-    this.#options = options
+  constructor(limits: AgentOptions) {
+    this.#limits = limits
   }
 
   /** Throws LimitError before a request that would pass a limit. */
   beginStep(): void {
-    const { maxSteps, maxCost } = this.#options
-    if (this.#steps >= maxSteps)
-      throw new LimitError(`no answer after ${count(maxSteps, 'step')}`, {
-        hint: 'go on with `tai -c "continue"`, or allow more with --max-steps',
-      })
-    if ((this.#cost ?? 0) >= maxCost)
-      throw new LimitError(
-        `the cost limit of $${maxCost} is used up ($${(this.#cost ?? 0).toFixed(4)})`,
-        {
-          hint: 'go on with `tai -c "continue"`, or allow more with --max-cost',
-        },
-      )
-    this.#steps += 1
+    const { maxSteps, maxCost } = this.#limits
+    const { steps, cost = 0 } = this.#sum
+    if (steps >= maxSteps) throw limitError(`no answer after ${count(maxSteps, 'step')}`, 'steps')
+    if (cost >= maxCost)
+      throw limitError(`the cost limit of $${maxCost} is used up ($${cost.toFixed(4)})`, 'cost')
+    this.#sum.steps += 1
   }
 
-  count({ usage, cost }: ChatReply): AgentEvent {
-    const { input, output, cached } = this.#usage
-    const more = usage ?? { input: 0, output: 0, cached: 0 }
-    this.#usage = {
-      input: input + more.input,
-      output: output + more.output,
-      cached: cached + more.cached,
+  count({ usage = NO_USAGE, cost }: ChatReply): AgentEvent {
+    const { input, output, cached } = this.#sum.usage
+    this.#sum.usage = {
+      input: input + usage.input,
+      output: output + usage.output,
+      cached: cached + usage.cached,
     }
-    if (cost !== undefined) this.#cost = (this.#cost ?? 0) + cost
-    return { kind: 'usage', usage: more, cost }
+    if (cost !== undefined) this.#sum.cost = (this.#sum.cost ?? 0) + cost
+    return { kind: 'usage', usage, cost }
   }
 
   called({ reply, denied, ms }: Ran): void {
     this.#tools.push({ name: reply.name, ok: !reply.isError, ms })
-    if (denied) this.#denied = true
+    this.#denied ||= denied
   }
 
   /** Throws InvalidError when the model has had its tries. */
   misfit(problem: string): void {
     this.#misfits += 1
     if (this.#misfits < SCHEMA_TRIES) return
-    throw new InvalidError(`the answer does not fit the schema: ${problem}`, {
-      hint: `the model was asked ${SCHEMA_TRIES} times; make the schema simpler or try another model`,
-    })
+    const hint = 'make the schema simpler, or try another model'
+    throw new InvalidError(`the answer does not fit the schema: ${problem}`, { hint })
   }
 
-  end(answer: string): TurnResult {
-    return this.#result(answer, undefined)
+  end(answer: string, error?: unknown): TurnResult {
+    return { answer, ...this.#sum, tools: this.#tools, error }
   }
 
   /** No answer. Where calls were denied and the model then had nothing to say, that is why. */
-  fail(error: unknown): TurnResult {
-    const silenced = this.#denied && error instanceof ModelError && error.kind === 'empty'
-    if (!silenced) return this.#result('', error)
+  fail(cause: unknown): TurnResult {
+    const silenced = this.#denied && cause instanceof ModelError && cause.kind === 'empty'
+    if (!silenced) return this.end('', cause)
     const hint = 'allow it on a terminal, with `tai approval grant`, or with --auto'
-    return this.#result(
-      '',
-      new DeniedError('a call was denied and no answer came', { hint, cause: error }),
-    )
-  }
-
-  #result(answer: string, error: unknown): TurnResult {
-    return {
-      answer,
-      steps: this.#steps,
-      usage: this.#usage,
-      cost: this.#cost,
-      tools: this.#tools,
-      error,
-    }
+    return this.end('', new DeniedError('a call was denied and no answer came', { hint, cause }))
   }
 }
 
 const interruption = (signal: AbortSignal): unknown =>
   signal.reason instanceof TaiError ? signal.reason : new InterruptedError('interrupted')
 
+const userMessage = (text: string): UserMessage => ({
+  role: 'user',
+  parts: [{ kind: 'text', text }],
+})
+
+/** What stands in the history for the messages that a summary sums up. */
+export const summaryMessage = (record: string, summary: string): UserMessage =>
+  userMessage(
+    `Summary of the conversation so far (its messages are in the vault, the summary is record ${record}):\n${summary}`,
+  )
+
 /** A conversation with a model. One turn at a time. */
 export class Agent {
   readonly #options: AgentOptions
-  #history: Message[]
-  #numbers: number[] // the vault's number of each message of the history
+  #log: Pick<StoredMessage, 'n' | 'message'>[] // each message with its number in the vault
   #correction = 1 // the provider's count of tokens over ours, from the last long reply
 
   constructor(options: AgentOptions, history: readonly StoredMessage[] = []) {
     this.#options = options
-    this.#history = history.map(({ message }) => message)
-    this.#numbers = history.map(({ n }) => n)
+    this.#log = [...history]
   }
 
   /** The messages so far, as they are sent. */
   get history(): readonly Message[] {
-    return this.#history
+    return this.#log.map(({ message }) => message)
   }
 
   /** One turn. Yields what happens; never throws: what went wrong is the result's `error`. */
@@ -7831,6 +7787,7 @@ export class Agent {
     parts: readonly Part[],
     signal: AbortSignal,
   ): AsyncGenerator<AgentEvent, TurnResult> {
+    const { schema } = this.#options
     const turn = new Turn(this.#options)
     try {
       await this.#append({ role: 'user', parts })
@@ -7838,14 +7795,15 @@ export class Agent {
         turn.beginStep()
         const reply = yield* this.#ask(signal)
         yield turn.count(reply)
-        if (reply.message.calls.length > 0) {
-          yield* this.#act(reply.message.calls, turn, signal)
+        const { calls, text } = reply.message
+        if (calls.length > 0) {
+          yield* this.#act(calls, turn, signal)
           continue
         }
-        const problem = await this.#misfit(reply.message.text)
-        if (problem === undefined) return turn.end(reply.message.text)
+        const problem = schema && (await misfit(schema, text))
+        if (problem === undefined) return turn.end(text)
         turn.misfit(problem)
-        await this.#append({ role: 'user', parts: [{ kind: 'text', text: problem }] })
+        await this.#append(userMessage(problem))
       }
     } catch (error) {
       return turn.fail(signal.aborted ? interruption(signal) : error)
@@ -7856,18 +7814,16 @@ export class Agent {
   async *#ask(signal: AbortSignal): AsyncGenerator<AgentEvent, ChatReply> {
     if (await this.#tooLong()) yield* this.#compact(signal)
     let text = ''
-    const stream = this.#reply(signal)
     try {
-      for (;;) {
-        const next = await stream.next()
-        if (next.done === true) {
-          await this.#learn(next.value.usage)
-          await this.#append(next.value.message)
-          return next.value
-        }
+      const stream = this.#reply(signal)
+      let next = await stream.next()
+      for (; next.done !== true; next = await stream.next()) {
         if (next.value.kind === 'text') text += next.value.text
         yield next.value
       }
+      await this.#learn(next.value.usage)
+      await this.#append(next.value.message)
+      return next.value
     } catch (error) {
       const state = signal.aborted ? 'interrupted' : 'failed'
       if (text !== '') await this.#append({ role: 'assistant', text, calls: [], state })
@@ -7886,17 +7842,9 @@ export class Agent {
     }
   }
 
-  /** Sets our count of tokens right by the provider's, where a history is long enough to matter. */
-  async #learn(usage: Usage | undefined): Promise<void> {
-    const worthIt =
-      usage !== undefined && usage.input > CONTEXT_KEEP * this.#options.chat.choice.window
-    if (worthIt)
-      this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.#history)))
-  }
-
   #request(): ChatRequest {
     const { system, tools, schema } = this.#options
-    const messages = [{ role: 'system', text: system() } as const, ...repairHistory(this.#history)]
+    const messages = [{ role: 'system', text: system() } as const, ...repairHistory(this.history)]
     return { messages, tools: tools?.offered ?? [], schema }
   }
 
@@ -7921,66 +7869,53 @@ export class Agent {
   async #run(call: ToolCall, signal: AbortSignal): Promise<Ran> {
     const { tools, now } = this.#options
     const started = now()
-    const { reply, denied } =
-      signal.aborted || tools === undefined ? notRun(call, signal) : await tools.call(call, signal)
-    await this.#append(reply)
-    return { call, reply, denied, ms: now() - started }
+    const why = signal.aborted ? 'interrupted: not run' : 'there are no tools in this conversation'
+    const ran =
+      signal.aborted || tools === undefined
+        ? { reply: toolReply(call, { text: why, isError: true }), denied: false }
+        : await tools.call(call, signal)
+    await this.#append(ran.reply)
+    return { call, ...ran, ms: now() - started }
   }
 
   async #append(message: Message): Promise<void> {
     const { store, session } = this.#options
-    this.#history.push(message)
-    this.#numbers.push(await store.appendMessage(session, message))
+    const entry = { n: 0, message }
+    this.#log.push(entry) // at once: replies of one step stay together
+    entry.n = await store.appendMessage(session, message)
   }
 
-  /** What is wrong with an answer that must fit a schema, in words for the model. */
-  async #misfit(answer: string): Promise<string | undefined> {
-    const { schema } = this.#options
-    return schema === undefined ? undefined : misfit(schema, answer)
+  /** Sets our count of tokens right by the provider's, where a history is long enough to matter. */
+  async #learn(usage: Usage | undefined): Promise<void> {
+    if (usage === undefined || usage.input <= CONTEXT_KEEP * this.#options.chat.choice.window)
+      return
+    this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
   }
 
   /** Whether the history nears the model's window. Counting is left out while that is out of the question. */
   async #tooLong(): Promise<boolean> {
     const full = CONTEXT_FULL * this.#options.chat.choice.window
-    const characters = sumOf(
-      this.#history.map(
-        (message) =>
-          wordsOf(message).length + CHARACTERS_PER_TOKEN * TOKENS_PER_IMAGE * imagesOf(message),
-      ),
+    const atMost = this.history.map(
+      (it) => wordsOf(it).length / CHARACTERS_PER_TOKEN + TOKENS_PER_IMAGE * imagesOf(it),
     )
-    if (characters / CHARACTERS_PER_TOKEN < full) return false
-    return this.#correction * sumOf(await estimateTokens(this.#history)) > full
+    if (sumOf(atMost) < full) return false
+    return this.#correction * sumOf(await estimateTokens(this.history)) > full
   }
 
   /** Turns the oldest messages into a summary; false when there is nothing to gain. */
   async *#compact(signal: AbortSignal): AsyncGenerator<AgentEvent, boolean> {
     const { chat, store, session } = this.#options
-    const tokens = await estimateTokens(this.#history)
-    const cut = cutPoint(
-      this.#history,
-      tokens,
-      (CONTEXT_KEEP * chat.choice.window) / this.#correction,
-    )
-    const old = this.#history.slice(0, cut)
+    const { history } = this
+    const keep = (CONTEXT_KEEP * chat.choice.window) / this.#correction
+    const cut = cutPoint(history, await estimateTokens(history), keep)
     if (cut === 0) return false
-    yield {
-      kind: 'notice',
-      text: `the conversation is too long for the model: summing up ${count(cut, 'message')}`,
-    }
-    const summary = await summarize(chat, old, signal)
-    const upTo = this.#numbers[cut - 1] ?? 0
+    const what = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
+    yield { kind: 'notice', text: what }
+    const summary = await summarize(chat, history.slice(0, cut), signal)
+    const upTo = this.#log[cut - 1]?.n ?? 0
     const record = await store.compact(session, upTo, summary)
-    this.#history = [summaryMessage(record, summary), ...this.#history.slice(cut)]
-    this.#numbers = [upTo, ...this.#numbers.slice(cut)]
+    this.#log.splice(0, cut, { n: upTo, message: summaryMessage(record, summary) })
     return true
-  }
-}
-
-function notRun(call: ToolCall, signal: AbortSignal): { reply: ToolMessage; denied: boolean } {
-  const text = signal.aborted ? 'interrupted: not run' : 'there are no tools in this conversation'
-  return {
-    reply: { role: 'tool', id: call.id, name: call.name, text, isError: true },
-    denied: false,
   }
 }
 
@@ -7989,22 +7924,21 @@ export function batches(
   calls: readonly ToolCall[],
   reads: (call: ToolCall) => boolean,
 ): ToolCall[][] {
-  const groups: { calls: ToolCall[]; open: boolean }[] = []
+  const groups: ToolCall[][] = []
+  let open = false // whether the last group takes another call that only reads
   for (const call of calls) {
-    const open = reads(call)
-    const last = groups.at(-1)
-    if (open && last?.open === true) last.calls.push(call)
-    else groups.push({ calls: [call], open })
+    const wasOpen = open
+    open = reads(call)
+    if (open && wasOpen) groups.at(-1)?.push(call)
+    else groups.push([call])
   }
-  return groups.map((group) => group.calls)
+  return groups
 }
 
 /** About how many tokens each message takes (providers' own counts correct the sum). */
 export async function estimateTokens(messages: readonly Message[]): Promise<number[]> {
   const { estimateTokenCount } = await import('tokenx')
-  return messages.map(
-    (message) => estimateTokenCount(wordsOf(message)) + TOKENS_PER_IMAGE * imagesOf(message),
-  )
+  return messages.map((it) => estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it))
 }
 
 function imagesOf(message: Message): number {
@@ -8025,75 +7959,33 @@ export function cutPoint(
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
 }
 
-/** What stands in the history for the messages that a summary sums up. */
-export function summaryMessage(record: string, summary: string): UserMessage {
-  const text = `Summary of the conversation so far (its messages are in the vault, the summary is record ${record}):\n${summary}`
-  return { role: 'user', parts: [{ kind: 'text', text }] }
-}
-
-/** A summary by the model itself; where that fails too, the person's own words. */
-async function summarize(
-  chat: ChatClient,
-  old: readonly Message[],
-  signal: AbortSignal,
-): Promise<string> {
-  const messages: Message[] = [
-    {
-      role: 'user',
-      parts: [
-        { kind: 'text', text: `${transcript(old, chat.choice.window)}\n\n${COMPACTION_REQUEST}` },
-      ],
-    },
-  ]
-  try {
-    return (await chat.complete({ messages, tools: [] }, signal)).message.text
-  } catch (error) {
-    if (signal.aborted || !(error instanceof ModelError)) throw error
-    return `(no summary could be made: ${error.message}) The person's messages were:\n${transcript(
-      old.filter((message) => message.role === 'user'),
-      chat.choice.window / 4,
-    )}`
-  }
-}
-
-/** A history as text of at most half the window, long messages clipped in the middle of the list first. */
-function transcript(messages: readonly Message[], window: number): string {
-  const room = Math.max(
-    200,
-    Math.floor((window * CHARACTERS_PER_TOKEN) / 2 / Math.max(1, messages.length)),
-  )
-  return messages.map((message) => `${message.role}: ${clip(wordsOf(message), room)}`).join('\n')
+/** A summary by the model itself, of a history told in half its window, which the messages share alike. */
+async function summarize(chat: ChatClient, old: readonly Message[], signal: AbortSignal) {
+  const room = (chat.choice.window * CHARACTERS_PER_TOKEN) / 2
+  const each = Math.max(TRANSCRIPT_MIN, Math.floor(room / old.length))
+  const told = old.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`)
+  const request = userMessage(`${told.join('\n')}\n\n${COMPACTION_REQUEST}`)
+  return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
 }
 
 /** What a message says, as plain text. */
 export function wordsOf(message: Message): string {
-  switch (message.role) {
-    case 'system':
-    case 'tool':
-      return message.text
-    case 'user':
-      return message.parts
-        .map((part) => (part.kind === 'text' ? part.text : `[${part.mime} image]`))
-        .join('\n')
-    case 'assistant':
-      return [
-        message.text,
-        ...message.calls.map((call) => `[calls ${call.name} ${JSON.stringify(call.args)}]`),
-      ]
-        .filter((text) => text !== '')
-        .join('\n')
-  }
+  if (message.role === 'user')
+    return message.parts
+      .map((part) => (part.kind === 'text' ? part.text : `[${part.mime} image]`))
+      .join('\n')
+  if (message.role !== 'assistant') return message.text
+  const calls = message.calls.map(({ name, args }) => `[calls ${name} ${JSON.stringify(args)}]`)
+  return [message.text, ...calls].filter((text) => text !== '').join('\n')
 }
 
 /** Why an answer is not JSON that fits the schema, in words for the model; undefined when it is. */
 export async function misfit(schema: JsonSchema, answer: string): Promise<string | undefined> {
   const value = parseAnswer(answer)
   if (value === undefined) return 'the answer is not JSON; answer with the JSON value alone'
-  const { Validator } = await import('@cfworker/json-schema')
-  const { valid, errors } = new Validator({ ...schema }, '2020-12').validate(value)
-  if (valid) return undefined
-  const last = errors.at(-1)
-  return `the JSON does not fit the schema at ${last?.instanceLocation ?? '#'}: ${last?.error ?? 'invalid'}`
+  const check = await schemaCheck(schema)
+  const fault = check(value)
+  return fault && `the JSON does not fit the schema at #${fault.at}: ${fault.why}`
 }
 
 /** The JSON value of an answer, with or without a code fence around it. */
@@ -8909,114 +8801,69 @@ function frameFile(name: string, text: string): string {
 // 3. An unknown flag is an error that names the nearest known one.
 // Not here: what a verb does (§commands), what a setting means (§config).
 
-/** A flag: `value` names its argument, absent for a switch; `setting` is the key it sets. */
-export type Flag = {
-  readonly name: string
-  readonly short?: string
-  readonly value?: string
-  readonly many?: true
-  readonly setting?: SettingKey
-  readonly common?: true // every command takes it too
-  readonly help: string
+/** A flag. One whose name is a setting's, with dashes, gives that setting. */
+export type Flag = Readonly<{
+  name: string
+  short?: string | undefined
+  value?: string | undefined // names its argument; absent for a switch
+  help: string
+}>
+
+/** A flag from its usage: `-m, --model MODEL`. */
+function flagRow(usage: string, help: string): Flag {
+  const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
+  return { name, short, value, help }
 }
+
+/** The flags that every command takes too. */
+const COMMON_FLAGS: readonly Flag[] = [
+  flagRow('-P, --profile NAME', 'use this profile'),
+  flagRow('--root DIR', 'the workspace; tools never leave it (default: this folder)'),
+  flagRow('--json', 'print one JSON object: answer, session, usage, tools, exit'),
+  flagRow('-q, --quiet', 'nothing on stderr but errors'),
+  flagRow('-v, --verbose', 'more on stderr: choices made, causes of errors'),
+  flagRow('--no-color', 'no colours'),
+  flagRow('-h, --help', 'this help'),
+  flagRow('-V, --version', 'print the version'),
+]
 
 /** The flags of a turn. Verbs add their own. */
 export const FLAGS: readonly Flag[] = [
-  {
-    name: 'model',
-    short: 'm',
-    value: 'MODEL',
-    setting: 'model',
-    help: 'provider/model, or a name the chosen provider knows',
-  },
-  {
-    name: 'profile',
-    common: true,
-    short: 'P',
-    value: 'NAME',
-    setting: 'profile',
-    help: 'use this profile',
-  },
-  {
-    name: 'system',
-    short: 's',
-    value: 'TEXT',
-    setting: 'system',
-    help: 'system prompt, in place of the built-in one',
-  },
-  {
-    name: 'file',
-    short: 'f',
-    value: 'PATH',
-    many: true,
-    help: 'add a text file or an image to the prompt; repeatable',
-  },
-  { name: 'continue', short: 'c', help: 'go on with the newest session of this workspace' },
-  { name: 'resume', short: 'r', value: 'ID', help: 'go on with that session' },
-  { name: 'no-tools', help: 'offer no tools to the model' },
-  { name: 'tools', value: 'A,B', setting: 'tools', help: 'offer these tools and no others' },
-  {
-    name: 'max-steps',
-    value: 'N',
-    setting: 'max_steps',
-    help: 'requests to the model before tai gives up (exit 4)',
-  },
-  {
-    name: 'max-cost',
-    value: 'USD',
-    setting: 'max_cost',
-    help: 'dollars before tai gives up (exit 4)',
-  },
-  { name: 'no-stdin', help: 'never read standard input' },
-  { name: 'auto', help: 'run tools without asking, one line each (permission mode allow)' },
-  { name: 'yolo', help: 'run tools without asking, silently (permission mode danger-full-access)' },
-  { name: 'permission-mode', value: 'MODE', setting: 'permission_mode', help: MODES.join(', ') },
-  {
-    name: 'root',
-    common: true,
-    value: 'DIR',
-    help: 'the workspace; tools never leave it (default: this folder)',
-  },
-  { name: 'schema', value: 'FILE', help: 'the answer must be JSON that fits this JSON Schema' },
-  { name: 'extract', short: 'x', help: 'print only the first code block of the answer' },
-  {
-    name: 'json',
-    common: true,
-    help: 'print one JSON object: answer, session, usage, tools, exit',
-  },
-  { name: 'stream-json', help: 'print events, one JSON object a line' },
-  { name: 'raw', help: 'print the answer as it comes, no rendering' },
-  { name: 'quiet', common: true, short: 'q', help: 'nothing on stderr but errors' },
-  {
-    name: 'verbose',
-    common: true,
-    short: 'v',
-    help: 'more on stderr: choices made, causes of errors',
-  },
-  { name: 'no-color', common: true, help: 'no colours' },
-  { name: 'help', common: true, short: 'h', help: 'this help' },
-  { name: 'version', common: true, short: 'V', help: 'print the version' },
+  flagRow('-m, --model MODEL', 'provider/model, or a name the chosen provider knows'),
+  flagRow('-s, --system TEXT', 'system prompt, in place of the built-in one'),
+  flagRow('-f, --file PATH', 'add a text file or an image to the prompt; repeatable'),
+  flagRow('-c, --continue', 'go on with the newest session of this workspace'),
+  flagRow('-r, --resume ID', 'go on with that session'),
+  flagRow('--no-tools', 'offer no tools to the model'),
+  flagRow('--tools A,B', 'offer these tools and no others'),
+  flagRow('--max-steps N', 'requests to the model before tai gives up (exit 4)'),
+  flagRow('--max-cost USD', 'dollars before tai gives up (exit 4)'),
+  flagRow('--no-stdin', 'never read standard input'),
+  flagRow('--auto', 'run tools without asking, one line each (permission mode allow)'),
+  flagRow('--yolo', 'run tools without asking, silently (permission mode danger-full-access)'),
+  flagRow('--permission-mode MODE', MODES.join(', ')),
+  flagRow('--schema FILE', 'the answer must be JSON that fits this JSON Schema'),
+  flagRow('-x, --extract', 'print only the first code block of the answer'),
+  flagRow('--stream-json', 'print events, one JSON object a line'),
+  flagRow('--raw', 'print the answer as it comes, no rendering'),
+  ...COMMON_FLAGS,
 ]
 
-const COMMON_FLAGS = FLAGS.filter((flag) => flag.common === true)
-
-const USAGE_HINT = '`tai --help` lists the flags'
-
-const EXIT_HELP: readonly (readonly [number, string])[] = [
-  [EXIT.answered, 'answered'],
-  [EXIT.failed, 'failed'],
-  [EXIT.usage, 'the command line was wrong'],
-  [EXIT.model, 'the model could not be reached, or refused'],
-  [EXIT.limit, 'a step or cost limit was met before an answer'],
-  [EXIT.denied, 'an approval was denied and no answer came'],
-  [EXIT.invalid, 'input or output failed validation'],
-  [EXIT.interrupted, 'interrupted'],
-]
+const EXIT_HELP = {
+  answered: 'answered',
+  failed: 'failed',
+  usage: 'the command line was wrong',
+  model: 'the model could not be reached, or refused',
+  limit: 'a step or cost limit was met before an answer',
+  denied: 'an approval was denied and no answer came',
+  invalid: 'input or output failed validation',
+  interrupted: 'interrupted',
+} as const satisfies Record<keyof typeof EXIT, string>
 
 /** What was given for the flags, by name. */
 export class Given {
   readonly #values: ReadonlyMap<string, readonly string[]>
-  constructor(values: ReadonlyMap<string, readonly string[]>) {
+  constructor(values: ReadonlyMap<string, readonly string[]> = new Map()) {
     this.#values = values
   }
 
@@ -9038,44 +8885,40 @@ export class Given {
   }
 }
 
-/** One verb of a command; `args` is what its usage line shows. `Host` is what the front hands it. */
-export type Verb<Host> = {
-  readonly name: string // '' is what the command does without a verb
-  readonly args: string
-  readonly help: string
-  readonly flags?: readonly Flag[]
-  readonly run: (app: Host, words: readonly string[], given: Given) => Promise<number>
-}
+/** One verb of a command. `run` gets what the front hands it (`Host`), and the words after the verb. */
+export type Verb<Host> = Readonly<{
+  name: string // '' is what the command does without a verb
+  args: string // its words as the usage line shows them: `NAME [VALUE] WORDS...`
+  help: string
+  flags?: readonly Flag[]
+  run: (app: Host, ...words: string[]) => Promise<number>
+}>
 
-export type Command<Host> = {
-  readonly name: string
-  readonly help: string
-  readonly verbs: readonly Verb<Host>[]
-}
+export type Command<Host> = Readonly<{
+  name: string
+  help: string
+  verbs: readonly Verb<Host>[]
+}>
 
 /** What a command line asks for. */
-export type Line<Host> =
-  | { readonly kind: 'turn'; readonly given: Given; readonly words: readonly string[] }
+export type Line<Host> = { readonly given: Given } & (
+  | { readonly kind: 'turn'; readonly words: readonly string[] }
   | { readonly kind: 'help'; readonly command: Command<Host> | undefined }
   | {
       readonly kind: 'command'
       readonly command: Command<Host>
       readonly verb: Verb<Host>
-      readonly given: Given
       readonly words: readonly string[]
     }
+)
 
 /** The flags of all verbs of a command, each once. */
-const flagsOf = <Host>(command: Command<Host>): Flag[] => [
-  ...new Map(
-    command.verbs.flatMap((verb) => verb.flags ?? []).map((flag) => [flag.name, flag]),
-  ).values(),
+const flagsOf = <Host>({ verbs }: Command<Host>): Flag[] => [
+  ...new Map(verbs.flatMap(({ flags = [] }) => flags.map((flag) => [flag.name, flag]))).values(),
 ]
 
-const spellings = (flag: Flag): string[] => [
-  `--${flag.name}`,
-  ...(flag.short === undefined ? [] : [`-${flag.short}`]),
-]
+const spellings = ({ name, short }: Flag): string[] =>
+  short === undefined ? [`--${name}`] : [`--${name}`, `-${short}`]
 
 /** Reads a command line by the rows. Throws UsageError. */
 export function parseLine<Host>(
@@ -9083,21 +8926,16 @@ export function parseLine<Host>(
   commands: readonly Command<Host>[],
 ): Line<Host> {
   const command = commands.find((row) => row.name === leadingWord(argv))
-  if (command === undefined) {
-    const { given, words: prompt } = parseFlags(argv, FLAGS)
-    return given.has('help')
-      ? { kind: 'help', command: undefined }
-      : { kind: 'turn', given, words: prompt }
-  }
-  const { given, words: rest } = parseFlags(argv, [...flagsOf(command), ...COMMON_FLAGS])
-  if (given.has('help')) return { kind: 'help', command }
-  const named = command.verbs.find((row) => row.name !== '' && row.name === rest[1])
+  const known = command === undefined ? FLAGS : [...flagsOf(command), ...COMMON_FLAGS]
+  const { given, words } = parseFlags(argv, known)
+  if (given.has('help')) return { kind: 'help', given, command }
+  if (command === undefined) return { kind: 'turn', given, words }
+  const named = command.verbs.find((row) => row.name !== '' && row.name === words[1])
   const verb = named ?? command.verbs.find((row) => row.name === '')
-  if (verb === undefined) throw unknownVerb(command, rest[1])
-  const mine = rest.slice(named === undefined ? 1 : 2)
-  checkWords(command, verb, mine)
-  checkFlags(command, verb, given)
-  return { kind: 'command', command, verb, given, words: mine }
+  if (verb === undefined) throw unknownVerb(command, words[1])
+  const rest = words.slice(named === undefined ? 1 : 2)
+  checkUse(command, verb, rest, given)
+  return { kind: 'command', given, command, verb, words: rest }
 }
 
 /** The first word that is no flag nor a flag's value; undefined when `--` comes before it. */
@@ -9112,32 +8950,19 @@ function leadingWord(argv: readonly string[]): string | undefined {
   return undefined
 }
 
-function parseFlags(
-  argv: readonly string[],
-  flags: readonly Flag[],
-): { given: Given; words: string[] } {
-  const options = Object.fromEntries(
-    flags.map((flag) => [
-      flag.name,
-      {
-        type: flag.value === undefined ? ('boolean' as const) : ('string' as const),
-        multiple: true as const,
-        ...(flag.short === undefined ? {} : { short: flag.short }),
-      },
-    ]),
-  )
+function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
+  const options = flags.map(({ name, short, value }) => {
+    const type = value === undefined ? ('boolean' as const) : ('string' as const)
+    return [name, { type, multiple: true as const, ...(short && { short }) }] as const
+  })
   try {
-    const { parseArgs } = process.getBuiltinModule('node:util')
-    const { values, positionals } = parseArgs({
+    const { values, positionals } = process.getBuiltinModule('node:util').parseArgs({
       args: [...argv],
-      options,
+      options: Object.fromEntries(options),
       allowPositionals: true,
-      strict: true,
     })
-    const given = new Map(
-      Object.entries(values).map(([name, list]) => [name, (list ?? []).map(String)]),
-    )
-    return { given: new Given(given), words: positionals }
+    const texts = Object.entries(values).map(([name, list]) => [name, (list ?? []).map(String)])
+    return { given: new Given(new Map(texts as [string, string[]][])), words: positionals }
   } catch (error) {
     throw flagError(error, argv, flags)
   }
@@ -9145,63 +8970,56 @@ function parseFlags(
 
 /** A wrong flag, in our words. */
 function flagError(error: unknown, argv: readonly string[], flags: readonly Flag[]): UsageError {
-  const known = flags.flatMap(spellings)
-  const quoted = /'(-[^' ]*)/.exec(messageOf(error))?.[1] ?? ''
-  const name = quoted.replace(/,$/, '').split('=')[0] ?? ''
-  if (codeOf(error) === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') {
-    const flag = flags.find((row) => spellings(row).includes(name))
-    if (flag?.value === undefined)
-      return new UsageError(`${name} takes no value`, { hint: USAGE_HINT })
-    return new UsageError(`--${flag.name} needs a value: --${flag.name} ${flag.value}`, {
-      hint: USAGE_HINT,
-    })
+  const name = /'(-[^' =,]*)/.exec(messageOf(error))?.[1] ?? ''
+  const flag = flags.find((row) => spellings(row).includes(name))
+  const hint = '`tai --help` lists the flags'
+  if (flag !== undefined) {
+    const { name: long, value } = flag
+    const needs = value === undefined ? 'takes no value' : `needs a value: --${long} ${value}`
+    return new UsageError(`--${long} ${needs}`, { hint })
   }
-  const close = nearest(name, known)
-  const hint =
-    close === undefined
-      ? `${USAGE_HINT}; a prompt that begins with a dash goes after --`
-      : `did you mean ${close}?`
-  return new UsageError(`unknown flag ${visible(name || argv.join(' '))}`, { hint, cause: error })
-}
-
-function unknownVerb<Host>(command: Command<Host>, verb: string | undefined): UsageError {
-  const names = command.verbs.map((row) => row.name)
-  const close = verb === undefined ? undefined : nearest(verb, names)
-  const what =
-    verb === undefined
-      ? `tai ${command.name} needs a verb`
-      : `tai ${command.name} has no verb ${visible(verb)}`
-  const guess = close === undefined ? '' : `did you mean ${close}? `
-  return new UsageError(`${what}: ${names.join(', ')}`, {
-    hint: `${guess}To send these words to a model, put them after -- or in quotes`,
+  const close = nearest(name, flags.flatMap(spellings))
+  return new UsageError(`unknown flag ${visible(name || argv.join(' '))}`, {
+    hint: close
+      ? `did you mean ${close}?`
+      : `${hint}; a prompt that begins with a dash goes after --`,
+    cause: error,
   })
 }
 
-/** Refuses missing or left-over words, judged by the usage text: `NAME [VALUE] WORDS...`. */
-function checkWords<Host>(
-  command: Command<Host>,
-  verb: Verb<Host>,
-  given: readonly string[],
-): void {
-  const wanted = verb.args.split(' ').filter((word) => word !== '')
-  const needed = wanted.filter((word) => !word.startsWith('[')).length
-  const open = wanted.some((word) => word.replace(/\]$/, '').endsWith('...'))
-  if (given.length >= needed && (open || given.length <= wanted.length)) return
-  const usage = ['tai', command.name, verb.name, verb.args].filter((word) => word !== '').join(' ')
-  const what =
-    given.length < needed
-      ? 'something is missing'
-      : `${visible(given.slice(wanted.length).join(' '))} is too much`
-  throw new UsageError(`${what}: ${usage}`, { hint: `\`tai ${command.name} --help\` tells more` })
+function unknownVerb<Host>({ name, verbs }: Command<Host>, given: string | undefined): UsageError {
+  const names = verbs.map((row) => row.name)
+  const close = given && nearest(given, names)
+  const what = given === undefined ? 'needs a verb' : `has no verb ${visible(given)}`
+  const guess = close ? `did you mean ${close}? ` : ''
+  const hint = `${guess}To send these words to a model, put them after -- or in quotes`
+  return new UsageError(`tai ${name} ${what}: ${names.join(', ')}`, { hint })
 }
 
-function checkFlags<Host>(command: Command<Host>, verb: Verb<Host>, given: Given): void {
+const usageOf = <Host>({ name }: Command<Host>, verb: Verb<Host>): string =>
+  ['tai', name, verb.name, verb.args].filter((word) => word !== '').join(' ')
+
+/** Refuses missing words, left-over words, and flags of another verb. */
+function checkUse<Host>(
+  command: Command<Host>,
+  verb: Verb<Host>,
+  words: readonly string[],
+  given: Given,
+): void {
+  const wanted = verb.args.split(' ').filter((word) => word !== '')
+  const needed = wanted.filter((word) => !word.startsWith('['))
+  const most = /\.\.\.\]?$/.test(verb.args) ? Infinity : wanted.length
+  const usage = usageOf(command, verb)
+  const hint = `\`tai ${command.name} --help\` tells more`
+  if (words.length < needed.length) throw new UsageError(`something is missing: ${usage}`, { hint })
+  if (words.length > most) {
+    const extra = visible(words.slice(most).join(' '))
+    throw new UsageError(`${extra} is too much: ${usage}`, { hint })
+  }
   const taken = [...(verb.flags ?? []), ...COMMON_FLAGS].map((flag) => flag.name)
   const stray = given.names.find((name) => !taken.includes(name))
-  if (stray !== undefined)
-    throw new UsageError(`tai ${command.name} ${verb.name} does not take --${stray}`, {
-      hint: `\`tai ${command.name} --help\` tells more`,
-    })
+  if (stray === undefined) return
+  throw new UsageError(`tai ${command.name} ${verb.name} does not take --${stray}`, { hint })
 }
 
 /** The text of `--help`: of the program, or of one command. */
@@ -9210,59 +9028,52 @@ export function helpText<Host>(
   command?: Command<Host>,
 ): string {
   if (command !== undefined) return commandHelp(command)
-  return [
-    'tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it',
-    'tai [FLAGS]                  chat, on a terminal',
-    'tai COMMAND [VERB ...]       see below; `tai COMMAND --help` tells more',
-    '',
-    'Examples:',
-    '  git diff --staged | tai "write a commit message"',
-    '  tai -f error.log "what went wrong?"',
-    '  tai --auto "run the tests and fix what fails"',
-    '  tai -c "and now in one sentence"',
-    '',
-    'Flags:',
-    columns(FLAGS.map(flagRow)),
-    '',
-    'Commands:',
-    columns(commands.map((row) => [`  ${row.name}`, row.help])),
-    '',
-    'Exit codes:',
-    columns(EXIT_HELP.map(([code, help]) => [`  ${code}`, help])),
-    '',
-  ].join('\n')
+  const exits = Object.entries(EXIT_HELP) as [keyof typeof EXIT, string][]
+  return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
+tai [FLAGS]                  chat, on a terminal
+tai COMMAND [VERB ...]       see below; \`tai COMMAND --help\` tells more
+
+Examples:
+  git diff --staged | tai "write a commit message"
+  tai -f error.log "what went wrong?"
+  tai --auto "run the tests and fix what fails"
+  tai -c "and now in one sentence"
+
+Flags:
+${columns(FLAGS.map(flagCells))}
+
+Commands:
+${columns(commands.map((row) => [`  ${row.name}`, row.help]))}
+
+Exit codes:
+${columns(exits.map(([name, help]) => [`  ${EXIT[name]}`, help]))}
+`
 }
 
 function commandHelp<Host>(command: Command<Host>): string {
-  const usage = (verb: Verb<Host>) =>
-    ['  tai', command.name, verb.name, verb.args].filter((word) => word !== '').join(' ')
   const flags = flagsOf(command)
-  return [
-    `tai ${command.name}: ${command.help}`,
-    '',
-    columns(command.verbs.map((verb) => [usage(verb), verb.help])),
-    ...(flags.length === 0 ? [] : ['', 'Flags:', columns(flags.map(flagRow))]),
-    '',
-  ].join('\n')
+  const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
+  const parts = [`tai ${command.name}: ${command.help}`, columns(verbs)]
+  if (flags.length > 0) parts.push(`Flags:\n${columns(flags.map(flagCells))}`)
+  return `${parts.join('\n\n')}\n`
 }
 
-function flagRow(flag: Flag): string[] {
-  const short = flag.short === undefined ? '    ' : `-${flag.short}, `
-  const value = flag.value === undefined ? '' : ` ${flag.value}`
-  return [`  ${short}--${flag.name}${value}`, flag.help]
+function flagCells({ name, short, value, help }: Flag): string[] {
+  const before = short === undefined ? '    ' : `-${short}, `
+  return [`  ${before}--${name} ${value ?? ''}`, help]
 }
 
-type Words = {
-  readonly flags: readonly string[]
-  readonly verbs: readonly (readonly [string, readonly string[]])[]
-}
+type Completable = Readonly<{
+  flags: readonly string[]
+  verbs: readonly (readonly [command: string, verbs: string])[]
+}>
 
-const COMPLETIONS: Readonly<Record<string, (all: Words) => string>> = {
+const COMPLETIONS: Readonly<Record<string, (all: Completable) => string>> = {
   bash: ({ flags, verbs }) => `_tai() {
   local word="\${COMP_WORDS[COMP_CWORD]}" list
   case "$COMP_CWORD:\${COMP_WORDS[1]}" in
     1:*) list="${verbs.map(([name]) => name).join(' ')}" ;;
-${verbs.map(([name, names]) => `    2:${name}) list="${names.join(' ')}" ;;`).join('\n')}
+${verbs.map(([name, names]) => `    2:${name}) list="${names}" ;;`).join('\n')}
   esac
   case "$word" in -*) list="${flags.join(' ')}" ;; esac
   COMPREPLY=($(compgen -W "$list" -- "$word"))
@@ -9276,7 +9087,7 @@ _tai() {
   if (( CURRENT == 2 )); then compadd -- ${verbs.map(([name]) => name).join(' ')}; return; fi
   if (( CURRENT == 3 )); then
     case $words[2] in
-${verbs.map(([name, names]) => `      ${name}) compadd -- ${names.join(' ')}; return ;;`).join('\n')}
+${verbs.map(([name, names]) => `      ${name}) compadd -- ${names}; return ;;`).join('\n')}
     esac
   fi
   _files
@@ -9284,30 +9095,24 @@ ${verbs.map(([name, names]) => `      ${name}) compadd -- ${names.join(' ')}; re
 compdef _tai tai
 `,
   fish: ({ flags, verbs }) =>
-    [
-      ...flags
-        .filter((flag) => flag.startsWith('--'))
-        .map((flag) => `complete -c tai -l ${flag.slice(2)}`),
-      ...verbs.map(([name]) => `complete -c tai -n __fish_use_subcommand -a ${name}`),
-      ...verbs.map(
-        ([name, names]) =>
-          `complete -c tai -n '__fish_seen_subcommand_from ${name}' -a '${names.join(' ')}'`,
-      ),
-      '',
-    ].join('\n'),
+    `${[
+      ...flags.filter((flag) => flag.startsWith('--')).map((flag) => `-l ${flag.slice(2)}`),
+      ...verbs.map(([name]) => `-n __fish_use_subcommand -a ${name}`),
+      ...verbs.map(([name, names]) => `-n '__fish_seen_subcommand_from ${name}' -a '${names}'`),
+    ]
+      .map((rule) => `complete -c tai ${rule}\n`)
+      .join('')}`,
 }
 
 /** A script that completes commands, verbs and flags; for bash, zsh and fish. Throws UsageError for another shell. */
 export function completionScript<Host>(shell: string, commands: readonly Command<Host>[]): string {
   const make = COMPLETIONS[shell]
-  if (make === undefined)
-    throw new UsageError(`no completions for ${visible(shell)}`, {
-      hint: `there are some for ${Object.keys(COMPLETIONS).join(', ')}`,
-    })
-  const verbs = commands.map((row): [string, string[]] => [
-    row.name,
-    row.verbs.map((verb) => verb.name).filter((name) => name !== ''),
-  ])
+  const hint = `there are some for ${Object.keys(COMPLETIONS).join(', ')}`
+  if (make === undefined) throw new UsageError(`no completions for ${visible(shell)}`, { hint })
+  const verbs = commands.map((row) => {
+    const names = row.verbs.map((verb) => verb.name).filter((name) => name !== '')
+    return [row.name, names.join(' ')] as const
+  })
   return make({ flags: FLAGS.flatMap(spellings), verbs })
 }
 
@@ -9348,18 +9153,15 @@ export class Interrupts {
   }
 }
 
-export type AppOptions = {
-  readonly world: World
-  readonly given: Given
-  readonly out: Output
-  readonly err: Output
-  readonly prompter: Prompter
-  readonly signal: AbortSignal
-  readonly interrupts: Interrupts
-}
-
-const ensureNewline = (text: string): string =>
-  text === '' || text.endsWith('\n') ? text : `${text}\n`
+export type AppOptions = Readonly<{
+  world: World
+  given: Given
+  out: Output
+  err: Output
+  prompter: Prompter
+  signal: AbortSignal
+  interrupts: Interrupts
+}>
 
 /** What one run of tai has opened. */
 export class App {
@@ -9391,9 +9193,11 @@ export class App {
 
   /** The vault. */
   store(): Promise<Store> {
-    this.#store ??= this.#openStore(() =>
-      Store.open(this.world, { redactor: this.redactor, passphrase: () => this.#passphrase() }),
-    )
+    const { redactor, world, prompter, signal } = this
+    const passphrase = async () =>
+      world.env['TAI_SEAL_PASSPHRASE'] ??
+      prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
+    this.#store ??= this.#adopt(Store.open(world, { redactor, passphrase }))
     return this.#store
   }
 
@@ -9414,9 +9218,13 @@ export class App {
     } catch (error) {
       if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
       this.notice(`${error.message}: this session is not saved`)
-      this.#store = this.#openStore(() => Store.memory(this.world, { redactor: this.redactor }))
+      this.#store = this.#adopt(Store.memory(this.world, { redactor: this.redactor }))
       return this.#store
     }
+  }
+
+  async #adopt(opening: Promise<Store>): Promise<Store> {
+    return this.own(await opening, (store) => store.close())
   }
 
   /** The settings of this run. Throws UsageError for a broken file or a value of the wrong kind. */
@@ -9425,8 +9233,16 @@ export class App {
     return this.#config
   }
 
+  async #loadConfig(): Promise<Config> {
+    const stored = await (await this.#storeOrMemory()).getSettings()
+    const sources = { flags: flagSettings(this.given), stored, root: this.root }
+    const config = await Config.load(this.world, sources)
+    for (const notice of config.notices) this.notice(notice)
+    return config
+  }
+
   get http(): HttpClient {
-    this.#http ??= this.#owned.adopt(new HttpClient(this.world.env), (http) => http.close())
+    this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close())
     return this.#http
   }
 
@@ -9439,6 +9255,14 @@ export class App {
     return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
   }
 
+  /** Standard input as text, undefined when there is none; `wait` (ms) where it only goes with a prompt. */
+  async stdin(wait?: number): Promise<string | undefined> {
+    const { signal } = this
+    const notice = (text: string) => this.notice(text)
+    const prompted = wait !== undefined
+    return (await readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal })).text
+  }
+
   /** A line for the person, unless they asked for quiet. */
   notice(text: string): void {
     if (!this.given.has('quiet')) this.#tell(visible(text))
@@ -9449,10 +9273,14 @@ export class App {
     if (this.given.has('verbose')) this.#tell(visible(text))
   }
 
-  /** What a command was asked for: JSON with --json, else the text. */
-  print(value: Json, text: () => string): number {
-    if (this.given.has('json')) this.out.write(jsonLine(value))
-    else this.out.write(ensureNewline(visibleLines(text())))
+  /** What a command was asked for: `value` as JSON with --json, else a text or rows of cells. */
+  print(value: object, shown: string | readonly (readonly string[])[]): number {
+    const text =
+      typeof shown === 'string'
+        ? visibleLines(shown)
+        : columns(shown.map((row) => row.map(visible)))
+    const ended = text === '' || text.endsWith('\n') ? text : `${text}\n`
+    this.out.write(this.given.has('json') ? jsonLine(value) : ended)
     return EXIT.answered
   }
 
@@ -9469,40 +9297,15 @@ export class App {
   close(): Promise<void> {
     return this.#owned.disposeAsync()
   }
-
-  async #openStore(open: () => Promise<Store>): Promise<Store> {
-    return this.#owned.adopt(await open(), (it) => it.close())
-  }
-
-  async #loadConfig(): Promise<Config> {
-    const stored = await (await this.#storeOrMemory()).getSettings()
-    const config = await Config.load(this.world, {
-      flags: flagSettings(this.given),
-      stored,
-      root: this.root,
-    })
-    for (const notice of config.notices) this.notice(notice)
-    return config
-  }
-
-  async #passphrase(): Promise<string | undefined> {
-    return (
-      this.world.env['TAI_SEAL_PASSPHRASE'] ??
-      this.prompter.ask('Passphrase of the vault: ', { secret: true }, this.signal)
-    )
-  }
 }
 
-/** The settings that flags set; --auto and --yolo are short for a permission mode. */
+/** The settings that flags give; --auto and --yolo are short for a permission mode. */
 function flagSettings(given: Given): Record<string, string> {
-  const rows = FLAGS.flatMap((flag) => {
-    const value = flag.setting === undefined ? undefined : given.text(flag.name)
-    return value === undefined ? [] : [[flag.setting, value]]
-  })
+  const rows = SETTINGS.map(({ key }) => [key, given.text(key.replaceAll('_', '-'))] as const)
   return {
     ...(given.has('auto') && { permission_mode: 'allow' }),
     ...(given.has('yolo') && { permission_mode: 'danger-full-access' }),
-    ...Object.fromEntries(rows),
+    ...Object.fromEntries(rows.filter((row): row is [SettingKey, string] => row[1] !== undefined)),
   }
 }
 
@@ -9510,11 +9313,10 @@ function flagSettings(given: Given): Record<string, string> {
 
 //#region §present: a turn, as it is seen
 //
-// The same events in three forms: the answer as text (a pipe gets bytes, a
-// terminal rendered Markdown), one JSON object, or one JSON object an event.
+// The same events in two forms: the answer as text (a pipe gets bytes, a terminal
+// rendered Markdown), or JSON: one object, or with --stream-json one an event.
 //
-// 1. stdout carries the answer and nothing else; with --json and --stream-json
-//    its first byte is `{`.
+// 1. stdout carries the answer and nothing else; of JSON, the first byte is `{`.
 // 2. What the model says before it calls a tool is no answer. In a pipe a step's
 //    text is held until the step ends or ANSWER_HOLD is passed; a step that ends
 //    in calls has its text shown on stderr.
@@ -9527,29 +9329,25 @@ export interface Presenter {
 }
 
 /** What `--json` prints, and what the last line of `--stream-json` is. */
-export type TurnOutcome = {
-  readonly answer: string
+export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> & {
   readonly session: string
   readonly model: string
-  readonly steps: number
-  readonly usage: Usage
   readonly cost: number | null
-  readonly tools: TurnResult['tools']
   readonly exit: number
   readonly error?: { readonly message: string; readonly hint: string | null; readonly code: number }
 }
 
 const ANSWER_HOLD = 4 * KB // text of one step over this is taken for the answer and no longer held back
 
-export type PresentOptions = {
-  readonly out: Output
-  readonly err: Output
-  readonly redactor: Redactor
-  readonly quiet: boolean
-  readonly hold: boolean // tools are offered, so a step's text may not be the answer
-  readonly whole: ((answer: string) => string) | undefined // --extract, --schema: printed once, changed
-  readonly render: TextRenderer | undefined // a terminal's
-}
+export type PresentOptions = Readonly<{
+  out: Output
+  err: Output
+  redactor: Redactor
+  quiet: boolean
+  hold: boolean // tools are offered, so a step's text may not be the answer
+  whole: ((answer: string) => string) | undefined // --extract, --schema: printed once, changed
+  render: TextRenderer | undefined // a terminal's
+}>
 
 /** Turns pieces of Markdown into what a terminal shows. */
 export interface TextRenderer {
@@ -9557,199 +9355,160 @@ export interface TextRenderer {
   end(): string
 }
 
+function writeNotice({ err, quiet }: PresentOptions, text: string): void {
+  if (!quiet) err.write(`${err.atLineStart ? '' : '\n'}tai: ${visible(text)}\n`)
+}
+
 /** The answer on stdout, what happens meanwhile on stderr. */
 export class TextPresenter implements Presenter {
   readonly #options: PresentOptions
-  readonly #spinner: Spinner
+  readonly #spinner: Spinner | undefined // where a person watches
+  readonly #text: RedactStream
   readonly #thought: RedactStream
-  #safe: RedactStream
   #held = ''
   #flowing = false // this step's text goes straight to stdout
 
   constructor(options: PresentOptions) {
+    const { out, err, redactor, quiet } = options
     this.#options = options
-    this.#spinner = new Spinner(options.err, [options.out])
-    this.#safe = new RedactStream(options.redactor)
-    this.#thought = new RedactStream(options.redactor)
-    this.#wait('thinking')
-  }
-
-  #wait(label: string): void {
-    if (!this.#options.quiet) this.#spinner.start(label)
+    this.#text = new RedactStream(redactor)
+    this.#thought = new RedactStream(redactor)
+    if (err.isTerminal && !quiet) this.#spinner = new Spinner(err, [out])
+    this.#spinner?.start('thinking')
   }
 
   event(event: AgentEvent): void {
     switch (event.kind) {
       case 'text':
-        return this.#text(this.#safe.push(event.text))
+        return this.#take(this.#text.push(event.text))
       case 'reasoning':
         return this.#aside(this.#thought.push(event.text))
       case 'call':
         this.#endStep('narration')
-        return this.#wait(event.call.name)
+        return this.#spinner?.start(event.call.name)
       case 'result':
         return this.#toolLine(event)
       case 'notice':
-        return this.#line(event.text)
+        this.#spinner?.stop()
+        return writeNotice(this.#options, event.text)
       case 'usage':
         return undefined
     }
   }
 
-  end(outcome: TurnOutcome): void {
-    this.#endStep(outcome.error === undefined ? 'answer' : 'partial')
-    this.#spinner.stop()
-    if (this.#options.whole !== undefined && outcome.error === undefined)
-      this.#print(this.#options.whole(outcome.answer))
-    if (this.#options.render !== undefined) this.#write(this.#options.render.end())
-    if (!this.#options.out.atLineStart) this.#write('\n')
+  end({ answer, error }: TurnOutcome): void {
+    const { out, whole, render } = this.#options
+    this.#endStep('answer')
+    this.#spinner?.stop()
+    if (whole !== undefined && error === undefined) this.#print(whole(answer))
+    if (render !== undefined) out.write(render.end())
+    if (!out.atLineStart) out.write('\n')
   }
 
-  #text(piece: string): void {
-    this.#held += piece
+  #take(piece: string): void {
     const { hold, whole } = this.#options
+    this.#held += piece
     if (whole !== undefined) return
-    if (!this.#flowing && hold && this.#held.length <= ANSWER_HOLD) return
-    this.#flowing = true
-    this.#print(this.#held)
-    this.#held = ''
+    this.#flowing ||= !hold || this.#held.length > ANSWER_HOLD
+    if (this.#flowing) this.#print(this.#held)
+    if (this.#flowing) this.#held = ''
   }
 
   /** A step is over: what was held is the answer, or was said on the way to a call. */
-  #endStep(as: 'answer' | 'partial' | 'narration'): void {
-    const rest = this.#held + this.#safe.end()
+  #endStep(as: 'answer' | 'narration'): void {
+    const rest = this.#held + this.#text.end()
+    const isAnswer = as === 'answer' || this.#flowing
     this.#held = ''
-    this.#safe = new RedactStream(this.#options.redactor)
-    if (this.#options.whole !== undefined || rest === '') {
-      this.#flowing = false
-      return
-    }
-    if (as === 'narration' && !this.#flowing) this.#aside(`${rest}\n`)
-    else this.#print(rest)
     this.#flowing = false
+    if (this.#options.whole !== undefined || rest === '') return
+    if (isAnswer) this.#print(rest)
+    else this.#aside(`${rest}\n`)
   }
 
   #print(text: string): void {
-    this.#write(this.#options.render === undefined ? text : this.#options.render.push(text))
-  }
-
-  #write(text: string): void {
-    if (text === '') return
-    this.#spinner.stop()
-    this.#options.out.write(text)
+    const { out, render } = this.#options
+    if (text !== '') this.#spinner?.stop()
+    out.write(render === undefined ? text : render.push(text))
   }
 
   /** Words that are not the answer: dimmed, and only for a person who watches. */
   #aside(text: string): void {
-    const { err, quiet } = this.#options
-    if (quiet || !err.isTerminal) return
-    this.#spinner.stop()
-    err.write(err.paint(visibleLines(text), 'dim'))
-  }
-
-  #freshLine(): void {
-    this.#spinner.stop()
-    if (!this.#options.err.atLineStart) this.#options.err.write('\n')
+    const { err } = this.#options
+    if (this.#spinner !== undefined) err.write(err.paint(visibleLines(text), 'dim'))
   }
 
   #toolLine({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>): void {
-    const { err, quiet } = this.#options
-    if (quiet || !err.isTerminal) return
-    this.#freshLine()
+    const { err, redactor } = this.#options
+    if (this.#spinner === undefined) return
+    this.#spinner.stop()
     const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-    const what = visible(clip(this.#options.redactor.redact(JSON.stringify(call.args)), 80))
-    err.write(`${mark} ${call.name} ${err.paint(`${what} ${formatDuration(ms)}`, 'dim')}\n`)
-    this.#wait('thinking')
-  }
-
-  #line(text: string): void {
-    if (this.#options.quiet) return
-    this.#freshLine()
-    this.#options.err.write(`tai: ${visible(text)}\n`)
+    const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
+    const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
+    err.write(`${err.atLineStart ? '' : '\n'}${mark} ${call.name} ${facts}\n`)
+    this.#spinner.start('thinking')
   }
 }
 
-/** One object at the end. Notices still go to stderr. */
+/** JSON on stdout: one object at the end, or, given what it starts with, one an event and that one last. */
 export class JsonPresenter implements Presenter {
   readonly #options: PresentOptions
-  constructor(options: PresentOptions) {
+  readonly #streams: boolean
+  readonly #pieces: { readonly reasoning: RedactStream; readonly text: RedactStream }
+
+  constructor(options: PresentOptions, start?: JsonObject) {
+    const { redactor } = options
     this.#options = options
+    this.#streams = start !== undefined
+    this.#pieces = { reasoning: new RedactStream(redactor), text: new RedactStream(redactor) }
+    if (start !== undefined) this.#line({ type: 'start', ...start })
   }
 
   event(event: AgentEvent): void {
-    if (event.kind === 'notice' && !this.#options.quiet)
-      this.#options.err.write(`tai: ${visible(event.text)}\n`)
+    if (this.#streams) this.#stream(event)
+    else if (event.kind === 'notice') writeNotice(this.#options, event.text)
   }
 
   end(outcome: TurnOutcome): void {
-    this.#options.out.write(jsonLine(outcome))
-  }
-}
-
-/** One object an event; the last is the object of --json with its `type`. */
-export class StreamPresenter implements Presenter {
-  readonly #options: PresentOptions
-  readonly #safe: { readonly text: RedactStream; readonly reasoning: RedactStream }
-  constructor(options: PresentOptions, start: JsonObject) {
-    this.#options = options
-    this.#safe = {
-      text: new RedactStream(options.redactor),
-      reasoning: new RedactStream(options.redactor),
-    }
-    this.#line({ type: 'start', ...start })
+    if (this.#streams) this.#flush()
+    this.#line(this.#streams ? { type: 'end', ...outcome } : outcome)
   }
 
-  event(event: AgentEvent): void {
+  #stream(event: AgentEvent): void {
     if (event.kind === 'text' || event.kind === 'reasoning')
-      return this.#say(event.kind, this.#safe[event.kind].push(event.text))
+      return this.#piece(event.kind, this.#pieces[event.kind].push(event.text))
     this.#flush()
-    this.#line(streamLine(event, this.#options.redactor))
-  }
-
-  end(outcome: TurnOutcome): void {
-    this.#flush()
-    this.#line({ type: 'end', ...(outcome as unknown as JsonObject) })
+    this.#line(streamLine(event, (text) => this.#options.redactor.redact(text)))
   }
 
   #flush(): void {
-    for (const type of ['reasoning', 'text'] as const) this.#say(type, this.#safe[type].end())
+    for (const kind of ['reasoning', 'text'] as const) this.#piece(kind, this.#pieces[kind].end())
   }
 
-  #say(type: 'text' | 'reasoning', text: string): void {
+  #piece(type: 'text' | 'reasoning', text: string): void {
     if (text !== '') this.#line({ type, text })
   }
 
-  #line(value: JsonObject): void {
+  #line(value: object): void {
     this.#options.out.write(jsonLine(value))
   }
 }
 
-function streamLine(
-  event: Exclude<AgentEvent, { kind: 'text' | 'reasoning' }>,
-  redactor: Redactor,
-): JsonObject {
+type WholeEvent = Exclude<AgentEvent, { kind: 'text' | 'reasoning' }>
+
+function streamLine(event: WholeEvent, clean: (text: string) => string): object {
   switch (event.kind) {
     case 'notice':
-      return { type: 'notice', text: redactor.redact(event.text) }
-    case 'call':
-      return {
-        type: 'tool_call',
-        id: event.call.id,
-        name: event.call.name,
-        args: redactJson(redactor, event.call.args),
-        digest: event.digest,
-      }
-    case 'result':
-      return {
-        type: 'tool_result',
-        id: event.call.id,
-        name: event.call.name,
-        text: event.reply.text,
-        is_error: event.reply.isError,
-        ms: event.ms,
-      }
+      return { type: 'notice', text: clean(event.text) }
     case 'usage':
       return { type: 'usage', ...event.usage, cost: event.cost ?? null }
+    case 'call': {
+      const { id, name, args } = event.call
+      return { type: 'tool_call', id, name, args: mapStrings(args, clean), digest: event.digest }
+    }
+    case 'result': {
+      const { id, name, text, isError } = event.reply
+      return { type: 'tool_result', id, name, text, is_error: isError, ms: event.ms }
+    }
   }
 }
 
@@ -9763,92 +9522,57 @@ export function firstCodeBlock(answer: string): string {
 
 //#region §turn: from a command line to an answer
 //
-// What a prompt needs, put together: standard input and files, the model, the
-// session, the tools and who may run them. The same conversation serves the one
-// answer of a pipe and the many of a chat.
+// What a prompt needs, put together: the model, the session, the tools and who may
+// run them. The same conversation serves the one answer of a pipe and the many of
+// a chat.
 //
 // 1. Nothing to do is found out before anything is opened or sent.
 // 2. Settings rank: flag, environment, profile, files, `tai config set`, default.
 // 3. A turn that failed still tells its session, so that it can be continued.
 
 /** A model, a session and tools, ready for turns. */
-export class Conversation {
-  readonly agent: Agent
-  readonly session: string
-  readonly tools: Tools | undefined
-  readonly choice: ModelChoice
-  readonly store: Store
-  constructor(parts: {
-    agent: Agent
-    session: string
-    tools: Tools | undefined
-    choice: ModelChoice
-    store: Store
-  }) {
-    this.agent = parts.agent
-    this.session = parts.session
-    this.tools = parts.tools
-    this.choice = parts.choice
-    this.store = parts.store
-  }
+export type Conversation = Readonly<{
+  agent: Agent
+  session: string
+  tools: Tools | undefined
+  model: string // provider/model
+  store: Store
+}>
 
-  get model(): string {
-    return `${this.choice.provider.name}/${this.choice.model}`
-  }
-
-  /** One turn, shown by `presenter`; what went wrong, when there is no answer. */
-  async turn(parts: readonly Part[], presenter: Presenter, signal: AbortSignal): Promise<unknown> {
-    const events = this.agent.runTurn(parts, signal)
-    for (;;) {
-      const next = await events.next()
-      if (next.done !== true) {
-        presenter.event(next.value)
-        continue
-      }
-      presenter.end(outcomeOf(next.value, this))
-      return next.value.error
-    }
-  }
+/** One turn, shown by `presenter`; what went wrong, when there is no answer. */
+export async function playTurn(
+  app: App,
+  talk: Conversation,
+  parts: readonly Part[],
+  signal: AbortSignal,
+): Promise<unknown> {
+  const presenter = await presenterFor(app, talk)
+  const events = talk.agent.runTurn(safeParts(app, parts), signal)
+  let next = await events.next()
+  for (; next.done !== true; next = await events.next()) presenter.event(next.value)
+  presenter.end(outcomeOf(next.value, app.redactor, talk))
+  return next.value.error
 }
 
-function outcomeOf(result: TurnResult, { session, model, store }: Conversation): TurnOutcome {
-  const { steps, usage, cost = null, tools, error } = result
-  const facts = {
-    answer: store.redactor.known(result.answer),
-    session,
-    model,
-    steps,
-    usage,
-    cost,
-    tools,
-  }
-  return error === undefined
-    ? { ...facts, exit: EXIT.answered }
-    : { ...facts, ...failureFacts(error, store.redactor) }
-}
-
-function failureFacts(error: unknown, redactor: Redactor): Pick<TurnOutcome, 'exit' | 'error'> {
+/** What --json prints of a turn; of one that could not even begin, only its error. */
+function outcomeOf(
+  result: TurnResult,
+  redactor: Redactor,
+  { session, model }: { session: string; model: string } = { session: '', model: '' },
+): TurnOutcome {
+  const { answer, steps, usage, cost = null, tools, error } = result
+  const facts = { answer: redactor.known(answer), session, model, steps, usage, cost, tools }
+  if (error === undefined) return { ...facts, exit: EXIT.answered }
   const code = exitCodeOf(error)
   const hint = error instanceof TaiError ? (error.hint ?? null) : null
-  return { exit: code, error: { message: redactor.redact(messageOf(error)), hint, code } }
+  return { ...facts, exit: code, error: { message: redactor.redact(messageOf(error)), hint, code } }
 }
 
-/** What --json prints for a turn that could not even begin. */
-function failedOutcome(error: unknown, redactor: Redactor): TurnOutcome {
-  const nothing = {
-    answer: '',
-    session: '',
-    model: '',
-    steps: 0,
-    usage: { input: 0, output: 0, cached: 0 },
-    cost: null,
-    tools: [],
-  }
-  return { ...nothing, ...failureFacts(error, redactor) }
-}
+const NO_RESULT = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [] }
 
 /** Opens the conversation that the flags ask for: a new one, or one that goes on. */
 export async function openConversation(app: App, title: string): Promise<Conversation> {
+  const schema = await answerSchema(app)
   const store = await app.storeForTurn()
   const config = await app.config()
   const workspace = await Workspace.open(app.root, app.world.home)
@@ -9858,43 +9582,32 @@ export async function openConversation(app: App, title: string): Promise<Convers
   if (/first model of its list/.test(choice.why)) app.notice(`using ${model}: ${choice.why}`)
   else app.detail(`model ${model} (${choice.why})`)
   const earlier = await earlierSession(app, store)
-  const session =
-    earlier?.id ??
-    (await store.createSession({
-      title,
-      profile: profile?.name ?? 'default',
-      model,
-      workspace: app.root,
-    }))
+  const begun = { title, profile: profile?.name ?? 'default', model, workspace: app.root }
+  const session = earlier?.id ?? (await store.createSession(begun))
   const tools = app.given.has('no-tools')
     ? undefined
-    : await openTools(app, { store, config, session, profile, workspace })
-  const schema = await answerSchema(app)
+    : await openTools(app, store, { session, profile, workspace })
   const own = preferred(config, 'system', profile?.prompt)
-  const instructions = own === undefined ? undefined : store.redactor.known(own)
-  const agent = new Agent(
-    {
-      chat: new ChatClient(choice, { http: app.http, idle: config.ms('stream_idle') }),
-      tools,
-      store,
-      session,
-      system: () =>
-        systemPrompt({
-          root: tools === undefined ? undefined : app.root,
-          platform: app.world.platform,
-          day: new Date(app.world.now()).toISOString().slice(0, 10),
-          hidden: tools?.hidden ?? [],
-          added: instructions,
-          schema: schema !== undefined,
-        }),
-      maxSteps: config.number('max_steps'),
-      maxCost: config.number('max_cost'),
-      schema,
-      now: () => app.world.now(),
-    },
-    earlier === undefined ? [] : await resumed(store, session),
-  )
-  return new Conversation({ agent, session, tools, choice, store })
+  const facts = {
+    root: tools && app.root,
+    platform: app.world.platform,
+    day: new Date(app.world.now()).toISOString().slice(0, 10),
+    added: own === undefined ? undefined : app.redactor.known(own),
+    schema: schema !== undefined,
+  }
+  const options: AgentOptions = {
+    chat: new ChatClient(choice, { http: app.http, idle: config.ms('stream_idle') }),
+    tools,
+    store,
+    session,
+    system: () => systemPrompt({ ...facts, hidden: tools?.hidden ?? [] }),
+    maxSteps: config.number('max_steps'),
+    maxCost: config.number('max_cost'),
+    schema,
+    now: () => app.world.now(),
+  }
+  const history = earlier === undefined ? [] : await resumed(store, session)
+  return { agent: new Agent(options, history), session, tools, model, store }
 }
 
 /** A setting where a profile has a word too: it yields to flags and environment only. */
@@ -9915,10 +9628,9 @@ export async function chosenModel(app: App, asked?: string): Promise<ModelChoice
     http: app.http,
     signal: app.signal,
   })
-  if (choice.key !== undefined) store.redactor.add(`${choice.provider.name}-key`, choice.key)
-  return config.get('context_window') === undefined
-    ? choice
-    : { ...choice, window: config.number('context_window') }
+  if (choice.key !== undefined) app.redactor.add(`${choice.provider.name}-key`, choice.key)
+  const window = config.number('context_window')
+  return Number.isFinite(window) ? { ...choice, window } : choice
 }
 
 function configuredProviders(app: App, config: Config): Provider[] {
@@ -9935,112 +9647,71 @@ function configuredProviders(app: App, config: Config): Provider[] {
 async function resumed(store: Store, session: string): Promise<StoredMessage[]> {
   const messages = await store.messages(session)
   const kept = messages.filter((row) => !row.compacted)
-  const [summary] =
-    kept.length === messages.length
-      ? []
-      : await store.listRecords({ kind: 'summary', session, limit: 1 })
-  const record = summary === undefined ? undefined : await store.getRecord(summary.id)
   const last = messages.findLast((row) => row.compacted)
-  if (record === undefined || last === undefined) return kept
+  if (last === undefined) return kept
+  const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
+  const record = summary && (await store.getRecord(summary.id))
+  if (record === undefined) return kept
   return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
 async function profileOf(store: Store, config: Config): Promise<ProfileRow | undefined> {
-  const name = config.get('profile')
-  if (name === undefined || name === 'default') return store.getProfile('default')
+  const name = config.get('profile') ?? 'default'
   const row = await store.getProfile(name)
-  if (row !== undefined) return row
-  const names = (await store.listProfiles()).map((profile) => profile.name)
-  throw new UsageError(`there is no profile ${visible(name)}`, {
-    hint:
-      names.length === 0
-        ? `make it with \`tai profile create ${visible(name)}\``
-        : `there are ${names.join(', ')}`,
-  })
+  if (row !== undefined || name === 'default') return row
+  const names = (await store.listProfiles()).map((profile) => profile.name).join(', ')
+  const hint = names ? `there are ${names}` : `make it with \`tai profile create ${visible(name)}\``
+  throw new UsageError(`there is no profile ${visible(name)}`, { hint })
 }
 
 async function earlierSession(app: App, store: Store): Promise<SessionRow | undefined> {
   const id = app.given.text('resume')
-  if (id !== undefined) {
-    const row = await store.findSession(id)
-    if (row === undefined)
-      throw new UsageError(`there is no session ${visible(id)}`, {
-        hint: '`tai session list` shows them',
-      })
-    return row
-  }
-  if (!app.given.has('continue')) return undefined
-  const row = await store.latestSession(app.root)
-  if (row === undefined) app.notice('this workspace has no session to go on with; a new one begins')
-  return row
-}
-
-type ToolsFor = {
-  store: Store
-  config: Config
-  session: string
-  profile: ProfileRow | undefined
-  workspace: Workspace
+  if (id === undefined && !app.given.has('continue')) return undefined
+  const row = await (id === undefined ? store.latestSession(app.root) : store.findSession(id))
+  if (row !== undefined) return row
+  const hint = '`tai session list` shows them'
+  if (id !== undefined) throw new UsageError(`there is no session ${visible(id)}`, { hint })
+  app.notice('this workspace has no session to go on with; a new one begins')
+  return undefined
 }
 
 async function openTools(
   app: App,
-  { store, config, session, profile, workspace }: ToolsFor,
+  store: Store,
+  parts: { session: string; profile: ProfileRow | undefined; workspace: Workspace },
 ): Promise<Tools> {
-  await reapOrphans(app.world)
+  const { world, prompter, http } = app
+  const { session, profile, workspace } = parts
+  await reapOrphans(world)
+  const config = await app.config()
   const mode = preferred(config, 'permission_mode', profile?.mode) as Mode
-  const approvals = new Approvals({
-    mode,
-    store,
-    prompter: app.prompter,
-    world: app.world,
-    root: workspace.root,
-  })
-  const processes = app.own(new Processes(app.world, store.redactor), (it) => it.stopAll())
+  const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })
+  const processes = app.own(new Processes(world, store.redactor), (it) => it.stopAll())
   const given = config.list('tools')
-  const only = given.length > 0 ? given : profile?.tools
   return new Tools({
     rows: TOOLS,
-    context: {
-      world: app.world,
-      session,
-      workspace,
-      store,
-      http: app.http,
-      config,
-      processes,
-      prompter: app.prompter,
-      approvals,
-    },
+    context: { world, session, workspace, store, http, config, processes, prompter, approvals },
     resultMax: config.number('result_max'),
-    only,
+    only: given.length > 0 ? given : profile?.tools,
     say: (line) => app.notice(line),
   })
 }
 
-/** The schema of --schema FILE. Throws UsageError when it is missing or no schema. */
+/** The schema of --schema FILE. Throws UsageError when the file, or what it says, cannot be used. */
 async function answerSchema(app: App): Promise<JsonSchema | undefined> {
   const file = app.given.text('schema')
   if (file === undefined) return undefined
-  const place = path.resolve(app.world.cwd, file)
-  const text = await fs.promises.readFile(place, 'utf8').catch((error: unknown) => {
-    throw new UsageError(`cannot read the schema ${visible(file)} (${codeOf(error)})`, {
-      hint: '--schema takes a file with a JSON Schema',
-      cause: error,
-    })
-  })
-  const schema = parseObject(text)
-  if (schema === undefined)
-    throw new UsageError(`${visible(file)} is no JSON object`, {
-      hint: '--schema takes a file with a JSON Schema',
-    })
-  await misfit(schema, 'null').catch((error: unknown) => {
-    throw new UsageError(`${visible(file)} is no usable JSON Schema: ${messageOf(error)}`, {
-      hint: 'mend the schema; nothing was sent',
-      cause: error,
-    })
-  })
-  return schema
+  try {
+    const text = await fs.promises.readFile(path.resolve(app.world.cwd, file), 'utf8')
+    const schema = parseObject(text)
+    if (schema === undefined) throw new InvalidError('it is no JSON object')
+    await schemaCheck(schema)
+    return schema
+  } catch (cause) {
+    const why = codeOf(cause) || messageOf(cause)
+    const hint = 'give a file with a JSON Schema; nothing was sent'
+    throw new UsageError(`--schema ${visible(file)}: ${why}`, { hint, cause })
+  }
 }
 
 /** Prepares a turn; with --json and --stream-json what fails on the way is an object on stdout too. */
@@ -10048,7 +9719,7 @@ export async function prepared<T>(app: App, prepare: () => Promise<T>): Promise<
   try {
     return await prepare()
   } catch (error) {
-    const outcome = failedOutcome(error, app.redactor)
+    const outcome = outcomeOf({ ...NO_RESULT, error }, app.redactor)
     if (app.given.has('stream-json')) app.out.write(jsonLine({ type: 'end', ...outcome }))
     else if (app.given.has('json')) app.out.write(jsonLine(outcome))
     throw error
@@ -10057,42 +9728,30 @@ export async function prepared<T>(app: App, prepare: () => Promise<T>): Promise<
 
 /** Answers the prompt that `ask` puts together. Throws what left it without an answer. */
 export async function oneShot(app: App, ask: () => Promise<readonly Part[]>): Promise<number> {
-  const { parts, conversation } = await prepared(app, async () => {
+  const { parts, talk } = await prepared(app, async () => {
     const prompt = await ask()
-    return { parts: prompt, conversation: await openConversation(app, titleOf(prompt)) }
+    return { parts: prompt, talk: await openConversation(app, titleOf(prompt)) }
   })
-  const presenter = await presenterFor(app, conversation)
-  const error = await conversation.turn(
-    safeParts(app, conversation.store, parts),
-    presenter,
-    app.signal,
-  )
+  const error = await playTurn(app, talk, parts, app.signal)
   if (error !== undefined) throw error
   return EXIT.answered
 }
 
-/** What a session is called: the beginning of its first prompt. */
+/** What a session is called: the last line of its first prompt. */
 export function titleOf(parts: readonly Part[]): string {
   const text = parts.map((part) => (part.kind === 'text' ? part.text : '')).join(' ')
-  const lines = text.trim().split('\n')
-  return clip(visible((lines.at(-1) ?? '').trim()), 60)
+  const last = text.trim().split('\n').at(-1) ?? ''
+  return clip(visible(last.trim()), 60)
 }
 
 /** The prompt without known secrets: what a person pipes in by mistake never reaches a model. */
-function safeParts(app: App, store: Store, parts: readonly Part[]): readonly Part[] {
+function safeParts(app: App, parts: readonly Part[]): Part[] {
   const safe = parts.map((part) =>
-    part.kind === 'text' ? { ...part, text: store.redactor.known(part.text) } : part,
+    part.kind === 'text' ? { ...part, text: app.redactor.known(part.text) } : part,
   )
   if (JSON.stringify(safe) !== JSON.stringify(parts))
     app.notice('a known secret in the prompt was replaced before it was sent')
   return safe
-}
-
-/** On a terminal Markdown is drawn, and nothing the model says is obeyed; in a pipe bytes pass as they are. */
-async function rendererFor({ out, given }: App, flows: boolean): Promise<TextRenderer | undefined> {
-  if (!out.isTerminal) return undefined
-  if (given.has('raw') || !flows) return new TerminalFilter()
-  return MarkdownStream.open({ width: out.columns, color: out.color })
 }
 
 /** Flags under which the answer is printed once, at its end, and changed. */
@@ -10102,25 +9761,22 @@ const WHOLE_ANSWERS = [
 ] as const
 
 /** How this run shows its turns. */
-export async function presenterFor(app: App, conversation: Conversation): Promise<Presenter> {
-  const { given, out, err } = app
+export async function presenterFor(app: App, talk: Conversation): Promise<Presenter> {
+  const { given, out, err, redactor } = app
   const whole = WHOLE_ANSWERS.find(({ flag }) => given.has(flag))?.change
-  const options: PresentOptions = {
-    out,
-    err,
-    redactor: conversation.store.redactor,
-    quiet: given.has('quiet'),
-    hold: conversation.tools !== undefined && !out.isTerminal,
-    whole,
-    render: await rendererFor(app, whole === undefined),
-  }
+  const hold = talk.tools !== undefined && !out.isTerminal
+  const render = await rendererFor(app, whole !== undefined)
+  const options = { out, err, redactor, quiet: given.has('quiet'), hold, whole, render }
   if (given.has('stream-json'))
-    return new StreamPresenter(options, {
-      session: conversation.session,
-      model: conversation.model,
-    })
-  if (given.has('json')) return new JsonPresenter(options)
-  return new TextPresenter(options)
+    return new JsonPresenter(options, { session: talk.session, model: talk.model })
+  return given.has('json') ? new JsonPresenter(options) : new TextPresenter(options)
+}
+
+/** On a terminal Markdown is drawn, and nothing the model says is obeyed; in a pipe bytes pass as they are. */
+async function rendererFor({ out, given }: App, isWhole: boolean) {
+  if (!out.isTerminal) return undefined
+  if (given.has('raw') || isWhole) return new TerminalFilter()
+  return MarkdownStream.open({ width: out.columns, color: out.color })
 }
 
 //#endregion §turn
@@ -10137,126 +9793,94 @@ export async function presenterFor(app: App, conversation: Conversation): Promis
 
 const HISTORY_LINES = 500 // earlier lines that the arrow keys reach
 
-type Slash = {
-  readonly name: string
-  readonly help: string
-  readonly run: (chat: Chat, words: readonly string[]) => Promise<'stay' | 'leave'>
-}
+type Slash = Readonly<{
+  name: string
+  help: string
+  run: (chat: Chat) => Promise<string | undefined> // what to say; undefined: leave
+}>
 
+// biome-ignore format: a table
 const SLASH: readonly Slash[] = [
-  { name: '/help', help: 'this list', run: async (chat) => chat.help() },
+  { name: '/help', help: 'this list', run: async () => columns(SLASH.map((row) => [row.name, row.help])) },
   { name: '/new', help: 'begin a new session', run: (chat) => chat.renew() },
-  {
-    name: '/session',
-    help: 'which session this is',
-    run: async (chat) => chat.say(`session ${chat.session}`),
-  },
-  { name: '/model', help: 'which model answers', run: async (chat) => chat.say(chat.model) },
-  {
-    name: '/tools',
-    help: 'tools the model is offered now',
-    run: async (chat) => chat.say(chat.offered),
-  },
-  { name: '/exit', help: 'leave (also Ctrl-D)', run: async () => 'leave' },
+  { name: '/session', help: 'which session this is', run: async ({ talk }) => `session ${talk.session}` },
+  { name: '/model', help: 'which model answers', run: async ({ talk }) => talk.model },
+  { name: '/tools', help: 'tools the model is offered now', run: async ({ talk }) =>
+    talk.tools?.offered.map((row) => row.name).join(', ') ?? 'none' },
+  { name: '/exit', help: 'leave (also Ctrl-D)', run: async () => undefined },
 ]
 
 /** A chat on the terminal: reads a line, runs a turn, until the person leaves. */
 export class Chat {
   readonly #app: App
-  #conversation: Conversation
+  #talk: Conversation
 
-  constructor(app: App, conversation: Conversation) {
+  constructor(app: App, talk: Conversation) {
     this.#app = app
-    this.#conversation = conversation
+    this.#talk = talk
   }
 
-  get session(): string {
-    return this.#conversation.session
+  get talk(): Conversation {
+    return this.#talk
   }
 
-  get model(): string {
-    return this.#conversation.model
-  }
-
-  get offered(): string {
-    return this.#conversation.tools?.offered.map((tool) => tool.name).join(', ') ?? 'none'
-  }
-
-  say(text: string): 'stay' {
-    this.#app.out.write(`${visibleLines(text)}\n`)
-    return 'stay'
-  }
-
-  help(): 'stay' {
-    return this.say(columns(SLASH.map((row) => [row.name, row.help])))
-  }
-
-  async renew(): Promise<'stay'> {
-    this.#conversation = await openConversation(this.#app, 'chat')
-    return this.say(`session ${this.session}`)
+  async renew(): Promise<string> {
+    this.#talk = await openConversation(this.#app, 'chat')
+    return `session ${this.#talk.session}`
   }
 
   async run(): Promise<number> {
     const { world, out } = this.#app
-    this.say(`tai ${VERSION}, ${this.model}. /help lists commands, Ctrl-D leaves.`)
-    for (;;) {
+    let said: string | undefined =
+      `tai ${VERSION}, ${this.#talk.model}. /help lists commands, Ctrl-D leaves.`
+    while (said !== undefined) {
+      if (said !== '') out.write(`${visibleLines(said)}\n`)
       const line = await this.#readLine()
       if (line === undefined) break
-      if (line.trim() === '') continue
-      await this.#conversation.store.addHistory(line)
-      if ((await this.#take(line)) === 'leave') break
+      if (line.trim() !== '') await this.#talk.store.addHistory(line)
+      said = await this.#take(line)
     }
     out.write(world.platform === 'win32' ? '\r\n' : '\n')
     return EXIT.answered
   }
 
-  async #take(line: string): Promise<'stay' | 'leave'> {
+  /** What to say to a line; undefined: leave. */
+  async #take(line: string): Promise<string | undefined> {
+    if (line.trim() === '') return ''
     if (!line.startsWith('/')) return this.#answer(line)
-    const [name = '', ...rest] = line.trim().split(/\s+/)
+    const name = line.trim().split(/\s+/, 1).join()
     const row = SLASH.find((slash) => slash.name === name)
-    if (row !== undefined) return row.run(this, rest)
+    if (row !== undefined) return row.run(this)
     const close = nearest(
       name,
       SLASH.map((slash) => slash.name),
     )
-    return this.say(
-      `there is no ${name}; ${close === undefined ? '/help lists what there is' : `did you mean ${close}?`}`,
-    )
+    return `there is no ${name}; ${close ? `did you mean ${close}?` : '/help lists what there is'}`
   }
 
-  async #answer(line: string): Promise<'stay' | 'leave'> {
-    const turn = new AbortController()
-    using claim = this.#app.interrupts.claim(() => turn.abort(new InterruptedError('interrupted')))
-    void claim // disposed with the turn
-    const signal = AbortSignal.any([turn.signal, this.#app.signal])
-    const { store } = this.#conversation
-    const parts = safeParts(this.#app, store, [{ kind: 'text', text: line }])
-    const error = await this.#conversation.turn(
-      parts,
-      await presenterFor(this.#app, this.#conversation),
-      signal,
-    )
-    if (error !== undefined) this.#app.report(error)
-    return this.#app.signal.aborted ? 'leave' : 'stay'
+  async #answer(text: string): Promise<string | undefined> {
+    const app = this.#app
+    const stop = new AbortController()
+    using claim = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
+    void claim // ends with the turn
+    const signal = AbortSignal.any([stop.signal, app.signal])
+    const error = await playTurn(app, this.#talk, [{ kind: 'text', text }], signal)
+    if (error !== undefined) app.report(error)
+    return app.signal.aborted ? undefined : ''
   }
 
   /** One line, with editing and history; undefined at Ctrl-D, or Ctrl-C on an empty line. */
   async #readLine(): Promise<string | undefined> {
     const { createInterface } = process.getBuiltinModule('node:readline')
-    const history = await this.#conversation.store.listHistory(HISTORY_LINES)
-    const reader = createInterface({
-      input: process.stdin,
-      output: process.stdout,
-      history,
-      terminal: true,
-    })
+    const history = await this.#talk.store.listHistory(HISTORY_LINES)
+    const { stdin: input, stdout: output } = process
+    const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
     const line = Promise.withResolvers<string | undefined>()
-    reader.on('line', (text) => line.resolve(text))
+    reader.on('line', line.resolve)
     reader.on('close', () => line.resolve(undefined))
     reader.on('SIGINT', () =>
       reader.line === '' ? reader.close() : reader.write(null, { ctrl: true, name: 'u' }),
     )
-    reader.setPrompt('> ')
     reader.prompt()
     const text = await line.promise
     reader.close()
@@ -10279,90 +9903,87 @@ export async function beginChat(app: App): Promise<number> {
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
-type Health = 'ok' | 'warn' | 'bad'
-export type Finding = { readonly name: string; readonly health: Health; readonly text: string }
-type Check = { readonly name: string; readonly look: (app: App) => Promise<Omit<Finding, 'name'>> }
+type Looked = readonly [health: 'ok' | 'warn' | 'bad', text: string]
+export type Finding = Readonly<{
+  name: string
+  health: Looked[0]
+  text: string
+}>
 
-const fine = (text: string): Omit<Finding, 'name'> => ({ health: 'ok', text })
-const doubt = (text: string): Omit<Finding, 'name'> => ({ health: 'warn', text })
-
-const CHECKS: readonly Check[] = [
-  {
-    name: 'version',
-    look: async (app) =>
-      fine(`tai ${VERSION}, Node ${process.versions.node}, ${app.world.platform}`),
-  },
-  { name: 'home', look: async (app) => homeHealth(app.world.home) },
-  { name: 'vault', look: vaultHealth },
-  { name: 'seal', look: async (app) => sealHealth((await app.store()).seal) },
-  { name: 'settings', look: async (app) => settingsHealth(await app.config()) },
-  { name: 'audit', look: async (app) => auditHealth(await app.store()) },
-  { name: 'model', look: modelHealth },
-  {
-    name: 'terminal',
-    look: async (app) =>
-      app.prompter.available
-        ? fine('approvals can be asked')
-        : doubt('none: calls that need approval are denied'),
-  },
-]
+const CHECKS: Readonly<Record<string, (app: App) => Promise<Looked>>> = {
+  version: async ({ world }) => [
+    'ok',
+    `tai ${VERSION}, Node ${process.versions.node}, ${world.platform}`,
+  ],
+  home: homeHealth,
+  vault: vaultHealth,
+  seal: sealHealth,
+  settings: settingsHealth,
+  audit: auditHealth,
+  model: modelHealth,
+  terminal: async ({ prompter }) =>
+    prompter.available
+      ? ['ok', 'approvals can be asked']
+      : ['warn', 'none: calls that need approval are denied'],
+}
 
 /** Runs every check. The list is complete even when some could not be made. */
 export async function examine(app: App): Promise<Finding[]> {
   const findings: Finding[] = []
-  for (const { name, look } of CHECKS) {
-    const found = await look(app).catch((error: unknown) => ({
-      health: 'bad' as const,
-      text: explain(error).replace('\n ', ':'),
-    }))
-    findings.push({ name, ...found })
+  for (const [name, look] of Object.entries(CHECKS)) {
+    const failed = (error: unknown): Looked => ['bad', explain(error).replace('\n ', ':')]
+    const [health, text] = await look(app).catch(failed)
+    findings.push({ name, health, text })
   }
   return findings
 }
 
-async function homeHealth(home: string): Promise<Omit<Finding, 'name'>> {
-  const stat = await fs.promises.stat(home).catch(() => undefined)
-  if (stat === undefined) return fine(`${home} (made when first needed)`)
-  if (process.platform !== 'win32' && (stat.mode & 0o077) !== 0)
-    return doubt(`${home} can be read by others: chmod 700 ${home}`)
-  return fine(home)
+async function homeHealth({ world: { home, platform } }: App): Promise<Looked> {
+  const stat = fs.statSync(home, { throwIfNoEntry: false })
+  if (stat === undefined) return ['ok', `${home} (made when first needed)`]
+  const open = platform !== 'win32' && (stat.mode & 0o077) !== 0
+  return open ? ['warn', `${home} can be read by others: chmod 700 ${home}`] : ['ok', home]
 }
 
-async function vaultHealth(app: App): Promise<Omit<Finding, 'name'>> {
+async function vaultHealth(app: App): Promise<Looked> {
   await app.store()
-  const { size } = await fs.promises.stat(path.join(app.world.home, 'vault.db'))
-  return fine(`opens, ${formatBytes(size)}`)
+  return ['ok', `opens, ${formatBytes(fs.statSync(path.join(app.world.home, 'vault.db')).size)}`]
 }
 
-function sealHealth(seal: Seal): Omit<Finding, 'name'> {
-  if (!seal.on) return fine('off: secrets are kept as they are, in a file only you can read')
-  return seal.locked
-    ? doubt('on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal')
-    : fine('on')
+async function sealHealth(app: App): Promise<Looked> {
+  const { on, locked } = (await app.store()).seal
+  if (!on) return ['ok', 'off: secrets are kept as they are, in a file only you can read']
+  if (!locked) return ['ok', 'on']
+  return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
 }
 
-function settingsHealth(config: Config): Omit<Finding, 'name'> {
-  if (config.notices.length > 0) return doubt(config.notices.join('; '))
+async function settingsHealth(app: App): Promise<Looked> {
+  const config = await app.config()
+  if (config.notices.length > 0) return ['warn', config.notices.join('; ')]
   const set = config.all().filter((row) => row.source !== 'default')
-  return fine(
-    set.length === 0 ? 'all default' : set.map((row) => `${row.key} (${row.source})`).join(', '),
-  )
+  return ['ok', set.map((row) => `${row.key} (${row.source})`).join(', ') || 'all default']
 }
 
-async function auditHealth(store: Store): Promise<Omit<Finding, 'name'>> {
-  const { rows, chains, problems } = await store.verifyAudit()
-  if (problems.length > 0)
-    return { health: 'bad', text: `${count(problems.length, 'problem')}: ${problems[0]}` }
-  return fine(`${count(rows, 'row')} in ${count(chains, 'chain')}, unbroken`)
+/** One line on the audit, for people. */
+function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['verifyAudit']>>) {
+  const state = problems.length === 0 ? 'unbroken' : count(problems.length, 'problem')
+  return `${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`
 }
 
-async function modelHealth(app: App): Promise<Omit<Finding, 'name'>> {
+async function auditHealth(app: App): Promise<Looked> {
+  const found = await (await app.store()).verifyAudit()
+  const [problem] = found.problems
+  const said = auditInWords(found)
+  return problem === undefined ? ['ok', said] : ['bad', `${said}, ${problem}`]
+}
+
+async function modelHealth(app: App): Promise<Looked> {
   const choice = await chosenModel(app)
   const { provider, model, why, baseUrl } = choice
   const models = await listModels(app.http, choice, { signal: app.signal })
-  const known = models.some((row) => row.id === model)
   const text = `${provider.name}/${model} (${why}) at ${baseUrl}, ${count(models.length, 'model')}`
-  return known || models.length === 0 ? fine(text) : doubt(`${text}, this one not among them`)
+  const known = models.length === 0 || models.some((row) => row.id === model)
+  return known ? ['ok', text] : ['warn', `${text}, this one not among them`]
 }
 
 //#endregion §doctor
@@ -10378,399 +9999,245 @@ async function modelHealth(app: App): Promise<Omit<Finding, 'name'>> {
 
 type Run = Verb<App>['run']
 
-const LIMIT: Flag = { name: 'limit', short: 'n', value: 'N', help: 'at most this many (50)' }
-const KEYCHAIN: Flag = { name: 'keychain', help: "keep the key in the system's keychain" }
-const PROFILE_FLAGS: readonly Flag[] = [
-  { name: 'model', short: 'm', value: 'MODEL', help: 'its model' },
-  { name: 'system', short: 's', value: 'TEXT', help: 'its system prompt' },
-  { name: 'tools', value: 'A,B', help: 'its tools, and no others' },
-  { name: 'permission-mode', value: 'MODE', help: MODES.join(', ') },
+const LIMIT = flagRow('-n, --limit N', 'at most this many (50)')
+const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
+const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
+  ['model', 'system', 'tools', 'permission-mode'].includes(name),
+)
+const GRANT_FLAGS = [
+  flagRow('--path GLOB', 'only for paths like this; repeatable'),
+  flagRow('--command PREFIX', 'only for commands that begin so; repeatable'),
+  flagRow('--mode MODE', 'only in this permission mode'),
 ]
-const GRANT_FLAGS: readonly Flag[] = [
-  { name: 'path', value: 'GLOB', many: true, help: 'only for paths like this; repeatable' },
-  {
-    name: 'command',
-    value: 'PREFIX',
-    many: true,
-    help: 'only for commands that begin so; repeatable',
-  },
-  { name: 'mode', value: 'MODE', help: 'only in this permission mode' },
-]
-const AUDIT_FLAGS: readonly Flag[] = [
+const AUDIT_FLAGS = [
   LIMIT,
-  { name: 'kind', value: 'KIND', help: 'tool-call, approval, grant, ...' },
-  { name: 'tool', value: 'NAME', help: 'what concerns this tool' },
-  { name: 'since', value: 'TIME', help: 'an ISO date or time' },
+  flagRow('--kind KIND', 'tool-call, approval, grant, ...'),
+  flagRow('--tool NAME', 'what concerns this tool'),
+  flagRow('--since TIME', 'an ISO date or time'),
 ]
+
+const CELL_MAX = 160 // characters of a member in a list; --json has all of it
 
 const when = (time: number): string => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
-const PROFILE_ROW = (it: ProfileRow) => [
-  it.name,
-  it.model ?? '-',
-  it.mode ?? '-',
-  clip(it.prompt ?? '-', 40),
-]
-const TOOL_ROW = (it: ReturnType<typeof toolFacts>) => [
-  it.name,
-  it.core ? 'offered' : 'on demand',
-  it.annotations.securityTier,
-  it.description,
-]
-const GRANT_ROW = (it: Grant) => [
-  it.id,
-  it.scope,
-  it.tool,
-  [...it.paths, ...it.commands].join(' ') || '-',
-  it.mode ?? '-',
-]
-const AUDIT_ROW = (it: AuditEntry) => [
-  when(it.ts),
-  it.kind,
-  it.session ?? '-',
-  clip(JSON.stringify(it.data), 160),
-]
-const RECORD_ROW = (it: RecordHit) => [
-  it.id,
-  it.kind,
-  when(it.updated),
-  formatBytes(it.bytes),
-  it.title,
-]
-const SESSION_ROW = (it: SessionRow) => [
-  it.id,
-  when(it.updated),
-  count(it.messages, 'message'),
-  it.model,
-  it.title,
-]
+/** How numbers are shown in a list, by the member they are. */
+const CELL_FORMS: Readonly<Record<string, (value: number) => string>> = {
+  updated: when,
+  ts: when,
+  bytes: formatBytes,
+  messages: (value) => count(value, 'message'),
+}
 
-/** A verb from its usage line: a first word in lower case is its name. */
-function verbRow(usage: string, help: string, run: Run, flags: readonly Flag[] = []): Verb<App> {
+function cellOf(key: string, value: unknown): string {
+  if (typeof value === 'number') return (CELL_FORMS[key] ?? String)(value)
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
+  return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
+}
+
+/** A thing with a line for each of its members. */
+function factCells(item: object): string[][] {
+  return Object.entries(item).map(([key, value]) => [key, cellOf(key, value)])
+}
+
+/** A verb that lists: `read` gets the vault, --limit and the verb's words as one text. */
+function listVerb<T>(
+  key: string,
+  members: readonly (keyof T & string)[],
+  read: (store: Store, limit: number, asked: string, app: App) => Promise<readonly T[]>,
+): Run {
+  return async (app, ...asked) => {
+    const items = await read(await app.store(), limitOf(app), asked.join(' '), app)
+    const rows = items.map((item) => members.map((name) => cellOf(name, item[name])))
+    return app.print({ [key]: items }, rows.length === 0 ? `no ${key}` : rows)
+  }
+}
+
+/** A verb that shows what its word names. */
+function showVerb<T extends object>(
+  command: string,
+  find: (store: Store, name: string) => Promise<T | undefined>,
+  shown: (item: T) => string | string[][],
+): Run {
+  return async (app, name = '') => {
+    const item = mustExist(command, name, await find(await app.store(), name))
+    return app.print(item, shown(item))
+  }
+}
+
+/** A verb that deletes what its word names; `remove` tells whether there was such a thing. */
+function deleteVerb(
+  command: string,
+  remove: (store: Store, name: string) => Promise<boolean>,
+): Run {
+  return async (app, name = '') => {
+    mustExist(command, name, (await remove(await app.store(), name)) || undefined)
+    return app.print({ deleted: name }, `deleted ${name}`)
+  }
+}
+
+/** What was looked up by name. Throws TaiError when it is not there. */
+function mustExist<T>(command: string, name: string, item: T | undefined): T {
+  if (item !== undefined) return item
+  const hint = `\`tai ${command} list\` shows what there is`
+  throw new TaiError(`there is no ${visible(name)}`, { hint })
+}
+
+/** A verb as a row: a first word of `usage` in lower case is its name. */
+type VerbSpec = readonly [usage: string, help: string, run: Run, flags?: readonly Flag[]]
+
+const RECORD_MEMBERS = ['id', 'kind', 'updated', 'bytes', 'title'] as const
+const SESSION_MEMBERS = ['id', 'updated', 'messages', 'model', 'title'] as const
+const showSession = showVerb('session', wholeSession, sessionMarkdown)
+
+// biome-ignore format: a table
+const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = {
+  secret: ['keys and other secrets, kept in the vault',
+    ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
+    ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.listSecrets())],
+    ['delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.deleteSecret(name))],
+  ],
+  seal: ['encryption of the secrets in the vault',
+    ['on', 'encrypt all secrets', turnSealOn, [KEYCHAIN]],
+    ['off', 'decrypt them again', async (app) => showSeal(app, await (await app.store()).sealOff())],
+    ['rotate', 'encrypt them with a new key', async (app) =>
+      showSeal(app, await (await app.store()).sealRotate(await newPassphrase(app))), [KEYCHAIN]],
+    ['status', 'whether the seal is on', (app) => showSeal(app, [])],
+  ],
+  vault: ['notes, memories and kept results',
+    ['list', 'the newest records', listVerb('records', RECORD_MEMBERS, (store, limit) =>
+      store.listRecords({ limit })), [LIMIT]],
+    ['show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
+      (it) => `${it.title}\n\n${it.body}`)],
+    ['search WORDS...', 'records with these words', listVerb('records', RECORD_MEMBERS, (store, limit, query) =>
+      store.searchRecords(query, { limit })), [LIMIT]],
+    ['delete ID', 'delete one for good', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
+  ],
+  session: ['saved conversations',
+    ['list', 'the newest sessions', listVerb('sessions', SESSION_MEMBERS, (store, limit) =>
+      store.listSessions({ limit })), [LIMIT]],
+    ['show ID', 'one session, as it was said', showSession],
+    ['search WORDS...', 'sessions with these words', listVerb('sessions', SESSION_MEMBERS, (store, limit, query) =>
+      store.listSessions({ query, limit })), [LIMIT]],
+    ['export ID', 'one session as Markdown; with --json as JSON', showSession],
+    ['delete ID', 'delete one for good', deleteVerb('session', async (store, id) =>
+      store.deleteSession((await store.findSession(id))?.id ?? ''))],
+  ],
+  profile: ['named sets of model, prompt, tools and permissions',
+    ['list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())],
+    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name), factCells)],
+    ['create NAME', 'make a profile', profileVerb('new'), PROFILE_FLAGS],
+    ['edit NAME', 'change what the flags name', profileVerb('known'), PROFILE_FLAGS],
+    ['use NAME', 'use it from now on', profileUse],
+    ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
+  ],
+  model: ['which model answers',
+    ['show', 'the model that would answer, and why', modelShow],
+    ['list [PROVIDER]', 'models a provider offers', modelList],
+    ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
+  ],
+  config: ['settings',
+    ['list', 'every setting, where it comes from, what it hides', configList],
+    ['get KEY', 'one value', configGet],
+    ['set KEY VALUE', 'set one (files are never rewritten)', (app, key = '', value = '') =>
+      changeSetting(app, key, value)],
+    ['unset KEY', 'take back what was set', (app, key = '') => changeSetting(app, key, undefined)],
+    ['path', 'the files that are read', configShowPaths],
+  ],
+  tools: ['the tools a model can be offered',
+    ['list', 'all tools', toolsList],
+    ['show NAME', 'one tool with its schema', toolsShow],
+  ],
+  approval: ['what tools may do without being asked about',
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode'], (store) => store.listGrants())],
+    ['grant TOOL', 'always allow a tool', (app, name = '') => makeGrant(app, name, 'always'), GRANT_FLAGS],
+    ['deny TOOL', 'never allow it, in any mode', (app, name = '') => makeGrant(app, name, 'deny'), GRANT_FLAGS],
+    ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
+    ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck],
+    ['explain', 'the rules of the modes', approvalExplain],
+  ],
+  audit: ['the record of every tool call and approval',
+    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
+      store.listAudit({ ...auditFilter(app), limit })), AUDIT_FLAGS],
+    ['verify', 'whether anything was changed or is missing', auditVerify],
+    ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
+  ],
+  completion: ['completions for a shell', ['SHELL', 'for bash, zsh or fish', printCompletion]],
+  doctor: ['check the installation', ['', 'check everything', runDoctor]],
+  version: ['the version', ['', 'print it', printVersion]],
+  help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
+}
+
+/** Every command and its verbs; help, completions and the parser are made from this. */
+export const COMMANDS: readonly Command<App>[] = Object.entries(VERBS).map(
+  ([name, [help, ...verbs]]) => ({ name, help, verbs: verbs.map(verbOf) }),
+)
+
+function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
   const name = /^[a-z]\S*/.exec(usage)?.[0] ?? ''
   return { name, args: usage.slice(name.length).trim(), help, flags, run }
 }
 
-const newestRecords = showRows(
-  'records',
-  (store, given) => store.listRecords({ limit: limitOf(given) }),
-  RECORD_ROW,
-)
-const findRecords = showRows(
-  'records',
-  (store, given, found) => store.searchRecords(found, { limit: limitOf(given) }),
-  RECORD_ROW,
-)
-const newestSessions = showRows(
-  'sessions',
-  (store, given) => store.listSessions({ limit: limitOf(given) }),
-  SESSION_ROW,
-)
-const findSessions = showRows(
-  'sessions',
-  (store, given, query) => store.listSessions({ query, limit: limitOf(given) }),
-  SESSION_ROW,
-)
-
-/** Every command and its verbs; help, completions and the parser are made from this. */
-export const COMMANDS: readonly Command<App>[] = [
-  {
-    name: 'secret',
-    help: 'keys and other secrets, kept in the vault',
-    verbs: [
-      verbRow('set NAME', 'store one, typed on the terminal or piped in', secretSet),
-      verbRow(
-        'list',
-        'names, never values',
-        showRows(
-          'secrets',
-          (store) => store.listSecrets(),
-          (it) => [it.name, when(it.updated)],
-        ),
-      ),
-      verbRow(
-        'delete NAME',
-        'delete one for good',
-        deleteNamed('secret', (store, name) => store.deleteSecret(name)),
-      ),
-    ],
-  },
-  {
-    name: 'seal',
-    help: 'encryption of the secrets in the vault',
-    verbs: [
-      verbRow('on', 'encrypt all secrets', turnSealOn, [KEYCHAIN]),
-      verbRow('off', 'decrypt them again', async (app) =>
-        showSeal(app, (await app.store()).sealOff()),
-      ),
-      verbRow('rotate', 'encrypt them with a new key', turnSeal, [KEYCHAIN]),
-      verbRow('status', 'whether the seal is on', (app) => showSeal(app, Promise.resolve([]))),
-    ],
-  },
-  {
-    name: 'vault',
-    help: 'notes, memories and kept results',
-    verbs: [
-      verbRow('list', 'the newest records', newestRecords, [LIMIT]),
-      verbRow('show ID', 'one record, whole', vaultShow),
-      verbRow('search WORDS...', 'records with these words', findRecords, [LIMIT]),
-      verbRow(
-        'delete ID',
-        'delete one for good',
-        deleteNamed('vault', (store, id) => store.deleteRecord(id)),
-      ),
-    ],
-  },
-  {
-    name: 'session',
-    help: 'saved conversations',
-    verbs: [
-      verbRow('list', 'the newest sessions', newestSessions, [LIMIT]),
-      verbRow('show ID', 'one session, as it was said', sessionShow),
-      verbRow('search WORDS...', 'sessions with these words', findSessions, [LIMIT]),
-      verbRow('export ID', 'one session as Markdown; with --json as JSON', sessionShow),
-      verbRow('delete ID', 'delete one for good', deleteNamed('session', dropSession)),
-    ],
-  },
-  {
-    name: 'profile',
-    help: 'named sets of model, prompt, tools and permissions',
-    verbs: [
-      verbRow(
-        'list',
-        'all profiles',
-        showRows('profiles', (store) => store.listProfiles(), PROFILE_ROW),
-      ),
-      verbRow('show NAME', 'one profile', profileShow),
-      verbRow('create NAME', 'make a profile', profileCreate, PROFILE_FLAGS),
-      verbRow('edit NAME', 'change what the flags name', profileEdit, PROFILE_FLAGS),
-      verbRow('use NAME', 'use it from now on', profileUse),
-      verbRow(
-        'delete NAME',
-        'delete it',
-        deleteNamed('profile', (store, name) => store.deleteProfile(name)),
-      ),
-    ],
-  },
-  {
-    name: 'model',
-    help: 'which model answers',
-    verbs: [
-      verbRow('show', 'the model that would answer, and why', modelShow),
-      verbRow('list [PROVIDER]', 'models a provider offers', modelList),
-      verbRow('use MODEL', 'use it from now on', (app, [model = '']) =>
-        changeSetting(app, 'model', model),
-      ),
-    ],
-  },
-  {
-    name: 'config',
-    help: 'settings',
-    verbs: [
-      verbRow('list', 'every setting, where it comes from, what it hides', configList),
-      verbRow('get KEY', 'one value', configGet),
-      verbRow('set KEY VALUE', 'set one (files are never rewritten)', (app, [key = '', value]) =>
-        changeSetting(app, key, value),
-      ),
-      verbRow('unset KEY', 'take back what was set', (app, [key = '']) =>
-        changeSetting(app, key, undefined),
-      ),
-      verbRow('path', 'the files that are read', configShowPaths),
-    ],
-  },
-  {
-    name: 'tools',
-    help: 'the tools a model can be offered',
-    verbs: [
-      verbRow('list', 'all tools', toolsList),
-      verbRow('show NAME', 'one tool with its schema', toolsShow),
-    ],
-  },
-  {
-    name: 'approval',
-    help: 'what tools may do without being asked about',
-    verbs: [
-      verbRow(
-        'list',
-        'all grants',
-        showRows('grants', (store) => store.listGrants(), GRANT_ROW),
-      ),
-      verbRow(
-        'grant TOOL',
-        'always allow a tool',
-        (app, [name = ''], given) => makeGrant(app, name, given, 'always'),
-        GRANT_FLAGS,
-      ),
-      verbRow(
-        'deny TOOL',
-        'never allow it, in any mode',
-        (app, [name = ''], given) => makeGrant(app, name, given, 'deny'),
-        GRANT_FLAGS,
-      ),
-      verbRow('revoke ID', 'take a grant back', deleteNamed('approval', dropGrant)),
-      verbRow('check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck),
-      verbRow('explain', 'the rules of the modes', approvalExplain),
-    ],
-  },
-  {
-    name: 'audit',
-    help: 'the record of every tool call and approval',
-    verbs: [
-      verbRow(
-        'list',
-        'the newest entries',
-        showRows('entries', (store, given) => store.listAudit(auditFilter(given)), AUDIT_ROW),
-        AUDIT_FLAGS,
-      ),
-      verbRow('verify', 'whether anything was changed or is missing', auditVerify),
-      verbRow('export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS),
-    ],
-  },
-  {
-    name: 'completion',
-    help: 'completions for a shell',
-    verbs: [verbRow('SHELL', 'for bash, zsh or fish', printCompletion)],
-  },
-  {
-    name: 'doctor',
-    help: 'check the installation',
-    verbs: [verbRow('', 'check everything', runDoctor)],
-  },
-  { name: 'version', help: 'the version', verbs: [verbRow('', 'print it', printVersion)] },
-  {
-    name: 'help',
-    help: 'help',
-    verbs: [verbRow('[COMMAND]', 'of the program, or of a command', printHelp)],
-  },
-]
-
-/** A verb that shows rows: under `key` with --json, else as a table. `read` gets the verb's words as one text. */
-function showRows<T>(
-  key: string,
-  read: (store: Store, given: Given, query: string) => Promise<readonly T[]>,
-  row: (item: T) => string[],
-): Run {
-  return async (app, asked, given) => {
-    const rows = await read(await app.store(), given, asked.join(' '))
-    const text = () =>
-      rows.length === 0 ? `no ${key}` : columns(rows.map((item) => row(item).map(visible)))
-    return app.print({ [key]: rows as Json }, text)
-  }
+function askSecret({ prompter, signal }: App, question: string): Promise<string | undefined> {
+  return prompter.ask(question, { secret: true }, signal)
 }
 
-/** A verb that deletes what its first word names. */
-function deleteNamed(
-  command: string,
-  remove: (store: Store, name: string) => Promise<boolean>,
-): Run {
-  return async (app, [name = '']) => {
-    if (!(await remove(await app.store(), name))) throw notFound(command, name)
-    return app.print({ deleted: name }, () => `deleted ${visible(name)}`)
-  }
-}
-
-function notFound(command: string, name: string): TaiError {
-  return new TaiError(`there is no ${visible(name)}`, {
-    hint: `\`tai ${command} list\` shows what there is`,
-  })
-}
-
-async function secretSet(app: App, [name = '']: readonly string[]): Promise<number> {
+async function secretSet(app: App, name = ''): Promise<number> {
+  const form = 'use letters, digits and _, such as OPENAI_API_KEY'
   if (!/^[A-Za-z_]\w*$/.test(name))
-    throw new UsageError(`${visible(name)} is no name for a secret`, {
-      hint: 'use letters, digits and _, such as OPENAI_API_KEY',
-    })
-  const value = await typedOrPiped(app, `Value of ${name}: `)
+    throw new UsageError(`${visible(name)} is no name for a secret`, { hint: form })
+  // Never an argument, which other processes could read.
+  const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
+  const value = typed?.replace(/\r?\n$/, '')
+  const hint = 'type it on the terminal, or pipe it in'
+  if (!value) throw new UsageError('no value was given', { hint })
   const store = await app.store()
   store.redactor.add(name, value)
   await store.setSecret(name, value)
-  return app.print({ name, stored: true }, () => `stored ${name}`)
+  return app.print({ name, stored: true }, `stored ${name}`)
 }
 
-/** A secret typed without echo, or piped in; never an argument, which other processes could read. */
-async function typedOrPiped(app: App, question: string): Promise<string> {
-  const { text } = await readStdin({
-    prompted: false,
-    wait: STDIN_WAIT,
-    notice: (line) => app.notice(line),
-    signal: app.signal,
-  })
-  const given = text || (await app.prompter.ask(question, { secret: true }, app.signal))
-  const value = given?.replace(/\r?\n$/, '') ?? ''
-  if (value === '')
-    throw new UsageError('no value was given', { hint: 'type it on the terminal, or pipe it in' })
-  return value
-}
-
-async function turnSealOn(app: App, _words: readonly string[], given: Given): Promise<number> {
+async function turnSealOn(app: App): Promise<number> {
   const store = await app.store()
-  if (store.seal.on)
-    throw new TaiError('the seal is on already', { hint: '`tai seal rotate` changes its key' })
-  return showSeal(app, store.sealOn(await newPassphrase(app, given)))
+  if (!store.seal.on) return showSeal(app, await store.sealOn(await newPassphrase(app)))
+  throw new TaiError('the seal is on already', { hint: '`tai seal rotate` changes its key' })
 }
 
-async function turnSeal(app: App, _words: readonly string[], given: Given): Promise<number> {
-  return showSeal(app, (await app.store()).sealRotate(await newPassphrase(app, given)))
-}
-
-/** Says what the seal is now, and what the change has to say. */
-async function showSeal(app: App, change: Promise<string[]>): Promise<number> {
-  const notes = await change
+/** Says what the seal is now, and what a change had to say. */
+async function showSeal(app: App, notes: readonly string[]): Promise<number> {
   const status = await (await app.store()).sealStatus()
-  return app.print({ ...status, notes } as Json, () =>
-    [...Object.entries(status).map(([key, value]) => `${key}: ${value}`), ...notes].join('\n'),
-  )
+  return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
 }
 
 /** Undefined for a key in the keychain. TAI_SEAL_NEW_PASSPHRASE serves scripts that rotate. */
-async function newPassphrase(app: App, given: Given): Promise<string | undefined> {
-  if (given.has('keychain')) return undefined
-  const fromEnv = app.world.env['TAI_SEAL_NEW_PASSPHRASE'] ?? app.world.env['TAI_SEAL_PASSPHRASE']
-  if (fromEnv !== undefined && fromEnv !== '') return fromEnv
-  const first = await app.prompter.ask('New passphrase: ', { secret: true }, app.signal)
-  if (first === undefined || first === '')
-    throw new UsageError('no passphrase was given', {
-      hint: 'type one on a terminal, or set TAI_SEAL_PASSPHRASE',
-    })
-  const second = await app.prompter.ask('The same again: ', { secret: true }, app.signal)
-  if (first !== second)
-    throw new UsageError('the two passphrases differ', { hint: 'nothing was changed; try again' })
-  return first
+async function newPassphrase(app: App): Promise<string | undefined> {
+  const { env } = app.world
+  if (app.given.has('keychain')) return undefined
+  const given = env['TAI_SEAL_NEW_PASSPHRASE'] ?? env['TAI_SEAL_PASSPHRASE']
+  if (given) return given
+  const first = await askSecret(app, 'New passphrase: ')
+  const hint = 'type one on a terminal, or set TAI_SEAL_PASSPHRASE'
+  if (!first) throw new UsageError('no passphrase was given', { hint })
+  if (first === (await askSecret(app, 'The same again: '))) return first
+  throw new UsageError('the two passphrases differ', { hint: 'nothing was changed; try again' })
 }
 
-async function vaultShow(app: App, [id = '']: readonly string[]): Promise<number> {
-  const record = await (await app.store()).getRecord(id)
-  if (record === undefined) throw notFound('vault', id)
-  return app.print(record as unknown as Json, () => `${record.title}\n\n${record.body}`)
-}
-
-async function sessionShow(app: App, [id = '']: readonly string[]): Promise<number> {
-  const store = await app.store()
+async function wholeSession(store: Store, id: string) {
   const session = await store.findSession(id)
-  if (session === undefined) throw notFound('session', id)
-  const messages = await store.messages(session.id)
-  return app.print({ ...session, messages } as unknown as Json, () =>
-    sessionMarkdown(session, messages),
-  )
+  return session && { ...session, messages: await store.messages(session.id) }
 }
 
-const SPEAKER = {
-  system: 'System',
-  user: 'You',
-  assistant: 'tai',
-  tool: 'Tool',
-} as const satisfies Record<Message['role'], string>
+type WholeSession = Omit<SessionRow, 'messages'> & { readonly messages: readonly StoredMessage[] }
 
-function sessionMarkdown(session: SessionRow, messages: readonly StoredMessage[]): string {
-  const head = `# ${session.title}\n\nSession ${session.id}, ${session.model}, ${new Date(session.created).toISOString()}\n`
-  const body = messages.map(({ message }) => {
-    const [who, text] =
-      message.role === 'tool'
-        ? [`Tool ${message.name}`, inFence(message.text)]
-        : [SPEAKER[message.role], wordsOf(message)]
-    return `## ${who}\n\n${text}\n`
-  })
-  return [head, ...body].join('\n')
+function sessionMarkdown({ title, id, model, created, messages }: WholeSession): string {
+  const facts = `Session ${id}, ${model}, ${new Date(created).toISOString()}`
+  const said = messages.map(({ message }) => `## ${spokenBlock(message)}\n`)
+  return [`# ${title}\n\n${facts}\n`, ...said].join('\n')
+}
+
+function spokenBlock(message: Message): string {
+  if (message.role === 'tool') return `Tool ${message.name}\n\n${inFence(message.text)}`
+  const speaker = { system: 'System', user: 'You', assistant: 'tai' }[message.role]
+  return `${speaker}\n\n${wordsOf(message)}`
 }
 
 /** Text in a code fence that it cannot close by itself. */
@@ -10780,146 +10247,84 @@ function inFence(text: string): string {
   return `${fence}\n${text}\n${fence}`
 }
 
-async function dropSession(store: Store, id: string): Promise<boolean> {
-  const session = await store.findSession(id)
-  return session !== undefined && store.deleteSession(session.id)
+/** A verb that saves a profile: what the flags say, and else what it was. */
+function profileVerb(wanted: 'new' | 'known'): Run {
+  return async (app, name = '') => {
+    const { given } = app
+    const store = await app.store()
+    const old = await store.getProfile(name)
+    if (wanted === 'known') mustExist('profile', name, old)
+    else if (old !== undefined)
+      throw new TaiError(`the profile ${visible(name)} exists`, { hint: 'change it with `edit`' })
+    const tools = given.text('tools')?.split(/\s*,\s*/) ?? old?.tools
+    for (const each of tools ?? []) pickTool(TOOLS, each)
+    const prompt = given.text('system') ?? old?.prompt
+    const model = given.text('model') ?? old?.model
+    const mode = givenMode(app, 'permission-mode') ?? old?.mode
+    await store.saveProfile({ name, prompt, model, tools, mode })
+    const hint = `\`tai profile use ${name}\` makes it the usual one`
+    return app.print({ name, saved: true }, `saved; ${hint}`)
+  }
 }
 
-async function profileShow(app: App, [name = '']: readonly string[]): Promise<number> {
-  const profile = await (await app.store()).getProfile(name)
-  if (profile === undefined) throw notFound('profile', name)
-  const { model = '-', tools = [], mode = '-', prompt = '-' } = profile
-  const rows = [
-    ['name', name],
-    ['model', model],
-    ['tools', tools.join(', ') || '-'],
-    ['permission mode', mode],
-    ['system prompt', prompt],
-  ]
-  return app.print(profile as unknown as Json, () => columns(rows))
+function givenMode({ given }: App, flag: string): Mode | undefined {
+  const mode = given.text(flag)
+  return mode === undefined ? undefined : (parseSetting('permission_mode', mode) as Mode)
 }
 
-async function profileCreate(
-  app: App,
-  [name = '']: readonly string[],
-  given: Given,
-): Promise<number> {
-  if ((await (await app.store()).getProfile(name)) !== undefined)
-    throw new TaiError(`the profile ${visible(name)} exists`, {
-      hint: '`tai profile edit` changes it',
-    })
-  return storeProfile(
-    app,
-    { name, prompt: undefined, model: undefined, tools: undefined, mode: undefined },
-    given,
-  )
-}
-
-async function profileEdit(
-  app: App,
-  [name = '']: readonly string[],
-  given: Given,
-): Promise<number> {
-  const old = await (await app.store()).getProfile(name)
-  if (old === undefined) throw notFound('profile', name)
-  return storeProfile(app, old, given)
-}
-
-async function storeProfile(
-  app: App,
-  old: Omit<ProfileRow, 'created'>,
-  given: Given,
-): Promise<number> {
-  const tools =
-    given
-      .text('tools')
-      ?.split(',')
-      .map((name) => name.trim()) ?? old.tools
-  pickTools(TOOLS, tools ?? [])
-  const mode = given.text('permission-mode')
-  await (await app.store()).saveProfile({
-    name: old.name,
-    prompt: given.text('system') ?? old.prompt,
-    model: given.text('model') ?? old.model,
-    tools,
-    mode: mode === undefined ? old.mode : (parseSetting('permission_mode', mode) as Mode),
-  })
-  return app.print(
-    { name: old.name, saved: true },
-    () => `saved; \`tai profile use ${old.name}\` makes it the usual one`,
-  )
-}
-
-async function profileUse(app: App, [name = '']: readonly string[]): Promise<number> {
-  if (name !== 'default' && (await (await app.store()).getProfile(name)) === undefined)
-    throw notFound('profile', name)
+async function profileUse(app: App, name = ''): Promise<number> {
+  if (name !== 'default') mustExist('profile', name, await (await app.store()).getProfile(name))
   return changeSetting(app, 'profile', name)
 }
 
 async function modelShow(app: App): Promise<number> {
   const { provider, model, baseUrl, window, why } = await chosenModel(app)
-  const facts = { model: `${provider.name}/${model}`, base_url: baseUrl, window, why }
-  return app.print(facts, () => `${facts.model}\n  ${why}; at ${baseUrl}; window ${window} tokens`)
+  const name = `${provider.name}/${model}`
+  const text = `${name}\n  ${why}; at ${baseUrl}; window ${window} tokens`
+  return app.print({ model: name, base_url: baseUrl, window, why }, text)
 }
 
-async function modelList(app: App, [provider]: readonly string[]): Promise<number> {
+async function modelList(app: App, provider?: string): Promise<number> {
   const choice = await chosenModel(app, provider)
-  const rows = await listModels(app.http, choice, { signal: app.signal })
-  const text = () =>
-    columns(
-      rows.map((it) => [
-        `${it.provider}/${visible(it.id)}`,
-        it.window === undefined ? '' : `${it.window} tokens`,
-      ]),
-    )
-  return app.print({ models: rows as unknown as Json }, text)
+  const models = await listModels(app.http, choice, { signal: app.signal })
+  const rows = models.map((it) => [
+    `${it.provider}/${it.id}`,
+    it.window ? `${it.window} tokens` : '',
+  ])
+  return app.print({ models }, rows)
 }
 
 /** Sets one setting in the vault, or takes it back; says what hides it. */
 async function changeSetting(app: App, key: string, value: string | undefined): Promise<number> {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
+  if (checked === undefined) return app.print({ key, value: null }, `${key} is no longer set`)
   const { source } = (await app.config()).explain(settingKey(key))
-  const hidden =
-    value === undefined || /^(default|tai config set)$/.test(source)
-      ? ''
-      : `; but ${source} hides it`
-  return app.print(
-    { key, value: checked ?? null },
-    () => `${visible(key)} ${checked === undefined ? 'is no longer set' : `= ${checked}`}${hidden}`,
-  )
+  const hidden = source === 'tai config set' ? '' : `; but ${source} hides it`
+  return app.print({ key, value: checked }, `${key} = ${checked}${hidden}`)
 }
 
 async function configList(app: App): Promise<number> {
-  const rows = (await app.config()).all()
-  return app.print({ settings: rows as unknown as Json }, () =>
-    columns(rows.map((row) => settingLine(row).map(visible))),
-  )
+  const settings = (await app.config()).all()
+  const rows = settings.map(({ key, value = '-', source, shadows }) => {
+    const hidden = shadows.map((other) => `, hides ${other.value} (${other.source})`)
+    return [key, value, source + hidden.join('')]
+  })
+  return app.print({ settings }, rows)
 }
 
-function settingLine({ key, value = '-', source, shadows }: Provenance): string[] {
-  const hidden = shadows.map((other) => `, hides ${other.value} (${other.source})`).join('')
-  return [key, value, source + hidden]
-}
-
-async function configGet(app: App, [key = '']: readonly string[]): Promise<number> {
-  const found = (await app.config()).explain(settingKey(key))
-  return app.print(found as unknown as Json, () => found.value ?? '')
+async function configGet(app: App, key = ''): Promise<number> {
+  const setting = (await app.config()).explain(settingKey(key))
+  return app.print(setting, setting.value ?? '')
 }
 
 async function configShowPaths(app: App): Promise<number> {
-  const files = {
-    vault: path.join(app.world.home, 'vault.db'),
-    ...configPaths(app.world, app.root),
-  }
-  return app.print(files as Json, () =>
-    columns(
-      Object.entries(files).map(([name, file = '-']) => [
-        name,
-        fs.existsSync(file) ? file : `${file} (not there)`,
-      ]),
-    ),
-  )
+  const vault = path.join(app.world.home, 'vault.db')
+  const files = { vault, ...configPaths(app.world, app.root) }
+  const rows = Object.entries(files).map(([name, file = '-']) => {
+    return [name, fs.existsSync(file) ? file : `${file} (not there)`]
+  })
+  return app.print(files, rows)
 }
 
 function toolFacts({ name, family, description, parameters, annotations, core }: Tool) {
@@ -10927,50 +10332,29 @@ function toolFacts({ name, family, description, parameters, annotations, core }:
 }
 
 async function toolsList(app: App): Promise<number> {
-  const rows = TOOLS.map(toolFacts)
-  return app.print({ tools: rows }, () => columns(rows.map((row) => TOOL_ROW(row).map(visible))))
+  const tools = TOOLS.map(toolFacts)
+  const rows = tools.map(({ name, core, annotations, description }) => {
+    return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
+  })
+  return app.print({ tools }, rows)
 }
 
-async function toolsShow(app: App, [name = '']: readonly string[]): Promise<number> {
-  const facts = pickTools(TOOLS, [name]).map(toolFacts)[0]
-  if (facts === undefined) throw notFound('tools', name)
-  return app.print(
-    facts,
-    () =>
-      `${name} (${facts.family}, ${facts.annotations.securityTier})\n${facts.description}\n\n${JSON.stringify(facts.parameters, undefined, 2)}`,
-  )
+async function toolsShow(app: App, name = ''): Promise<number> {
+  const facts = toolFacts(pickTool(TOOLS, name))
+  const head = `${name} (${facts.family}, ${facts.annotations.securityTier})`
+  const schema = JSON.stringify(facts.parameters, undefined, 2)
+  return app.print(facts, `${head}\n${facts.description}\n\n${schema}`)
 }
 
-async function makeGrant(
-  app: App,
-  name: string,
-  given: Given,
-  scope: 'always' | 'deny',
-): Promise<number> {
-  pickTools(TOOLS, [name])
-  const mode = given.text('mode')
+async function makeGrant(app: App, name: string, scope: 'always' | 'deny'): Promise<number> {
+  const { name: tool } = pickTool(TOOLS, name)
   const store = await app.store()
-  const grant = await store.addGrant({
-    tool: name,
-    scope,
-    mode: mode === undefined ? undefined : (parseSetting('permission_mode', mode) as Mode),
-    digest: undefined,
-    session: undefined,
-    paths: given.all('path'),
-    commands: given.all('command'),
-    expires: undefined,
-  })
-  await store.audit('grant', {
-    id: grant.id,
-    tool: name,
-    scope,
-    paths: grant.paths,
-    commands: grant.commands,
-  })
-  return app.print(
-    grant as unknown as Json,
-    () => `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`,
-  )
+  const [paths, commands] = [app.given.all('path'), app.given.all('command')]
+  const bounds = { mode: givenMode(app, 'mode'), paths, commands }
+  const open = { digest: undefined, session: undefined, expires: undefined }
+  const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
+  await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
+  return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${tool} (${grant.id})`)
 }
 
 async function dropGrant(store: Store, id: string): Promise<boolean> {
@@ -10979,107 +10363,83 @@ async function dropGrant(store: Store, id: string): Promise<boolean> {
   return gone
 }
 
-async function approvalCheck(
-  app: App,
-  [name = '', text = '{}']: readonly string[],
-): Promise<number> {
-  const [row] = pickTools(TOOLS, [name])
+async function approvalCheck(app: App, name = '', text = '{}'): Promise<number> {
+  const { world, prompter, root } = app
+  const row = pickTool(TOOLS, name)
   const args = parseObject(text)
-  if (row === undefined || args === undefined)
+  if (args === undefined)
     throw new UsageError('ARGS is no JSON object', { hint: 'such as \'{"path":"a.txt"}\'' })
   const store = await app.store()
   const mode = (await app.config()).get('permission_mode') as Mode
-  const approvals = new Approvals({
-    mode,
-    store,
-    prompter: app.prompter,
-    world: app.world,
-    root: app.root,
-  })
-  const { verdict, reason, grant } = await approvals.check({
-    tool: name,
-    args,
-    annotations: annotationsOf(row, args),
-    session: '',
-  })
-  return app.print(
-    { verdict, reason, mode, grant: grant?.id ?? null },
-    () => `${verdict}: ${reason} (mode ${mode})`,
-  )
+  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const call = { tool: name, args, annotations: annotationsOf(row, args), session: '' }
+  const { verdict, reason, grant } = await approvals.check(call)
+  const facts = { verdict, reason, mode, grant: grant?.id ?? null }
+  return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
 }
 
 async function approvalExplain(app: App): Promise<number> {
-  const risks = Object.keys(VERDICTS.prompt) as (keyof (typeof VERDICTS)['prompt'])[]
-  const rows = MODES.map((mode) => [mode, ...risks.map((risk) => VERDICTS[mode][risk])])
-  return app.print(VERDICTS, () => columns([['mode', ...risks], ...rows]))
+  const rows = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
+  return app.print(VERDICTS, [['mode', ...Object.keys(VERDICTS.prompt)], ...rows])
 }
 
-function auditFilter(given: Given): AuditFilter {
+function auditFilter({ given }: App): Omit<AuditFilter, 'limit'> {
   const time = given.text('since')
   const since = time === undefined ? undefined : Date.parse(time)
-  if (since !== undefined && Number.isNaN(since))
-    throw new UsageError(`${visible(time ?? '')} is no time`, {
-      hint: 'such as 2026-05-01 or 2026-05-01T12:00:00Z',
-    })
-  return { kind: given.text('kind'), tool: given.text('tool'), since, limit: limitOf(given) }
+  const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
+  if (Number.isNaN(since)) throw new UsageError(`${visible(time ?? '')} is no time`, { hint })
+  return { kind: given.text('kind'), tool: given.text('tool'), since }
 }
 
 async function auditVerify(app: App): Promise<number> {
-  const found = await (await app.store()).verifyAudit()
-  const { rows, chains, problems } = found
-  const sum = `${count(rows, 'row')} in ${count(chains, 'chain')}`
-  app.print(found, () =>
-    problems.length === 0
-      ? `${sum}: unbroken`
-      : [`${sum}: ${count(problems.length, 'problem')}`, ...problems].join('\n'),
-  )
-  return problems.length === 0 ? EXIT.answered : EXIT.failed
+  const state = await (await app.store()).verifyAudit()
+  app.print(state, [auditInWords(state), ...state.problems].join('\n'))
+  return state.problems.length === 0 ? EXIT.answered : EXIT.failed
 }
 
-async function auditExport(app: App, _words: readonly string[], given: Given): Promise<number> {
-  const limit = given.has('limit') ? limitOf(given) : Number.MAX_SAFE_INTEGER
-  for (const entry of await (await app.store()).listAudit({ ...auditFilter(given), limit })) {
+async function auditExport(app: App): Promise<number> {
+  const limit = app.given.has('limit') ? limitOf(app) : Number.MAX_SAFE_INTEGER
+  for (const entry of await (await app.store()).listAudit({ ...auditFilter(app), limit })) {
     app.out.write(jsonLine(entry))
     await app.out.drained(app.signal)
   }
   return EXIT.answered
 }
 
-async function printCompletion(app: App, [shell = '']: readonly string[]): Promise<number> {
-  app.out.write(completionScript(shell, COMMANDS))
-  return EXIT.answered
+async function printCompletion(app: App, shell = ''): Promise<number> {
+  return printText(app.out, completionScript(shell, COMMANDS))
 }
 
 async function runDoctor(app: App): Promise<number> {
-  const findings = await examine(app)
-  const bad = findings.some((row) => row.health === 'bad')
-  app.print({ ok: !bad, checks: findings }, () =>
-    columns(findings.map((row) => [row.health, row.name, row.text])),
-  )
-  return bad ? EXIT.failed : EXIT.answered
+  const checks = await examine(app)
+  const ok = checks.every((row) => row.health !== 'bad')
+  const rows = checks.map((row) => [row.health, row.name, row.text])
+  app.print({ ok, checks }, rows)
+  return ok ? EXIT.answered : EXIT.failed
 }
 
 async function printVersion(app: App): Promise<number> {
-  return app.print({ version: VERSION, node: process.versions.node }, () => `tai ${VERSION}`)
+  return app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)
 }
 
-async function printHelp(app: App, [name]: readonly string[]): Promise<number> {
+async function printHelp(app: App, name?: string): Promise<number> {
   const command = COMMANDS.find((row) => row.name === name)
+  const hint = `there are ${COMMANDS.map((row) => row.name).join(', ')}`
   if (name !== undefined && command === undefined)
-    throw new UsageError(`there is no command ${visible(name)}`, {
-      hint: `there are ${COMMANDS.map((row) => row.name).join(', ')}`,
-    })
-  app.out.write(helpText(COMMANDS, command))
+    throw new UsageError(`there is no command ${visible(name)}`, { hint })
+  return printText(app.out, helpText(COMMANDS, command))
+}
+
+function printText(out: Output, text: string): number {
+  out.write(text)
   return EXIT.answered
 }
 
-function limitOf(given: Given): number {
+function limitOf({ given }: App): number {
   const text = given.text('limit') ?? '50'
-  if (!/^[1-9]\d{0,6}$/.test(text))
-    throw new UsageError(`--limit takes a number, not ${visible(text)}`, {
-      hint: 'such as --limit 20',
-    })
-  return Number(text)
+  if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
+  const hint = 'such as --limit 20'
+  throw new UsageError(`--limit takes a number, not ${visible(text)}`, { hint })
 }
 
 //#endregion §commands
@@ -11097,34 +10457,24 @@ function limitOf(given: Given): number {
 const STOP_GRACE = 5 * SECOND // from the first signal to the end, whatever is still running
 
 /** What main is run with: the outside, and what may end it. */
-export type Outside = {
-  readonly world: World
-  readonly out: Output
-  readonly err: Output
-  readonly prompter: Prompter
-  readonly signal: AbortSignal
-  readonly interrupts: Interrupts
-}
+export type Outside = Omit<AppOptions, 'given'>
 
 /** Runs one command line; the exit code is its result. */
 export async function main(argv: readonly string[], outside: Outside): Promise<number> {
-  const { out, signal } = outside
-  const ended = AbortSignal.any([signal, out.gone])
-  let app = new App({ ...outside, signal: ended, given: new Given(new Map()) })
+  const { out } = outside
+  const signal = AbortSignal.any([outside.signal, out.gone])
+  let app: App | undefined
   try {
     const line = parseLine(argv, COMMANDS)
-    app = new App({
-      ...outside,
-      signal: ended,
-      given: line.kind === 'help' ? new Given(new Map()) : line.given,
-    })
+    app = new App({ ...outside, signal, given: line.given })
     const code = await runLine(app, line)
-    await out.drained(signal)
+    await out.drained(outside.signal)
     return endCode(app, code)
   } catch (error) {
+    app ??= new App({ ...outside, given: new Given() })
     return endCode(app, error)
   } finally {
-    await app.close()
+    await app?.close()
   }
 }
 
@@ -11140,21 +10490,14 @@ function endCode(app: App, result: unknown): number {
 async function runLine(app: App, line: Line<App>): Promise<number> {
   if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
   if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
-  if (line.kind === 'command') return line.verb.run(app, line.words, line.given)
-  return answerPrompt(app, line.words)
-}
-
-function printText(out: Output, text: string): number {
-  out.write(text)
-  return EXIT.answered
+  return line.kind === 'command' ? line.verb.run(app, ...line.words) : runPrompt(app, line.words)
 }
 
 /** A prompt from the command line, files and standard input; a chat where a person sits and asks nothing. */
-function answerPrompt(app: App, given: readonly string[]): Promise<number> {
-  const nothing = given.length === 0 && !app.given.has('file')
-  return nothing && app.out.isTerminal && fdKind(0) === 'terminal'
-    ? beginChat(app)
-    : oneShot(app, () => promptParts(app, given))
+function runPrompt(app: App, given: readonly string[]): Promise<number> {
+  const asksNothing = given.length === 0 && !app.given.has('file')
+  if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
+  return oneShot(app, () => promptParts(app, given))
 }
 
 /** The parts of a prompt: files, then standard input and words. Throws UsageError when there is nothing to do. */
@@ -11162,22 +10505,18 @@ async function promptParts(app: App, given: readonly string[]): Promise<Part[]> 
   const prompt = given.filter((word) => word !== '-').join(' ')
   const files = app.given.all('file')
   const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
-  const stdin = app.given.has('no-stdin') ? undefined : await promptStdin(app, prompted)
+  const wait = prompted ? (await app.config()).ms('stdin_wait') : undefined
+  const text = composePrompt({
+    stdin: app.given.has('no-stdin') ? undefined : await app.stdin(wait),
+    prompt,
+  })
+  const options = { cwd: app.world.cwd, signal: app.signal }
   const parts: Part[] = []
-  for (const file of files)
-    parts.push(await readPromptFile(file, { cwd: app.world.cwd, signal: app.signal }))
-  const text = composePrompt({ stdin, prompt })
+  for (const file of files) parts.push(await readPromptFile(file, options))
   if (text !== undefined) parts.push({ kind: 'text', text })
   if (parts.length > 0) return parts
   const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
   throw new UsageError('there is nothing to do: no prompt, and nothing on standard input', { hint })
-}
-
-async function promptStdin(app: App, prompted: boolean): Promise<string | undefined> {
-  const wait = prompted ? (await app.config()).ms('stdin_wait') : STDIN_WAIT
-  const notice = (text: string) => app.notice(text)
-  const { text } = await readStdin({ prompted, wait, notice, signal: app.signal })
-  return text
 }
 
 /** The outside as this process has it. */
@@ -11200,11 +10539,8 @@ function realWorld(): World {
 function currentFolder(): string {
   try {
     return process.cwd()
-  } catch (error) {
-    throw new TaiError('the current folder is gone', {
-      hint: 'cd to one that exists',
-      cause: error,
-    })
+  } catch (cause) {
+    throw new TaiError('the current folder is gone', { hint: 'cd to one that exists', cause })
   }
 }
 
@@ -11212,20 +10548,18 @@ function currentFolder(): string {
 const SIGNALS = { SIGTERM: 143, SIGHUP: 129 } as const
 
 /** The signal that aborts when the run must end, and who hears of Ctrl-C first. */
-function endOnSignals(): { stop: AbortSignal; interrupts: Interrupts } {
+function endOnSignals(): { signal: AbortSignal; interrupts: Interrupts } {
   const controller = new AbortController()
   const end = (code: number) => {
     if (controller.signal.aborted) exitNow(code)
     controller.abort(new InterruptedError('interrupted', code))
     setTimeout(() => exitNow(code), STOP_GRACE).unref()
   }
-  const interrupts = new Interrupts(
-    () => end(EXIT.interrupted),
-    () => exitNow(EXIT.interrupted),
-  )
+  const [first, again] = [() => end(EXIT.interrupted), () => exitNow(EXIT.interrupted)]
+  const interrupts = new Interrupts(first, again)
   process.on('SIGINT', () => interrupts.press())
   for (const [name, code] of Object.entries(SIGNALS)) process.on(name, () => end(code))
-  return { stop: controller.signal, interrupts }
+  return { signal: controller.signal, interrupts }
 }
 
 function exitNow(code: number): never {
@@ -11233,19 +10567,26 @@ function exitNow(code: number): never {
   process.exit(code)
 }
 
+/** Nothing else is opened for it: scripts ask for the version all the time. */
+function printVersionOnly(out: Output): void {
+  printText(out, `tai ${VERSION}\n`)
+  if (out.failure !== undefined) throw out.failure
+  process.exitCode = EXIT.answered
+}
+
 /** One run of the process, from its arguments to its exit code. */
 async function runProcess(argv: readonly string[]): Promise<void> {
   process.exitCode = EXIT.failed // should the event loop run empty before main is done
+  const options = { env: process.env, noColor: argv.includes('--no-color') }
+  const out = new Output(1, options)
+  if (/^(--version|-V)$/.test(argv.join(' '))) return printVersionOnly(out)
+  const err = new Output(2, options)
   const world = realWorld()
-  const { stop, interrupts } = endOnSignals()
-  const options = { env: world.env, noColor: argv.includes('--no-color') }
-  const [out, err] = [new Output(1, options), new Output(2, options)]
-  const prompter = new TtyPrompter({
-    platform: world.platform,
-    onInterrupt: () => interrupts.press(),
-  })
-  const code = await main(argv, { world, out, err, prompter, signal: stop, interrupts })
-  process.exitCode = stop.aborted ? (stop.reason as InterruptedError).exitCode : code
+  const { signal, interrupts } = endOnSignals()
+  const { platform } = world
+  const prompter = new TtyPrompter({ platform, onInterrupt: () => interrupts.press() })
+  const code = await main(argv, { world, out, err, prompter, signal, interrupts })
+  process.exitCode = signal.aborted ? (signal.reason as InterruptedError).exitCode : code
   ChildGroup.endAll()
   await Promise.all([out.drained(), err.drained()])
 }

@@ -261,8 +261,9 @@ t.test('standard input that is no text is refused by name, before anything is se
   t.match(await tai(['hi'], { env, stdin: Buffer.from('\ufeffwith a mark') }), { code: 0 })
 })
 
-t.test('a schema that no answer can be held against is refused', async (t) => {
+t.test('a schema that no answer can be held against is refused, and nothing is sent', async (t) => {
   const work = folder()
+  const before = fake.requests().length
   for (const [name, text] of [
     ['lost.json', '{"$ref": "#/nowhere"}'],
     ['pattern.json', '{"type":"object","properties":{"a":{"pattern":"("}}}'],
@@ -272,4 +273,5 @@ t.test('a schema that no answer can be held against is refused', async (t) => {
     const run = await tai(['--schema', name, '[[say:{"a":"b"}]]'], { env, cwd: work })
     complains(t, run, 2, new RegExp(name.replace('.', '\\.')), name)
   }
+  t.equal(fake.requests().length, before)
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { InvalidError, isObject, parseObject, Reader } from '../tai.ts'
+import { InvalidError, isObject, parseObject, Reader, schemaCheck } from '../tai.ts'
 
 t.test('a Reader gives what is there and names the place of what is not', async (t) => {
   const reader = new Reader(
@@ -33,4 +33,35 @@ t.test('parseObject takes objects only', async (t) => {
   t.same(parseObject('{"a":1}'), { a: 1 })
   for (const text of ['[1]', 'null', '"x"', '{', '']) t.equal(parseObject(text), undefined, text)
   t.strictSame([{}, [], null, 'x'].map(isObject), [true, false, false, false])
+})
+
+t.test('a schema says what is wrong with a value, and where', async (t) => {
+  const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
+  const check = await schemaCheck(schema)
+  t.equal(check({ n: 7 }), undefined)
+  t.match(check({ n: 'x' }), { at: '/n', why: /integer/ })
+  t.match(check({}), { at: '', why: /"n"/ })
+  t.strictSame(Object.getOwnPropertyNames(schema), ['type', 'properties', 'required'])
+})
+
+t.test('a schema that no value can be held against is refused before one is', async (t) => {
+  const deep = (levels: number) => JSON.parse(`${'{"not":'.repeat(levels)}{}${'}'.repeat(levels)}`)
+  const broken: [object, RegExp][] = [
+    [{ properties: { a: { pattern: '(' } } }, /Invalid regular expression/],
+    [{ properties: { a: { patternProperties: { '[': {} } } } }, /Invalid regular expression/],
+    [{ items: { $ref: '#/nowhere' } }, /"#\/nowhere" leads nowhere/],
+    [{ $ref: 'https://elsewhere.example/schema' }, /leads nowhere/],
+    [{ $ref: '#' }, /./],
+    [{ required: 5 }, /./],
+    [deep(3_000), /./],
+    [deep(250), /nested too deeply/],
+  ]
+  for (const [schema, message] of broken) {
+    const refused = await schemaCheck(schema as never).catch((error: unknown) => error)
+    t.ok(refused instanceof InvalidError, JSON.stringify(schema).slice(0, 60))
+    t.match((refused as Error).message, message)
+  }
+  const self = { $defs: { a: { properties: { next: { $ref: '#/$defs/a' } } } }, $ref: '#/$defs/a' }
+  const check = await schemaCheck(self)
+  t.equal(check({ next: { next: {} } }), undefined)
 })

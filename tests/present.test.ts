@@ -3,7 +3,6 @@ import {
   firstCodeBlock,
   JsonPresenter,
   Redactor,
-  StreamPresenter,
   TextPresenter,
   type AgentEvent,
   type PresentOptions,
@@ -125,7 +124,7 @@ t.test('a secret is taken out of text, thoughts and arguments, also where it is 
     split,
     outcome('x'),
     { redactor },
-    (options) => new StreamPresenter(options, { session: 's' }),
+    (options) => new JsonPresenter(options, { session: 's' }),
   )
   const lines = stream.out
     .trim()
@@ -165,7 +164,7 @@ t.test(
       events,
       outcome('7'),
       {},
-      (options) => new StreamPresenter(options, { session: 's' }),
+      (options) => new JsonPresenter(options, { session: 's' }),
     )
     t.match(
       stream.out

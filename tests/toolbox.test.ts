@@ -7,6 +7,8 @@ import {
   arg,
   checkArguments,
   defineTool,
+  schemaCheck,
+  TaiError,
   takes,
   TOOLS,
   Tools,
@@ -130,13 +132,14 @@ t.test('checkArguments fills in defaults and takes null for absent', async (t) =
     n: arg.whole('n', { default: 7 }),
     f: arg.flag('f'),
   })
-  t.same(await checkArguments(schema, { a: 'x', n: null }), { args: { a: 'x', n: 7, f: false } })
+  t.same(checkArguments(schema, await schemaCheck(schema), { a: 'x', n: null }), {
+    args: { a: 'x', n: 7, f: false },
+  })
 })
 
 t.test(
   'a tool that fails is an error the model can read; one that crashes is a bug that is named',
   async (t) => {
-    const { TaiError } = await import('../tai.ts')
     const failing = probe(() =>
       Promise.reject(new TaiError('no such thing', { hint: 'look elsewhere' })),
     )
@@ -239,6 +242,23 @@ t.test('a denied call does not run; what a person allows runs once', async (t) =
   t.match(asked.questions[0], /probe/)
   t.match(asked.questions[0], /a diff to look at/)
   t.notMatch(asked.questions[0], '\u001b')
+})
+
+t.test('a call whose preview fails has failed, and nobody is asked', async (t) => {
+  const asked = person('y')
+  const row = probe(async () => ({ text: 'ran' }), {
+    annotations: annotate('High', 'destroys'),
+    preview: () => Promise.reject(new TaiError('no such file', { hint: 'look elsewhere' })),
+  })
+  const w = await openWorld({ rows: [row], prompter: asked })
+  t.teardown(w.close)
+  t.match(await w.tools.dispatch('probe', { word: 'x' }, never), {
+    kind: 'done',
+    output: { isError: true, text: 'no such file\nlook elsewhere' },
+  })
+  t.strictSame(asked.questions, [])
+  const [call] = await w.store.listAudit({ kind: 'tool-call', limit: 1 })
+  t.equal(call?.data['outcome'], 'error')
 })
 
 t.test('mode allow says a line for each call', async (t) => {

@@ -2,14 +2,16 @@ import t from 'tap'
 import {
   App,
   chosenModel,
-  Conversation,
   Given,
   ModelError,
   oneShot,
+  playTurn,
   openConversation,
   presenterFor,
   prepared,
+  TextPresenter,
   titleOf,
+  type Conversation,
   type Part,
 } from '../tai.ts'
 import { startModel } from './fakes/model.ts'
@@ -91,10 +93,9 @@ t.test('a conversation that goes on has its earlier messages', async (t) => {
   const home = folder()
   const env = { OPENAI_BASE_URL: `${model.url}/v1`, OPENAI_API_KEY: 'k', TAI_MODEL: 'openai/m' }
   const first = openApp({ home, env }, { 'no-tools': 'true' })
-  const conversation = await openConversation(first.app, 'who?')
-  t.ok(conversation instanceof Conversation)
-  const presenter = await presenterFor(first.app, conversation)
-  t.equal(await conversation.turn(say('who am I?'), presenter, first.signal), undefined)
+  const conversation: Conversation = await openConversation(first.app, 'who?')
+  t.ok((await presenterFor(first.app, conversation)) instanceof TextPresenter)
+  t.equal(await playTurn(first.app, conversation, say('who am I?'), first.signal), undefined)
   await first.app.close()
   t.equal(first.out.text, 'Ada.\n')
   const second = openApp(
