@@ -1067,7 +1067,7 @@ function projectRefusal({ project, type }: Setting, value: string, limit = 'Infi
   return `a project file may only tighten it (here it is ${limit})`
 }
 
-/** The values of a file, if it is there. Throws UsageError for one that cannot be read. */
+/** The values of a file, if there is one. Throws UsageError for one that cannot be read. */
 async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
@@ -1119,43 +1119,26 @@ export class Config {
     }
   }
 
-  get(key: SettingKey): string | undefined {
-    return this.explain(key).value
-  }
-
+  get = (key: SettingKey) => this.explain(key).value
   /** Infinity where nothing is set: no limit was given. */
-  number(key: SettingKey): number {
-    return Number(this.get(key) ?? Infinity)
-  }
+  number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
+  ms = (key: SettingKey) => this.number(key) * SECOND
+  flag = (key: SettingKey) => this.get(key) === 'true'
+  list = (key: SettingKey) =>
+    this.get(key)
+      ?.split(',')
+      .flatMap((name) => name.trim() || []) ?? []
+  table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  ms(key: SettingKey): number {
-    return this.number(key) * SECOND
-  }
-
-  flag(key: SettingKey): boolean {
-    return this.get(key) === 'true'
-  }
-
-  list(key: SettingKey): string[] {
-    return (this.get(key) ?? '').split(',').flatMap((name) => name.trim() || [])
-  }
-
-  table(key: 'providers'): Readonly<Record<string, JsonObject>> {
-    return JSON.parse(this.get(key) ?? '{}')
-  }
-
-  /** One value with its source and what it shadows. */
   explain(key: SettingKey) {
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
   }
 
-  all(): Provenance[] {
-    return SETTINGS.map(({ key }) => this.explain(key))
-  }
+  all = (): Provenance[] => SETTING_ROWS.map(({ key }) => this.explain(key))
 }
 
-/** Where a value came from ('flag --model', a file's path...), and what it hides. */
+/** A value, where it came from ('flag --model', a file's path...), and what it hides. */
 export type Provenance = ReturnType<Config['explain']>
 
 //#endregion §config
@@ -1182,7 +1165,7 @@ export type SealState = Readonly<{
 }>
 type SealKey = { readonly id: string; readonly bytes: Buffer }
 
-const needsUnlock = (why: string, cause?: unknown): SealedError =>
+const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown): SealedError =>
   new SealedError(`needs-unlock: ${why}`, {
     hint: 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks',
     cause,
@@ -1216,38 +1199,37 @@ function deriveKey(passphrase: string, salt: string): Buffer {
   return scryptSync(passphrase.normalize('NFKC'), salt, 32, SCRYPT_COST)
 }
 
-/** The system's own programs. A new key is given on stdin: arguments are for every process to see. */
+/** The system's own program: how it gives a key, takes one, and what it then reads on stdin (others see arguments). */
 const KEYCHAINS = {
-  darwin: {
-    program: 'security',
-    get: 'find-generic-password -s tai -a ID -w',
-    put: '-i',
-    input: 'add-generic-password -U -s tai -a ID -w KEY\n',
-  },
-  linux: {
-    program: 'secret-tool',
-    get: 'lookup service tai account ID',
-    put: 'store --label=tai service tai account ID',
-    input: 'KEY',
-  },
+  darwin: [
+    'security find-generic-password -s tai -a ID -w',
+    'security -i',
+    'add-generic-password -U -s tai -a ID -w KEY\n',
+  ],
+  linux: [
+    'secret-tool lookup service tai account ID',
+    'secret-tool store --label=tai service tai account ID',
+    'KEY',
+  ],
 } as const
 
 /** The key of that id, which is put there first when given. Throws TaiError: no program, refused, too late. */
 async function askKeychain(world: World, id: string, key?: Buffer): Promise<Buffer> {
   const { execFile } = process.getBuiltinModule('node:child_process')
   const { promisify } = process.getBuiltinModule('node:util')
-  const chain = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
+  const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
   const options = { env: { ...world.env }, timeout: KEYCHAIN_WAIT, killSignal: 'SIGKILL' } as const
-  const ask = async (words: string, input: string) => {
-    const asked = promisify(execFile)(chain.program, words.replace('ID', id).split(' '), options)
+  const ask = async (line: string, says = '') => {
+    const [program = '', ...args] = line.replace('ID', id).split(' ')
+    const asked = promisify(execFile)(program, args, options)
     asked.child.stdin?.on('error', () => {}) // it ended without reading: its exit status tells
-    asked.child.stdin?.end(input)
+    asked.child.stdin?.end(says)
     return (await asked).stdout.trim()
   }
   try {
-    if (key) await ask(chain.put, chain.input.replace('ID', id).replace('KEY', key.toString('hex')))
+    if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
     // Asked back in any case: macOS's program ends well whatever became of the command on its stdin.
-    const found = Buffer.from(await ask(chain.get, ''), 'hex')
+    const found = Buffer.from(await ask(get), 'hex')
     if (found.length !== 32) throw new Error('it holds no such key')
     return found
   } catch (cause) {
@@ -1265,17 +1247,13 @@ export class Seal {
     this.#world = world
   }
 
-  /**
-   * A new seal, its key from the passphrase, or without one a random key that the
-   * system's keychain holds. Throws InvalidError, or TaiError without a keychain.
-   */
+  /** A new seal; without a passphrase the keychain holds its key. Throws InvalidError, TaiError: no keychain. */
   static async make(world: World, passphrase: string | undefined): Promise<Seal> {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
     const isKept = passphrase === undefined
-    const bytes = isKept
-      ? await askKeychain(world, id, world.randomBytes(32))
-      : deriveKey(passphrase, id)
+    const fresh = world.randomBytes(32)
+    const bytes = isKept ? await askKeychain(world, id, fresh) : deriveKey(passphrase, id)
     const seal = new Seal(world)
     seal.#key = { id, bytes }
     const proof = encryptValue(seal.#key, world.randomBytes(12), id, 'proof')
@@ -1298,13 +1276,15 @@ export class Seal {
     this.#state = state
   }
 
-  /** Finds the key. Throws SealedError: no passphrase, a wrong one, no key in the keychain. */
-  async unlock(passphrase: string | undefined): Promise<void> {
+  /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, a wrong one, no key in the keychain. */
+  async unlock(ask?: () => Promise<string | undefined>): Promise<void> {
     if (this.#state === undefined) return
     const { id, source, proof } = this.#state
+    const passphrase = source === 'passphrase' ? await ask?.() : undefined
+    if (source === 'passphrase' && passphrase === undefined) throw needsUnlock()
     try {
-      const bytes =
-        source === 'keychain' ? await askKeychain(this.#world, id) : deriveKey(passphrase ?? '', id)
+      const isKept = passphrase === undefined
+      const bytes = isKept ? await askKeychain(this.#world, id) : deriveKey(passphrase, id)
       decryptValue({ id, bytes }, proof, 'proof')
       this.#key = { id, bytes }
     } catch (cause) {
@@ -1326,7 +1306,7 @@ export class Seal {
 
   #keyOf(id: string): SealKey {
     if (this.#key?.id === id) return this.#key
-    throw needsUnlock('the vault is sealed and locked')
+    throw needsUnlock()
   }
 }
 
@@ -1340,8 +1320,7 @@ export class Seal {
 // 1. A vault from a newer tai is refused before anything is written to it.
 // 2. MIGRATIONS lead forward: each runs once, all of one opening in one transaction,
 //    after a backup under the same lock. A tai killed on the way leaves the old vault.
-// 3. Tables are STRICT, their closed sets are CHECKed: `get<T>` and `all<T>`
-//    may say what they select.
+// 3. Tables are STRICT and CHECKed, so `get<T>` and `all<T>` may say what they select.
 // Not here: what the tables mean (§audit, §secrets, §recall, §store).
 
 const WAL_PAUSE = 20 // between two tries to switch to WAL
@@ -1357,7 +1336,7 @@ const VAULT_FAULTS = {
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
 } as const satisfies Record<string, readonly [string, string, ...(string | number)[]]>
 
-/** The vault cannot be used. `kind` tells what may be done: `readonly` may go on with Store.memory. */
+/** The vault cannot be used. With the kind `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
   readonly kind: keyof typeof VAULT_FAULTS
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
@@ -1367,31 +1346,29 @@ export class VaultError extends TaiError {
   }
 }
 
-/** The result of `work`; faults of the vault or the system are thrown as VaultError. */
+/** What `work` returns; a fault of the vault or the system is thrown as VaultError. */
 function withFaults<T>(file: string, work: () => T): T {
   try {
     return work()
   } catch (error) {
-    const kind = faultKind(error, file)
-    throw kind === undefined ? error : new VaultError(kind, file, error)
+    const kind = faultKind(error)
+    if (kind === undefined) throw error
+    // SQLite has many words for a full disk.
+    throw new VaultError(kind === 'broken' && isFull(file) ? 'full' : kind, file, error)
   }
 }
 
-function faultKind(error: unknown, file: string): VaultError['kind'] | undefined {
+function faultKind(error: unknown): VaultError['kind'] | undefined {
   if (!(error instanceof Error)) return undefined
   const code = 'errcode' in error ? Number(error.errcode) & 0xff : codeOf(error)
   const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
   const known = kinds.find((kind) => VAULT_FAULTS[kind].some((each) => each === code))
-  const kind = known ?? ('syscall' in error ? 'broken' : undefined)
-  return kind === 'broken' && isFull(file) ? 'full' : kind // SQLite has many words for it
+  return known ?? ('syscall' in error ? 'broken' : undefined)
 }
 
 function isFull(file: string): boolean {
-  try {
-    return fs.statfsSync(path.dirname(file)).bavail === 0
-  } catch {
-    return false // no folder: another fault
-  }
+  const folder = path.dirname(file)
+  return fs.existsSync(folder) && fs.statfsSync(folder).bavail === 0
 }
 
 /** The way from nothing to today's vault. What was released is never changed; new steps follow. */
@@ -1489,11 +1466,7 @@ END;
 CREATE TRIGGER messages_removed AFTER DELETE ON messages BEGIN
   DELETE FROM messages_fts WHERE rowid = old.seq;
 END;
-CREATE TABLE todos (
-  session TEXT NOT NULL, n INTEGER NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('pending', 'in_progress', 'done', 'cancelled')),
-  PRIMARY KEY (session, n)
-) STRICT;
+CREATE TABLE todos (session TEXT PRIMARY KEY, list_json TEXT NOT NULL) STRICT;
 CREATE TABLE history (seq INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;
 
 CREATE TABLE audit (
@@ -1521,31 +1494,30 @@ CREATE TABLE approvals (
   commands TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER
 ) STRICT;
 CREATE TABLE undo (
-  n INTEGER PRIMARY KEY, session TEXT NOT NULL, call TEXT NOT NULL, path TEXT NOT NULL,
+  n INTEGER PRIMARY KEY, session TEXT NOT NULL, "group" TEXT NOT NULL, path TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
   mode INTEGER, after TEXT, created INTEGER NOT NULL, before BLOB
 ) STRICT;
-CREATE INDEX undo_by_session ON undo (session, n, call);`,
+CREATE INDEX undo_by_session ON undo (session, n, "group");`,
 ]
 
 /** What a column takes; a list is stored as JSON. */
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Readonly<Record<string, SqlValue>>
 
-const LIST_COLUMNS: ReadonlySet<string> = new Set(['tags', 'tools', 'paths', 'commands'])
+const LIST_COLUMNS = ['tags', 'tools', 'paths', 'commands']
 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-/** NULL is undefined, and a list is a list again. */
-const fromColumn = (name: string, value: unknown): unknown =>
-  LIST_COLUMNS.has(name) && typeof value === 'string' ? JSON.parse(value) : (value ?? undefined)
-
-/** A row as the program says it. The cast is borne by the tables (3 above). */
-const tableRow = <T>(row: object): T =>
-  Object.fromEntries(
-    Object.entries(row).map(([name, value]) => [name, fromColumn(name, value)]),
-  ) as T
+/** A row as the program says it: NULL is undefined, a list is a list. */
+function tableRow<T>(row: object): T {
+  const pairs = Object.entries(row).map(([name, value]) => {
+    const isList = LIST_COLUMNS.includes(name) && typeof value === 'string'
+    return [name, isList ? JSON.parse(value) : (value ?? undefined)]
+  })
+  return Object.fromEntries(pairs) as T // borne by the tables (3 above)
+}
 
 /** A connection to one SQLite file. Owns it: `close` ends it. */
 export class Db {
@@ -1578,10 +1550,11 @@ export class Db {
     return Number(withFaults(this.file, work).changes)
   }
 
-  /** Adds a row whose columns are the keys of `row`, or puts it in the place of the one with its key. */
+  /** Adds a row whose columns are the keys of `row`; REPLACE takes the place of one with its key. */
   insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT'): void {
-    const marks = Object.keys(row).map(() => '?')
-    this.run(`${verb} INTO ${table} (${Object.keys(row)}) VALUES (${marks})`, ...Object.values(row))
+    const names = Object.keys(row).map((name) => `"${name}"`)
+    const marks = names.map(() => '?')
+    this.run(`${verb} INTO ${table} (${names}) VALUES (${marks})`, ...Object.values(row))
   }
 
   /** Runs statements that are not worth keeping. */
@@ -1589,7 +1562,7 @@ export class Db {
     withFaults(this.file, () => this.#connection.exec(sql))
   }
 
-  /** All of `work` or nothing; it must not wait for anything. Inside another transaction it is part of that one. */
+  /** All of `work`, which must not wait, or nothing. Inside another transaction it is part of that one. */
   tx<T>(work: () => T): T {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
@@ -1604,9 +1577,9 @@ export class Db {
     }
   }
 
-  /** Gives SQL a function of its columns. */
+  /** Gives SQL a function. */
   define(name: string, work: (...values: unknown[]) => string): void {
-    this.#connection.function(name, { deterministic: true }, work)
+    this.#connection.function(name, { deterministic: true, varargs: true }, work)
   }
 
   close(): void {
@@ -1621,15 +1594,12 @@ export class Db {
   }
 }
 
-// NORMAL: only a power cut may take the last moments. Recursive triggers: REPLACE counts as a
-// deletion, so it cannot get around those that forbid one.
+// NORMAL: only a power cut may take the last moments. Recursive triggers: REPLACE cannot get
+// around those that forbid a deletion.
 const CONNECTION =
   'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON'
 
-/**
- * Opens a vault, or makes it (0600, in a folder of 0700), and brings it up to date.
- * `:memory:` is a vault that ends with the process. Throws VaultError.
- */
+/** Opens a vault and brings it up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db> {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
@@ -1646,7 +1616,7 @@ export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db>
 
 /**
  * Makes the folder and the file where they are missing, and looks whether they can be written.
- * A vault that is there is never opened here: closing it would drop (POSIX) the locks of others.
+ * It never opens a vault that is there: closing that would drop (POSIX) the locks of others.
  */
 function prepareFile(file: string): void {
   const folder = path.dirname(file)
@@ -1658,14 +1628,13 @@ function prepareFile(file: string): void {
 
 /** The vault's version, 0 for a new file. Throws VaultError: a newer vault, another program's file. */
 function dbVersion(db: Db, newest: number): number {
-  const head = db.get<{ number: number; application: number; tables: number }>(`
-    SELECT user_version AS number, application_id AS application,
-      (SELECT count(*) FROM sqlite_schema) AS tables
-    FROM pragma_user_version, pragma_application_id`)
-  if (head === undefined || head.tables === 0) return 0
+  const [head] = db.all<{ version: number; application: number }>(`
+    SELECT user_version AS version, application_id AS application
+    FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
+  if (head === undefined) return 0
   if (head.application !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
-  if (head.number > newest) throw new VaultError('newer', db.file)
-  return head.number
+  if (head.version > newest) throw new VaultError('newer', db.file)
+  return head.version
 }
 
 function migrateDb(db: Db, migrations: readonly string[]): void {
@@ -1679,7 +1648,7 @@ function migrateDb(db: Db, migrations: readonly string[]): void {
   })
 }
 
-/** Copies the vault as it is, under the write lock of the caller, so that nothing changes meanwhile. */
+/** Copies the vault under the caller's write lock, so that nothing changes meanwhile. */
 function backUp(file: string, from: number): void {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
@@ -1757,12 +1726,12 @@ function addAuditRow(
 }
 
 /** Opens a chain with its row 0. */
-function openAuditChain(db: Db, world: World): AuditHead {
+function openAuditChain(db: Db, ts: number): AuditHead {
   const sql = 'SELECT chain, n, hash FROM audit_heads ORDER BY seq DESC LIMIT ?'
   const heads = db.all<AuditHead>(sql, AUDIT_ANCHORS)
   const head = { chain: newId(db), n: -1, hash: GENESIS }
-  const said = { ts: world.now(), kind: CHAIN_OPENING, session: undefined }
-  return addAuditRow(db, head, { ...said, data_json: canonicalJson({ heads }) })
+  const data_json = canonicalJson({ heads })
+  return addAuditRow(db, head, { ts, kind: CHAIN_OPENING, session: undefined, data_json })
 }
 
 /** The newest rows first. */
@@ -1780,7 +1749,7 @@ function listAuditRows(
   })
 }
 
-/** What is wrong with rows that are there, and which rows are not though a head or a row 0 names them. */
+/** Rows that are wrong, and rows that a head or a row 0 names and that are not there. */
 const AUDIT_PROBLEMS = `
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
@@ -1802,7 +1771,7 @@ const AUDIT_PROBLEMS = `
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
   ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash`
 
-/** Walks every chain inside SQLite, which holds no more than a row; each problem names chain, row and what is wrong. */
+/** Walks every chain, inside SQLite, which holds no more than a row; a problem names its chain and row. */
 function checkAudit(db: Db): { rows: number; chains: number; problems: string[] } {
   db.define('audit_hash', (...values) => digest(values))
   const sql =
@@ -1817,9 +1786,8 @@ function checkAudit(db: Db): { rows: number; chains: number; problems: string[] 
 
 //#region §secrets: what the seal covers, and the values behind it
 //
-// One owner for everything that opens doors: it unlocks when a value is needed and not
-// before, turns the seal over all sealed columns at once, and tells the redactor every
-// value it has seen.
+// One owner for everything that opens doors: it unlocks when a value is needed, turns the
+// seal over all sealed columns at once, and tells the redactor every value it has seen.
 //
 // 1. A sealed column is read and written under the seal as the vault has it in that
 //    very moment: another process may have turned it meanwhile.
@@ -1834,8 +1802,6 @@ export type StoreOptions = Readonly<{
 }>
 type SecretRow = { readonly name: string; readonly value: string }
 
-const SECRET_NAME_SHAPE = /^[^\p{C}]{1,128}$/u // any other name is refused
-
 /** What the seal covers: table, column, and the columns that name its row. */
 const SEALED_COLUMNS = [
   ['secrets', 'value', 'name'],
@@ -1849,7 +1815,7 @@ const SEALED_COLUMNS = [
 export const columnSlot = (table: string, column: string, ...keys: readonly string[]): string =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
-/** Re-writes every sealed column from one seal to another. Part of the caller's transaction. */
+/** Re-writes every sealed column. Part of the caller's transaction. */
 function rewriteSealed(db: Db, from: Seal, to: Seal): void {
   for (const [table, column, ...keys] of SEALED_COLUMNS) {
     const sql = `SELECT * FROM ${table} WHERE ${column} IS NOT NULL`
@@ -1872,14 +1838,12 @@ const emptyLog = (db: Db): boolean =>
 /** Writes the file anew, so that no old value is left in its free parts; says where one may still be. */
 function eraseOld(db: Db): string[] {
   db.exec('VACUUM')
-  const isRead = !emptyLog(db)
+  const isEmpty = emptyLog(db)
   const { dir, base } = path.parse(db.file)
-  const names = db.file === ':memory:' ? [] : fs.readdirSync(dir)
-  const backups = names.filter((name) => name.startsWith(`${base}.backup-`))
-  return [
-    ...(isRead ? ['another tai still reads old values: end it, then rotate the seal'] : []),
-    ...backups.map((name) => `${path.join(dir, name)} still holds old values`),
-  ]
+  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
+  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
+  if (isEmpty) return notices
+  return ['another tai still reads old values: end it, then rotate the seal', ...notices]
 }
 
 /** Secrets and the seal over them. Hides the question that is open. */
@@ -1891,11 +1855,7 @@ export class Secrets {
   #seal: Seal
   #unlocking: Promise<void> | undefined
 
-  constructor(
-    db: Db,
-    world: World,
-    { redactor, passphrase }: StoreOptions & { redactor: Redactor },
-  ) {
+  constructor(db: Db, world: World, redactor: Redactor, passphrase?: StoreOptions['passphrase']) {
     this.#db = db
     this.#world = world
     this.#redactor = redactor
@@ -1915,7 +1875,7 @@ export class Secrets {
     const { on } = this.seal
     if (on === (to === 'on'))
       throw new TaiError(`the vault is ${on ? 'sealed already' : 'not sealed'}`, {
-        hint: on ? '`tai seal rotate` changes its key' : '`tai seal on` seals it',
+        hint: `\`tai seal ${on ? 'rotate` changes its key' : 'on` seals it'}`,
       })
     await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
@@ -1924,17 +1884,15 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** Unlocks if need be, then runs `work` in one transaction under the seal of that moment. Throws SealedError. */
+  /** Unlocks if need be, then runs `work` in one transaction under that seal. Throws SealedError. */
   async within<T>(work: (seal: Seal) => T): Promise<T> {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The value replaced is gone from the file too. Throws InvalidError (name, value), SealedError. */
+  /** The value replaced is gone from the file too. Throws InvalidError (no value), SealedError. */
   async set(name: string, value: string): Promise<void> {
-    if (!SECRET_NAME_SHAPE.test(name))
-      throw new InvalidError(`a secret cannot be named "${clip(visible(name), 40)}"`)
-    if (value === '') throw new InvalidError(`the secret ${name} would be empty`)
+    if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
       ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
     await this.within((seal) => {
@@ -1957,17 +1915,14 @@ export class Secrets {
     return found
   }
 
-  /** However many wait for the seal, the passphrase is asked for once. */
+  /** However many wait for it, the passphrase is asked for once. */
   async #unlock(): Promise<void> {
     if (!this.seal.locked) return
-    this.#unlocking ??= this.#askAndUnlock().finally(() => (this.#unlocking = undefined))
+    this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
+      this.#unlocking = undefined
+      this.#learn()
+    })
     await this.#unlocking
-  }
-
-  async #askAndUnlock(): Promise<void> {
-    const asks = this.seal.state?.source === 'passphrase'
-    await this.seal.unlock(asks ? await this.#passphrase?.() : undefined)
-    this.#learn()
   }
 
   #learn(): void {
@@ -2087,6 +2042,9 @@ const RECORD_SEARCH = {
     ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
 }
 
+const recordHits = (db: Db, query: string | undefined, filter: RecordFilter): RecordHit[] =>
+  searchRows(db, RECORD_SEARCH, query, filter.kind, filter.session, filter.limit)
+
 const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
 const NEWEST_FIRST = 'ORDER BY updated DESC, s.rowid DESC LIMIT ?2'
@@ -2164,7 +2122,6 @@ const HISTORY_MAX = 1_000 // lines of input kept; older ones are forgotten
 const CARRIED_TABLES = `settings seal secrets profiles approvals mcp_servers mcp_server_profiles
   mcp_tool_pins mcp_server_tools mcp_server_options mcp_consents mcp_tokens mcp_trust`.split(/\s+/)
 
-/** Fills an empty vault in memory from one on disk, as far as that can be read. */
 function carryOver(file: string, into: Db): void {
   const { pathToFileURL } = process.getBuiltinModule('node:url')
   try {
@@ -2184,31 +2141,29 @@ export class Store {
   readonly #secrets: Secrets
   #head: AuditHead | undefined // of this process's chain
 
-  constructor(world: World, db: Db, options: StoreOptions = {}) {
+  constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
     this.#world = world
     this.db = db
-    this.redactor = options.redactor ?? new Redactor()
-    this.#secrets = new Secrets(db, world, { ...options, redactor: this.redactor })
+    this.redactor = redactor
+    this.#secrets = new Secrets(db, world, redactor, passphrase)
   }
 
   /** Opens or makes `<home>/vault.db`. Throws VaultError; for its kind `readonly`, `memory` may stand in. */
-  static async open(world: World, options: StoreOptions = {}) {
+  static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
 
   /** A store that ends with the process, and begins with what CARRIED_TABLES hold. */
-  static async memory(world: World, options: StoreOptions = {}) {
+  static async memory(world: World, options?: StoreOptions) {
     const db = await openDb(':memory:')
     carryOver(path.join(world.home, 'vault.db'), db)
     return new Store(world, db, options)
   }
 
-  close(): void {
-    this.db.close()
-  }
+  close = () => this.db.close()
 
-  // All that needs a sealed value throws SealedError while the seal is locked (§secrets).
-  get seal(): Seal {
+  // What needs a sealed value throws SealedError while the seal is locked (§secrets).
+  get seal() {
     return this.#secrets.seal
   }
   sealOn = (passphrase?: string) => this.#secrets.turn('on', passphrase)
@@ -2241,14 +2196,13 @@ export class Store {
       WHERE id = ?`
     return this.db.get<VaultRecord>(sql, id)
   }
-  listRecords = async (filter: RecordFilter) => this.#find(undefined, filter)
-  /** The best match first. */
-  searchRecords = async (query: string, filter: RecordFilter) => this.#find(query, filter)
+  listRecords = async (filter: RecordFilter) => recordHits(this.db, undefined, filter)
+  searchRecords = async (query: string, filter: RecordFilter) => recordHits(this.db, query, filter)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   async createSession({ title, profile, model, workspace }: NewSession) {
-    const made = { title: this.redactor.known(title), profile, model, workspace }
-    return this.#insertNew('sessions', made)
+    const known = this.redactor.known(title)
+    return this.#insertNew('sessions', { title: known, profile, model, workspace })
   }
   /** By whole id or by a beginning that only one session has. Throws TaiError for several. */
   findSession = async (id: string) => sessionLike(this.db, id)
@@ -2267,9 +2221,10 @@ export class Store {
       return this.#delete('sessions', 'id', id)
     })
   }
+
   /** Stores the message, in order; returns its number. Throws TaiError for no such session. */
   async appendMessage(session: string, message: Message) {
-    const json = JSON.stringify(mapStrings(message, (text) => this.redactor.known(text)))
+    const json = this.#knownJson(message)
     const sql = `INSERT INTO messages (session, n, message_json, created)
       SELECT id, 1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id), ?2, ?3
       FROM sessions WHERE id = ?1 RETURNING n`
@@ -2279,13 +2234,12 @@ export class Store {
     throw new TaiError(`there is no session ${visible(session)}`, { hint })
   }
   /** In order; `compacted` ones are no longer sent. */
-  async messages(session: string): Promise<StoredMessage[]> {
-    type Row = { n: number; created: number; compacted: number; json: string }
+  async messages(session: string) {
+    type Row = Omit<StoredMessage, 'message'> & { readonly json: string }
     const sql = `SELECT n, created, compacted, message_json AS json FROM messages
       WHERE session = ? ORDER BY n`
-    return this.db.all<Row>(sql, session).map(({ json, compacted, ...row }) => {
-      const message: Message = JSON.parse(json)
-      return { ...row, message, compacted: compacted === 1 }
+    return this.db.all<Row>(sql, session).map(({ json, compacted, ...row }): StoredMessage => {
+      return { ...row, compacted: Boolean(compacted), message: JSON.parse(json) }
     })
   }
   /** Marks messages up to `upTo` (inclusive) as compacted and stores the summary record; returns its id. */
@@ -2297,17 +2251,12 @@ export class Store {
     })
   }
 
-  async getTodos(session: string) {
-    const sql = 'SELECT id, text, status FROM todos WHERE session = ? ORDER BY n'
-    return this.db.all<Todo>(sql, session)
+  async getTodos(session: string): Promise<Todo[]> {
+    const sql = 'SELECT list_json AS list FROM todos WHERE session = ?'
+    return JSON.parse(this.db.get<{ list: string }>(sql, session)?.list ?? '[]')
   }
   async setTodos(session: string, todos: readonly Todo[]) {
-    this.db.tx(() => {
-      this.#delete('todos', 'session', session)
-      todos.forEach(({ id, text, status }, n) =>
-        this.db.insert('todos', { session, n, id, text: this.redactor.known(text), status }),
-      )
-    })
+    this.db.insert('todos', { session, list_json: this.#knownJson(todos) }, 'REPLACE')
   }
 
   async listProfiles() {
@@ -2322,7 +2271,7 @@ export class Store {
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
-  async getSettings() {
+  async getSettings(): Promise<Record<string, string>> {
     const rows = this.db.all<{ key: string; value: string }>('SELECT key, value FROM settings')
     return Object.fromEntries(rows.map(({ key, value }) => [key, value]))
   }
@@ -2336,11 +2285,10 @@ export class Store {
     const clean = mapStrings(data, (text) => this.redactor.redact(text))
     const row = { ts: this.#world.now(), kind, session, data_json: canonicalJson(clean) }
     this.#head = this.db.tx(() =>
-      addAuditRow(this.db, this.#head ?? openAuditChain(this.db, this.#world), row),
+      addAuditRow(this.db, this.#head ?? openAuditChain(this.db, row.ts), row),
     )
   }
   listAudit = async (filter: AuditFilter) => listAuditRows(this.db, filter)
-  /** Walks every chain; each problem names chain, row and what is wrong. */
   verifyAudit = async () => checkAudit(this.db)
 
   async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
@@ -2365,23 +2313,19 @@ export class Store {
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
   /** Keeps what paths held before a change, whose entries share `group`; the oldest changes over UNDO_STEPS_MAX go. */
-  async pushUndo(
-    session: string,
-    entries: readonly Omit<UndoEntry, 'n' | 'created'>[],
-  ): Promise<void> {
+  async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
+    const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
+      (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
     this.db.tx(() => {
-      for (const { group, ...entry } of entries)
-        this.db.insert('undo', { session, call: group, ...entry, created })
-      const sql = `DELETE FROM undo WHERE session = ?1 AND call NOT IN
-        (SELECT call FROM undo WHERE session = ?1 GROUP BY call ORDER BY max(n) DESC LIMIT ?2)`
+      for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
       this.db.run(sql, session, UNDO_STEPS_MAX)
     })
   }
   /** The newest entries first, of one path when given. */
   async listUndo(session: string, filter: { path?: string; limit: number }) {
-    const sql = `SELECT n, path, before, mode, kind, after, call AS "group", created FROM undo
-      WHERE session = ?1 AND (?2 IS NULL OR path = ?2) ORDER BY n DESC LIMIT ?3`
+    const sql = `SELECT * FROM undo WHERE session = ?1 AND (?2 IS NULL OR path = ?2)
+      ORDER BY n DESC LIMIT ?3`
     const rows = this.db.all<UndoEntry>(sql, session, filter.path, filter.limit)
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
@@ -2390,10 +2334,10 @@ export class Store {
     this.db.run(sql, session, JSON.stringify(numbers))
   }
 
-  /** Remembers a line of input (known values taken out), unless it repeats the last one. */
+  /** Remembers a line of input, unless it repeats the last one. */
   async addHistory(line: string) {
-    const last = '(SELECT line FROM history ORDER BY seq DESC LIMIT 1)'
-    const sql = `INSERT INTO history (line) SELECT ?1 WHERE ?1 IS NOT ${last}`
+    const sql = `INSERT INTO history (line) SELECT ?1
+      WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
     this.db.run(sql, this.redactor.known(line))
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
@@ -2402,23 +2346,21 @@ export class Store {
     return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
   }
 
-  #find(query: string | undefined, { kind, session, limit }: RecordFilter) {
-    return searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
+  #knownJson(value: unknown): string {
+    return JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
   }
 
-  /** What may be stored of a record or a change; what is absent stays absent. */
   #redacted({ title, body, tags }: RecordChange) {
     const clean = (text: string) => this.redactor.redact(text)
     return { title: title && clean(title), body: body && clean(body), tags: tags?.map(clean) }
   }
 
-  #newRecord({ kind, session, ...record }: NewRecord): string {
-    const clean = this.#redacted({ tags: [], ...record })
-    return this.#insertNew('records', { kind, session, ...clean })
+  #newRecord({ kind, session, tags = [], ...text }: NewRecord): string {
+    return this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
   }
 
-  /** Adds a row with a new id, which it returns. */
-  #insertNew(table: 'records' | 'sessions', row: Readonly<Record<string, SqlValue>>): string {
+  /** Adds a row under a new id, which it returns. */
+  #insertNew(table: 'records' | 'sessions', row: SqlRow): string {
     const [id, now] = [newId(this.db), this.#world.now()]
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id

@@ -27,15 +27,9 @@ t.test('a secret is set, given, listed by name and taken away', async (t) => {
   t.strictSame(await store.listSecrets(), [])
 })
 
-t.test('names and values that cannot be meant are refused', async (t) => {
+t.test('a value that cannot be meant is refused', async (t) => {
   const store = await openStore(t)
-  for (const [name, value] of [
-    ['', 'value1'],
-    ['a\nb', 'value1'],
-    ['x'.repeat(200), 'value1'],
-    ['empty', ''],
-  ] as const)
-    await t.rejects(store.setSecret(name, value), { name: 'InvalidError' }, name)
+  await t.rejects(store.setSecret('empty', ''), { name: 'InvalidError' })
   t.strictSame(await store.listSecrets(), [])
 })
 
@@ -192,7 +186,7 @@ t.test('old backups that hold the values are named when the seal is turned', asy
 t.test('Secrets stand on any vault', async (t) => {
   const db = await openDb(':memory:')
   t.teardown(() => db.close())
-  const secrets = new Secrets(db, makeWorld('/nowhere'), { redactor: new Redactor() })
+  const secrets = new Secrets(db, makeWorld('/nowhere'), new Redactor())
   await secrets.set('A', 'value-of-a')
   await secrets.turn('on', 'correct horse')
   await secrets.turn('rotate', 'battery staple')
