@@ -1178,7 +1178,7 @@ function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string):
   return `tai-sealed:1:${key.id}:${Buffer.concat(body).toString('base64url')}`
 }
 
-/** Throws TaiError for an envelope that was changed, or that belongs to another slot or key. */
+/** Throws TaiError for an envelope that was changed, or of another slot or key. */
 function decryptValue(key: SealKey, envelope: string, slot: string): string {
   const { createDecipheriv } = process.getBuiltinModule('node:crypto')
   const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
@@ -1199,7 +1199,7 @@ function deriveKey(passphrase: string, salt: string): Buffer {
   return scryptSync(passphrase.normalize('NFKC'), salt, 32, SCRYPT_COST)
 }
 
-/** The system's own program: how it gives a key, takes one, and what it then reads on stdin (others see arguments). */
+/** The system's own program: how it gives a key, takes one, and from stdin, since arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1298,7 +1298,7 @@ export class Seal {
     return encryptValue(this.#keyOf(this.#state.id), this.#world.randomBytes(12), value, slot)
   }
 
-  /** What was sealed; a value that is no envelope as it is. Throws SealedError, or TaiError: a broken envelope. */
+  /** What was sealed; a value that is no envelope as it is. Throws SealedError; TaiError for a broken one. */
   open(stored: string, slot: string): string {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1346,7 +1346,7 @@ export class VaultError extends TaiError {
   }
 }
 
-/** What `work` returns; a fault of the vault or the system is thrown as VaultError. */
+/** What `work` returns. Throws VaultError for a fault of the vault or the system. */
 function withFaults<T>(file: string, work: () => T): T {
   try {
     return work()
@@ -1371,6 +1371,9 @@ function isFull(file: string): boolean {
   return fs.existsSync(folder) && fs.statfsSync(folder).bavail === 0
 }
 
+const STAMPS = 'created INTEGER NOT NULL, updated INTEGER NOT NULL'
+const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
+
 /** The way from nothing to today's vault. What was released is never changed; new steps follow. */
 export const MIGRATIONS: readonly string[] = [
   `
@@ -1380,13 +1383,13 @@ CREATE TABLE seal (
   proof TEXT NOT NULL
 ) STRICT;
 CREATE TABLE secrets (
-  name TEXT PRIMARY KEY, value TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL
+  name TEXT PRIMARY KEY, value TEXT NOT NULL, ${STAMPS}
 ) STRICT;
 
 CREATE TABLE mcp_servers (
   name TEXT PRIMARY KEY, transport TEXT NOT NULL, command TEXT, args_json TEXT, env_json TEXT,
   url TEXT, headers_json TEXT, cwd TEXT, allow_json TEXT, deny_json TEXT, source TEXT NOT NULL,
-  created INTEGER NOT NULL, updated INTEGER NOT NULL
+  ${STAMPS}
 ) STRICT;
 CREATE TABLE mcp_server_profiles (
   server TEXT NOT NULL, profile TEXT NOT NULL, enabled INTEGER NOT NULL,
@@ -1418,12 +1421,10 @@ CREATE TABLE records (
   seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
   kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
   title TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL, session TEXT,
-  created INTEGER NOT NULL, updated INTEGER NOT NULL
+  ${STAMPS}
 ) STRICT;
 CREATE INDEX records_by_update ON records (updated);
-CREATE VIRTUAL TABLE records_fts USING fts5 (
-  title, body, tags, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
-);
+CREATE VIRTUAL TABLE records_fts USING fts5 (title, body, tags, ${WORD_INDEX});
 CREATE TRIGGER records_added AFTER INSERT ON records BEGIN
   INSERT INTO records_fts (rowid, title, body, tags)
     VALUES (new.seq, new.title, new.body, new.tags);
@@ -1442,7 +1443,7 @@ CREATE TABLE profiles (
 ) STRICT;
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY, title TEXT NOT NULL, profile TEXT NOT NULL, model TEXT NOT NULL,
-  workspace TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL
+  workspace TEXT NOT NULL, ${STAMPS}
 ) STRICT;
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE TABLE messages (
@@ -1452,9 +1453,7 @@ CREATE TABLE messages (
     CHECK (message_json ->> 'role' IN ('system', 'user', 'assistant', 'tool')),
   UNIQUE (session, n)
 ) STRICT;
-CREATE VIRTUAL TABLE messages_fts USING fts5 (
-  text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
-);
+CREATE VIRTUAL TABLE messages_fts USING fts5 (text, ${WORD_INDEX});
 CREATE TRIGGER messages_added AFTER INSERT ON messages BEGIN
   UPDATE sessions SET updated = new.created WHERE id = new.session;
   INSERT INTO messages_fts (rowid, text) SELECT new.seq, CASE new.message_json ->> 'role'
@@ -1466,7 +1465,7 @@ END;
 CREATE TRIGGER messages_removed AFTER DELETE ON messages BEGIN
   DELETE FROM messages_fts WHERE rowid = old.seq;
 END;
-CREATE TABLE todos (session TEXT PRIMARY KEY, list_json TEXT NOT NULL) STRICT;
+CREATE TABLE todos (session TEXT PRIMARY KEY, todos TEXT NOT NULL) STRICT;
 CREATE TABLE history (seq INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;
 
 CREATE TABLE audit (
@@ -1505,16 +1504,16 @@ CREATE INDEX undo_by_session ON undo (session, n, "group");`,
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Readonly<Record<string, SqlValue>>
 
-const LIST_COLUMNS = ['tags', 'tools', 'paths', 'commands']
+const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 'data']
 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-/** A row as the program says it: NULL is undefined, a list is a list. */
+/** A row as the program says it: NULL is undefined, JSON is what it stands for. */
 function tableRow<T>(row: object): T {
   const pairs = Object.entries(row).map(([name, value]) => {
-    const isList = LIST_COLUMNS.includes(name) && typeof value === 'string'
-    return [name, isList ? JSON.parse(value) : (value ?? undefined)]
+    const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
+    return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
   return Object.fromEntries(pairs) as T // borne by the tables (3 above)
 }
@@ -1550,7 +1549,7 @@ export class Db {
     return Number(withFaults(this.file, work).changes)
   }
 
-  /** Adds a row whose columns are the keys of `row`; REPLACE takes the place of one with its key. */
+  /** Adds a row; REPLACE takes the place of the one with its key. */
   insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT'): void {
     const names = Object.keys(row).map((name) => `"${name}"`)
     const marks = names.map(() => '?')
@@ -1614,10 +1613,7 @@ export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db>
   }
 }
 
-/**
- * Makes the folder and the file where they are missing, and looks whether they can be written.
- * It never opens a vault that is there: closing that would drop (POSIX) the locks of others.
- */
+/** Makes what is missing. It never opens a vault: closing that would drop (POSIX) the locks of others. */
 function prepareFile(file: string): void {
   const folder = path.dirname(file)
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -1664,16 +1660,14 @@ function backUp(file: string, from: number): void {
   }
 }
 
-/** SQLite does not wait out a writer for this switch, so tai does. */
-async function useWal(db: Db): Promise<void> {
-  using limit = timeout(STORE_BUSY, () => new VaultError('busy', db.file))
-  for (;;) {
-    try {
-      return db.exec('PRAGMA journal_mode = WAL')
-    } catch (error) {
-      if (!(error instanceof VaultError) || error.kind !== 'busy') throw error
-    }
-    await sleep(WAL_PAUSE, limit.signal)
+/** SQLite does not wait out a writer for this switch, so tai does, for `patience` ms. */
+async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
+  try {
+    db.exec('PRAGMA journal_mode = WAL')
+  } catch (error) {
+    if (!(error instanceof VaultError) || error.kind !== 'busy' || patience < 0) throw error
+    await sleep(WAL_PAUSE)
+    await useWal(db, patience - WAL_PAUSE)
   }
 }
 
@@ -1739,14 +1733,12 @@ function listAuditRows(
   db: Db,
   { kind, tool, server, since = 0, limit }: AuditFilter,
 ): AuditEntry[] {
-  const sql = `SELECT * FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
-    AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data_json ->> 'tool' = ?2)
-    AND (?3 IS NULL OR data_json ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
-  const rows = db.all<AuditRow>(sql, kind, tool, server, since, limit)
-  return rows.map(({ chain, n, ts, kind: said, session, data_json, hash }) => {
-    const data = parseObject(data_json) ?? { unreadable: data_json }
-    return { chain, n, ts, kind: said, session, data, hash }
-  })
+  const sql = `SELECT chain, n, ts, kind, session, hash,
+      iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
+    FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
+      AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data_json ->> 'tool' = ?2)
+      AND (?3 IS NULL OR data_json ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
+  return db.all(sql, kind, tool, server, since, limit)
 }
 
 /** Rows that are wrong, and rows that a head or a row 0 names and that are not there. */
@@ -1870,7 +1862,7 @@ export class Secrets {
     return this.#seal
   }
 
-  /** Seals (without a passphrase: by the keychain), unseals or changes the key; returns what the user should know. */
+  /** Turns the seal, by the keychain where no passphrase is given; returns what the user should know. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string): Promise<string[]> {
     const { on } = this.seal
     if (on === (to === 'on'))
@@ -1990,10 +1982,7 @@ export type StoredMessage = Readonly<{
 
 const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
 
-/**
- * A new id: 10 letters, 50 random bits. Not ordered by time, so that a few letters already tell
- * two apart. SQLite makes it, since loading node:crypto costs a turn some milliseconds.
- */
+/** A new id: 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
 export function newId(db: Db): string {
   const row = db.get<{ bytes: Uint8Array }>('SELECT randomblob(10) AS bytes')
   return Array.from(row?.bytes ?? [], (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
@@ -2148,7 +2137,7 @@ export class Store {
     this.#secrets = new Secrets(db, world, redactor, passphrase)
   }
 
-  /** Opens or makes `<home>/vault.db`. Throws VaultError; for its kind `readonly`, `memory` may stand in. */
+  /** Opens or makes `<home>/vault.db`. Throws VaultError. */
   static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
@@ -2235,14 +2224,12 @@ export class Store {
   }
   /** In order; `compacted` ones are no longer sent. */
   async messages(session: string) {
-    type Row = Omit<StoredMessage, 'message'> & { readonly json: string }
-    const sql = `SELECT n, created, compacted, message_json AS json FROM messages
+    const sql = `SELECT n, created, compacted, message_json AS message FROM messages
       WHERE session = ? ORDER BY n`
-    return this.db.all<Row>(sql, session).map(({ json, compacted, ...row }): StoredMessage => {
-      return { ...row, compacted: Boolean(compacted), message: JSON.parse(json) }
-    })
+    const rows = this.db.all<StoredMessage>(sql, session)
+    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
-  /** Marks messages up to `upTo` (inclusive) as compacted and stores the summary record; returns its id. */
+  /** Marks messages up to number `upTo` and stores their summary as a record; returns its id. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2251,12 +2238,12 @@ export class Store {
     })
   }
 
-  async getTodos(session: string): Promise<Todo[]> {
-    const sql = 'SELECT list_json AS list FROM todos WHERE session = ?'
-    return JSON.parse(this.db.get<{ list: string }>(sql, session)?.list ?? '[]')
+  async getTodos(session: string) {
+    const sql = 'SELECT todos FROM todos WHERE session = ?'
+    return this.db.get<{ todos: Todo[] }>(sql, session)?.todos ?? []
   }
   async setTodos(session: string, todos: readonly Todo[]) {
-    this.db.insert('todos', { session, list_json: this.#knownJson(todos) }, 'REPLACE')
+    this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
   async listProfiles() {
@@ -2264,7 +2251,6 @@ export class Store {
   }
   getProfile = async (name: string) =>
     this.db.get<ProfileRow>('SELECT * FROM profiles WHERE name = ?', name)
-  /** Makes it, or puts it in the place of the one of that name. */
   async saveProfile({ name, prompt, model, tools, mode }: Omit<ProfileRow, 'created'>) {
     const row = { name, prompt, model, tools, mode, created: this.#world.now() }
     this.db.insert('profiles', row, 'REPLACE')
@@ -2312,7 +2298,7 @@ export class Store {
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** Keeps what paths held before a change, whose entries share `group`; the oldest changes over UNDO_STEPS_MAX go. */
+  /** Keeps what paths held before a change (one `group`); the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
     const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
