@@ -1038,16 +1038,14 @@ export const parseSetting = (key: string, text: string): string =>
 function settingRow(name: string): SettingRow {
   const row = SETTING_ROWS.find(({ key }) => key === name)
   if (row !== undefined) return row
-  const [message, hint] = unknownSetting(name)
-  throw new UsageError(message, { hint })
+  throw unknownSetting(name)
 }
 
-/** What is wrong, and what may have been meant. */
-function unknownSetting(name: string): [string, string] {
+function unknownSetting(name: string): UsageError {
   const known = SETTING_ROWS.map(({ key }) => key)
   const close = nearest(name, known)
   const hint = close === undefined ? `there are ${known.join(', ')}` : `did you mean ${close}?`
-  return [`there is no setting ${visible(JSON.stringify(name))}`, hint]
+  return new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, { hint })
 }
 
 function settingText({ key, type, help }: Setting, value: unknown, source: string): string {
@@ -1110,8 +1108,12 @@ export class Config {
   #take(given: object, source: string, refusal?: typeof projectRefusal): void {
     for (const [name, raw] of Object.entries(given)) {
       const row = SETTING_ROWS.find(({ key }) => key === name)
-      if (row === undefined) this.notices.push(`${source}: ${unknownSetting(name).join('; ')}`)
-      if (row === undefined || raw === undefined) continue
+      if (row === undefined) {
+        const { message, hint } = unknownSetting(name)
+        this.notices.push(`${source}: ${message}; ${hint}`)
+        continue
+      }
+      if (raw === undefined) continue
       const [key, value] = [row.key, settingText(row, raw, source)]
       const why = refusal?.(row, value, this.get(key))
       if (why === undefined) this.#given.unshift({ key, value, source })
@@ -1351,24 +1353,20 @@ function withFaults<T>(file: string, work: () => T): T {
   try {
     return work()
   } catch (error) {
-    const kind = faultKind(error)
-    if (kind === undefined) throw error
-    // SQLite has many words for a full disk.
-    throw new VaultError(kind === 'broken' && isFull(file) ? 'full' : kind, file, error)
+    throw asVaultError(error, file)
   }
 }
 
-function faultKind(error: unknown): VaultError['kind'] | undefined {
-  if (!(error instanceof Error)) return undefined
+function asVaultError(error: unknown, file: string): unknown {
+  if (!(error instanceof Error)) return error
   const code = 'errcode' in error ? Number(error.errcode) & 0xff : codeOf(error)
   const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
   const known = kinds.find((kind) => VAULT_FAULTS[kind].some((each) => each === code))
-  return known ?? ('syscall' in error ? 'broken' : undefined)
-}
-
-function isFull(file: string): boolean {
-  const folder = path.dirname(file)
-  return fs.existsSync(folder) && fs.statfsSync(folder).bavail === 0
+  if (known === undefined && !('syscall' in error)) return error
+  if (known !== undefined && known !== 'broken') return new VaultError(known, file, error)
+  const folder = path.dirname(file) // SQLite has many words for a full disk
+  const isFull = fs.existsSync(folder) && fs.statfsSync(folder).bavail === 0
+  return new VaultError(isFull ? 'full' : 'broken', file, error)
 }
 
 const STAMPS = 'created INTEGER NOT NULL, updated INTEGER NOT NULL'
@@ -1423,7 +1421,6 @@ CREATE TABLE records (
   title TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL, session TEXT,
   ${STAMPS}
 ) STRICT;
-CREATE INDEX records_by_update ON records (updated);
 CREATE VIRTUAL TABLE records_fts USING fts5 (title, body, tags, ${WORD_INDEX});
 CREATE TRIGGER records_added AFTER INSERT ON records BEGIN
   INSERT INTO records_fts (rowid, title, body, tags)
@@ -1591,6 +1588,14 @@ export class Db {
     this.#statements.set(sql, statement)
     return statement
   }
+}
+
+const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
+
+/** A new id: 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
+export function newId(db: Db): string {
+  const row = db.get<{ bytes: Uint8Array }>('SELECT randomblob(10) AS bytes')
+  return Array.from(row?.bytes ?? [], (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 }
 
 // NORMAL: only a power cut may take the last moments. Recursive triggers: REPLACE cannot get
@@ -1979,14 +1984,6 @@ export type StoredMessage = Readonly<{
   message: Message
   compacted: boolean
 }>
-
-const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
-
-/** A new id: 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
-export function newId(db: Db): string {
-  const row = db.get<{ bytes: Uint8Array }>('SELECT randomblob(10) AS bytes')
-  return Array.from(row?.bytes ?? [], (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
-}
 
 /** The value with `change` applied to every string in it, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {

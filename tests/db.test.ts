@@ -3,7 +3,7 @@ import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { Db, MIGRATIONS, openDb, VaultError, type SqlValue } from '../tai.ts'
+import { Db, MIGRATIONS, newId, openDb, VaultError, type SqlValue } from '../tai.ts'
 import { LONG_WAY, makeBigVault } from './fakes/bigvault.ts'
 import { makeHome, oneRow, startFake } from './fakes/vault.ts'
 
@@ -59,6 +59,15 @@ t.test('rows come and go', async (t) => {
   )
   db.define('twice', (text) => `${text}${text}`)
   t.strictSame(db.get("SELECT twice('ab') AS it"), { it: 'abab' })
+})
+
+t.test('ids are short, lower case and hardly ever the same', async (t) => {
+  const db = await openDb(':memory:')
+  t.teardown(() => db.close())
+
+  const ids = Array.from({ length: 1_000 }, () => newId(db))
+  t.ok(ids.every((id) => /^[a-z2-9]{10}$/.test(id)))
+  t.equal(new Set(ids).size, 1_000)
 })
 
 t.test('a transaction is all or nothing, and may hold another', async (t) => {

@@ -1,7 +1,6 @@
 import t from 'tap'
 import {
   mapStrings,
-  newId,
   type Message,
   type RecordHit,
   type RecordKind,
@@ -14,14 +13,6 @@ import { openStore } from './fakes/vault.ts'
 const note = (title: string, body: string, tags: readonly string[] = []) =>
   ({ kind: 'note', title, body, tags }) as const
 const user = (text: string): Message => ({ role: 'user', parts: [{ kind: 'text', text }] })
-
-t.test('ids are short, lower case and hardly ever the same', async (t) => {
-  const store = await openStore(t)
-
-  const ids = Array.from({ length: 1_000 }, () => newId(store.db))
-  t.ok(ids.every((id) => /^[a-z2-9]{10}$/.test(id)))
-  t.equal(new Set(ids).size, 1_000)
-})
 
 t.test('every string of a value can be changed, names included', async (t) => {
   const twice = mapStrings({ a: [1, null, true, 'b'] }, (text) => text + text)
