@@ -1768,7 +1768,7 @@ const AUDIT_PROBLEMS = `
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
   ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash`
 
-/** Walks every chain, inside SQLite, which holds no more than a row; a problem names its chain and row. */
+/** Walks every chain inside SQLite, so that no long audit stands in memory; a problem names its chain and row. */
 function checkAudit(db: Db): { rows: number; chains: number; problems: string[] } {
   db.define('audit_hash', (...values) => digest(values))
   const sql =
