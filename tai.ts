@@ -1359,6 +1359,7 @@ function withFaults<T>(file: string, work: () => T): T {
 
 function asVaultError(error: unknown, file: string): unknown {
   if (!(error instanceof Error)) return error
+  if (error instanceof SyntaxError) return new VaultError('corrupt', file, error) // JSON of a row
   const code = 'errcode' in error ? Number(error.errcode) & 0xff : codeOf(error)
   const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
   const known = kinds.find((kind) => VAULT_FAULTS[kind].some((each) => each === code))
@@ -1446,18 +1447,15 @@ CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE TABLE messages (
   seq INTEGER PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
   n INTEGER NOT NULL, compacted INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL,
-  message_json TEXT NOT NULL
-    CHECK (message_json ->> 'role' IN ('system', 'user', 'assistant', 'tool')),
-  UNIQUE (session, n)
+  message_json TEXT NOT NULL, UNIQUE (session, n)
 ) STRICT;
 CREATE VIRTUAL TABLE messages_fts USING fts5 (text, ${WORD_INDEX});
 CREATE TRIGGER messages_added AFTER INSERT ON messages BEGIN
   UPDATE sessions SET updated = new.created WHERE id = new.session;
-  INSERT INTO messages_fts (rowid, text) SELECT new.seq, CASE new.message_json ->> 'role'
-    WHEN 'user' THEN (
-      SELECT group_concat(value ->> 'text', char(10)) FROM json_each(new.message_json, '$.parts'))
-    WHEN 'assistant' THEN new.message_json ->> 'text'
-  END;
+  INSERT INTO messages_fts (rowid, text) SELECT new.seq, CASE said ->> 'role'
+    WHEN 'user' THEN (SELECT group_concat(value ->> 'text', char(10)) FROM json_each(said, '$.parts'))
+    WHEN 'assistant' THEN said ->> 'text'
+  END FROM (SELECT iif(json_valid(new.message_json), new.message_json, '{}') AS said);
 END;
 CREATE TRIGGER messages_removed AFTER DELETE ON messages BEGIN
   DELETE FROM messages_fts WHERE rowid = old.seq;
@@ -1532,7 +1530,7 @@ export class Db {
 
   all<T>(sql: string, ...values: readonly SqlValue[]): T[] {
     const work = () => this.#prepared(sql).all(...values.map(toColumn))
-    return withFaults(this.file, work).map((row) => tableRow<T>(row))
+    return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
   /** The first row, or undefined. */
@@ -1741,8 +1739,8 @@ function listAuditRows(
   const sql = `SELECT chain, n, ts, kind, session, hash,
       iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
     FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
-      AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data_json ->> 'tool' = ?2)
-      AND (?3 IS NULL OR data_json ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
+      AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
+      AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
   return db.all(sql, kind, tool, server, since, limit)
 }
 
