@@ -126,6 +126,7 @@
 
 import * as fs from 'node:fs'
 import * as path from 'node:path'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Readable } from 'node:stream'
 import type { ProxyAgent } from 'undici'
 
@@ -203,7 +204,7 @@ export const GRANT_SESSION_TTL = 8 * HOUR // a grant for the session ends after 
 export const STORE_BUSY = 10 * SECOND // waiting for another process that writes to the vault
 export const SECRET_MIN = 6 // characters; a shorter value is too common to be taken out of texts
 export const RECORD_PREVIEW = 2 * KB // of a spilled result shown to the model beside the record's id
-export const AUDIT_ANCHORS = 64 // heads of other chains that a chain's first row carries
+export const AUDIT_ANCHORS = 16 // heads of other chains that a chain's first row carries
 
 //#endregion §caps
 
@@ -1054,6 +1055,8 @@ export const SETTINGS = [
 ] as const satisfies readonly Setting[]
 
 export type SettingKey = (typeof SETTINGS)[number]['key']
+type SettingRow = Setting & { readonly key: SettingKey }
+const SETTING_ROWS: readonly SettingRow[] = SETTINGS
 
 /** The variable that gives a setting. */
 export const variableOf = (key: string): string => `TAI_${key.toUpperCase()}`
@@ -1069,18 +1072,22 @@ export function configPaths(world: World, root: string) {
 /** A word as a key. Throws UsageError for an unknown one, naming the nearest. */
 export const settingKey = (key: string): SettingKey => settingRow(key).key
 
-function settingRow(key: string): Setting & { readonly key: SettingKey } {
-  const row = SETTINGS.find((one) => one.key === key)
-  if (row !== undefined) return row
-  const known = SETTINGS.map((one) => one.key)
-  const close = nearest(key, known)
-  const hint = close === undefined ? `there are ${known.join(', ')}` : `did you mean ${close}?`
-  throw new UsageError(`there is no setting ${visible(JSON.stringify(key))}`, { hint })
-}
-
 /** The text to keep for a value. Throws UsageError: unknown key, wrong value. */
 export const parseSetting = (key: string, text: string): string =>
   settingText(settingRow(key), text, 'tai config set')
+
+function settingRow(name: string): SettingRow {
+  const row = SETTING_ROWS.find(({ key }) => key === name)
+  if (row !== undefined) return row
+  throw unknownSetting(name)
+}
+
+function unknownSetting(name: string): UsageError {
+  const known = SETTING_ROWS.map(({ key }) => key)
+  const close = nearest(name, known)
+  const hint = close === undefined ? `there are ${known.join(', ')}` : `did you mean ${close}?`
+  return new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, { hint })
+}
 
 function settingText({ key, type, help }: Setting, value: unknown, source: string): string {
   const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
@@ -1089,8 +1096,6 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
   const given = clip(visible(JSON.stringify(value)), 60)
   throw new UsageError(`${source}: ${key} is ${given}, not a ${type}`, { hint: help })
 }
-
-const splitNames = (text: string): string[] => text.split(',').flatMap((name) => name.trim() || [])
 
 /** Why a project file may not say that; `limit` holds without it. */
 function projectRefusal({ project, type }: Setting, value: string, limit = 'Infinity') {
@@ -1101,114 +1106,82 @@ function projectRefusal({ project, type }: Setting, value: string, limit = 'Infi
   return `a project file may only tighten it (here it is ${limit})`
 }
 
-/** The values of a file, if there is one. Only a plain one is read: a pipe has no end. */
-async function readToml(file: string, { problems, notices }: Config): Promise<object> {
-  if (!isThere(file, notices)) return {}
+/** The values of a file, if there is one. Throws UsageError for one that cannot be read. */
+async function readToml(file: string): Promise<object> {
+  if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
   try {
-    if (!fs.statSync(file).isFile()) throw new TaiError('it is not a file')
+    if (!fs.statSync(file).isFile()) throw new TaiError('it is not a file') // a pipe has no end
     const text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file))
     return JSON.parse(JSON.stringify(parse(text))) // a date becomes its text
-  } catch (error) {
-    const at = error instanceof TomlError ? `:${error.line}:${error.column}` : ''
-    const why = messageOf(error).split(/ +\d+: /, 1) // without TomlError's excerpt
+  } catch (cause) {
+    const at = cause instanceof TomlError ? `:${cause.line}:${cause.column}` : ''
+    const why = messageOf(cause).split(/ +\d+: /, 1) // without TomlError's excerpt
     const hint = 'mend it, or move it away'
-    problems.push(new UsageError(`cannot read ${file}${at}: ${why}`, { hint, cause: error }))
-    return {}
+    throw new UsageError(`cannot read ${file}${at}: ${why}`, { hint, cause })
   }
 }
-
-/** Whether a file exists; one that another user has closed is as good as none, and that is said. */
-function isThere(file: string, notices: string[]): boolean {
-  try {
-    return fs.statSync(file, { throwIfNoEntry: false }) !== undefined
-  } catch (error) {
-    notices.push(`${file} is left out: ${codeOf(error)}`)
-    return false
-  }
-}
-
-type SettingTexts = Readonly<Record<string, string>> // by key
 
 /** The settings of one run. */
 export class Config {
   readonly notices: string[] = [] // what was ignored, and why
-  readonly problems: unknown[] = [] // what is wrong, if read leniently
   readonly #given: { key: string; value: string; source: string }[] = [] // highest rank first
 
-  /** Reads every place. Throws UsageError for what is wrong; if `lenient`, goes on and keeps it. */
+  /** Reads every place, lowest rank first. Throws UsageError: a broken file, a wrong value. */
   static async load(
     world: World,
-    sources: { flags: SettingTexts; stored: SettingTexts; root: string; lenient?: boolean },
+    sources: Record<'flags' | 'stored', Readonly<Record<string, string>>> & { root: string },
   ): Promise<Config> {
     const config = new Config()
-    const { problems } = config
-    const { home, project } = configPaths(world, sources.root)
-    const rows: readonly Setting[] = SETTINGS
-    for (const row of rows) config.#take({ [row.key]: row.default }, 'default')
+    const { home, project = '' } = configPaths(world, sources.root)
+    for (const row of SETTING_ROWS) config.#take({ [row.key]: row.default }, 'default')
     config.#take(sources.stored, 'tai config set')
-    config.#take(await readToml(home, config), home)
-    if (project) config.#take(await readToml(project, config), project, projectRefusal)
-    for (const { key } of rows)
+    config.#take(await readToml(home), home)
+    config.#take(await readToml(project), project, projectRefusal)
+    for (const { key } of SETTING_ROWS)
       config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
     for (const [key, text] of Object.entries(sources.flags))
       config.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
-    if (problems.length > 0 && !sources.lenient) throw problems[0]
     return config
   }
 
   /** Takes what the next higher place gives. */
   #take(given: object, source: string, refusal?: typeof projectRefusal): void {
-    for (const [key, raw] of Object.entries(given).filter((entry) => entry[1] !== undefined))
-      try {
-        const row = settingRow(key)
-        const value = settingText(row, raw, source)
-        const why = refusal?.(row, value, this.get(row.key))
-        if (why === undefined) this.#given.unshift({ key, value, source })
-        else this.notices.push(`${source}: ${key} = ${visible(value)} is left out: ${why}`)
-      } catch (error) {
-        if (SETTINGS.some((row) => row.key === key)) this.problems.push(error)
-        else this.notices.push(`${source}: ${explain(error).replace('\n ', ';')}`)
+    for (const [name, raw] of Object.entries(given)) {
+      const row = SETTING_ROWS.find(({ key }) => key === name)
+      if (row === undefined) {
+        const { message, hint } = unknownSetting(name)
+        this.notices.push(`${source}: ${message}; ${hint}`)
+        continue
       }
+      if (raw === undefined) continue
+      const [key, value] = [row.key, settingText(row, raw, source)]
+      const why = refusal?.(row, value, this.get(key))
+      if (why === undefined) this.#given.unshift({ key, value, source })
+      else this.notices.push(`${source}: ${key} = ${visible(value)} is left out: ${why}`)
+    }
   }
 
-  get(key: SettingKey): string | undefined {
-    return this.explain(key).value
-  }
-
+  get = (key: SettingKey) => this.explain(key).value
   /** Infinity where nothing is set: no limit was given. */
-  number(key: SettingKey): number {
-    return Number(this.get(key) ?? Infinity)
-  }
+  number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
+  ms = (key: SettingKey) => this.number(key) * SECOND
+  flag = (key: SettingKey) => this.get(key) === 'true'
+  list = (key: SettingKey) =>
+    this.get(key)
+      ?.split(',')
+      .flatMap((name) => name.trim() || []) ?? []
+  table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  ms(key: SettingKey): number {
-    return this.number(key) * SECOND
-  }
-
-  flag(key: SettingKey): boolean {
-    return this.get(key) === 'true'
-  }
-
-  list(key: SettingKey): string[] {
-    return splitNames(this.get(key) ?? '')
-  }
-
-  table(key: 'providers'): Readonly<Record<string, JsonObject>> {
-    return JSON.parse(this.get(key) ?? '{}')
-  }
-
-  /** One value with its source and what it shadows. */
   explain(key: SettingKey) {
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
   }
 
-  all(): Provenance[] {
-    return SETTINGS.map(({ key }) => this.explain(key))
-  }
+  all = (): Provenance[] => SETTING_ROWS.map(({ key }) => this.explain(key))
 }
 
-/** Where a value came from ('flag --model', a file's path...), and what it hides. */
+/** A value, where it came from ('flag --model', a file's path...), and what it hides. */
 export type Provenance = ReturnType<Config['explain']>
 
 //#endregion §config
@@ -1233,12 +1206,13 @@ export type SealState = Readonly<{
   source: 'passphrase' | 'keychain'
   proof: string
 }>
-
-const UNLOCK_HINT = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks'
-const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown): SealedError =>
-  new SealedError(`needs-unlock: ${why}`, { hint: UNLOCK_HINT, cause })
-
 type SealKey = { readonly id: string; readonly bytes: Buffer }
+
+const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown): SealedError =>
+  new SealedError(`needs-unlock: ${why}`, {
+    hint: 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks',
+    cause,
+  })
 
 function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string): string {
   const { createCipheriv } = process.getBuiltinModule('node:crypto')
@@ -1247,65 +1221,59 @@ function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string):
   return `tai-sealed:1:${key.id}:${Buffer.concat(body).toString('base64url')}`
 }
 
+/** Throws TaiError for an envelope that was changed, or of another slot or key. */
 function decryptValue(key: SealKey, envelope: string, slot: string): string {
   const { createDecipheriv } = process.getBuiltinModule('node:crypto')
   const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
   const options = { authTagLength: 16 } // a shorter one would be easier to forge
   try {
-    const nonce = bytes.subarray(0, 12)
-    const decipher = createDecipheriv('aes-256-gcm', key.bytes, nonce, options)
+    const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, 12), options)
     decipher.setAAD(Buffer.from(slot)).setAuthTag(bytes.subarray(-16))
     return decipher.update(bytes.subarray(12, -16), undefined, 'utf8') + decipher.final('utf8')
   } catch (cause) {
-    throw new TaiError(`the sealed value of ${slot} does not open`, {
-      hint: 'it was changed or moved outside of tai; set it anew',
-      cause,
-    })
+    const hint = 'it was changed or moved outside of tai; set it anew'
+    throw new TaiError(`the sealed value of ${slot} does not open`, { hint, cause })
   }
 }
 
 /** scrypt (RFC 7914) over the passphrase in NFKC, so that every keyboard types the same one. */
-const deriveKey = (passphrase: string, salt: string): Buffer =>
-  process
-    .getBuiltinModule('node:crypto')
-    .scryptSync(passphrase.normalize('NFKC'), salt, 32, SCRYPT_COST)
-
-/** The system's own programs. A new key is given on stdin: arguments are for every process to see. */
-const KEYCHAINS = {
-  darwin: {
-    program: 'security',
-    get: 'find-generic-password -s tai -a ID -w',
-    put: '-i',
-    input: 'add-generic-password -U -s tai -a ID -w KEY\n',
-  },
-  linux: {
-    program: 'secret-tool',
-    get: 'lookup service tai account ID',
-    put: 'store --label=tai service tai account ID',
-    input: 'KEY',
-  },
-} as const
-
-/** A new key, asked back: macOS's program ends well whatever became of the command on its stdin. */
-async function keepKey(world: World, id: string): Promise<Buffer> {
-  await askKeychain(world, id, world.randomBytes(32))
-  return askKeychain(world, id)
+function deriveKey(passphrase: string, salt: string): Buffer {
+  const { scryptSync } = process.getBuiltinModule('node:crypto')
+  return scryptSync(passphrase.normalize('NFKC'), salt, 32, SCRYPT_COST)
 }
+
+/** The system's own program: how it gives a key, takes one, and from stdin, since arguments can be seen. */
+const KEYCHAINS = {
+  darwin: [
+    'security find-generic-password -s tai -a ID -w',
+    'security -i',
+    'add-generic-password -U -s tai -a ID -w KEY\n',
+  ],
+  linux: [
+    'secret-tool lookup service tai account ID',
+    'secret-tool store --label=tai service tai account ID',
+    'KEY',
+  ],
+} as const
 
 /** The key of that id, which is put there first when given. Throws TaiError: no program, refused, too late. */
 async function askKeychain(world: World, id: string, key?: Buffer): Promise<Buffer> {
   const { execFile } = process.getBuiltinModule('node:child_process')
   const { promisify } = process.getBuiltinModule('node:util')
-  const chain = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
-  const argv = (key === undefined ? chain.get : chain.put).replace('ID', id).split(' ')
-  const input = chain.input.replace('ID', id).replace('KEY', key?.toString('hex') ?? '')
+  const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
   const options = { env: { ...world.env }, timeout: KEYCHAIN_WAIT, killSignal: 'SIGKILL' } as const
-  try {
-    const asked = promisify(execFile)(chain.program, argv, options)
+  const ask = async (line: string, says = '') => {
+    const [program = '', ...args] = line.replace('ID', id).split(' ')
+    const asked = promisify(execFile)(program, args, options)
     asked.child.stdin?.on('error', () => {}) // it ended without reading: its exit status tells
-    asked.child.stdin?.end(key === undefined ? '' : input)
-    const found = Buffer.from((await asked).stdout.trim(), 'hex')
-    if (key === undefined && found.length !== 32) throw new Error('it holds no such key')
+    asked.child.stdin?.end(says)
+    return (await asked).stdout.trim()
+  }
+  try {
+    if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
+    // Asked back in any case: macOS's program ends well whatever became of the command on its stdin.
+    const found = Buffer.from(await ask(get), 'hex')
+    if (found.length !== 32) throw new Error('it holds no such key')
     return found
   } catch (cause) {
     const hint = 'a passphrase works everywhere'
@@ -1322,19 +1290,17 @@ export class Seal {
     this.#world = world
   }
 
-  /**
-   * A new seal, its key from the passphrase, or without one a random key that the
-   * system's keychain holds. Throws InvalidError, or TaiError without a keychain.
-   */
+  /** A new seal; without a passphrase the keychain holds its key. Throws InvalidError, TaiError: no keychain. */
   static async make(world: World, passphrase: string | undefined): Promise<Seal> {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
-    const kept = passphrase === undefined
-    const bytes = kept ? await keepKey(world, id) : deriveKey(passphrase, id)
+    const isKept = passphrase === undefined
+    const fresh = world.randomBytes(32)
+    const bytes = isKept ? await askKeychain(world, id, fresh) : deriveKey(passphrase, id)
     const seal = new Seal(world)
     seal.#key = { id, bytes }
     const proof = encryptValue(seal.#key, world.randomBytes(12), id, 'proof')
-    seal.#state = { id, source: kept ? 'keychain' : 'passphrase', proof }
+    seal.#state = { id, source: isKept ? 'keychain' : 'passphrase', proof }
     return seal
   }
 
@@ -1353,14 +1319,15 @@ export class Seal {
     this.#state = state
   }
 
-  /** Finds the key. Throws SealedError: no passphrase, a wrong one, no key in the keychain. */
-  async unlock(passphrase: string | undefined): Promise<void> {
+  /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, a wrong one, no key in the keychain. */
+  async unlock(ask?: () => Promise<string | undefined>): Promise<void> {
     if (this.#state === undefined) return
     const { id, source, proof } = this.#state
+    const passphrase = source === 'passphrase' ? await ask?.() : undefined
     if (source === 'passphrase' && passphrase === undefined) throw needsUnlock()
     try {
-      const kept = source === 'keychain' || passphrase === undefined
-      const bytes = kept ? await askKeychain(this.#world, id) : deriveKey(passphrase, id)
+      const isKept = passphrase === undefined
+      const bytes = isKept ? await askKeychain(this.#world, id) : deriveKey(passphrase, id)
       decryptValue({ id, bytes }, proof, 'proof')
       this.#key = { id, bytes }
     } catch (cause) {
@@ -1374,7 +1341,7 @@ export class Seal {
     return encryptValue(this.#keyOf(this.#state.id), this.#world.randomBytes(12), value, slot)
   }
 
-  /** What was sealed; a value that is no envelope as it is. Throws SealedError, or TaiError: a broken envelope. */
+  /** What was sealed; a value that is no envelope as it is. Throws SealedError; TaiError for a broken one. */
   open(stored: string, slot: string): string {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1390,14 +1357,13 @@ export class Seal {
 
 //#region §db: one SQLite file, opened with care
 //
-// What every table needs and none should think of: opening, the way from an old
-// vault to today's, transactions, and SQLite's faults in words that help.
+// What every table needs and none should think of: opening, the way from an old vault to
+// today's, transactions, and SQLite's faults in words that help.
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
 // 2. MIGRATIONS lead forward: each runs once, all of one opening in one transaction,
 //    after a backup under the same lock. A tai killed on the way leaves the old vault.
-// 3. Tables are STRICT and their closed sets are CHECKed: a row has the types of
-//    its columns, so `get<T>` and `all<T>` may say what they select.
+// 3. Tables are STRICT and CHECKed, so `get<T>` and `all<T>` may say what they select.
 // Not here: what the tables mean (§audit, §secrets, §recall, §store).
 
 const WAL_PAUSE = 20 // between two tries to switch to WAL
@@ -1413,18 +1379,17 @@ const VAULT_FAULTS = {
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
 } as const satisfies Record<string, readonly [string, string, ...(string | number)[]]>
 
-export type VaultFault = keyof typeof VAULT_FAULTS
-
-/** The vault cannot be used. `kind` tells what may be done: `readonly` may go on with Store.memory. */
+/** The vault cannot be used. With the kind `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
-  readonly kind: VaultFault
-  constructor(kind: VaultFault, file: string, cause?: unknown) {
+  readonly kind: keyof typeof VAULT_FAULTS
+  constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
     const [says, hint] = VAULT_FAULTS[kind]
     super(`the vault ${visible(file)} ${says}`, { hint, cause })
     this.kind = kind
   }
 }
 
+/** What `work` returns. Throws VaultError for a fault of the vault or the system. */
 function withFaults<T>(file: string, work: () => T): T {
   try {
     return work()
@@ -1433,24 +1398,21 @@ function withFaults<T>(file: string, work: () => T): T {
   }
 }
 
-/** A fault of the vault or the system as a VaultError; anything else as it came. */
 function asVaultError(error: unknown, file: string): unknown {
   if (!(error instanceof Error)) return error
+  if (error instanceof SyntaxError) return new VaultError('corrupt', file, error) // JSON of a row
   const code = 'errcode' in error ? Number(error.errcode) & 0xff : codeOf(error)
-  const kinds = Object.keys(VAULT_FAULTS) as VaultFault[]
-  const said = kinds.find((kind) => VAULT_FAULTS[kind].some((each) => each === code))
-  const known = said === 'broken' && isFull(file) ? 'full' : said // SQLite has many words for it
-  if (known !== undefined) return new VaultError(known, file, error)
-  return 'syscall' in error ? new VaultError('broken', file, error) : error
+  const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
+  const known = kinds.find((kind) => VAULT_FAULTS[kind].some((each) => each === code))
+  if (known === undefined && !('syscall' in error)) return error
+  if (known !== undefined && known !== 'broken') return new VaultError(known, file, error)
+  const folder = path.dirname(file) // SQLite has many words for a full disk
+  const isFull = fs.existsSync(folder) && fs.statfsSync(folder).bavail === 0
+  return new VaultError(isFull ? 'full' : 'broken', file, error)
 }
 
-function isFull(file: string): boolean {
-  try {
-    return fs.statfsSync(path.dirname(file)).bavail === 0
-  } catch {
-    return false // no folder: another fault
-  }
-}
+const STAMPS = 'created INTEGER NOT NULL, updated INTEGER NOT NULL'
+const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
 /** The way from nothing to today's vault. What was released is never changed; new steps follow. */
 export const MIGRATIONS: readonly string[] = [
@@ -1461,13 +1423,13 @@ CREATE TABLE seal (
   proof TEXT NOT NULL
 ) STRICT;
 CREATE TABLE secrets (
-  name TEXT PRIMARY KEY, value TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL
+  name TEXT PRIMARY KEY, value TEXT NOT NULL, ${STAMPS}
 ) STRICT;
 
 CREATE TABLE mcp_servers (
   name TEXT PRIMARY KEY, transport TEXT NOT NULL, command TEXT, args_json TEXT, env_json TEXT,
   url TEXT, headers_json TEXT, cwd TEXT, allow_json TEXT, deny_json TEXT, source TEXT NOT NULL,
-  created INTEGER NOT NULL, updated INTEGER NOT NULL
+  ${STAMPS}
 ) STRICT;
 CREATE TABLE mcp_server_profiles (
   server TEXT NOT NULL, profile TEXT NOT NULL, enabled INTEGER NOT NULL,
@@ -1499,12 +1461,9 @@ CREATE TABLE records (
   seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
   kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
   title TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL, session TEXT,
-  created INTEGER NOT NULL, updated INTEGER NOT NULL
+  ${STAMPS}
 ) STRICT;
-CREATE INDEX records_by_update ON records (updated);
-CREATE VIRTUAL TABLE records_fts USING fts5 (
-  title, body, tags, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
-);
+CREATE VIRTUAL TABLE records_fts USING fts5 (title, body, tags, ${WORD_INDEX});
 CREATE TRIGGER records_added AFTER INSERT ON records BEGIN
   INSERT INTO records_fts (rowid, title, body, tags)
     VALUES (new.seq, new.title, new.body, new.tags);
@@ -1523,25 +1482,26 @@ CREATE TABLE profiles (
 ) STRICT;
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY, title TEXT NOT NULL, profile TEXT NOT NULL, model TEXT NOT NULL,
-  workspace TEXT NOT NULL, created INTEGER NOT NULL, updated INTEGER NOT NULL
+  workspace TEXT NOT NULL, ${STAMPS}
 ) STRICT;
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE TABLE messages (
   seq INTEGER PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-  n INTEGER NOT NULL, message_json TEXT NOT NULL, compacted INTEGER NOT NULL DEFAULT 0,
-  created INTEGER NOT NULL, UNIQUE (session, n)
+  n INTEGER NOT NULL, compacted INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL,
+  message_json TEXT NOT NULL, UNIQUE (session, n)
 ) STRICT;
-CREATE VIRTUAL TABLE messages_fts USING fts5 (
-  text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
-);
+CREATE VIRTUAL TABLE messages_fts USING fts5 (text, ${WORD_INDEX});
+CREATE TRIGGER messages_added AFTER INSERT ON messages BEGIN
+  UPDATE sessions SET updated = new.created WHERE id = new.session;
+  INSERT INTO messages_fts (rowid, text) SELECT new.seq, CASE said ->> 'role'
+    WHEN 'user' THEN (SELECT group_concat(value ->> 'text', char(10)) FROM json_each(said, '$.parts'))
+    WHEN 'assistant' THEN said ->> 'text'
+  END FROM (SELECT iif(json_valid(new.message_json), new.message_json, '{}') AS said);
+END;
 CREATE TRIGGER messages_removed AFTER DELETE ON messages BEGIN
   DELETE FROM messages_fts WHERE rowid = old.seq;
 END;
-CREATE TABLE todos (
-  session TEXT NOT NULL, n INTEGER NOT NULL, id TEXT NOT NULL, text TEXT NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('pending', 'in_progress', 'done', 'cancelled')),
-  PRIMARY KEY (session, n)
-) STRICT;
+CREATE TABLE todos (session TEXT PRIMARY KEY, todos TEXT NOT NULL) STRICT;
 CREATE TABLE history (seq INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;
 
 CREATE TABLE audit (
@@ -1550,12 +1510,10 @@ CREATE TABLE audit (
   hash TEXT NOT NULL, UNIQUE (chain, n)
 ) STRICT;
 CREATE TABLE audit_heads (
-  chain TEXT PRIMARY KEY, n INTEGER NOT NULL, hash TEXT NOT NULL, carried INTEGER NOT NULL DEFAULT 0
-) STRICT, WITHOUT ROWID;
-CREATE INDEX audit_heads_to_carry ON audit_heads (chain) WHERE carried = 0;
+  seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER NOT NULL, hash TEXT NOT NULL
+) STRICT;
 CREATE TRIGGER audit_added AFTER INSERT ON audit BEGIN
-  INSERT INTO audit_heads (chain, n, hash) VALUES (new.chain, new.n, new.hash)
-    ON CONFLICT (chain) DO UPDATE SET n = excluded.n, hash = excluded.hash, carried = 0;
+  REPLACE INTO audit_heads (chain, n, hash) VALUES (new.chain, new.n, new.hash);
 END;
 CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit BEGIN
   SELECT RAISE (ABORT, 'the audit is append-only');
@@ -1571,26 +1529,30 @@ CREATE TABLE approvals (
   commands TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER
 ) STRICT;
 CREATE TABLE undo (
-  n INTEGER PRIMARY KEY, session TEXT NOT NULL, call TEXT NOT NULL, path TEXT NOT NULL,
+  n INTEGER PRIMARY KEY, session TEXT NOT NULL, "group" TEXT NOT NULL, path TEXT NOT NULL,
   kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
   mode INTEGER, after TEXT, created INTEGER NOT NULL, before BLOB
 ) STRICT;
-CREATE INDEX undo_by_session ON undo (session, n, call);`,
+CREATE INDEX undo_by_session ON undo (session, n, "group");`,
 ]
 
-type SqliteModule = ReturnType<typeof process.getBuiltinModule<'node:sqlite'>>
-type DatabaseSync = InstanceType<SqliteModule['DatabaseSync']>
-type StatementSync = ReturnType<DatabaseSync['prepare']>
 /** What a column takes; a list is stored as JSON. */
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Readonly<Record<string, SqlValue>>
 
-/** A row as the program says it: NULL is undefined. The cast is borne by STRICT tables (3 above). */
-const tableRow = <T>(row: object): T =>
-  Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? undefined])) as T
+const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 'data']
 
-const sqlValue = (value: SqlValue) =>
+const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
+
+/** A row as the program says it: NULL is undefined, JSON is what it stands for. */
+function tableRow<T>(row: object): T {
+  const pairs = Object.entries(row).map(([name, value]) => {
+    const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
+    return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
+  })
+  return Object.fromEntries(pairs) as T // borne by the tables (3 above)
+}
 
 /** A connection to one SQLite file. Owns it: `close` ends it. */
 export class Db {
@@ -1599,9 +1561,17 @@ export class Db {
   readonly #statements = new Map<string, StatementSync>()
 
   constructor(file: string) {
-    const { DatabaseSync } = process.getBuiltinModule('node:sqlite')
+    const sqlite = process.getBuiltinModule('node:sqlite')
     this.file = file
-    this.#connection = withFaults(file, () => new DatabaseSync(file, { timeout: STORE_BUSY }))
+    this.#connection = withFaults(
+      file,
+      () => new sqlite.DatabaseSync(file, { timeout: STORE_BUSY }),
+    )
+  }
+
+  all<T>(sql: string, ...values: readonly SqlValue[]): T[] {
+    const work = () => this.#prepared(sql).all(...values.map(toColumn))
+    return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
   /** The first row, or undefined. */
@@ -1609,28 +1579,15 @@ export class Db {
     return this.all<T>(sql, ...values)[0]
   }
 
-  all<T>(sql: string, ...values: readonly SqlValue[]): T[] {
-    return [...this.each<T>(sql, ...values)]
-  }
-
-  /** Row by row, so that a large table never stands in memory. */
-  *each<T>(sql: string, ...values: readonly SqlValue[]): Generator<T> {
-    try {
-      for (const row of this.#prepared(sql).iterate(...values.map(sqlValue))) yield tableRow<T>(row)
-    } catch (error) {
-      throw asVaultError(error, this.file)
-    }
-  }
-
   /** Runs one statement; the number of rows it changed. */
   run(sql: string, ...values: readonly SqlValue[]): number {
-    const work = () => this.#prepared(sql).run(...values.map(sqlValue))
+    const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
 
-  /** Adds a row whose columns are the keys of `row`, or puts it in the place of the one with its key. */
+  /** Adds a row; REPLACE takes the place of the one with its key. */
   insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT'): void {
-    const names = Object.keys(row)
+    const names = Object.keys(row).map((name) => `"${name}"`)
     const marks = names.map(() => '?')
     this.run(`${verb} INTO ${table} (${names}) VALUES (${marks})`, ...Object.values(row))
   }
@@ -1640,7 +1597,7 @@ export class Db {
     withFaults(this.file, () => this.#connection.exec(sql))
   }
 
-  /** All of `work` or nothing; it must not wait for anything. Inside another transaction it is part of that one. */
+  /** All of `work`, which must not wait, or nothing. Inside another transaction it is part of that one. */
   tx<T>(work: () => T): T {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
@@ -1655,6 +1612,11 @@ export class Db {
     }
   }
 
+  /** Gives SQL a function. */
+  define(name: string, work: (...values: unknown[]) => string): void {
+    this.#connection.function(name, { deterministic: true, varargs: true }, work)
+  }
+
   close(): void {
     if (this.#connection.isOpen) this.#connection.close()
     this.#statements.clear()
@@ -1667,15 +1629,20 @@ export class Db {
   }
 }
 
-// NORMAL: only a power cut may take the last moments. Recursive triggers: REPLACE counts as a
-// deletion, so it cannot get around those that forbid one.
+const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
+
+/** A new id: 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
+export function newId(db: Db): string {
+  const row = db.get<{ bytes: Uint8Array }>('SELECT randomblob(10) AS bytes')
+  return Array.from(row?.bytes ?? [], (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
+}
+
+// NORMAL: only a power cut may take the last moments. Recursive triggers: REPLACE cannot get
+// around those that forbid a deletion.
 const CONNECTION =
   'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON'
 
-/**
- * Opens a vault, or makes it (0600, in a folder of 0700), and brings it up to date.
- * `:memory:` is a vault that ends with the process. Throws VaultError.
- */
+/** Opens a vault and brings it up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db> {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
@@ -1690,10 +1657,7 @@ export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db>
   }
 }
 
-/**
- * Makes the folder and the file where they are missing, and looks whether they can be written.
- * A vault that is there is never opened here: closing it would drop (POSIX) the locks of others.
- */
+/** Makes what is missing. It never opens a vault: closing that would drop (POSIX) the locks of others. */
 function prepareFile(file: string): void {
   const folder = path.dirname(file)
   fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -1704,14 +1668,13 @@ function prepareFile(file: string): void {
 
 /** The vault's version, 0 for a new file. Throws VaultError: a newer vault, another program's file. */
 function dbVersion(db: Db, newest: number): number {
-  const head = db.get<{ number: number; application: number; tables: number }>(`
-    SELECT user_version AS number, application_id AS application,
-      (SELECT count(*) FROM sqlite_schema) AS tables
-    FROM pragma_user_version, pragma_application_id`)
-  if (head === undefined || head.tables === 0) return 0
+  const [head] = db.all<{ version: number; application: number }>(`
+    SELECT user_version AS version, application_id AS application
+    FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
+  if (head === undefined) return 0
   if (head.application !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
-  if (head.number > newest) throw new VaultError('newer', db.file)
-  return head.number
+  if (head.version > newest) throw new VaultError('newer', db.file)
+  return head.version
 }
 
 function migrateDb(db: Db, migrations: readonly string[]): void {
@@ -1725,7 +1688,7 @@ function migrateDb(db: Db, migrations: readonly string[]): void {
   })
 }
 
-/** Copies the vault as it is, under the write lock of the caller, so that nothing changes meanwhile. */
+/** Copies the vault under the caller's write lock, so that nothing changes meanwhile. */
 function backUp(file: string, from: number): void {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
@@ -1741,16 +1704,14 @@ function backUp(file: string, from: number): void {
   }
 }
 
-/** SQLite does not wait out a writer for this switch, so tai does. */
-async function useWal(db: Db): Promise<void> {
-  using limit = timeout(STORE_BUSY, () => new VaultError('busy', db.file))
-  for (;;) {
-    try {
-      return db.exec('PRAGMA journal_mode = WAL')
-    } catch (error) {
-      if (!(error instanceof VaultError) || error.kind !== 'busy') throw error
-    }
-    await sleep(WAL_PAUSE, limit.signal)
+/** SQLite does not wait out a writer for this switch, so tai does, for `patience` ms. */
+async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
+  try {
+    db.exec('PRAGMA journal_mode = WAL')
+  } catch (error) {
+    if (!(error instanceof VaultError) || error.kind !== 'busy' || patience < 0) throw error
+    await sleep(WAL_PAUSE)
+    await useWal(db, patience - WAL_PAUSE)
   }
 }
 
@@ -1762,8 +1723,8 @@ async function useWal(db: Db): Promise<void> {
 // it, so that a row which is changed or taken out later shows.
 //
 // 1. One chain for each writing process: no two ever need the same head.
-// 2. A chain's row 0 carries the newest heads of other chains that nobody has carried
-//    yet. So the end of a chain cannot be cut off unseen either.
+// 2. A chain's row 0 carries the newest heads of other chains, so that the end of a
+//    chain cannot be cut off unseen either.
 // Not here: who writes what (§policy, §toolbox, the bridge).
 
 export type AuditEntry = Readonly<{
@@ -1794,7 +1755,7 @@ export const auditHash = (row: Omit<AuditRow, 'hash'>): string =>
 function addAuditRow(
   db: Db,
   head: AuditHead,
-  said: Omit<AuditRow, 'chain' | 'n' | 'prev_hash' | 'hash'>,
+  said: Pick<AuditRow, 'ts' | 'kind' | 'session' | 'data_json'>,
 ): AuditHead {
   const row = { chain: head.chain, n: head.n + 1, ...said, prev_hash: head.hash }
   const hash = auditHash(row)
@@ -1803,92 +1764,66 @@ function addAuditRow(
 }
 
 /** Opens a chain with its row 0. */
-function openAuditChain(db: Db, world: World): AuditHead {
-  const heads = db.all<AuditHead>(
-    `UPDATE audit_heads SET carried = 1 WHERE chain IN
-      (SELECT chain FROM audit_heads WHERE carried = 0 LIMIT ?) RETURNING chain, n, hash`,
-    AUDIT_ANCHORS,
-  )
-  const head = { chain: world.randomBytes(8).toString('hex'), n: -1, hash: GENESIS }
+function openAuditChain(db: Db, ts: number): AuditHead {
+  const sql = 'SELECT chain, n, hash FROM audit_heads ORDER BY seq DESC LIMIT ?'
+  const heads = db.all<AuditHead>(sql, AUDIT_ANCHORS)
+  const head = { chain: newId(db), n: -1, hash: GENESIS }
   const data_json = canonicalJson({ heads })
-  return addAuditRow(db, head, {
-    ts: world.now(),
-    kind: CHAIN_OPENING,
-    session: undefined,
-    data_json,
-  })
+  return addAuditRow(db, head, { ts, kind: CHAIN_OPENING, session: undefined, data_json })
 }
 
 /** The newest rows first. */
-function listAuditRows(db: Db, filter: AuditFilter): AuditEntry[] {
-  const values = [filter.kind, filter.tool, filter.server, filter.since ?? 0, filter.limit]
-  const rows = db.all<AuditRow>(
-    `SELECT * FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}') AND (?1 IS NULL OR kind = ?1)
-      AND (?2 IS NULL OR data_json ->> '$.tool' = ?2)
-      AND (?3 IS NULL OR data_json ->> '$.server' = ?3)
-      AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`,
-    ...values,
-  )
-  return rows.map(({ chain, n, ts, kind, session, data_json, hash }) => {
-    const data = parseObject(data_json) ?? { unreadable: data_json }
-    return { chain, n, ts, kind, session, data, hash }
-  })
+function listAuditRows(
+  db: Db,
+  { kind, tool, server, since = 0, limit }: AuditFilter,
+): AuditEntry[] {
+  const sql = `SELECT chain, n, ts, kind, session, hash,
+      iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
+    FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
+      AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
+      AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
+  return db.all(sql, kind, tool, server, since, limit)
 }
 
-type WalkedRow = AuditRow & { readonly headed: number }
+/** Rows that are wrong, and rows that a head or a row 0 names and that are not there. */
+const AUDIT_PROBLEMS = `
+  SELECT chain, n, CASE
+    WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
+    WHEN hash <> audit_hash(chain, n, ts, kind, session, data_json, prev_hash)
+      THEN 'changed after it was written'
+    WHEN prev_hash <> last_hash THEN 'does not continue the row before it'
+    WHEN last_n < 0 AND chain NOT IN (SELECT chain FROM audit_heads)
+      THEN 'its chain is not in the list of heads'
+  END AS problem FROM (
+    SELECT *, lag(n, 1, -1) OVER rows_before AS last_n,
+      lag(hash, 1, '${GENESIS}') OVER rows_before AS last_hash
+    FROM audit WINDOW rows_before AS (PARTITION BY chain ORDER BY n)
+  ) WHERE problem IS NOT NULL
+  UNION ALL
+  SELECT named.chain, named.n, iif(a.n IS NULL, 'missing, the chain ends before it', 'not as it was')
+  FROM (
+    SELECT chain, n, hash FROM audit_heads UNION
+    SELECT h.value ->> 'chain', h.value ->> 'n', h.value ->> 'hash'
+      FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
+  ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash`
 
-/** Walks every chain, holding no more than a row; each problem names chain, row and what is wrong. */
+/** Walks every chain inside SQLite, so that no long audit stands in memory; a problem names its chain and row. */
 function checkAudit(db: Db): { rows: number; chains: number; problems: string[] } {
-  const problems: string[] = []
-  let last: WalkedRow | undefined
-  let [rows, chains] = [0, 0]
-  const sql = `SELECT *, chain IN (SELECT chain FROM audit_heads) AS headed
-    FROM audit ORDER BY chain, n`
-  for (const row of db.each<WalkedRow>(sql)) {
-    const before = row.chain === last?.chain ? last : undefined
-    if (before === undefined) chains += 1
-    if (row.n > 0) rows += 1
-    const problem = rowProblem(row, before)
-    if (problem !== undefined) problems.push(`chain ${row.chain}, row ${row.n}: ${problem}`)
-    last = row
-  }
-  return { rows, chains, problems: [...problems, ...missedEnds(db)] }
-}
-
-function rowProblem(row: WalkedRow, before: AuditRow | undefined): string | undefined {
-  const gap = row.n - (before?.n ?? -1) - 1
-  if (gap > 0) return `${count(gap, 'row')} before it missing`
-  if (auditHash(row) !== row.hash) return 'changed after it was written'
-  if (row.prev_hash !== (before?.hash ?? GENESIS)) return 'does not continue the row before it'
-  return before === undefined && row.headed === 0
-    ? 'its chain is not in the list of heads'
-    : undefined
-}
-
-/** Rows that a head or another chain's row 0 names, and that are not there or not the same. */
-function missedEnds(db: Db): string[] {
-  const missed = db.all<AuditHead & { found: string | undefined }>(`
-    WITH named (chain, n, hash) AS (
-      SELECT chain, n, hash FROM audit_heads UNION
-      SELECT h.value ->> 'chain', h.value ->> 'n', h.value ->> 'hash'
-        FROM audit a, json_each(iif(json_valid(a.data_json), a.data_json, '{}'), '$.heads') h
-        WHERE a.n = 0
-    )
-    SELECT named.*, (SELECT hash FROM audit a WHERE a.chain = named.chain AND a.n = named.n) AS found
-      FROM named WHERE found IS NOT hash`)
-  return missed.map(({ chain, n, found }) => {
-    const what = found === undefined ? 'missing, the chain ends before it' : 'not as it was'
-    return `chain ${chain}, row ${n}: ${what}`
-  })
+  db.define('audit_hash', (...values) => digest(values))
+  const sql =
+    'SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit'
+  const { rows = 0, chains = 0 } = db.get<{ rows: number; chains: number }>(sql) ?? {}
+  const found = db.all<{ chain: string; n: number; problem: string }>(AUDIT_PROBLEMS)
+  const problems = found.map(({ chain, n, problem }) => `chain ${chain}, row ${n}: ${problem}`)
+  return { rows, chains, problems }
 }
 
 //#endregion §audit
 
 //#region §secrets: what the seal covers, and the values behind it
 //
-// One owner for everything that opens doors: it unlocks when a value is needed and not
-// before, turns the seal over all sealed columns at once, and tells the redactor every
-// value it has seen.
+// One owner for everything that opens doors: it unlocks when a value is needed, turns the
+// seal over all sealed columns at once, and tells the redactor every value it has seen.
 //
 // 1. A sealed column is read and written under the seal as the vault has it in that
 //    very moment: another process may have turned it meanwhile.
@@ -1896,20 +1831,12 @@ function missedEnds(db: Db): string[] {
 //    no old value is left in its free parts.
 // Not here: the cipher (§seal).
 
-export type SealStatus = Readonly<{
-  on: boolean
-  locked: boolean
-  source: SealState['source'] | undefined
-}>
-
 /** How a vault is opened. */
 export type StoreOptions = Readonly<{
   passphrase?: () => Promise<string | undefined> // asked when a sealed value is first needed
   redactor?: Redactor // shared with the rest of the program
 }>
 type SecretRow = { readonly name: string; readonly value: string }
-
-const SECRET_NAME_SHAPE = /^[^\p{C}]{1,128}$/u // any other name is refused
 
 /** What the seal covers: table, column, and the columns that name its row. */
 const SEALED_COLUMNS = [
@@ -1924,7 +1851,7 @@ const SEALED_COLUMNS = [
 export const columnSlot = (table: string, column: string, ...keys: readonly string[]): string =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
-/** Re-writes every sealed column from one seal to another. Part of the caller's transaction. */
+/** Re-writes every sealed column. Part of the caller's transaction. */
 function rewriteSealed(db: Db, from: Seal, to: Seal): void {
   for (const [table, column, ...keys] of SEALED_COLUMNS) {
     const sql = `SELECT * FROM ${table} WHERE ${column} IS NOT NULL`
@@ -1946,19 +1873,14 @@ const emptyLog = (db: Db): boolean =>
 
 /** Writes the file anew, so that no old value is left in its free parts; says where one may still be. */
 function eraseOld(db: Db): string[] {
-  const notices: string[] = []
   db.exec('VACUUM')
-  if (!emptyLog(db))
-    notices.push('another tai still reads old values: end it, then rotate the seal')
+  const isEmpty = emptyLog(db)
   const { dir, base } = path.parse(db.file)
-  for (const name of db.file === ':memory:' ? [] : fs.readdirSync(dir))
-    if (name.startsWith(`${base}.backup-`))
-      notices.push(`${path.join(dir, name)} still holds old values`)
-  return notices
+  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
+  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
+  if (isEmpty) return notices
+  return ['another tai still reads old values: end it, then rotate the seal', ...notices]
 }
-
-/** The name as a redaction mark may hold it. */
-const markName = (name: string): string => name.replace(/[^A-Za-z0-9_.-]/g, '_')
 
 /** Secrets and the seal over them. Hides the question that is open. */
 export class Secrets {
@@ -1969,11 +1891,11 @@ export class Secrets {
   #seal: Seal
   #unlocking: Promise<void> | undefined
 
-  constructor(db: Db, world: World, options: StoreOptions & { redactor: Redactor }) {
+  constructor(db: Db, world: World, redactor: Redactor, passphrase?: StoreOptions['passphrase']) {
     this.#db = db
     this.#world = world
-    this.#redactor = options.redactor
-    this.#passphrase = options.passphrase
+    this.#redactor = redactor
+    this.#passphrase = passphrase
     this.#seal = new Seal(world)
     this.#learn()
   }
@@ -1984,54 +1906,41 @@ export class Secrets {
     return this.#seal
   }
 
-  /** Seals (without a passphrase: by the keychain), unseals or changes the key; returns what the user should know. */
+  /** Turns the seal, by the keychain where no passphrase is given; returns what the user should know. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string): Promise<string[]> {
     const { on } = this.seal
     if (on === (to === 'on'))
       throw new TaiError(`the vault is ${on ? 'sealed already' : 'not sealed'}`, {
-        hint: on ? '`tai seal rotate` changes its key' : '`tai seal on` seals it',
+        hint: `\`tai seal ${on ? 'rotate` changes its key' : 'on` seals it'}`,
       })
-    await this.unlock()
+    await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
     this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
     this.#seal = next
     return eraseOld(this.#db)
   }
 
-  /** Unlocks if need be, with this passphrase or one that is asked for once. Throws SealedError. */
-  async unlock(passphrase?: string): Promise<void> {
-    if (!this.seal.locked) return
-    if (passphrase !== undefined) return this.#find(passphrase)
-    this.#unlocking ??= this.#find().finally(() => (this.#unlocking = undefined))
-    await this.#unlocking
-  }
-
-  /** Unlocks if need be, then runs `work` in one transaction under the seal of that moment. Throws SealedError. */
+  /** Unlocks if need be, then runs `work` in one transaction under that seal. Throws SealedError. */
   async within<T>(work: (seal: Seal) => T): Promise<T> {
-    await this.unlock()
+    await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The value replaced is gone from the file too. Throws InvalidError (name, value), SealedError. */
+  /** The value replaced is gone from the file too. Throws InvalidError (no value), SealedError. */
   async set(name: string, value: string): Promise<void> {
-    if (!SECRET_NAME_SHAPE.test(name))
-      throw new InvalidError(`a secret cannot be named "${clip(visible(name), 40)}"`)
-    if (value === '') throw new InvalidError(`the secret ${name} would be empty`)
-    await this.within((seal) =>
-      this.#db.run(
-        `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
-         ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`,
-        name,
-        seal.seal(value, columnSlot('secrets', 'value', name)),
-        this.#world.now(),
-      ),
-    )
-    this.#redactor.add(markName(name), value)
+    if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
+    const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
+      ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
+    await this.within((seal) => {
+      const sealed = seal.seal(value, columnSlot('secrets', 'value', name))
+      this.#db.run(sql, name, sealed, this.#world.now())
+    })
+    this.#tell(name, value)
     emptyLog(this.#db)
   }
 
   async get(name: string): Promise<string | undefined> {
-    await this.unlock()
+    await this.#unlock()
     const row = this.#db.get<SecretRow>('SELECT * FROM secrets WHERE name = ?', name)
     return row && this.#open(row)
   }
@@ -2042,10 +1951,14 @@ export class Secrets {
     return found
   }
 
-  async #find(passphrase?: string): Promise<void> {
-    const asks = passphrase === undefined && this.seal.state?.source === 'passphrase'
-    await this.seal.unlock(asks ? await this.#passphrase?.() : passphrase)
-    this.#learn()
+  /** However many wait for it, the passphrase is asked for once. */
+  async #unlock(): Promise<void> {
+    if (!this.seal.locked) return
+    this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
+      this.#unlocking = undefined
+      this.#learn()
+    })
+    await this.#unlocking
   }
 
   #learn(): void {
@@ -2061,8 +1974,13 @@ export class Secrets {
 
   #open({ name, value }: SecretRow): string {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
-    this.#redactor.add(markName(name), opened)
+    this.#tell(name, opened)
     return opened
+  }
+
+  /** The redactor learns the value, under a name that a mark may hold. */
+  #tell(name: string, value: string): void {
+    this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), value)
   }
 }
 
@@ -2070,14 +1988,13 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// What was kept (notes, memories, spilled results, summaries) and what was said: how
-// their rows are read, and the one search over both.
+// What was kept (notes, memories, spilled results, summaries) and what was said, and the
+// one search over both. What tools said is not searched.
 //
 // 1. What a user types is words, never FTS5's syntax: every word is quoted, and the
 //    last may be the beginning of one.
-// 2. Where no text has all the words, they are looked for as parts of it: so signs
-//    are found too, and scripts that put no spaces between words.
-// 3. A column with JSON that cannot be read is an error that names its row.
+// 2. Where no text has all the words, those come that have the most of them as parts: so
+//    signs are found too, and scripts that put no spaces between words.
 // Not here: writing (§store).
 
 export type RecordKind = 'note' | 'memory' | 'spill' | 'summary'
@@ -2091,39 +2008,21 @@ export type VaultRecord = Readonly<{
   created: number
   updated: number
 }>
-export type RecordHit = Omit<VaultRecord, 'body'> & {
-  readonly snippet: string
-  readonly bytes: number
-}
+export type RecordHit = Omit<VaultRecord, 'body'> & Readonly<{ snippet: string; bytes: number }>
+type RecordFilter = Loose<Pick<VaultRecord, 'kind' | 'session'>> & { readonly limit: number }
+type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
 type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
   Loose<Pick<VaultRecord, 'tags' | 'session'>>
-type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
-type RecordFilter = Loose<Pick<VaultRecord, 'kind' | 'session'>> & { readonly limit: number }
 
-export type SessionRow = Readonly<{
-  id: string
-  title: string
-  profile: string
-  model: string
-  workspace: string
-  created: number
-  updated: number
-  messages: number
-}>
-type NewSession = Pick<SessionRow, 'title' | 'profile' | 'model' | 'workspace'>
-type SessionChange = Loose<Pick<SessionRow, 'title' | 'model' | 'profile'>>
+type NewSession = Readonly<Record<'title' | 'profile' | 'model' | 'workspace', string>>
+export type SessionRow = NewSession &
+  Readonly<{ id: string; created: number; updated: number; messages: number }>
 export type StoredMessage = Readonly<{
   n: number
   created: number
   message: Message
   compacted: boolean
 }>
-
-const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
-
-/** A short random id: 10 letters, 50 bits. Not ordered by time, so that a few letters already tell two apart. */
-export const newId = (world: World): string =>
-  [...world.randomBytes(10)].map((byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
 /** The value with `change` applied to every string in it, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
@@ -2135,113 +2034,61 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   )
 }
 
-/** Reads a column that holds JSON. Throws InvalidError naming `where`. */
-function readColumn(text: string, where: string): Reader {
-  try {
-    return new Reader(JSON.parse(text), where)
-  } catch (cause) {
-    throw new InvalidError(`${where} is not JSON`, { cause })
-  }
-}
+/** SQL: how many terms of the JSON list `?1` are part of the text. */
+const termsIn = (text: string): string =>
+  `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** A row whose columns `names` hold lists of strings as JSON, with these read. Throws InvalidError. */
-function readLists<T>(row: Record<string, string>, ...names: readonly (keyof T & string)[]): T {
-  const lists = names.map((name) => {
-    const where = `${name} of ${row['id'] ?? row['name']}`
-    const list = readColumn(row[name] ?? 'null', where).optional((reader) => reader.list())
-    return [name, list?.map((item) => item.string())]
-  })
-  return { ...row, ...Object.fromEntries(lists) }
-}
-
-/** Terms as FTS5 reads them: quoted, the last one the beginning of a word. */
-const quotedTerms = (terms: readonly string[], operator: 'AND' | 'OR'): string =>
-  `${terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(` ${operator} `)}*`
-
-/** SQL: whether every term of the JSON list `?1` is part of the text. */
-const holdsTerms = (text: string): string =>
-  `NOT EXISTS (SELECT 1 FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) = 0)`
-
-/** One search in two ways: by words (the last parameter is for FTS5), and by parts of the text. */
-type SearchSql = { readonly byWords: string; readonly byParts: string }
-
-/** The rows with all the words, or else with all as parts, or else with some; without a query every row. */
+/** The rows with all the words (the last parameter is FTS5's), or else with parts; without a query every row. */
 function searchRows<T>(
   db: Db,
-  { byWords, byParts }: SearchSql,
+  { byWords, byParts }: Readonly<Record<'byWords' | 'byParts', string>>,
   query: string | undefined,
   ...values: readonly SqlValue[]
 ): T[] {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
   const terms = query.replaceAll('\0', ' ').split(/\s+/).filter(Boolean)
-  const operators = terms.length === 0 ? [] : (['AND', undefined, 'OR'] as const)
-  for (const operator of operators) {
-    const sql = operator === undefined ? byParts : byWords
-    const match = operator === undefined ? [] : [quotedTerms(terms, operator)]
-    const found = db.all<T>(sql, JSON.stringify(terms), ...values, ...match)
-    if (found.length > 0) return found
-  }
-  return []
+  if (terms.length === 0) return []
+  const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(' ')
+  const found = db.all<T>(byWords, terms, ...values, `${quoted}*`)
+  return found.length > 0 ? found : db.all<T>(byParts, terms, ...values)
 }
 
 const RECORD_HITS = `SELECT r.id, kind, r.title, r.tags, session, created, updated,
   octet_length(r.body) AS bytes,
   substr(r.body, max(1, coalesce(instr(lower(r.body), lower(?1 ->> '$[0]')), 1) - 50), 200) AS snippet`
+const RECORD_PARTS = termsIn("title || ' ' || tags || ' ' || body")
 const RECORD_FILTER = '(?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR session = ?3)'
 const RECORD_SEARCH = {
   byWords: `${RECORD_HITS} FROM records_fts JOIN records r ON r.seq = records_fts.rowid
     WHERE records_fts MATCH ?5 AND ${RECORD_FILTER}
     ORDER BY bm25(records_fts, 4, 1, 2), updated DESC LIMIT ?4`,
   byParts: `${RECORD_HITS} FROM records r
-    WHERE ${holdsTerms("title || ' ' || tags || ' ' || body")} AND ${RECORD_FILTER}
-    ORDER BY updated DESC, seq DESC LIMIT ?4`,
+    WHERE (?1 = '[]' OR ${RECORD_PARTS} > 0) AND ${RECORD_FILTER}
+    ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
 }
 
-/** What may be stored of a record or a change: redacted; what is absent stays absent. */
-function cleanRecord(redactor: Redactor, { title, body, tags }: RecordChange) {
-  const clean = (text: string) => redactor.redact(text)
-  return {
-    title: title && clean(title),
-    body: body && clean(body),
-    tags: tags?.map(clean),
-  }
-}
+const recordHits = (db: Db, query: string | undefined, filter: RecordFilter): RecordHit[] =>
+  searchRows(db, RECORD_SEARCH, query, filter.kind, filter.session, filter.limit)
 
-const SESSION_ROWS = `SELECT s.id, s.title, s.profile, s.model, s.workspace, s.created, s.updated,
+const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
-const NEWEST_FIRST = 'ORDER BY s.updated DESC, s.rowid DESC LIMIT ?2'
+const NEWEST_FIRST = 'ORDER BY updated DESC, s.rowid DESC LIMIT ?2'
 const SESSION_SEARCH = {
-  byWords: `${SESSION_ROWS} WHERE ${holdsTerms('s.title')} OR s.id IN (
+  byWords: `${SESSION_ROWS} WHERE ${termsIn('title')} = json_array_length(?1) OR id IN (
     SELECT session FROM messages_fts f JOIN messages m ON m.seq = f.rowid
     WHERE messages_fts MATCH ?3) ${NEWEST_FIRST}`,
-  byParts: `${SESSION_ROWS} WHERE ${holdsTerms('s.title')} OR s.id IN (
-    SELECT session FROM messages WHERE ${holdsTerms('message_json')}) ${NEWEST_FIRST}`,
+  byParts: `${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
+    SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ${NEWEST_FIRST}`,
 }
 
 /** The session of that id, or the only one whose id begins so. Throws TaiError for several. */
 function sessionLike(db: Db, id: string): SessionRow | undefined {
-  const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(s.id, 1, length(?1)) = ?1
-    ORDER BY s.id = ?1 DESC LIMIT 2`
+  const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
+    ORDER BY id = ?1 DESC LIMIT 2`
   const [found, other] = db.all<SessionRow>(sql, id.toLowerCase())
   if (other === undefined || found?.id === id) return found
   const hint = 'give more of the id; `tai session list` shows them'
   throw new TaiError(`several sessions begin with ${id}`, { hint })
-}
-
-const MESSAGE_ROLES: readonly string[] = ['system', 'user', 'assistant', 'tool']
-
-/** A message as tai stored it. Throws InvalidError that names the row. */
-function readMessage(text: string, where: string): Message {
-  const reader = readColumn(text, where)
-  if (MESSAGE_ROLES.includes(reader.at('role').string())) return reader.value as Message
-  throw new InvalidError(`${where}.role is unknown`)
-}
-
-/** What people and models said in a message; what tools said is not searched. */
-function spokenText(message: Message): string {
-  if (message.role === 'assistant') return message.text
-  if (message.role !== 'user') return ''
-  return message.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('\n')
 }
 
 //#endregion §recall
@@ -2300,7 +2147,6 @@ const HISTORY_MAX = 1_000 // lines of input kept; older ones are forgotten
 const CARRIED_TABLES = `settings seal secrets profiles approvals mcp_servers mcp_server_profiles
   mcp_tool_pins mcp_server_tools mcp_server_options mcp_consents mcp_tokens mcp_trust`.split(/\s+/)
 
-/** Fills an empty vault in memory from one on disk, as far as that can be read. */
 function carryOver(file: string, into: Db): void {
   const { pathToFileURL } = process.getBuiltinModule('node:url')
   try {
@@ -2320,38 +2166,35 @@ export class Store {
   readonly #secrets: Secrets
   #head: AuditHead | undefined // of this process's chain
 
-  constructor(world: World, db: Db, options: StoreOptions = {}) {
+  constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
     this.#world = world
     this.db = db
-    this.redactor = options.redactor ?? new Redactor()
-    this.#secrets = new Secrets(db, world, { ...options, redactor: this.redactor })
+    this.redactor = redactor
+    this.#secrets = new Secrets(db, world, redactor, passphrase)
   }
 
-  /** Opens or makes `<home>/vault.db`. Throws VaultError; for its kind `readonly`, `memory` may stand in. */
-  static async open(world: World, options: StoreOptions = {}) {
+  /** Opens or makes `<home>/vault.db`. Throws VaultError. */
+  static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
 
   /** A store that ends with the process, and begins with what CARRIED_TABLES hold. */
-  static async memory(world: World, options: StoreOptions = {}) {
+  static async memory(world: World, options?: StoreOptions) {
     const db = await openDb(':memory:')
     carryOver(path.join(world.home, 'vault.db'), db)
     return new Store(world, db, options)
   }
 
-  close(): void {
-    this.db.close()
-  }
+  close = () => this.db.close()
 
-  get seal(): Seal {
+  // What needs a sealed value throws SealedError while the seal is locked (§secrets).
+  get seal() {
     return this.#secrets.seal
   }
-  unlock = (passphrase: string) => this.#secrets.unlock(passphrase)
-  // All that needs a sealed value throws SealedError while the seal is locked (§secrets).
   sealOn = (passphrase?: string) => this.#secrets.turn('on', passphrase)
   sealOff = () => this.#secrets.turn('off')
   sealRotate = (passphrase?: string) => this.#secrets.turn('rotate', passphrase)
-  async sealStatus(): Promise<SealStatus> {
+  async sealStatus() {
     const { on, locked, state } = this.seal
     return { on, locked, source: state?.source }
   }
@@ -2368,7 +2211,7 @@ export class Store {
   /** Stores the record redacted; returns its id. */
   addRecord = async (record: NewRecord) => this.#newRecord(record)
   async updateRecord(id: string, change: RecordChange) {
-    const { title, body, tags } = cleanRecord(this.redactor, change)
+    const { title, body, tags } = this.#redacted(change)
     const sql = `UPDATE records SET title = coalesce(?, title), body = coalesce(?, body),
       tags = coalesce(?, tags), updated = ? WHERE id = ?`
     return this.db.run(sql, title, body, tags, this.#world.now(), id) > 0
@@ -2376,18 +2219,15 @@ export class Store {
   async getRecord(id: string) {
     const sql = `SELECT id, kind, title, body, tags, session, created, updated FROM records
       WHERE id = ?`
-    return this.#packed<VaultRecord>(sql, [id], 'tags')[0]
+    return this.db.get<VaultRecord>(sql, id)
   }
-  listRecords = async (filter: RecordFilter) => this.#find(undefined, filter)
-  /** The best match first. */
-  searchRecords = async (query: string, filter: RecordFilter) => this.#find(query, filter)
-  deleteRecord = async (id: string) => this.db.run('DELETE FROM records WHERE id = ?', id) > 0
+  listRecords = async (filter: RecordFilter) => recordHits(this.db, undefined, filter)
+  searchRecords = async (query: string, filter: RecordFilter) => recordHits(this.db, query, filter)
+  deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   async createSession({ title, profile, model, workspace }: NewSession) {
-    const stamp = this.#stamp()
     const known = this.redactor.known(title)
-    this.db.insert('sessions', { ...stamp, title: known, profile, model, workspace })
-    return stamp.id
+    return this.#insertNew('sessions', { title: known, profile, model, workspace })
   }
   /** By whole id or by a beginning that only one session has. Throws TaiError for several. */
   findSession = async (id: string) => sessionLike(this.db, id)
@@ -2402,37 +2242,30 @@ export class Store {
   async deleteSession(id: string) {
     return this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
-      for (const table of ['todos', 'approvals', 'undo'])
-        this.db.run(`DELETE FROM ${table} WHERE session = ?`, id)
-      return this.db.run('DELETE FROM sessions WHERE id = ?', id) > 0
+      for (const table of ['todos', 'approvals', 'undo']) this.#delete(table, 'session', id)
+      return this.#delete('sessions', 'id', id)
     })
   }
-  updateSession = async (id: string, change: SessionChange) => this.#changeSession(id, change)
+
   /** Stores the message, in order; returns its number. Throws TaiError for no such session. */
   async appendMessage(session: string, message: Message) {
-    const known = (text: string) => this.redactor.known(text)
-    const json = JSON.stringify(mapStrings(message, known))
-    return this.db.tx(() => {
-      this.#changeSession(session, {})
-      const sql = `INSERT INTO messages (session, n, message_json, created)
-        SELECT ?1, coalesce(max(n), 0) + 1, ?2, ?3 FROM messages WHERE session = ?1 RETURNING seq, n`
-      const row = this.db.get<{ seq: number; n: number }>(sql, session, json, this.#world.now())
-      this.db.insert('messages_fts', { rowid: row?.seq, text: known(spokenText(message)) })
-      return row?.n ?? 0
-    })
+    const json = this.#knownJson(message)
+    const sql = `INSERT INTO messages (session, n, message_json, created)
+      SELECT id, 1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id), ?2, ?3
+      FROM sessions WHERE id = ?1 RETURNING n`
+    const row = this.db.get<{ n: number }>(sql, session, json, this.#world.now())
+    if (row !== undefined) return row.n
+    const hint = '`tai session list` shows them'
+    throw new TaiError(`there is no session ${visible(session)}`, { hint })
   }
-  /** In order; `compacted` ones are no longer sent. Throws InvalidError for a broken row. */
+  /** In order; `compacted` ones are no longer sent. */
   async messages(session: string) {
-    type Row = Omit<StoredMessage, 'message'> & { readonly json: string }
-    const sql = `SELECT n, created, compacted, message_json AS json FROM messages
+    const sql = `SELECT n, created, compacted, message_json AS message FROM messages
       WHERE session = ? ORDER BY n`
-    const rows = this.db.all<Row>(sql, session)
-    return rows.map(({ json, compacted, ...row }) => {
-      const message = readMessage(json, `session ${session}, message ${row.n}`)
-      return { ...row, message, compacted: Boolean(compacted) }
-    })
+    const rows = this.db.all<StoredMessage>(sql, session)
+    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
-  /** Marks messages up to `upTo` (inclusive) as compacted and stores the summary record; returns its id. */
+  /** Marks messages up to number `upTo` and stores their summary as a record; returns its id. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2442,38 +2275,30 @@ export class Store {
   }
 
   async getTodos(session: string) {
-    const sql = 'SELECT id, text, status FROM todos WHERE session = ? ORDER BY n'
-    return this.db.all<Todo>(sql, session)
+    const sql = 'SELECT todos FROM todos WHERE session = ?'
+    return this.db.get<{ todos: Todo[] }>(sql, session)?.todos ?? []
   }
   async setTodos(session: string, todos: readonly Todo[]) {
-    this.db.tx(() => {
-      this.db.run('DELETE FROM todos WHERE session = ?', session)
-      todos.forEach(({ id, text, status }, n) =>
-        this.db.insert('todos', { session, n, id, text: this.redactor.known(text), status }),
-      )
-    })
+    this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
   async listProfiles() {
-    return this.#packed<ProfileRow>('SELECT * FROM profiles ORDER BY name', [], 'tools')
+    return this.db.all<ProfileRow>('SELECT * FROM profiles ORDER BY name')
   }
-  async getProfile(name: string) {
-    return this.#packed<ProfileRow>('SELECT * FROM profiles WHERE name = ?', [name], 'tools')[0]
-  }
-  /** Makes it, or puts it in the place of the one of that name. */
+  getProfile = async (name: string) =>
+    this.db.get<ProfileRow>('SELECT * FROM profiles WHERE name = ?', name)
   async saveProfile({ name, prompt, model, tools, mode }: Omit<ProfileRow, 'created'>) {
     const row = { name, prompt, model, tools, mode, created: this.#world.now() }
     this.db.insert('profiles', row, 'REPLACE')
   }
-  deleteProfile = async (name: string) =>
-    this.db.run('DELETE FROM profiles WHERE name = ?', name) > 0
+  deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
-  async getSettings() {
+  async getSettings(): Promise<Record<string, string>> {
     const rows = this.db.all<{ key: string; value: string }>('SELECT key, value FROM settings')
     return Object.fromEntries(rows.map(({ key, value }) => [key, value]))
   }
   async setSetting(key: string, value: string | undefined) {
-    if (value === undefined) this.db.run('DELETE FROM settings WHERE key = ?', key)
+    if (value === undefined) this.#delete('settings', 'key', key)
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
@@ -2482,15 +2307,14 @@ export class Store {
     const clean = mapStrings(data, (text) => this.redactor.redact(text))
     const row = { ts: this.#world.now(), kind, session, data_json: canonicalJson(clean) }
     this.#head = this.db.tx(() =>
-      addAuditRow(this.db, this.#head ?? openAuditChain(this.db, this.#world), row),
+      addAuditRow(this.db, this.#head ?? openAuditChain(this.db, row.ts), row),
     )
   }
   listAudit = async (filter: AuditFilter) => listAuditRows(this.db, filter)
-  /** Walks every chain; each problem names chain, row and what is wrong. */
   verifyAudit = async () => checkAudit(this.db)
 
   async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
-    const made = { ...grant, id: newId(this.#world), created: this.#world.now() }
+    const made = { ...grant, id: newId(this.db), created: this.#world.now() }
     this.db.tx(() => {
       this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
       this.db.insert('approvals', made)
@@ -2501,33 +2325,29 @@ export class Store {
   async listGrants(toolName?: string) {
     const sql = `SELECT * FROM approvals WHERE (?1 IS NULL OR tool = ?1)
       AND (expires IS NULL OR expires > ?2) ORDER BY created DESC, rowid DESC`
-    return this.#packed<Grant>(sql, [toolName, this.#world.now()], 'paths', 'commands')
+    return this.db.all<Grant>(sql, toolName, this.#world.now())
   }
   /** Takes a once-grant; false when another process took it first. */
   async consumeGrant(id: string) {
     const sql = `DELETE FROM approvals WHERE id = ? AND scope = 'once' AND (expires IS NULL OR expires > ?)`
     return this.db.run(sql, id, this.#world.now()) > 0
   }
-  revokeGrant = async (id: string) => this.db.run('DELETE FROM approvals WHERE id = ?', id) > 0
+  revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** Keeps what paths held before a change, whose entries share `group`; the oldest changes over UNDO_STEPS_MAX go. */
-  async pushUndo(
-    session: string,
-    entries: readonly Omit<UndoEntry, 'n' | 'created'>[],
-  ): Promise<void> {
+  /** Keeps what paths held before a change (one `group`); the oldest over UNDO_STEPS_MAX go. */
+  async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
+    const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
+      (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
     this.db.tx(() => {
-      for (const { group, ...entry } of entries)
-        this.db.insert('undo', { session, call: group, ...entry, created })
-      const sql = `DELETE FROM undo WHERE session = ?1 AND call NOT IN
-        (SELECT call FROM undo WHERE session = ?1 GROUP BY call ORDER BY max(n) DESC LIMIT ?2)`
+      for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
       this.db.run(sql, session, UNDO_STEPS_MAX)
     })
   }
   /** The newest entries first, of one path when given. */
   async listUndo(session: string, filter: { path?: string; limit: number }) {
-    const sql = `SELECT n, path, before, mode, kind, after, call AS "group", created FROM undo
-      WHERE session = ?1 AND (?2 IS NULL OR path = ?2) ORDER BY n DESC LIMIT ?3`
+    const sql = `SELECT * FROM undo WHERE session = ?1 AND (?2 IS NULL OR path = ?2)
+      ORDER BY n DESC LIMIT ?3`
     const rows = this.db.all<UndoEntry>(sql, session, filter.path, filter.limit)
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
@@ -2536,10 +2356,10 @@ export class Store {
     this.db.run(sql, session, JSON.stringify(numbers))
   }
 
-  /** Remembers a line of input (known values taken out), unless it repeats the last one. */
+  /** Remembers a line of input, unless it repeats the last one. */
   async addHistory(line: string) {
-    const last = '(SELECT line FROM history ORDER BY seq DESC LIMIT 1)'
-    const sql = `INSERT INTO history (line) SELECT ?1 WHERE ?1 IS NOT ${last}`
+    const sql = `INSERT INTO history (line) SELECT ?1
+      WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
     this.db.run(sql, this.redactor.known(line))
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
@@ -2548,37 +2368,28 @@ export class Store {
     return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
   }
 
-  #packed<T>(sql: string, values: readonly SqlValue[], ...lists: readonly (keyof T & string)[]) {
-    const rows = this.db.all<Record<string, string>>(sql, ...values)
-    return rows.map((row) => readLists<T>(row, ...lists))
+  #knownJson(value: unknown): string {
+    return JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
   }
 
-  #find(query: string | undefined, { kind, session, limit }: RecordFilter) {
-    const values = [query, kind, session, limit] as const
-    const rows = searchRows<Record<string, string>>(this.db, RECORD_SEARCH, ...values)
-    return rows.map((row) => readLists<RecordHit>(row, 'tags'))
+  #redacted({ title, body, tags }: RecordChange) {
+    const clean = (text: string) => this.redactor.redact(text)
+    return { title: title && clean(title), body: body && clean(body), tags: tags?.map(clean) }
   }
 
-  #stamp() {
-    const now = this.#world.now()
-    return { id: newId(this.#world), created: now, updated: now }
+  #newRecord({ kind, session, tags = [], ...text }: NewRecord): string {
+    return this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
   }
 
-  #newRecord(record: NewRecord): string {
-    const { kind, session } = record
-    const stamp = this.#stamp()
-    const clean = cleanRecord(this.redactor, { tags: [], ...record })
-    this.db.insert('records', { ...stamp, kind, session, ...clean })
-    return stamp.id
+  /** Adds a row under a new id, which it returns. */
+  #insertNew(table: 'records' | 'sessions', row: SqlRow): string {
+    const [id, now] = [newId(this.db), this.#world.now()]
+    this.db.insert(table, { id, ...row, created: now, updated: now })
+    return id
   }
 
-  #changeSession(id: string, { title, model, profile }: SessionChange): void {
-    const clean = title && this.redactor.known(title)
-    const sql = `UPDATE sessions SET title = coalesce(?, title), model = coalesce(?, model),
-      profile = coalesce(?, profile), updated = ? WHERE id = ?`
-    const hint = '`tai session list` shows them'
-    if (this.db.run(sql, clean, model, profile, this.#world.now(), id) === 0)
-      throw new TaiError(`there is no session ${visible(id)}`, { hint })
+  #delete(table: string, key: string, value: string): boolean {
+    return this.db.run(`DELETE FROM ${table} WHERE ${key} = ?`, value) > 0
   }
 }
 

@@ -98,11 +98,11 @@ t.test('what somebody did to the file shows, chain by chain', async (t) => {
     ],
     [
       (a) => `DELETE FROM audit WHERE chain = '${a}' AND n IN (2, 3)`,
-      (a) => RegExp(`^chain ${a}, row 4: 2 rows before it missing`),
+      (a) => RegExp(`^chain ${a}, row 4: rows before it are missing: 2`),
     ],
     [
       (a) => `DELETE FROM audit WHERE chain = '${a}' AND n = 0`,
-      (a) => RegExp(`^chain ${a}, row 1: 1 row before it missing`),
+      (a) => RegExp(`^chain ${a}, row 1: rows before it are missing: 1`),
     ],
     [
       (a) => `DELETE FROM audit WHERE chain = '${a}' AND n > 3`,
@@ -119,7 +119,7 @@ t.test('what somebody did to the file shows, chain by chain', async (t) => {
     [
       (a, _b, c) => `UPDATE audit SET data_json = 'oops' WHERE chain = '${c}' AND n = 0;
         DELETE FROM audit WHERE chain = '${a}' AND n = 2`,
-      (a) => RegExp(`^chain ${a}, row 3: 1 row before`),
+      (a) => RegExp(`^chain ${a}, row 3: rows before it are missing: 1`),
       (_a, _b, c) => RegExp(`^chain ${c}, row 0: changed`),
     ],
   ]

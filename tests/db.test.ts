@@ -3,7 +3,7 @@ import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { Db, MIGRATIONS, openDb, VaultError, type SqlValue, type VaultFault } from '../tai.ts'
+import { Db, MIGRATIONS, newId, openDb, VaultError, type SqlValue } from '../tai.ts'
 import { LONG_WAY, makeBigVault } from './fakes/bigvault.ts'
 import { makeHome, oneRow, startFake } from './fakes/vault.ts'
 
@@ -51,11 +51,23 @@ t.test('rows come and go', async (t) => {
   const values: readonly SqlValue[] = ['text', 1.5, new Uint8Array([1, 0]), undefined]
   for (const value of values) t.strictSame(db.get('SELECT ? AS it', value), { it: value })
   t.equal(db.run('UPDATE settings SET value = ?', '[1]'), 1)
-  t.strictSame([...db.each('SELECT value AS j FROM settings')], [{ j: '[1]' }])
-  for (const row of db.each('SELECT value FROM json_each(?)', '[1,2,3]')) {
-    t.strictSame(row, { value: 1 })
-    break
-  }
+  t.strictSame(db.all('SELECT value AS j FROM settings'), [{ j: '[1]' }])
+  t.strictSame(
+    db.get('SELECT ? AS tags', ['a', 'b']),
+    { tags: ['a', 'b'] },
+    'a list is a list again',
+  )
+  db.define('twice', (text) => `${text}${text}`)
+  t.strictSame(db.get("SELECT twice('ab') AS it"), { it: 'abab' })
+})
+
+t.test('ids are short, lower case and hardly ever the same', async (t) => {
+  const db = await openDb(':memory:')
+  t.teardown(() => db.close())
+
+  const ids = Array.from({ length: 1_000 }, () => newId(db))
+  t.ok(ids.every((id) => /^[a-z2-9]{10}$/.test(id)))
+  t.equal(new Set(ids).size, 1_000)
 })
 
 t.test('a transaction is all or nothing, and may hold another', async (t) => {
@@ -139,7 +151,7 @@ t.test('a vault from a newer tai is refused and stays as it was, byte for byte',
 })
 
 t.test('what is no vault is refused, and left alone', async (t) => {
-  const cases: readonly [what: string, kind: VaultFault, make: (file: string) => void][] = [
+  const cases: readonly [what: string, kind: VaultError['kind'], make: (file: string) => void][] = [
     ['a text', 'corrupt', (file) => fs.writeFileSync(file, 'not a database, but long'.repeat(99))],
     ['a vault cut off', 'corrupt', (file) => fs.writeFileSync(file, torn())],
     ["another program's file", 'corrupt', foreign],

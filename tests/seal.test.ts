@@ -61,10 +61,13 @@ t.test('only the passphrase finds the key, however its letters are composed', as
   const stored = first.seal('s3cret', 'p')
   const seal = lockedCopy(first.state)
   t.equal(seal.locked, true)
-  await t.rejects(seal.unlock('cafe au lait'), SealedError)
-  await t.rejects(seal.unlock(undefined), SealedError)
+  await t.rejects(
+    seal.unlock(async () => 'cafe au lait'),
+    SealedError,
+  )
+  await t.rejects(seal.unlock(), SealedError)
   t.equal(seal.locked, true)
-  await seal.unlock('cafe\u0301 au lait')
+  await seal.unlock(async () => 'cafe\u0301 au lait')
   t.equal(seal.open(stored, 'p'), 's3cret')
   await t.rejects(sealed('  '), { message: /empty/ })
 })
@@ -92,13 +95,13 @@ t.test('without a passphrase the key lives in the keychain of the system', async
   const { id = '', source } = first.state ?? {}
   t.equal(source, 'keychain')
   const seal = lockedCopy(first.state, linux)
-  await seal.unlock(undefined)
+  await seal.unlock()
   t.equal(seal.open(stored, 'p'), 's3cret')
   const later = lockedCopy(first.state, linux)
   fs.writeFileSync(path.join(home, id), '00'.repeat(32))
-  await t.rejects(later.unlock(undefined), SealedError, 'another key')
+  await t.rejects(later.unlock(), SealedError, 'another key')
   fs.rmSync(path.join(home, id))
-  await t.rejects(later.unlock(undefined), SealedError, 'no key')
+  await t.rejects(later.unlock(), SealedError, 'no key')
 })
 
 t.test('where no keychain can be reached, the error says so', async (t) => {

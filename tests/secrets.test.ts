@@ -8,7 +8,6 @@ import {
   SealedError,
   Secrets,
   Store,
-  type SealStatus,
   type StoreOptions,
 } from '../tai.ts'
 import { makeHome, makeWorld, oneRow, openStore, tamper, vaultBytes } from './fakes/vault.ts'
@@ -28,15 +27,9 @@ t.test('a secret is set, given, listed by name and taken away', async (t) => {
   t.strictSame(await store.listSecrets(), [])
 })
 
-t.test('names and values that cannot be meant are refused', async (t) => {
+t.test('a value that cannot be meant is refused', async (t) => {
   const store = await openStore(t)
-  for (const [name, value] of [
-    ['', 'value1'],
-    ['a\nb', 'value1'],
-    ['x'.repeat(200), 'value1'],
-    ['empty', ''],
-  ] as const)
-    await t.rejects(store.setSecret(name, value), { name: 'InvalidError' }, name)
+  await t.rejects(store.setSecret('empty', ''), { name: 'InvalidError' })
   t.strictSame(await store.listSecrets(), [])
 })
 
@@ -78,7 +71,7 @@ t.test('the seal covers every column that opens a door, and goes again', async (
   store.db.insert('mcp_tokens', { server: 's', kind: 'oauth', value: 'plain-token', updated: now })
   store.db.insert('mcp_trust', { server: 's', value: 'plain-trust', updated: now })
   const plain = ['plain-secret', 'plain-env', 'plain-header', 'plain-token', 'plain-trust']
-  const open: SealStatus = { on: false, locked: false, source: undefined }
+  const open = { on: false, locked: false, source: undefined }
   t.strictSame(await store.sealStatus(), open)
   t.strictSame(await store.sealOn('correct horse'), [])
   for (const value of plain) t.notOk(holds(home, value), value)
@@ -106,14 +99,14 @@ t.test('a locked vault gives and takes no secret until the passphrase is there',
   first.close()
   first.close()
   t.throws(() => first.db.get('SELECT 1'), 'a closed store is closed')
-  const locked = await openStore(t, {}, world)
+  let typed = 'wrong horse'
+  const locked = await openStore(t, { passphrase: async () => typed }, world)
   t.equal(locked.redactor.knows('plain-secret'), false)
   for (const act of [
     () => locked.getSecret('A'),
     () => locked.setSecret('B', 'plain-too'),
     () => locked.sealOff(),
     () => locked.sealRotate('new'),
-    () => locked.unlock('wrong horse'),
   ])
     await t.rejects(
       async () => void (await act()),
@@ -123,7 +116,7 @@ t.test('a locked vault gives and takes no secret until the passphrase is there',
   t.match(await locked.listSecrets(), [{ name: 'A' }])
   t.match(await locked.sealStatus(), { on: true, locked: true })
   await locked.addRecord({ kind: 'note', title: 'notes', body: 'work on' })
-  await locked.unlock('correct horse')
+  typed = 'correct horse'
   t.equal(await locked.getSecret('A'), 'plain-secret')
   t.equal(locked.redactor.knows('plain-secret'), true)
 })
@@ -152,16 +145,16 @@ t.test('a new passphrase ends the old one, for other processes too', async (t) =
   const world = makeWorld(makeHome(t))
   const one = await openStore(t, {}, world)
   await one.setSecret('A', 'plain-secret')
-  const two = await openStore(t, {}, world)
+  let typed: string | undefined
+  const two = await openStore(t, { passphrase: async () => typed }, world)
   await one.sealOn('correct horse')
   await t.rejects(two.setSecret('B', 'must-not-be-plain'), SealedError, 'sealed meanwhile')
   t.notOk(holds(world.home, 'must-not-be-plain'))
-  await two.unlock('correct horse')
+  typed = 'correct horse'
   await two.setSecret('B', 'second-secret')
   await one.sealRotate('battery staple')
   await t.rejects(two.getSecret('A'), SealedError, 'rotated meanwhile')
-  await t.rejects(two.unlock('correct horse'), SealedError)
-  await two.unlock('battery staple')
+  typed = 'battery staple'
   t.strictSame(
     [await two.getSecret('A'), await two.getSecret('B')],
     ['plain-secret', 'second-secret'],
@@ -193,7 +186,7 @@ t.test('old backups that hold the values are named when the seal is turned', asy
 t.test('Secrets stand on any vault', async (t) => {
   const db = await openDb(':memory:')
   t.teardown(() => db.close())
-  const secrets = new Secrets(db, makeWorld('/nowhere'), { redactor: new Redactor() })
+  const secrets = new Secrets(db, makeWorld('/nowhere'), new Redactor())
   await secrets.set('A', 'value-of-a')
   await secrets.turn('on', 'correct horse')
   await secrets.turn('rotate', 'battery staple')

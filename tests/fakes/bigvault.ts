@@ -37,7 +37,7 @@ export async function makeBigVault(home: string, rows: number): Promise<void> {
       add.run(chain, n, row.ts, kind, data_json, row.prev_hash, hash)
     }
   }
-  db.exec('UPDATE audit_heads SET carried = 1; COMMIT; PRAGMA wal_checkpoint(TRUNCATE)')
+  db.exec('COMMIT; PRAGMA wal_checkpoint(TRUNCATE)')
   db.close()
 }
 
