@@ -155,13 +155,12 @@ async function rehearse(program, cache) {
   const { createServer } = process.getBuiltinModule('node:http')
   const files = process.getBuiltinModule('node:fs')
   const { Script } = process.getBuiltinModule('node:vm')
-  const chunk = (delta, finish_reason = null) =>
-    `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`
+  const answer = { choices: [{ index: 0, delta: { content: 'Hello' }, finish_reason: 'stop' }] }
   const server = createServer((request, response) => {
     request.resume()
     response.on('close', () => server.close())
     response.writeHead(200, { 'content-type': 'text/event-stream', connection: 'close' })
-    response.end(`${chunk({ content: 'Hello' })}${chunk({}, 'stop')}data: [DONE]\n\n`)
+    response.end(`data: ${JSON.stringify(answer)}\n\ndata: [DONE]\n\n`)
   })
   await new Promise((up) => server.listen(0, '127.0.0.1', up))
   process.env.OPENAI_BASE_URL = `http://127.0.0.1:${server.address().port}/v1`
@@ -172,8 +171,15 @@ async function rehearse(program, cache) {
 
 function makeCache(dir) {
   const home = join(dir, 'home')
-  const env = { TAI_HOME: home, TAI_MODEL: 'openai/m', OPENAI_API_KEY: 'none', PATH: process.env.PATH }
-  const files = [join(dir, 'program.js'), join(dir, 'program.cache')].map((file) => JSON.stringify(file))
+  const env = {
+    TAI_HOME: home,
+    TAI_MODEL: 'openai/m',
+    OPENAI_API_KEY: 'none',
+    PATH: process.env.PATH,
+  }
+  const files = [join(dir, 'program.js'), join(dir, 'program.cache')].map((file) =>
+    JSON.stringify(file),
+  )
   const code = `(${rehearse})(${files.join(', ')})`
   const run = spawnSync(pinnedNode(), ['-e', code], { env, input: 'hi', encoding: 'utf8' })
   if (run.status !== 0 || run.stdout.trim() !== 'Hello')
@@ -195,13 +201,20 @@ function makeBlob(dir, useCodeCache) {
     disableExperimentalSEAWarning: true,
     execArgvExtension: 'none', // NODE_OPTIONS must not reach into tai
   }
+  // Other programs ask for the version to see whether tai is there, so that is answered before the
+  // program is read; where it cannot be written the program says why.
+  const { version } = readJson('package.json')
   const cachedData = useCodeCache ? "new Uint8Array(getRawAsset('tai.cache'))" : 'undefined'
   fs.writeFileSync(
     join(dir, 'tai.mjs'),
-    `const { getRawAsset } = ${get('sea')}
-const source = Buffer.from(getRawAsset('tai.js')).latin1Slice()
-const options = { filename: 'tai.js', cachedData: ${cachedData} }
-new (${get('vm')}.Script)(source, options).runInThisContext()
+    `const say = (text) => { try { return ${get('fs')}.writeSync(1, text) } catch { return 0 } }
+const asked = process.argv.length === 3 && process.argv[2] === '--version'
+if (!asked || say('tai ${version}\\n') === 0) {
+  const { getRawAsset } = ${get('sea')}
+  const source = Buffer.from(getRawAsset('tai.js')).latin1Slice()
+  const options = { filename: 'tai.js', cachedData: ${cachedData} }
+  new (${get('vm')}.Script)(source, options).runInThisContext()
+}
 `,
   )
   fs.writeFileSync(join(dir, 'sea.json'), JSON.stringify(config))

@@ -33,7 +33,7 @@
 //     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible
 //     jsonLine visibleLines count formatBytes formatDuration columns nearest
 //   §json       from unknown to typed, at the border
-//     isObject parseObject Reader
+//     isObject parseObject Reader SchemaCheck schemaCheck
 //   §waiting    deadlines and ordered retreats
 //     sleep within deadline timeout retreat inParallel
 //   §redact     secrets never leave
@@ -44,13 +44,13 @@
 //   §seal       secrets at rest
 //     SealState Seal
 //   §db         one SQLite file, opened with care
-//     VaultFault VaultError MIGRATIONS SqlValue Db openDb
+//     VaultError MIGRATIONS SqlValue Db newId openDb
 //   §audit      what was done, in chains that cannot be mended
 //     AuditEntry AuditFilter auditHash
 //   §secrets    what the seal covers, and the values behind it
-//     SealStatus StoreOptions columnSlot Secrets
+//     StoreOptions columnSlot Secrets
 //   §recall     records and sessions, and finding in them
-//     RecordKind VaultRecord RecordHit SessionRow StoredMessage newId mapStrings
+//     RecordKind VaultRecord RecordHit SessionRow StoredMessage mapStrings
 //   §store      the vault, as the program sees it
 //     ProfileRow GrantScope Grant UndoEntry Todo Store
 //   §workspace  the jail
@@ -62,7 +62,7 @@
 //     HttpRequest HttpReply HttpErrorKind HttpError HttpClient proxyFor isPublicAddress
 //     SseEvent SseReader
 //   §models     providers, and which model answers
-//     Provider PROVIDERS ModelChoice Endpoint ModelInfo ChooseOptions providersOf
+//     Provider PROVIDERS Endpoint ModelChoice ModelInfo ChooseOptions providersOf
 //     endpointHeaders endpointUrl chooseModel listModels costOf
 //   §dialects   neutral messages in a provider's words, and back
 //     ChatRequest Dialect failureOf StreamDecoder DIALECTS repairHistory adaptSchema
@@ -93,11 +93,11 @@
 //   §ranker     which tools fit a few words
 //     Findable wordsIn rankByWords
 //   §toolbox    every tool, and the one way to call it
-//     TOOLS annotationsOf Outcome Refusal ToolsOptions Tools checkArguments
+//     TOOLS annotationsOf Refusal Outcome ToolsOptions Tools checkArguments
 //   §prompts    what the model is told before the person speaks
 //     PromptFacts systemPrompt COMPACTION_REQUEST
 //   §agent      ask, act, repeat
-//     TurnResult AgentOptions Agent batches estimateTokens cutPoint summaryMessage wordsOf
+//     TurnResult AgentOptions summaryMessage Agent batches estimateTokens cutPoint wordsOf
 //     misfit parseAnswer
 //   §terminal   what may be written to a terminal, and how it is asked
 //     Style style wantsColor FdKind fdKind Output terminalText TerminalFilter
@@ -112,9 +112,9 @@
 //     Interrupts AppOptions App
 //   §present    a turn, as it is seen
 //     Presenter TurnOutcome PresentOptions TextRenderer TextPresenter JsonPresenter
-//     StreamPresenter firstCodeBlock
+//     firstCodeBlock
 //   §turn       from a command line to an answer
-//     Conversation openConversation chosenModel prepared oneShot titleOf presenterFor
+//     Conversation playTurn openConversation chosenModel prepared oneShot titleOf presenterFor
 //   §repl       the plain chat
 //     Chat beginChat
 //   §doctor     is everything as it should be?
@@ -3665,7 +3665,7 @@ type Wire = Json | undefined
 const wireObject = (value: Wire): JsonObject => (isObject(value) ? value : {})
 const wireList = (value: Wire): JsonObject[] => (Array.isArray(value) ? value.map(wireObject) : [])
 const wireText = (value: Wire): string => (typeof value === 'string' ? value : '')
-const isEmpty = (value: Wire): boolean => Object.keys(wireObject(value)).length === 0
+const hasNoFields = (value: Wire): boolean => Object.keys(wireObject(value)).length === 0
 const wireNumber = (value: Wire): number => (typeof value === 'number' ? value : 0)
 
 /** What status, code, type and message of a failure mean; the first row that fits counts. */
@@ -3976,7 +3976,7 @@ const DESCRIPTION_MAX = 980 // characters, beside the note on the rest: OpenAI r
 
 function openAiTool(tool: ToolSchema, refuses: readonly string[]): JsonObject {
   const parameters = adaptSchema(tool.parameters, refuses)
-  const bare = refuses.includes('empty-schema') && isEmpty(parameters['properties'])
+  const bare = refuses.includes('empty-schema') && hasNoFields(parameters['properties'])
   const about = { name: tool.name, description: clip(tool.description, DESCRIPTION_MAX) }
   return { type: 'function', function: bare ? about : { ...about, parameters } }
 }
@@ -4060,7 +4060,7 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder): void {
   if (thinking) reply.think(wireText(thinking))
   const thought = reply.thoughts.at(-1)
   if (thought && signature) thought.signature = (thought.signature ?? '') + wireText(signature)
-  const args = isEmpty(input) ? partial_json : input
+  const args = hasNoFields(input) ? partial_json : input
   if (type === 'tool_use' || partial_json)
     addCallPiece({ index, id, function: { name, arguments: args ?? '' } }, reply)
 }
@@ -10403,7 +10403,7 @@ async function runProcess(argv: readonly string[]): Promise<void> {
 }
 
 if (import.meta.main)
-  await runProcess(process.argv.slice(2)).catch((error: unknown) => {
+  void runProcess(process.argv.slice(2)).catch((error: unknown) => {
     fs.writeSync(2, `tai: ${explain(error)}\n`) // else Node prints the whole program beside it
   })
 

@@ -68,7 +68,8 @@ async function oneShot(): Promise<Row[]> {
     OPENAI_API_KEY: 'sk-fake',
     TAI_MODEL: 'openai/fake-model',
   }
-  const ours: Run = { argv: [tai], input: 'hi\n', env }
+  using home = temporary() // the vault is there after the first round, as it is for a person
+  const ours: Run = { argv: [tai], input: 'hi\n', env, home: home.path }
   const theirs: Run = { argv: [process.execPath, data('one-fetch.mjs')], input: 'hi\n', env }
   const rows = [
     row('echo hi | tai, wall', 0.7, 'ms', await paired(ours, theirs, wall)),
