@@ -717,10 +717,16 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   }
 }
 
-/** Whether `work` settled within `ms`. Never rejects: the caller asks, then looks. */
-export async function within(ms: number, work: Promise<unknown>): Promise<boolean> {
+/** Whether `work` settled within `ms`, before an abort. Never rejects: the caller asks, then looks. */
+export async function within(
+  ms: number,
+  work: Promise<unknown>,
+  signal?: AbortSignal,
+): Promise<boolean> {
   const late = Promise.withResolvers<false>()
-  const timer = setTimeout(() => late.resolve(false), ms)
+  const giveUp = () => late.resolve(false)
+  const timer = setTimeout(giveUp, signal?.aborted ? 0 : ms)
+  signal?.addEventListener('abort', giveUp)
   const settled = work.then(
     () => true,
     () => true,
@@ -729,6 +735,7 @@ export async function within(ms: number, work: Promise<unknown>): Promise<boolea
     return await Promise.race([settled, late.promise])
   } finally {
     clearTimeout(timer)
+    signal?.removeEventListener('abort', giveUp)
   }
 }
 
@@ -2631,8 +2638,8 @@ export class Workspace {
 
   #guarded(absolute: string): string | false {
     if (isInside(absolute, this.#home)) return 'holds the home of tai'
-    const isGuarded = GUARDED.test(this.show(absolute).replace(HIDDEN, ''))
-    return isGuarded && 'is not written: git runs, tai obeys what stands there'
+    const shown = this.show(absolute).replace(HIDDEN, '')
+    return GUARDED.test(shown) && 'is not written: git runs, tai obeys what stands there'
   }
 }
 
@@ -2674,8 +2681,8 @@ async function isLink(absolute: string): Promise<boolean> {
 //#region §process: child processes that always end
 //
 // Whatever tai starts heads a process group, which ends as one: after its head, at
-// a time limit, an interrupt, or the end of tai; and where tai was killed with no
-// chance to act, when the next tai starts.
+// a time limit, an interrupt, or the end of tai; of a tai that was killed, when the
+// next one starts.
 //
 // 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
 // 2. A live group has a record in `<home>/run`, acted upon only where pid and
@@ -2688,15 +2695,15 @@ const PIPE_GRACE = 250 // for a dead child's pipes; then they are closed
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
 type EnvVariables = Readonly<Record<string, string>>
-type ChildExit = { readonly code: number | undefined; readonly signal: string | undefined }
+type ChildExit = Readonly<{ code: number | undefined; signal: string | undefined }>
 
-export type StartOptions = {
-  readonly argv: readonly string[]
-  readonly cwd: string
-  readonly env: EnvVariables
-  readonly stdin?: 'pipe' | 'ignore'
-  readonly world?: World | undefined // whose home gets the record
-}
+export type StartOptions = Readonly<{
+  argv: readonly string[]
+  cwd: string
+  env: EnvVariables
+  stdin?: 'pipe' | 'ignore'
+  world?: World | undefined // whose home gets the record
+}>
 
 /** A program with everything it starts. Its owner reads stdout and stderr. */
 export class ChildGroup {
@@ -2714,10 +2721,9 @@ export class ChildGroup {
       await process.getBuiltinModule('node:events').once(child, 'spawn') // or rejects: 'error'
       return new ChildGroup(child, options.world)
     } catch (error) {
-      const missing = `no such program, or no folder ${options.cwd}`
-      const why = codeOf(error) === 'ENOENT' ? missing : messageOf(error)
-      const said = clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500)
-      throw new TaiError(said, { cause: error })
+      const isMissing = codeOf(error) === 'ENOENT'
+      const why = isMissing ? `no such program, or no folder ${options.cwd}` : messageOf(error)
+      throw new TaiError(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
     }
   }
 
@@ -2745,9 +2751,10 @@ export class ChildGroup {
 
   /** Ends the group, a signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
   stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM'): Promise<boolean> {
-    const ladder = STOP_LADDER.slice(STOP_LADDER.indexOf(first))
-    const wait = SHELL_STOP_GRACE
-    const steps = ladder.map((signal) => ({ do: () => void this.kill(signal), wait }))
+    const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
+      do: () => void this.kill(signal),
+      wait: SHELL_STOP_GRACE,
+    }))
     return retreat(this.ended, steps)
   }
 
@@ -2795,19 +2802,6 @@ function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
   }
 }
 
-/** Waits until `work` settles, `ms` have passed, or the signal is aborted. */
-async function settleWithin(
-  ms: number,
-  work: Promise<unknown>,
-  signal?: AbortSignal,
-): Promise<void> {
-  using clock = timeout(ms, () => new Error('late'), signal)
-  const late = Promise.withResolvers<void>()
-  clock.signal.addEventListener('abort', () => late.resolve())
-  if (clock.signal.aborted) late.resolve()
-  await Promise.race([work, late.promise])
-}
-
 /** A stream's first and newest bytes. */
 class ByteWindow {
   total = 0
@@ -2847,27 +2841,28 @@ class ByteWindow {
   }
 }
 
-export type RunOptions = Omit<StartOptions, 'stdin'> & {
-  readonly stdin?: string | undefined
-  readonly timeout: number
-  readonly signal?: AbortSignal | undefined
-  readonly maxOutput?: number // bytes per stream; the middle is left out
-}
+export type RunOptions = Omit<StartOptions, 'stdin'> &
+  Readonly<{
+    stdin?: string | undefined
+    timeout: number
+    signal?: AbortSignal | undefined
+    maxOutput?: number // bytes per stream; the middle is left out
+  }>
+
 /** Runs a program to its end. Throws TaiError when it cannot start, the signal's reason after an abort. */
-export async function runCommand(options: RunOptions) {
-  const { stdin, timeout: limit, signal, maxOutput = SHELL_OUTPUT_MAX } = options
+export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   signal?.throwIfAborted()
   const group = await ChildGroup.start({
     ...options,
     stdin: stdin === undefined ? 'ignore' : 'pipe',
   })
   const { child } = group
-  const half = Math.ceil(maxOutput / 2)
+  const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
   const [out, err] = [new ByteWindow(half, half), new ByteWindow(half, half)]
   child.stdout?.on('data', (chunk: Buffer) => out.push(chunk))
   child.stderr?.on('data', (chunk: Buffer) => err.push(chunk))
   child.stdin?.end(stdin)
-  await settleWithin(limit, group.ended, signal)
+  await within(options.timeout, group.ended, signal)
   const timedOut = child.exitCode === null && child.signalCode === null
   await group.stop()
   signal?.throwIfAborted()
@@ -2889,7 +2884,7 @@ export function shellArgv(command: string, merged = false): string[] {
   return fs.existsSync('/bin/bash') ? ['/bin/bash', '--norc', '-c', line] : ['/bin/sh', '-c', line]
 }
 
-/** git's names for configuration end in KEY, but hold names of settings. */
+// GIT_CONFIG_KEY_0 holds the name of a setting
 const isPrivateName = (name: string): boolean =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
@@ -2931,13 +2926,13 @@ export class BackgroundProcess {
 
   /** What is kept from byte `since` on; waits up to `ms` for the first, or for the end. */
   async read(since: number, ms: number, signal: AbortSignal) {
-    await settleWithin(ms, this.#beyond(since), signal)
+    await within(ms, this.#beyond(since), signal)
     signal.throwIfAborted()
-    const [kept, next] = [this.#output.bytes(), this.bytes]
-    const wanted = Math.max(0, next - since)
+    const wanted = Math.max(0, this.bytes - since)
+    const kept = this.#output.bytes()
     const from = Math.max(0, kept.length - wanted)
-    const text = kept.toString('utf8', from).replace(/^\ufffd+/, '') // half a character
-    return { text, next, dropped: wanted - byteLength(text) }
+    const text = kept.toString('utf8', from).replace(/^\ufffd+/, '') // half of a character
+    return { text, next: this.bytes, dropped: wanted - byteLength(text) }
   }
 
   /** Writes to its stdin; throws TaiError when it is closed. */
@@ -2984,11 +2979,11 @@ export class Processes {
     options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
   ): Promise<BackgroundProcess> {
     if (this.#all.size >= PROCESS_MAX) this.#forgetOne()
-    const { command, name, ...rest } = options
+    const { command, name } = options
+    const how = { argv: shellArgv(command, true), stdin: 'pipe', world: this.#world } as const
+    const group = await ChildGroup.start({ ...options, ...how })
     const id = `p${++this.#started}`
-    const argv = shellArgv(command, true)
-    const label = [name, command].filter(Boolean).join(': ')
-    const group = await ChildGroup.start({ ...rest, argv, stdin: 'pipe', world: this.#world })
+    const label = name ? `${name}: ${command}` : command
     const started = new BackgroundProcess(id, label, group, this.#redactor)
     this.#all.set(id, started)
     return started
@@ -3009,8 +3004,8 @@ export class Processes {
   }
 
   #forgetOne(): void {
-    const oldest = this.list().find(({ group }) => group.exit !== undefined)
-    if (oldest !== undefined) return void this.#all.delete(oldest.id)
+    const oldest = this.list().find(({ group }) => group.exit)
+    if (oldest && this.#all.delete(oldest.id)) return
     throw new TaiError(`${PROCESS_MAX} background processes run; end one by process_stop first`)
   }
 }
