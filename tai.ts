@@ -2695,7 +2695,7 @@ const PIPE_GRACE = 250 // for a dead child's pipes; then they are closed
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
 type EnvVariables = Readonly<Record<string, string>>
-type ChildExit = Readonly<{ code: number | undefined; signal: string | undefined }>
+type ChildExit = Readonly<{ code: number | null; signal: string | null }>
 
 export type StartOptions = Readonly<{
   argv: readonly string[]
@@ -2770,7 +2770,7 @@ export class ChildGroup {
     for (const pipe of this.child.stdio) pipe?.destroy()
     await within(PIPE_GRACE, closed)
     this.#forget()
-    return (this.exit = { code: code ?? undefined, signal: signal ?? undefined })
+    return (this.exit = { code, signal })
   }
 
   #forget(): void {
@@ -2861,7 +2861,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   await group.stop()
   signal?.throwIfAborted()
   return {
-    ...(group.exit ?? { code: undefined, signal: 'SIGKILL' }), // in vain
+    ...(group.exit ?? { code: null, signal: 'SIGKILL' }), // in vain
     stdout: out.whole(),
     stderr: err.whole(),
     timedOut,
@@ -6389,7 +6389,7 @@ async function commandStart(
 }
 
 function shellReply(result: RunResult, seconds: number): ToolOutput {
-  const { code = null, signal = null, stdout, stderr, timedOut } = result
+  const { code, signal, stdout, stderr, timedOut } = result
   const fault = timedOut ? `timed out after ${seconds} s` : howEnded(result)
   const isError = timedOut || code !== 0
   const said = stdout + stderr
@@ -6419,7 +6419,7 @@ function processState({ group: { exit } }: BackgroundProcess): string {
 }
 
 function howEnded({ code, signal }: ChildExit): string {
-  return signal === undefined ? `exit code ${code}` : `ended by ${signal}`
+  return signal === null ? `exit code ${code}` : `ended by ${signal}`
 }
 
 //#endregion §shell
@@ -6432,8 +6432,7 @@ function howEnded({ code, signal }: ChildExit): string {
 // 1. Guards stand on git's command line, which outranks every configuration. Diffs
 //    use no external programs, submodules are compared by their commit only, and
 //    nothing is fetched.
-// 2. Filters of the repository itself are off; where they would change what is
-//    written (commit, switch) the tool refuses.
+// 2. A repository that names filters of its own is refused: they run at every look.
 // 3. What a model gives is never an option: revisions do not begin with a dash,
 //    paths stand after `--` and are literal.
 // Not here: push, fetch, merge, rebase; a shell command asks first.
@@ -6555,7 +6554,6 @@ export const GIT_TOOLS: readonly Tool[] = [
     }),
     annotations: GIT_CHANGES,
     run: inRepository(async ({ message, paths = [], all }, repository) => {
-      refuseFilters(repository, 'git commit')
       await stageChanges(repository, paths, all)
       return gitCommit(repository, message)
     }),
@@ -6574,20 +6572,17 @@ export const GIT_TOOLS: readonly Tool[] = [
     run: inRepository(async ({ action, name = '' }, repository) => {
       const { argv } = BRANCH_ACTIONS[action]
       if (action === 'list') return visibleLines(await gitText(repository, argv)) || '(none yet)'
-      if (action === 'switch') refuseFilters(repository, 'git switch')
       await gitText(repository, [...argv, '--', name])
       return `${action}: ${name}, done`
     }),
   }),
 ]
 
-/** A repository, looked at with its own programs off. */
 type Repository = Readonly<{
   context: ToolContext
   signal: AbortSignal
   cwd: string
   top: string // of its work tree
-  filters: readonly string[] // of its own, all off
   spec: readonly string[] // pathspecs of what was asked for; none: everything
 }>
 
@@ -6600,7 +6595,7 @@ function inRepository<A extends { readonly path: string }>(
   })
 }
 
-/** Finds the repository of a path, and what of it must stay off. Throws TaiError. */
+/** Finds the repository of a path. Throws TaiError, also for one that is not safe to look at. */
 async function openRepository(
   given: string,
   context: ToolContext,
@@ -6609,48 +6604,31 @@ async function openRepository(
   const real = await context.workspace.read(given)
   const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() === true
   const cwd = isFolder ? real : path.dirname(real)
-  const bare = { context, signal, cwd, top: cwd, filters: [], spec: [] }
+  const bare = { context, signal, cwd, top: cwd, spec: [] }
   const top = path.resolve((await gitText(bare, ['rev-parse', '--show-toplevel'])).trimEnd())
   if (!isInside(top, cwd))
     throw new TaiError(`the repository of ${visible(given)} has its work tree in ${visible(top)}`, {
-      hint: 'its core.worktree points out of this folder; a shell can still use it',
+      hint: 'its core.worktree leads there; run git with shell_exec, which asks',
     })
-  const spec = top === real ? [] : [`:(literal)${real}`]
-  return { ...bare, top, filters: await ownFilters(bare), spec }
+  await refuseFilters(bare)
+  return { ...bare, top, spec: top === real ? [] : [`:(literal)${real}`] }
 }
 
-/** Names of the filters that the repository itself defines. */
-async function ownFilters(repository: Repository): Promise<string[]> {
-  const args = ['config', '-z', '--show-scope', '--name-only', '--get-regexp', '^filter[.]']
-  const result = await runGit(repository, args)
-  if ((result.code ?? 2) > 1) throw gitFault(args, result) // 1: nothing of that kind
-  const own = result.stdout.matchAll(/(?:local|worktree)\0filter\.([^\0]+)\.[^.\0]+\0/g)
-  const names = [...new Set([...own].map(([, name = '']) => name))]
-  const isWhole = byteLength(result.stdout) < SHELL_OUTPUT_MAX
-  if (isWhole && !names.join('').includes('=')) return names
-  throw new TaiError('this repository defines filters that cannot be switched off', {
-    hint: 'there are too many, or a name has a =; look at .git/config',
-  })
-}
-
-const filterOff = (name: string): string[] =>
-  ['clean', 'smudge', 'process', 'required'].map((part) => `filter.${name}.${part}=`)
-
-const filterNames = ({ filters }: Repository): string => `filter ${filters.map(visible).join(', ')}`
-
-/** Throws TaiError where a filter that is off would have changed what is written. */
-function refuseFilters(repository: Repository, command: string): void {
-  if (repository.filters.length === 0) return
-  throw new TaiError(`this repository changes its files by programs: ${filterNames(repository)}`, {
-    hint: `run \`${command}\` with shell_exec, which asks`,
+/** Throws TaiError where the repository itself names filters, which would run at every look. */
+async function refuseFilters(repository: Repository): Promise<void> {
+  const args = ['config', '--show-scope', '--name-only', '--get-regexp', '^filter[.]']
+  const { code, stdout } = await runGit(repository, args) // 1: nothing of that kind
+  if (code === 1 || (code === 0 && !/^(local|worktree)\t|bytes left out/m.test(stdout))) return
+  throw new TaiError('this repository changes its files by programs (filters in .git/config)', {
+    hint: 'run git with shell_exec, which asks',
   })
 }
 
 /** Runs git with its guards, whatever the exit code. Throws TaiError when it is missing or too slow. */
 async function runGit(repository: Repository, args: readonly string[]): Promise<RunResult> {
-  const { context, signal, cwd, filters } = repository
+  const { context, signal, cwd } = repository
   const { world, store } = context
-  const settings = [...GIT_GUARDS, ...filters.flatMap(filterOff)].flatMap((one) => ['-c', one])
+  const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
   const inherited = Object.entries(childEnv(world, store.redactor))
   const kept = inherited.filter(([name]) => !name.startsWith('GIT_') || GIT_KEPT.test(name))
   const env = { ...Object.fromEntries(kept), ...GIT_ENV }
@@ -6704,8 +6682,6 @@ async function gitStatus(repository: Repository): Promise<string> {
       lines.push(visible(`${letters} ${from}${workspace.show(file)}${slash}`))
   }
   if (lines.every((line) => line.startsWith('#'))) lines.push('nothing to commit')
-  if (repository.filters.length > 0)
-    lines.push(`[not run: ${filterNames(repository)}; files under it may seem changed]`)
   return lines.join('\n')
 }
 

@@ -353,9 +353,13 @@ function makeHostile(dir: string): { bench: Bench; ran: () => string[] } {
 
 t.test('a hostile repository runs nothing', async (t) => {
   const { bench, ran } = makeHostile(t.testdir())
-  const status = await bench.call('git_status')
-  t.match(status.text, /\.M a\.txt\n\?\? planted\/\n/)
-  t.match(status.text, /not run: filter evil, second/)
+  const filtered = { message: /filters in \.git\/config/, hint: /shell_exec/ }
+  await t.rejects(bench.call('git_status'), filtered)
+  await t.rejects(bench.call('git_commit', { message: 'x', all: true }), filtered)
+  await t.rejects(bench.call('git_branch', { action: 'switch', name: 'other' }), filtered)
+  t.strictSame(ran(), [])
+  for (const name of ['evil', 'second']) bench.git('config', '--remove-section', `filter.${name}`)
+  t.match((await bench.call('git_status')).text, /\.M a\.txt\n\?\? planted\/$/)
   t.match((await bench.call('git_diff')).text, /\+changed/)
   await bench.call('git_diff', { from: 'HEAD~1', stat: true })
   await bench.call('git_diff', { staged: true })
@@ -364,11 +368,6 @@ t.test('a hostile repository runs nothing', async (t) => {
   await bench.call('git_branch', { action: 'list' })
   await bench.call('git_branch', { action: 'create', name: 'fresh' })
   await bench.call('git_branch', { action: 'delete', name: 'fresh' })
-  const filtered = { message: /filter evil, second/, hint: /shell_exec/ }
-  await t.rejects(bench.call('git_commit', { message: 'x', all: true }), filtered)
-  await t.rejects(bench.call('git_branch', { action: 'switch', name: 'other' }), filtered)
-  t.strictSame(ran(), [])
-  for (const name of ['evil', 'second']) bench.git('config', '--remove-section', `filter.${name}`)
   await bench.call('git_commit', { message: 'x', all: true })
   await bench.call('git_branch', { action: 'switch', name: 'other' })
   t.strictSame(ran(), [])
@@ -415,7 +414,7 @@ t.test('a filter of the person runs, unless the repository defines it anew', asy
   fs.utimesSync(path.join(bench.root, 'a.txt'), 1, 1)
   t.match((await bench.call('git_status')).text, /nothing to commit/, 'cleaned as the person wants')
   bench.git('config', 'filter.up.clean', `touch ${bench.home}/ran; cat`)
-  t.match((await bench.call('git_status')).text, /not run: filter up/)
+  await t.rejects(bench.call('git_status'), { message: /filters in/ })
   t.notOk(fs.existsSync(path.join(bench.home, 'ran')))
 })
 
@@ -426,7 +425,7 @@ t.test('a configuration too long to be read whole is refused', async (t) => {
     (_, i) => `[filter "f${i}${'x'.repeat(90_000)}"]\nclean = x\n`,
   )
   fs.appendFileSync(path.join(bench.root, '.git/config'), filler.join(''))
-  await t.rejects(bench.call('git_status'), { message: /cannot be switched off/, hint: /too many/ })
+  await t.rejects(bench.call('git_status'), { message: /filters in/ })
 })
 
 t.test('a repository around the workspace is seen only inside of it', async (t) => {

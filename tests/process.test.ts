@@ -48,8 +48,8 @@ function lives(pid: number): boolean {
 t.test('a command gives back what it said and how it ended', async (t) => {
   const cases: [command: string, wanted: object][] = [
     ['printf a; printf b >&2', { code: 0, stdout: 'a', stderr: 'b', timedOut: false }],
-    ['exit 3', { code: 3, signal: undefined, stdout: '' }],
-    ['kill -TERM $$', { code: undefined, signal: 'SIGTERM' }],
+    ['exit 3', { code: 3, signal: null, stdout: '' }],
+    ['kill -TERM $$', { code: null, signal: 'SIGTERM' }],
     [String.raw`printf 'a\377b'`, { stdout: 'a\ufffdb' }],
     ['cat', { stdout: '' }],
   ]
@@ -79,7 +79,7 @@ t.test(
 
 t.test('the time limit ends the whole group, stubborn ones too', async (t) => {
   const result = await run('trap "" TERM; sleep 60 & echo $!; wait; sleep 60', { timeout: 500 })
-  t.match(result, { timedOut: true, code: undefined, signal: 'SIGKILL' })
+  t.match(result, { timedOut: true, code: null, signal: 'SIGKILL' })
   t.equal(lives(Number(result.stdout)), false)
 })
 
@@ -260,8 +260,8 @@ t.test('every group can be ended at once', async (t) => {
   t.equal(fs.statSync(path.join(home, 'run')).mode & 0o777, 0o700)
   ChildGroup.endAll()
   t.strictSame(fs.readdirSync(path.join(home, 'run')), [])
-  t.strictSame(await group.ended, { code: undefined, signal: 'SIGKILL' })
-  t.strictSame(group.exit, { code: undefined, signal: 'SIGKILL' })
+  t.strictSame(await group.ended, { code: null, signal: 'SIGKILL' })
+  t.strictSame(group.exit, { code: null, signal: 'SIGKILL' })
   t.equal(group.kill('SIGTERM'), false)
   t.equal(await group.stop(), true)
 })
