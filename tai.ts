@@ -6583,6 +6583,7 @@ type Repository = Readonly<{
   signal: AbortSignal
   cwd: string
   top: string // of its work tree
+  but: readonly string[] // pathspec against the home of tai, which is no part of any project
   spec: readonly string[] // pathspecs of what was asked for; none: everything
 }>
 
@@ -6604,14 +6605,16 @@ async function openRepository(
   const real = await context.workspace.read(given)
   const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() === true
   const cwd = isFolder ? real : path.dirname(real)
-  const bare = { context, signal, cwd, top: cwd, spec: [] }
+  const bare = { context, signal, cwd, top: cwd, but: [], spec: [] }
   const top = path.resolve((await gitText(bare, ['rev-parse', '--show-toplevel'])).trimEnd())
   if (!isInside(top, cwd))
     throw new TaiError(`the repository of ${visible(given)} has its work tree in ${visible(top)}`, {
       hint: 'its core.worktree leads there; run git with shell_exec, which asks',
     })
   await refuseFilters(bare)
-  return { ...bare, top, spec: top === real ? [] : [`:(literal)${real}`] }
+  const home = await resolveReal(context.world.home)
+  const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
+  return { ...bare, top, but, spec: [...(top === real ? [] : [`:(literal)${real}`]), ...but] }
 }
 
 /** Throws TaiError where the repository itself names filters, which would run at every look. */
@@ -6662,41 +6665,27 @@ function revisionArgs(...given: readonly (string | undefined)[]): string[] {
   throw new TaiError(`${JSON.stringify(wrong)} is not a revision`, { hint })
 }
 
-/** git-status(1), porcelain v2 with -z: fields before the path, by the record's first character. */
-const STATUS_FIELDS: Readonly<Record<string, number>> = { '1': 8, '2': 9, u: 10, '?': 1 }
-
 async function gitStatus(repository: Repository): Promise<string> {
-  const { workspace } = repository.context
-  const how = ['--porcelain=v2', '--branch', '-z', '--ignore-submodules=dirty']
-  const records = (await gitText(repository, ['status', ...how, '--'])).split('\0').values()
-  const lines: string[] = []
-  for (const record of records) {
-    if (record.startsWith('#')) lines.push(visible(record))
-    const fields = STATUS_FIELDS[record[0] ?? '']
-    if (fields === undefined) continue
-    const file = path.join(repository.top, record.split(' ').slice(fields).join(' '))
-    const from = record.startsWith('2') ? `${records.next().value} -> ` : ''
-    const letters = record.startsWith('?') ? '??' : record.slice(2, 4)
-    const slash = file.endsWith(path.sep) ? '/' : ''
-    if (!workspace.hides(file))
-      lines.push(visible(`${letters} ${from}${workspace.show(file)}${slash}`))
-  }
-  if (lines.every((line) => line.startsWith('#'))) lines.push('nothing to commit')
-  return lines.join('\n')
+  const how = ['--porcelain', '--branch', '--ignore-submodules=dirty', '--']
+  const lines = (await gitText(repository, ['status', ...how])).trimEnd().split('\n')
+  if (lines.length === 1) lines.push('nothing to commit')
+  const { top, context } = repository
+  const folder = context.workspace.show(top)
+  if (folder !== '.') lines.splice(1, 0, `[paths are relative to ${folder}]`)
+  return visibleLines(lines.join('\n'))
 }
 
 async function stageChanges(repository: Repository, paths: readonly string[], all: boolean) {
-  const { cwd, top, context } = repository
-  const { workspace, world } = context
+  const { cwd, context, but } = repository
+  const { workspace } = context
   const inside = async (given: string) => {
     const isEntry = await isLink(path.resolve(workspace.root, given)) // staged as a link
     return isEntry ? workspace.entry(given) : workspace.read(given)
   }
   const named = await Promise.all(paths.map(inside))
-  const home = await resolveReal(world.home) // no part of any project
-  const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
   const specs = [...named, ...(all ? [cwd] : [])].map((real) => `:(literal)${real}`)
-  if (specs.length > 0) await gitText(repository, ['add', '-A', '--', ...specs, ...but])
+  if (specs.length > 0)
+    await gitText({ ...repository, spec: [...specs, ...but] }, ['add', '-A', '--'])
 }
 
 async function gitCommit(repository: Repository, message: string): Promise<string> {
