@@ -2694,6 +2694,8 @@ const PIPE_GRACE = 250 // for a dead child's pipes; then they are closed
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
+const nodeEvents = () => process.getBuiltinModule('node:events')
+
 type EnvVariables = Readonly<Record<string, string>>
 type ChildExit = Readonly<{ code: number | null; signal: string | null }>
 
@@ -2718,7 +2720,7 @@ export class ChildGroup {
   static async start(options: StartOptions): Promise<ChildGroup> {
     try {
       const child = spawnHead(options)
-      await process.getBuiltinModule('node:events').once(child, 'spawn') // or rejects: 'error'
+      await nodeEvents().once(child, 'spawn') // or rejects: 'error'
       return new ChildGroup(child, options.world)
     } catch (error) {
       const isMissing = codeOf(error) === 'ENOENT'
@@ -2760,9 +2762,8 @@ export class ChildGroup {
 
   /** After the head: whoever it left behind, then pipes that someone outside may hold. */
   async #settle(): Promise<ChildExit> {
-    const { once } = process.getBuiltinModule('node:events')
-    const closed = once(this.child, 'close')
-    const [code, signal] = await once(this.child, 'exit')
+    const closed = nodeEvents().once(this.child, 'close')
+    const [code, signal] = await nodeEvents().once(this.child, 'exit')
     const leftBehind = this.kill('SIGTERM')
     await within(PIPE_GRACE, closed)
     if (leftBehind) this.kill('SIGKILL')
@@ -6822,9 +6823,10 @@ async function pageText(html: string, url: string, format: string): Promise<stri
 /** Links get whole addresses, or none if they lead off the web (javascript:, data:). */
 function makeAbsolute(page: WebPage, url: string): void {
   const base = page.querySelectorAll('base')[0]?.getAttribute('href') ?? ''
+  const from = URL.parse(base, url) ?? url
   for (const name of ['href', 'src'])
     for (const element of page.querySelectorAll(`[${name}]`)) {
-      const address = URL.parse(element.getAttribute(name), URL.parse(base, url) ?? url)?.href ?? ''
+      const address = URL.parse(element.getAttribute(name), from)?.href ?? ''
       element.setAttribute(name, /^(https?|mailto):/.test(address) ? address : '')
     }
 }
@@ -8153,6 +8155,7 @@ export function parseAnswer(answer: string): Json | undefined {
 const PIPE_HEAD = 16 * KB // any pipe holds this at once; the rest waits for its reader
 const SEQUENCE_MAX = 4 * KB // characters; a sequence without an end by then is shown as text
 const ASK_WAIT = 10 * MINUTE // a question for free text then counts as unanswered
+const ASK_AGAIN = 3 // times, after an answer that is no choice; one more counts as none
 const SPINNER_TICK = 100 // between two frames
 const COLUMNS_DEFAULT = 80 // where a terminal does not say how wide it is
 const CLEAR_LINE = '\r\u001b[K'
@@ -8391,14 +8394,15 @@ export class TtyPrompter implements Prompter {
     const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
     const options = { wait: APPROVAL_WAIT, ...this.#options, signal }
     let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
-    for (;;) {
+    for (let again = 0; again <= ASK_AGAIN; again++) {
       const line = await this.#line(`${prompt}[${keys}] `, options)
-      if (line === undefined) return undefined
-      const typed = line.trim().toLowerCase()
-      const choice = choices.find(({ key, label }) => [key, label.toLowerCase()].includes(typed))
-      if (choice !== undefined) return choice.key
+      const typed = line?.trim().toLowerCase() ?? ''
+      const isTyped = (name: string) => name.toLowerCase() === typed
+      const choice = choices.find(({ key, label }) => isTyped(key) || isTyped(label))
+      if (line === undefined || choice !== undefined) return choice?.key
       prompt = `Please type one of ${keys}, then Enter. `
     }
+    return undefined
   }
 
   ask(question: string, options: { secret?: boolean }, signal: AbortSignal): TtyAnswer {
@@ -8828,9 +8832,8 @@ async function* inputChunks(fd: number, source: InputSource): AsyncGenerator<Buf
     yield chunk
   }
   const { Socket } = process.getBuiltinModule('node:net')
-  const { once } = process.getBuiltinModule('node:events')
   const socket = new Socket({ fd, readable: true, writable: false, signal })
-  if (begun || !hasBegun || (await hasBegun(once(socket, 'readable')))) yield* socket
+  if (begun || !hasBegun || (await hasBegun(nodeEvents().once(socket, 'readable')))) yield* socket
   else socket.destroy()
 }
 
