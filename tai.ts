@@ -8853,8 +8853,10 @@ async function stdinBegins(begun: Promise<unknown>, options: StdinOptions): Prom
   const limit = fdKind(0) === 'pipe' ? options.wait : STDIN_SOCKET_WAIT
   const patience = options.prompted ? limit : STDIN_ALONE_WAIT
   if (await within(Math.min(STDIN_NOTICE, patience), begun)) return true
-  if (patience > STDIN_NOTICE) options.notice('waiting for standard input ...')
-  if (await within(patience - STDIN_NOTICE, begun)) return true
+  if (patience > STDIN_NOTICE) {
+    options.notice('waiting for standard input ...')
+    if (await within(patience - STDIN_NOTICE, begun)) return true
+  }
   const waited = formatDuration(patience).replace('.0', '')
   options.notice(`standard input stayed silent for ${waited} and was left out`)
   return false

@@ -54,7 +54,7 @@ t.test('silence on stdin has an end, and a word about it', together, async (t) =
       '{"text":""}\n',
       `${waiting}standard input stayed silent for 1.2 s and was left out\n`,
     ],
-    ['alone', 'sleep 1.8 | READ alone 100', '{"text":""}\n', waiting],
+    ['alone', 'sleep 2.4 | READ alone 100', '{"text":""}\n', waiting],
     ['until Ctrl-C', 'sleep 1 | READ alone 10000 100', 'aborted\n', ''],
   ]
   await inParallel(table, 3, async ([name, script, stdout, stderr]) =>
