@@ -8510,9 +8510,9 @@ export class TtyPrompter implements Prompter {
   }
 
   #line(prompt: string, options: LineOptions): TtyAnswer {
-    const turn = this.#turn.then(async () => {
-      using _held = options.pause?.()
-      return await askLine(prompt, options)
+    const turn = this.#turn.then(() => {
+      const held = options.pause?.()
+      return askLine(prompt, options).finally(() => held?.[Symbol.dispose]())
     })
     this.#turn = turn.catch(() => undefined) // its asker hears of it
     return turn

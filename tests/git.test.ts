@@ -107,8 +107,7 @@ t.test('five tools, every parameter described, branches judged by what they do',
 t.test('status of a repository without commits, clean, and full of changes', async (t) => {
   const bench = new Bench(t.testdir())
   bench.git('init', '-q')
-  const state = async (args = {}) =>
-    (await bench.call('git_status', args)).text
+  const state = async (args = {}) => (await bench.call('git_status', args)).text
   t.equal(await state(), '## No commits yet on main\nnothing to commit')
   for (const name of ['kept', 'gone', 'old name', 'both']) bench.write(name, `${name}\n`.repeat(9))
   bench.git('add', '-A')
@@ -265,6 +264,11 @@ t.test('nothing that a model gives becomes an option, and faults are explained',
     ['git_diff', { from: 'HEAD', to: '-R' }, /not a revision/],
     ['git_diff', { from: '' }, /not a revision/],
     ['git_log', { rev: '--all' }, /not a revision/],
+    ['git_log', { rev: 'HEAD:a.txt', show: true }, /not a revision/],
+    ['git_diff', { from: 'HEAD', to: ':a.txt' }, /not a revision/],
+    ['git_log', { rev: 'HEAD^{tree}', show: true }, /git show: /],
+    ['git_log', { rev: '5626abf', show: true }, /git show: /], // the blob of a.txt
+    ['git_diff', { from: '5626abf', to: '5626abf' }, /git diff: /],
     ['git_log', { rev: 'gone' }, /git log: .*gone/],
     ['git_log', { rev: 'gone', show: true }, /git show: .*gone/],
     ['git_status', { path: '..' }, /outside the workspace/],
@@ -368,6 +372,111 @@ t.test('a hostile repository runs nothing', async (t) => {
   t.not(ran().length, 0)
 })
 
+t.test('a filter is found under any name and in any file', async (t) => {
+  const bench = makeRepository(t.testdir())
+  const trap = path.join(bench.home, 'ran')
+  const config = path.join(bench.root, '.git/config')
+  const plain = fs.readFileSync(config, 'utf8')
+  bench.write('.gitattributes', '* filter=\n')
+  const filters = {
+    'an empty name': `[filter ""]\nclean = touch ${trap}; cat\n`,
+    'no name': `[filter]\nclean = touch ${trap}; cat\n`,
+    'a long-running one': `[FILTER "a.b c"]\nProcess = touch ${trap}\n`,
+  }
+  const ways: Record<string, (text: string) => void> = {
+    local: (text) => fs.writeFileSync(config, plain + text),
+    included: (text) => {
+      fs.writeFileSync(config, `${plain}[include]\npath = ../more\n`)
+      bench.write('more', text)
+    },
+    worktree: (text) => {
+      fs.writeFileSync(config, `${plain}[extensions]\nworktreeConfig = true\n`)
+      bench.write('.git/config.worktree', text)
+    },
+  }
+  for (const [way, put] of Object.entries(ways))
+    for (const [name, text] of Object.entries(filters)) {
+      put(text)
+      fs.utimesSync(path.join(bench.root, 'a.txt'), 1, 1)
+      await t.rejects(bench.call('git_status'), { message: /filters in/ }, `${name}, ${way}`)
+    }
+  t.notOk(fs.existsSync(trap))
+})
+
+t.test('nothing of a submodule runs, and its new commit is staged', async (t) => {
+  const bench = makeRepository(t.testdir())
+  const trap = path.join(bench.home, 'ran')
+  bench.git('branch', 'other')
+  bench.git('clone', '-q', '.', '../module')
+  bench.git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', '../module', 'sub')
+  bench.git('commit', '-qm', 'with a submodule')
+  bench.git('-C', 'sub', 'config', 'filter.evil.clean', `touch ${trap}; cat`)
+  bench.write('.git/modules/sub/info/attributes', '* filter=evil\n')
+  bench.git('config', 'submodule.sub.ignore', 'none')
+  bench.git('config', 'diff.ignoreSubmodules', 'none')
+  bench.git('config', 'status.submoduleSummary', 'true')
+  bench.git('config', 'diff.submodule', 'diff')
+  bench.git('config', 'submodule.recurse', 'true')
+  let time = 0
+  const touch = () => fs.utimesSync(path.join(bench.root, 'sub/a.txt'), ++time, time)
+  const call = async (name: string, args: JsonObject = {}) => {
+    touch() // so that git must look at its content again
+    const { text } = await bench.call(name, args)
+    t.notOk(fs.existsSync(trap), name)
+    return text
+  }
+  t.match(await call('git_status'), /nothing to commit/)
+  await t.rejects(call('git_commit', { message: 'x', all: true }), { message: /nothing to commit/ })
+  bench.write('b.txt', 'b\n')
+  t.match(await call('git_commit', { message: 'x', paths: ['b.txt', 'sub'] }), /1 file changed/)
+  const inner = ['-C', 'sub', '-c', 'filter.evil.clean=cat']
+  bench.git(...inner, 'commit', '--allow-empty', '-qm', 'inner')
+  fs.rmSync(trap, { force: true })
+  t.match(await call('git_diff'), /\+Subproject commit/)
+  t.match(await call('git_commit', { message: 'moved', all: true }), /1 file changed/)
+  t.match(await call('git_log', { show: true }), /\+Subproject commit/)
+  await call('git_branch', { action: 'list' })
+  await call('git_branch', { action: 'switch', name: 'other' })
+  bench.git('switch', '-q', '--no-recurse-submodules', 'main')
+  touch()
+  bench.git('status')
+  t.ok(fs.existsSync(trap), 'the trap is real')
+})
+
+t.test('a .git that leads to another repository is refused', async (t) => {
+  const bench = makeRepository(t.testdir())
+  bench.git('worktree', 'add', '-q', '../linked', '-b', 'linked')
+  bench.git('clone', '-q', '.', '../module')
+  bench.git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', '../module', 'sub')
+  bench.git('init', '-q', '--separate-git-dir', 'apart', 'nested')
+  const base = path.dirname(bench.root)
+  /** The tools in that folder of the test, with its `.git` as given. */
+  const at = (folder: string, put?: (dot: string) => void) => {
+    const other = Object.assign(new Bench(base), { root: path.join(base, folder), env: bench.env })
+    fs.mkdirSync(other.root, { recursive: true })
+    put?.(path.join(other.root, '.git'))
+    return other.call('git_log')
+  }
+  const target = path.join(bench.root, '.git')
+  for (const folder of ['work', 'work/sub', 'linked', 'module'])
+    t.match((await at(folder)).text, / first$/m, folder)
+  t.match((await bench.call('git_status', { path: 'nested' })).text, /No commits/, 'inside')
+  const planted: Record<string, (dot: string) => void> = {
+    file: (dot) => fs.writeFileSync(dot, `gitdir: ${target}\n`),
+    link: (dot) => fs.symlinkSync(target, dot),
+    worktree: (dot) => fs.writeFileSync(dot, `gitdir: ${target}/worktrees/linked\n`),
+    submodule: (dot) => fs.writeFileSync(dot, `gitdir: ${target}/modules/sub\n`),
+    common: (dot) => {
+      fs.mkdirSync(dot)
+      fs.writeFileSync(path.join(dot, 'HEAD'), 'ref: refs/heads/main\n')
+      fs.writeFileSync(path.join(dot, 'commondir'), `${target}\n`)
+      fs.writeFileSync(path.join(dot, 'gitdir'), `${dot}\n`)
+    },
+  }
+  for (const [name, put] of Object.entries(planted))
+    await t.rejects(at(`planted-${name}`, put), { message: /leads to|work tree in/ }, name)
+})
+
 t.test('a partial clone fetches nothing', async (t) => {
   const bench = makeRepository(t.testdir())
   const trap = path.join(bench.home, 'ran')
@@ -392,7 +501,10 @@ t.test('a partial clone fetches nothing', async (t) => {
 t.test('a work tree elsewhere and a planted bare repository are refused', async (t) => {
   const bench = makeRepository(t.testdir())
   bench.git('config', 'core.worktree', bench.home)
-  await t.rejects(bench.call('git_status'), { message: /work tree in .*core\.worktree/, hint: /shell/ })
+  await t.rejects(bench.call('git_status'), {
+    message: /work tree in .*core\.worktree/,
+    hint: /shell/,
+  })
   bench.git('config', '--unset', 'core.worktree')
   bench.git('init', '-q', '--bare', 'planted.git')
   await t.rejects(bench.call('git_status', { path: 'planted.git' }), { message: /bare repository/ })

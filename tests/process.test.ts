@@ -7,6 +7,7 @@ import * as path from 'node:path'
 import {
   ChildGroup,
   childEnv,
+  hideEnvironment,
   MB,
   Processes,
   reapOrphans,
@@ -54,6 +55,33 @@ t.test('a command gives back what it said and how it ended', async (t) => {
     ['cat', { stdout: '' }],
   ]
   for (const [command, wanted] of cases) t.match(await run(command), wanted, command)
+})
+
+const noProc = process.platform === 'linux' ? false : 'only Linux has /proc'
+t.test('a child finds no key in the environment of its parent', { skip: noProc }, (t) => {
+  t.type(hideEnvironment, 'function')
+  const module = JSON.stringify(path.resolve('tai.ts'))
+  const script = `import { spawnSync } from 'node:child_process'
+    import { hideEnvironment } from ${module}
+    const kept = { ...process.env }
+    const look = () => spawnSync('sh', ['-c', 'cat /proc/$PPID/environ'], { encoding: 'latin1' })
+    const before = look().stdout
+    const done = hideEnvironment()
+    console.log(JSON.stringify({ kept, before, done, after: look().stdout, PLAIN: process.env.PLAIN }))`
+  const secrets = { OPENAI_API_KEY: 'hush-éé', TAI_PASSPHRASE: 'hush-2', EMPTY_TOKEN: '' }
+  const own = { ...env, FIRST: '1', ...secrets, PLAIN: 'ünverändert', LAST: 'z' }
+  const argv = ['--input-type=module-typescript', '-e', script]
+  const { stdout, stderr } = spawnSync(process.execPath, argv, { env: own, encoding: 'utf8' })
+  t.match(stdout, /^\{/, stderr)
+  const said = JSON.parse(stdout)
+  t.match(said.before, 'hush')
+  t.notMatch(said.after, 'hush')
+  t.match(
+    said.after,
+    /FIRST=1\0OPENAI_API_KEY=\0+TAI_PASSPHRASE=\0+EMPTY_TOKEN=\0PLAIN=.*LAST=z\0$/s,
+  )
+  t.match(said, { done: true, PLAIN: 'ünverändert', kept: secrets })
+  t.end()
 })
 
 t.test('input is given whole, and a program need not read it', async (t) => {
