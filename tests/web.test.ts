@@ -207,7 +207,7 @@ t.test('hostile pages cost bounded time', async (t) => {
     const start = performance.now()
     const { text } = await run('web_fetch', { url, format: 'text' })
     const took = performance.now() - start
-    t.ok(took < 2_000, `${name}: ${Math.round(took)} ms`)
+    t.ok(took < 3_000, `${name}: ${Math.round(took)} ms`)
     t.match(text, 'needle', name)
   }
 })
