@@ -10132,8 +10132,7 @@ async function openTools(
     root: workspace.root,
   })
   const processes = app.own(new Processes(app.world, store.redactor), (it) => it.stopAll())
-  const given = config.list('tools')
-  const only = given.length > 0 ? given : profile?.tools
+  const only = config.get('tools') === undefined ? profile?.tools : config.list('tools')
   return new Tools({
     rows: TOOLS,
     context: {
