@@ -144,6 +144,13 @@ t.test('a project file may tighten, never widen', async (t) => {
     ['max_cost = 9', 'max_cost', {}, '9', 0],
     ['max_cost = 9', 'max_cost', { home: 'max_cost = 1' }, '1', 1],
     ['web_private = true', 'web_private', {}, 'false', 1],
+    ['tools = ["grep"]', 'tools', {}, 'grep', 0],
+    ['tools = ["grep"]', 'tools', { home: 'tools = ["glob", "grep"]' }, 'grep', 0],
+    ['tools = ["grep", "shell_exec"]', 'tools', { home: 'tools = ["grep"]' }, 'grep', 1],
+    ['tools = ["grep"]', 'tools', { home: 'tools = []' }, '', 1],
+    ['stream_idle = 91', 'stream_idle', {}, '90', 1],
+    ['stream_idle = 5', 'stream_idle', {}, '5', 0],
+    ['stdin_wait = 11', 'stdin_wait', {}, '10', 1],
     ['web_private = false', 'web_private', { home: 'web_private = true' }, 'true', 1],
     ['profile = "wild"', 'profile', {}, undefined, 1],
     ['model = "openai/x"', 'model', {}, 'openai/x', 0],
@@ -210,6 +217,8 @@ t.test('what is wrong is told with its place and its remedy', async (t) => {
     [{ env: { TAI_MAX_STEPS: '0' } }, /TAI_MAX_STEPS: max_steps is "0", not a whole number from 1/],
     [{ env: { TAI_STREAM_IDLE: '1\u001b[2J' } }, /TAI_STREAM_IDLE: stream_idle is "1\\u001b\[2J"/],
     [{ flags: { max_cost: '-1' } }, /flag --max-cost: max_cost is "-1", not a number from 0/],
+    [{ env: { TAI_STREAM_IDLE: '100000' } }, /not a whole number from 1 to 99999/],
+    [{ home: 'stdin_wait = 2147484' }, /stdin_wait is 2147484, not a number from 0 to 99999/],
     [{ stored: { max_steps: 'x' } }, /tai config set: max_steps is "x"/],
   ]
   for (const [places, message] of cases) {

@@ -269,7 +269,7 @@ t.test(
         ...(answer === ''
           ? Array.from(
               { length: 3 },
-              (): PtyStep => ({ wait: /Allow it\?[^]*Allow it\?[^]*\] /, type: '\r' }),
+              (): PtyStep => ({ wait: /Please type one[^\n]*\] /, type: '\r' }),
             )
           : []),
       ])

@@ -7,6 +7,7 @@ import * as path from 'node:path'
 import {
   ChildGroup,
   childEnv,
+  hideEnvironment,
   MB,
   Processes,
   reapOrphans,
@@ -48,12 +49,39 @@ function lives(pid: number): boolean {
 t.test('a command gives back what it said and how it ended', async (t) => {
   const cases: [command: string, wanted: object][] = [
     ['printf a; printf b >&2', { code: 0, stdout: 'a', stderr: 'b', timedOut: false }],
-    ['exit 3', { code: 3, signal: undefined, stdout: '' }],
-    ['kill -TERM $$', { code: undefined, signal: 'SIGTERM' }],
+    ['exit 3', { code: 3, signal: null, stdout: '' }],
+    ['kill -TERM $$', { code: null, signal: 'SIGTERM' }],
     [String.raw`printf 'a\377b'`, { stdout: 'a\ufffdb' }],
     ['cat', { stdout: '' }],
   ]
   for (const [command, wanted] of cases) t.match(await run(command), wanted, command)
+})
+
+const noProc = process.platform === 'linux' ? false : 'only Linux has /proc'
+t.test('a child finds no key in the environment of its parent', { skip: noProc }, (t) => {
+  t.type(hideEnvironment, 'function')
+  const module = JSON.stringify(path.resolve('tai.ts'))
+  const script = `import { spawnSync } from 'node:child_process'
+    import { hideEnvironment } from ${module}
+    const kept = { ...process.env }
+    const look = () => spawnSync('sh', ['-c', 'cat /proc/$PPID/environ'], { encoding: 'latin1' })
+    const before = look().stdout
+    const done = hideEnvironment()
+    console.log(JSON.stringify({ kept, before, done, after: look().stdout, PLAIN: process.env.PLAIN }))`
+  const secrets = { OPENAI_API_KEY: 'hush-éé', TAI_PASSPHRASE: 'hush-2', EMPTY_TOKEN: '' }
+  const own = { ...env, FIRST: '1', ...secrets, PLAIN: 'ünverändert', LAST: 'z' }
+  const argv = ['--input-type=module-typescript', '-e', script]
+  const { stdout, stderr } = spawnSync(process.execPath, argv, { env: own, encoding: 'utf8' })
+  t.match(stdout, /^\{/, stderr)
+  const said = JSON.parse(stdout)
+  t.match(said.before, 'hush')
+  t.notMatch(said.after, 'hush')
+  t.match(
+    said.after,
+    /FIRST=1\0OPENAI_API_KEY=\0+TAI_PASSPHRASE=\0+EMPTY_TOKEN=\0PLAIN=.*LAST=z\0$/s,
+  )
+  t.match(said, { done: true, PLAIN: 'ünverändert', kept: secrets })
+  t.end()
 })
 
 t.test('input is given whole, and a program need not read it', async (t) => {
@@ -79,7 +107,7 @@ t.test(
 
 t.test('the time limit ends the whole group, stubborn ones too', async (t) => {
   const result = await run('trap "" TERM; sleep 60 & echo $!; wait; sleep 60', { timeout: 500 })
-  t.match(result, { timedOut: true, code: undefined, signal: 'SIGKILL' })
+  t.match(result, { timedOut: true, code: null, signal: 'SIGKILL' })
   t.equal(lives(Number(result.stdout)), false)
 })
 
@@ -260,8 +288,8 @@ t.test('every group can be ended at once', async (t) => {
   t.equal(fs.statSync(path.join(home, 'run')).mode & 0o777, 0o700)
   ChildGroup.endAll()
   t.strictSame(fs.readdirSync(path.join(home, 'run')), [])
-  t.strictSame(await group.ended, { code: undefined, signal: 'SIGKILL' })
-  t.strictSame(group.exit, { code: undefined, signal: 'SIGKILL' })
+  t.strictSame(await group.ended, { code: null, signal: 'SIGKILL' })
+  t.strictSame(group.exit, { code: null, signal: 'SIGKILL' })
   t.equal(group.kill('SIGTERM'), false)
   t.equal(await group.stop(), true)
 })

@@ -114,26 +114,26 @@ t.test('a background process is started, read, answered, listed and stopped', as
   t.equal((await tell('process_list', {})).text, 'no background processes')
   const command = 'echo ready secret-value; while read line; do echo "got $line"; done'
   const started = await tell('process_start', { command, name: 'echoer' })
-  t.match(started, { text: /p1 is running/ })
+  t.match(started, { text: /p1: running/ })
   t.equal(
     (await tell('process_output', { id: 'p1', wait_s: 10 })).text,
-    'ready [redacted:pin]\n[p1 is running; next offset 21]',
+    'ready [redacted:pin]\n[p1: running; next offset 21]',
   )
   t.equal((await tell('process_input', { id: 'p1', text: 'x\n' })).text, 'written to p1')
   const read = await tell('process_output', { id: 'p1', since: 21, wait_s: 10 })
-  t.equal(read.text, 'got x\n[p1 is running; next offset 27]')
+  t.equal(read.text, 'got x\n[p1: running; next offset 27]')
   t.match(
     (await tell('process_list', {})).text,
-    /^p1 {2}is running {2}pid \d+ {2}27 B {2}echoer: echo ready/,
+    /^p1 {2}running {2}pid \d+ {2}27 B {2}echoer: echo ready/,
   )
   await tell('process_input', { id: 'p1', text: '', eof: true })
   const last = await tell('process_output', { id: 'p1', since: 27, wait_s: 10 })
-  t.equal(last.text, '(no new output)\n[p1 exited with code 0; next offset 27]')
+  t.equal(last.text, '(no new output)\n[p1: exit code 0; next offset 27]')
   await tell('process_start', { command: 'no-such-thing' })
   await tell('process_output', { id: 'p2', since: 9_999, wait_s: 10 }) // never so far: its end
   t.match(await tell('process_output', { id: 'p2' }), {
-    text: /not found[^]*p2 exited with code 127/,
+    text: /not found[^]*p2: exit code 127/,
   })
   await tell('process_start', { command: 'sleep 60' })
-  t.equal((await tell('process_stop', { id: 'p3' })).text, 'p3 was ended by SIGTERM')
+  t.equal((await tell('process_stop', { id: 'p3' })).text, 'p3: ended by SIGTERM')
 })

@@ -250,6 +250,16 @@ t.test('with no terminal nobody is asked', async (t) => {
   t.equal(await new TtyPrompter({ platform: 'linux' }).ask('?', {}, AbortSignal.abort()), undefined)
 })
 
+t.test('nothing turns beside a question, and it goes on after it', needsPty, async (t) => {
+  const { output } = await runInPty(command('hold'))
+  const [before = '', after = ''] = output.split('Name?').slice(-2)
+  t.match(before, '⠋ first')
+  const [asking, ...end] = after.split('⠋ second')
+  t.notMatch(asking, /[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/)
+  t.notMatch(after, 'first')
+  t.equal(end.length, 1)
+})
+
 t.test('the spinner leaves no trace, and is never in a pipe', needsPty, async (t) => {
   t.ok(Spinner)
   const { output } = await runInPty(command('spin'))

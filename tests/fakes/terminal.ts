@@ -61,6 +61,19 @@ const TASKS: Record<string, () => Promise<void>> = {
   two: async () => tell(await Promise.all(['A?', 'B?'].map((q) => prompter.ask(q, {}, never)))),
   secret: async () => tell(await prompter.ask('Passphrase:', { secret: true }, never)),
   abort: async () => tell(await prompter.ask('Anyone?', {}, AbortSignal.timeout(100))),
+  hold: async () => {
+    const spinner = new Spinner(stderr, [stdout])
+    spinner.start('first')
+    await pause(150)
+    const asker = new TtyPrompter({ platform, pause: () => spinner.pause() })
+    const answer = asker.ask('Name?', {}, AbortSignal.timeout(500))
+    await pause(250)
+    spinner.start('second')
+    await answer
+    await pause(250)
+    spinner.stop()
+    tell(spinner.pause()[Symbol.dispose]())
+  },
   spin: async () => {
     const spinner = new Spinner(stderr, [stdout])
     spinner.start(`thinking\u001b[2J`)
