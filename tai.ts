@@ -694,6 +694,7 @@ function kindOf(value: unknown): string {
   return Array.isArray(value) ? 'a list' : typeof value
 }
 
+const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
 const SCHEMA_DEPTH = 200 // steps of a JSON pointer into a schema; deeper, checking would run out of stack
 
 /** What is wrong with a value: the JSON pointer to the place ('' for all of it), and why. */
@@ -727,7 +728,9 @@ export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
 function refuseBroken(at: string, part: unknown, parts: object): void {
   if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
   if (!isObject(part)) return
-  const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target } = part
+  const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target, type = [] } = part
+  const odd = [type].flat().find((name) => !SCHEMA_TYPES.includes(String(name)))
+  if (odd !== undefined && !at.endsWith('/properties')) throw new InvalidError(`${odd} is no type`)
   const patterns = [String(pattern), ...Object.keys(Object(patternProperties))]
   for (const each of patterns) RegExp(each, 'u')
   if (ref !== undefined && !Object.hasOwn(parts, String(target)))
@@ -1674,10 +1677,17 @@ export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db>
   }
 }
 
+/** As mkdir -p with mode 0700. Node's own `recursive` never ends where a system refuses, as in /proc. */
+function makeFolders(folder: string): void {
+  if (fs.existsSync(folder)) return
+  makeFolders(path.dirname(folder))
+  fs.mkdirSync(folder, { mode: 0o700 })
+}
+
 /** Makes what is missing. It never opens a vault: closing that would drop (POSIX) the locks of others. */
 function prepareFile(file: string): void {
   const folder = path.dirname(file)
-  fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
+  makeFolders(folder)
   if (!fs.existsSync(file)) fs.closeSync(fs.openSync(file, 'a', 0o600))
   for (const needed of [folder, file]) fs.accessSync(needed, fs.constants.W_OK)
   fs.chmodSync(file, 0o600)
@@ -1849,6 +1859,22 @@ function checkAudit(db: Db): { rows: number; chains: number; problems: string[] 
 // Not here: the cipher (§seal).
 
 /** How a vault is opened. */
+/** What a message of each role must hold. */
+const MESSAGE_FIELDS: Readonly<Record<string, Readonly<Record<string, 'string' | 'list'>>>> = {
+  system: { text: 'string' },
+  user: { parts: 'list' },
+  assistant: { text: 'string', calls: 'list' },
+  tool: { id: 'string', name: 'string', text: 'string' },
+}
+
+/** Throws InvalidError for a stored message that is none. */
+function checkMessage(message: unknown, where: string): void {
+  const reader = new Reader(message, where)
+  const fields = MESSAGE_FIELDS[reader.at('role').string()]
+  if (fields === undefined) throw new InvalidError(`${where} has an unknown role`)
+  for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
+}
+
 export type StoreOptions = Readonly<{
   passphrase?: () => Promise<string | undefined> // asked when a sealed value is first needed
   redactor?: Redactor // shared with the rest of the program
@@ -2249,7 +2275,7 @@ export class Store {
   /** By whole id or by a beginning that only one session has. Throws TaiError for several. */
   findSession = async (id: string) => sessionLike(this.db, id)
   async latestSession(workspace: string) {
-    const sql = `${SESSION_ROWS} WHERE workspace = ?1 ${NEWEST_FIRST}`
+    const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
   /** The newest first; with a query those whose title, or one of whose messages, holds its words. */
@@ -2280,7 +2306,10 @@ export class Store {
     const sql = `SELECT n, created, compacted, message_json AS message FROM messages
       WHERE session = ? ORDER BY n`
     const rows = this.db.all<StoredMessage>(sql, session)
-    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
+    return rows.map((row) => {
+      checkMessage(row.message, `message ${row.n} of session ${session}`)
+      return { ...row, compacted: Boolean(row.compacted) }
+    })
   }
   /** Marks messages up to number `upTo` and stores their summary as a record; returns its id. */
   async compact(session: string, upTo: number, summary: string) {
@@ -7546,6 +7575,8 @@ const limitError = (message: string, limit: 'steps' | 'cost'): LimitError =>
     hint: `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`,
   })
 
+const UNPRICED = 'no price is known for this model, so the cost limit cannot be kept'
+
 /** Counts one turn: steps, tokens, dollars, calls; and says when it must end. */
 class Turn {
   readonly #limits: AgentOptions
@@ -7581,6 +7612,12 @@ class Turn {
     }
     if (cost !== undefined) this.#sum.cost = (this.#sum.cost ?? 0) + cost
     return { kind: 'usage', usage, cost }
+  }
+
+  /** A cost limit was given, and the first reply has no price. */
+  get isUnpriced(): boolean {
+    const { steps, cost } = this.#sum
+    return steps === 1 && cost === undefined && this.#limits.maxCost < Infinity
   }
 
   called({ reply, denied, ms }: Ran): void {
@@ -7652,6 +7689,7 @@ export class Agent {
         turn.beginStep()
         const reply = yield* this.#ask(signal)
         yield turn.count(reply)
+        if (turn.isUnpriced) yield { kind: 'notice', text: UNPRICED }
         const { calls, text } = reply.message
         if (calls.length > 0) {
           yield* this.#act(calls, turn, signal)
@@ -8845,12 +8883,14 @@ function flagError(error: unknown, argv: readonly string[], flags: readonly Flag
   })
 }
 
+const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
+
 function unknownVerb<Host>({ name, verbs }: Command<Host>, given: string | undefined): UsageError {
   const names = verbs.map((row) => row.name)
   const close = given && nearest(given, names)
   const what = given === undefined ? 'needs a verb' : `has no verb ${visible(given)}`
   const guess = close ? `did you mean ${close}? ` : ''
-  const hint = `${guess}To send these words to a model, put them after -- or in quotes`
+  const hint = `${guess}${AS_PROMPT}`
   return new UsageError(`tai ${name} ${what}: ${names.join(', ')}`, { hint })
 }
 
@@ -8872,7 +8912,7 @@ function checkUse<Host>(
   if (words.length < needed.length) throw new UsageError(`something is missing: ${usage}`, { hint })
   if (words.length > most) {
     const extra = visible(words.slice(most).join(' '))
-    throw new UsageError(`${extra} is too much: ${usage}`, { hint })
+    throw new UsageError(`${extra} is too much: ${usage}`, { hint: `${hint}; ${AS_PROMPT}` })
   }
   const taken = [...(verb.flags ?? []), ...COMMON_FLAGS].map((flag) => flag.name)
   const stray = given.names.find((name) => !taken.includes(name))
@@ -9016,6 +9056,7 @@ export type AppOptions = Readonly<{
   given: Given
   out: Output
   err: Output
+  spinner: Spinner // one for the run, held while a question is open
   prompter: Prompter
   signal: AbortSignal
   interrupts: Interrupts
@@ -9027,6 +9068,7 @@ export class App {
   readonly given: Given
   readonly out: Output
   readonly err: Output
+  readonly spinner: Spinner
   readonly prompter: Prompter
   readonly signal: AbortSignal
   readonly interrupts: Interrupts
@@ -9041,6 +9083,7 @@ export class App {
     this.given = options.given
     this.out = options.out
     this.err = options.err
+    this.spinner = options.spinner
     this.prompter = options.prompter
     this.signal = options.signal
     this.interrupts = options.interrupts
@@ -9200,6 +9243,7 @@ const ANSWER_HOLD = 4 * KB // text of one step over this is taken for the answer
 export type PresentOptions = Readonly<{
   out: Output
   err: Output
+  spinner: Spinner
   redactor: Redactor
   quiet: boolean
   hold: boolean // tools are offered, so a step's text may not be the answer
@@ -9227,11 +9271,11 @@ export class TextPresenter implements Presenter {
   #flowing = false // this step's text goes straight to stdout
 
   constructor(options: PresentOptions) {
-    const { out, err, redactor, quiet } = options
+    const { err, spinner, redactor, quiet } = options
     this.#options = options
     this.#text = new RedactStream(redactor)
     this.#thought = new RedactStream(redactor)
-    if (err.isTerminal && !quiet) this.#spinner = new Spinner(err, [out])
+    if (err.isTerminal && !quiet) this.#spinner = spinner
     this.#spinner?.start('thinking')
   }
 
@@ -9302,7 +9346,7 @@ export class TextPresenter implements Presenter {
     const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
     const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
     const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-    err.write(`${err.atLineStart ? '' : '\n'}${mark} ${call.name} ${facts}\n`)
+    err.write(`${err.atLineStart ? '' : '\n'}${mark} ${visible(clip(call.name, 80))} ${facts}\n`)
     this.#spinner.start('thinking')
   }
 }
@@ -9429,7 +9473,11 @@ function outcomeOf(
 const NO_RESULT = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [] }
 
 /** Opens the conversation that the flags ask for: a new one, or one that goes on. */
-export async function openConversation(app: App, title: string): Promise<Conversation> {
+export async function openConversation(
+  app: App,
+  title: string,
+  goesOn = true, // where the flags say so
+): Promise<Conversation> {
   const schema = await answerSchema(app)
   const store = await app.storeForTurn()
   const config = await app.config()
@@ -9439,7 +9487,7 @@ export async function openConversation(app: App, title: string): Promise<Convers
   const model = `${choice.provider.name}/${choice.model}`
   if (/first model of its list/.test(choice.why)) app.notice(`using ${model}: ${choice.why}`)
   else app.detail(`model ${model} (${choice.why})`)
-  const earlier = await earlierSession(app, store)
+  const earlier = goesOn ? await earlierSession(app, store) : undefined
   const begun = { title, profile: profile?.name ?? 'default', model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
   const tools = app.given.has('no-tools')
@@ -9478,8 +9526,9 @@ function preferred(config: Config, key: SettingKey, own: string | undefined): st
 export async function chosenModel(app: App, asked?: string): Promise<ModelChoice> {
   const store = await app.storeForTurn()
   const config = await app.config()
+  const wanted = asked ?? preferred(config, 'model', (await profileOf(store, config))?.model)
   const choice = await chooseModel({
-    asked: asked ?? preferred(config, 'model', (await profileOf(store, config))?.model),
+    asked: wanted,
     providers: configuredProviders(app, config),
     env: app.world.env,
     secret: (name) => store.getSecret(name),
@@ -9487,6 +9536,11 @@ export async function chosenModel(app: App, asked?: string): Promise<ModelChoice
     signal: app.signal,
   })
   if (choice.key !== undefined) app.redactor.add(`${choice.provider.name}-key`, choice.key)
+  const isOfficial = choice.provider.own !== true // others have models with slashes in their names
+  if (isOfficial && choice.model === wanted && wanted.includes('/'))
+    app.notice(
+      `${wanted.split('/', 1).join()} is no provider: asking ${choice.provider.name} for it`,
+    )
   const window = config.number('context_window')
   return Number.isFinite(window) ? { ...choice, window } : choice
 }
@@ -9597,8 +9651,8 @@ export async function oneShot(app: App, ask: () => Promise<readonly Part[]>): Pr
 
 /** What a session is called: the last line of its first prompt. */
 export function titleOf(parts: readonly Part[]): string {
-  const text = parts.map((part) => (part.kind === 'text' ? part.text : '')).join(' ')
-  const last = text.trim().split('\n').at(-1) ?? ''
+  const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
+  const last = words.trim().split('\n').at(-1) ?? ''
   return clip(visible(last.trim()), 60)
 }
 
@@ -9620,11 +9674,12 @@ const WHOLE_ANSWERS = [
 
 /** How this run shows its turns. */
 export async function presenterFor(app: App, talk: Conversation): Promise<Presenter> {
-  const { given, out, err, redactor } = app
+  const { given, out, err, spinner, redactor } = app
   const whole = WHOLE_ANSWERS.find(({ flag }) => given.has(flag))?.change
   const hold = talk.tools !== undefined && !out.isTerminal
   const render = await rendererFor(app, whole !== undefined)
-  const options = { out, err, redactor, quiet: given.has('quiet'), hold, whole, render }
+  const quiet = given.has('quiet')
+  const options = { out, err, spinner, redactor, quiet, hold, whole, render }
   if (given.has('stream-json'))
     return new JsonPresenter(options, { session: talk.session, model: talk.model })
   return given.has('json') ? new JsonPresenter(options) : new TextPresenter(options)
@@ -9649,6 +9704,7 @@ async function rendererFor({ out, given }: App, isWhole: boolean) {
 // 2. The terminal is given back as it was found.
 // Not here: line editing, which is node:readline's.
 
+const PASTE_WAIT = 30 // lines that follow each other faster were pasted, and are one message
 const HISTORY_LINES = 500 // earlier lines that the arrow keys reach
 
 type Slash = Readonly<{
@@ -9683,7 +9739,7 @@ export class Chat {
   }
 
   async renew(): Promise<string> {
-    this.#talk = await openConversation(this.#app, 'chat')
+    this.#talk = await openConversation(this.#app, 'chat', false)
     return `session ${this.#talk.session}`
   }
 
@@ -9727,14 +9783,19 @@ export class Chat {
     return app.signal.aborted ? undefined : ''
   }
 
-  /** One line, with editing and history; undefined at Ctrl-D, or Ctrl-C on an empty line. */
+  /** A line, or several that were pasted; undefined at Ctrl-D, or Ctrl-C on an empty line. */
   async #readLine(): Promise<string | undefined> {
     const { createInterface } = process.getBuiltinModule('node:readline')
     const history = await this.#talk.store.listHistory(HISTORY_LINES)
     const { stdin: input, stdout: output } = process
     const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
     const line = Promise.withResolvers<string | undefined>()
-    reader.on('line', line.resolve)
+    const lines: string[] = []
+    const settle = () => reader.line === '' && line.resolve(lines.join('\n'))
+    reader.on('line', (text) => {
+      lines.push(text)
+      setTimeout(settle, PASTE_WAIT)
+    })
     reader.on('close', () => line.resolve(undefined))
     reader.on('SIGINT', () =>
       reader.line === '' ? reader.close() : reader.write(null, { ctrl: true, name: 'u' }),
@@ -10381,10 +10442,10 @@ async function promptParts(app: App, given: readonly string[]): Promise<Part[]> 
 function realWorld(): World {
   const { env, platform, pid } = process
   const home =
-    env['TAI_HOME'] ??
-    path.join(env['HOME'] ?? process.getBuiltinModule('node:os').homedir(), '.tai')
+    env['TAI_HOME'] ||
+    path.join(env['HOME'] || process.getBuiltinModule('node:os').homedir(), '.tai')
   return {
-    env,
+    env: { ...env }, // a copy: hideEnvironment takes secrets out of the process's own
     platform,
     pid,
     cwd: currentFolder(),
@@ -10442,8 +10503,14 @@ async function runProcess(argv: readonly string[]): Promise<void> {
   const world = realWorld()
   const { signal, interrupts } = endOnSignals()
   const { platform } = world
-  const prompter = new TtyPrompter({ platform, onInterrupt: () => interrupts.press() })
-  const code = await main(argv, { world, out, err, prompter, signal, interrupts })
+  hideEnvironment()
+  const spinner = new Spinner(err, [out])
+  const prompter = new TtyPrompter({
+    platform,
+    onInterrupt: () => interrupts.press(),
+    pause: () => spinner.pause(),
+  })
+  const code = await main(argv, { world, out, err, spinner, prompter, signal, interrupts })
   process.exitCode = signal.aborted ? (signal.reason as InterruptedError).exitCode : code
   ChildGroup.endAll()
   await Promise.all([out.drained(), err.drained()])

@@ -3,6 +3,7 @@ import {
   firstCodeBlock,
   JsonPresenter,
   Redactor,
+  Spinner,
   TextPresenter,
   type AgentEvent,
   type PresentOptions,
@@ -44,9 +45,11 @@ function play(
   make = (options: PresentOptions): Presenter => new TextPresenter(options),
 ) {
   const [out, err] = [keptOutput(more.terminal), keptOutput(more.terminal)]
+  const spinner = new Spinner(err, [out])
   const options = {
     out,
     err,
+    spinner,
     redactor: new Redactor(),
     quiet: false,
     hold: true,
@@ -90,6 +93,7 @@ t.test('a long text is taken for the answer and flows', async (t) => {
   const presenter = new TextPresenter({
     out,
     err: keptOutput(),
+    spinner: new Spinner(keptOutput(), []),
     redactor: new Redactor(),
     quiet: false,
     hold: true,

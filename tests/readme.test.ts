@@ -14,7 +14,7 @@ t.test('every flag, command, verb and variable it shows exists', async (t) => {
       ...COMMANDS.flatMap(({ verbs }) => verbs.flatMap((verb) => verb.flags ?? [])),
     ].flatMap((flag) => [`--${flag.name}`, `-${flag.short}`]),
   )
-  const known = new Set([...flags, '--target', '--all', '--staged'])
+  const known = new Set([...flags, '--target', '--all', '--staged', '-rn'])
   for (const [, flag = ''] of readme.matchAll(/[\s`(](--?[a-z][a-z-]*)(?=[\s`=),])/g))
     if (!/^-[lr]$/.test(flag)) t.ok(known.has(flag), flag)
   for (const [, name = '', verb = ''] of readme.matchAll(/`?\btai ([a-z]+) ([a-z]+)/g)) {
@@ -28,6 +28,7 @@ t.test('every flag, command, verb and variable it shows exists', async (t) => {
   const variables = new Set([
     ...SETTINGS.map((row) => variableOf(row.key)),
     'TAI_HOME',
+    'TAI_SEAL_PASSPHRASE',
     ...PROVIDERS.flatMap((row) => [...row.keys, row.baseEnv ?? '']),
   ])
   for (const [name] of readme.matchAll(/\b(?:TAI|OPENAI|ANTHROPIC|GEMINI|OPENROUTER)_[A-Z_]+\b/g))

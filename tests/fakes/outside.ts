@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import {
   denyPrompter,
+  Spinner,
   Interrupts,
   main,
   type Output,
@@ -61,6 +62,7 @@ export function outsideOf(settings: Settings = {}): Outside & { out: Written; er
     },
     out: keptOutput(settings.terminal),
     err: keptOutput(settings.terminal),
+    spinner: new Spinner(keptOutput(), []),
     prompter: settings.prompter ?? denyPrompter,
     signal: new AbortController().signal,
     interrupts: new Interrupts(
