@@ -6,7 +6,17 @@
 // --json prints exactly one object {machine, date, rows}; progress goes to stderr.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate, setTimeout } from 'node:timers/promises'
@@ -120,8 +130,10 @@ async function paired(ours: Run, theirs: Run, measure: Measure): Promise<[number
 async function wall(run: Run): Promise<number> {
   using home = homeOf(run)
   const [file, ...args] = run.argv
+  using stdin = pipeOf(run.input ?? '')
+  const env = envOf(run, home.path)
   const from = performance.now()
-  const done = spawnSync(file, args, { input: run.input ?? '', env: envOf(run, home.path) })
+  const done = spawnSync(file, args, { env, stdio: [stdin.fd, 'pipe', 'pipe'] })
   const took = performance.now() - from
   if (done.status !== 0)
     throw new Error(`${run.argv.join(' ')} exited ${done.status}: ${done.stderr}`)
@@ -157,11 +169,9 @@ async function cpu(run: Run): Promise<number> {
 async function peak(run: Run): Promise<number> {
   using home = homeOf(run)
   const [file, ...args] = run.argv
-  const child = spawn(file, args, {
-    env: envOf(run, home.path),
-    stdio: ['pipe', 'ignore', 'ignore'],
-  })
-  child.stdin.end(run.input ?? '')
+  using stdin = pipeOf(run.input ?? '')
+  const env = envOf(run, home.path)
+  const child = spawn(file, args, { env, stdio: [stdin.fd, 'ignore', 'ignore'] })
   let high = 0
   while (child.exitCode === null && child.signalCode === null) {
     high = Math.max(high, highWater(child))
@@ -169,6 +179,20 @@ async function peak(run: Run): Promise<number> {
   }
   if (child.exitCode !== 0) throw new Error(`${run.argv.join(' ')} exited ${child.exitCode}`)
   return high / 1024
+}
+
+/** A pipe that holds its data and its end, as a shell makes one; what Node would give is a socket. */
+function pipeOf(input: string): Disposable & { fd: number } {
+  const folder = temporary()
+  const file = join(folder.path, 'pipe')
+  spawnSync('mkfifo', [file])
+  const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+  writeFileSync(file, input)
+  const close = () => {
+    closeSync(fd)
+    folder[Symbol.dispose]()
+  }
+  return { fd, [Symbol.dispose]: close }
 }
 
 function highWater(child: ChildProcess): number {
