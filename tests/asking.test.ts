@@ -148,7 +148,7 @@ t.test('text_diff compares texts and files', async (t) => {
     folder: '',
   }
   const context = await open(t, { files })
-  const patch = '--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n'
+  const patch = '--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three'
   const cases: [JsonObject, string | RegExp][] = [
     [{ a: files['a.txt'], b: files['b.txt'] }, patch],
     [
@@ -157,13 +157,13 @@ t.test('text_diff compares texts and files', async (t) => {
     ],
     [
       { path_a: 'a.txt', b: files['b.txt'], context: 0 },
-      /^--- a.txt\n\+\+\+ b\n@@ -2,1 \+2,1 @@\n-two\n\+2\n$/,
+      /^--- a.txt\n\+\+\+ b\n@@ -2,1 \+2,1 @@\n-two\n\+2$/,
     ],
     [{ path_a: 'a.txt', b: files['a.txt'] }, 'they are the same'],
     [{ a: '', b: '' }, 'they are the same'],
-    [{ a: '', b: 'x\n' }, /@@ -0,0 \+1,1 @@\n\+x\n$/],
-    [{ path_a: 'a.txt', path_b: 'no-end.txt' }, /-three\n\+three\n\\ No newline at end of file\n$/],
-    [{ a: 'x\r\n', b: 'x\n' }, /-x\r\n\+x\n$/],
+    [{ a: '', b: 'x\n' }, /@@ -0,0 \+1,1 @@\n\+x$/],
+    [{ path_a: 'a.txt', path_b: 'no-end.txt' }, /-three\n\+three\n\\ No newline at end of file$/],
+    [{ a: 'x\r\n', b: 'x\n' }, /-x\r\n\+x$/],
   ]
   for (const [args, text] of cases) {
     const reply = await use(context, 'text_diff', args)
@@ -173,9 +173,9 @@ t.test('text_diff compares texts and files', async (t) => {
   const wrong: [JsonObject, RegExp][] = [
     [{ a: 'x' }, /give each side either as a text/],
     [{ a: 'x', path_a: 'a.txt', b: 'y' }, /give each side either/],
-    [{ path_a: 'latin', b: '' }, /cannot read latin: .*utf-8/],
-    [{ path_a: 'none', b: '' }, /cannot read none/],
-    [{ path_a: '.', b: '' }, /cannot read .: . is not a regular file/],
+    [{ path_a: 'latin', b: '' }, /latin is not UTF-8 on line 1/],
+    [{ path_a: 'none', b: '' }, /nothing at none/],
+    [{ path_a: '.', b: '' }, /\. is a folder, not a file/],
     [{ path_a: '../home/vault.db', b: '' }, /./],
     [{ path_a: '/etc/passwd', b: '' }, /./],
   ]
@@ -191,8 +191,8 @@ function noise(seed: number): string {
 }
 
 t.test('text_diff gives up on texts that would take too long', { timeout: 20_000 }, async (t) => {
-  const differ = use(await open(t), 'text_diff', { a: noise(1), b: noise(2) })
-  await t.rejects(differ, { message: /differ too much/ })
+  const differ = await use(await open(t), 'text_diff', { a: noise(1), b: noise(2) })
+  t.equal(differ.text, 'b: too different for a diff')
 })
 
 t.test('time_now tells the time in a zone, and counts on from it', async (t) => {
