@@ -4981,13 +4981,11 @@ export class Approvals {
 
   #keep(call: ApprovalRequest, scope: 'session' | 'always'): Promise<Grant> {
     const { store, world } = this.#options
-    const forSession = { session: call.session, expires: world.now() + GRANT_SESSION_TTL }
-    return store.addGrant({
-      ...{ tool: call.tool, scope, mode: undefined, session: undefined, expires: undefined },
-      ...{ digest: undefined, paths: [], commands: [] },
-      ...boundsOf(call, scope, this.#root).bounds,
-      ...(scope === 'session' ? forSession : {}),
-    })
+    const end = world.now() + GRANT_SESSION_TTL
+    const [session, expires] = scope === 'session' ? [call.session, end] : []
+    const { bounds } = boundsOf(call, scope, this.#root)
+    const open = { mode: undefined, digest: undefined, paths: [], commands: [], ...bounds }
+    return store.addGrant({ tool: call.tool, scope, session, expires, ...open })
   }
 }
 
@@ -5148,18 +5146,9 @@ const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
 const READ_LINES_MAX = 5_000 // lines of one read_file; the rest is read with offset
-const IMAGE_MAX = 4 * MB // a larger image is not sent to a model
 const SNIFF = 8 * KB // a NUL byte among so many first bytes makes a file binary, as git has it
 const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
 const NAMES_COMPARED = 2_000 // names of a folder looked at for "did you mean"
-
-/** Images that models can see, by their first bytes read as Latin-1. */
-const IMAGE_STARTS: readonly (readonly [string, RegExp])[] = [
-  ['image/png', /^\x89PNG/],
-  ['image/jpeg', /^\xff\xd8\xff/],
-  ['image/gif', /^GIF8/],
-  ['image/webp', /^RIFF.{4}WEBP/s],
-]
 
 /** Folders that list_dir names but never opens: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
@@ -5188,8 +5177,8 @@ function missingPath(absolute: string, workspace: Workspace): TaiError {
   if (!fs.existsSync(folder)) return missingPath(folder, workspace)
   const names = fs.readdirSync(folder).slice(0, NAMES_COMPARED)
   const near = nearest(path.basename(absolute), names)
-  const shown = workspace.show(path.join(folder, near ?? ''))
-  const hint = near === undefined ? `list_dir ${shown} shows the rest` : `did you mean ${shown}?`
+  const guess = near === undefined ? '' : `did you mean ${workspace.show(path.join(folder, near))}?`
+  const hint = guess || 'list_dir and glob show what is there'
   return new TaiError(`nothing at ${workspace.show(absolute)}`, { hint })
 }
 
@@ -5275,9 +5264,6 @@ async function readFile(
   { workspace }: ToolContext,
 ): Promise<ToolOutput> {
   const { bytes, shown } = await wholeFile(args.path, workspace)
-  const start = bytes.toString('latin1', 0, 16)
-  const mime = IMAGE_STARTS.find(([, shape]) => shape.test(start))?.[0]
-  if (mime !== undefined && looksBinary(bytes)) return imageOutput(bytes, mime, shown)
   const lines = linesWithEnds(decodeFileText(bytes, shown).text)
   const { offset = 1, limit = READ_LINES_MAX } = args
   if (offset > Math.max(1, lines.length))
@@ -5295,13 +5281,6 @@ function withHead(lines: readonly string[], first: number, total: number): strin
   if (text.includes('\r\n')) remarks.push('CRLF line ends')
   if (last < total) remarks.push(`read on with offset ${last + 1}`)
   return remarks.length === 0 ? text : `[${remarks.join('; ')}]\n${withLf(text)}`
-}
-
-function imageOutput(bytes: Buffer, mime: string, shown: string): ToolOutput {
-  const text = `${shown}: ${mime}, ${formatBytes(bytes.length)}`
-  if (bytes.length <= IMAGE_MAX)
-    return { text, images: [{ mime, base64: bytes.toString('base64') }] }
-  throw new TaiError(`${text}; the limit is ${formatBytes(IMAGE_MAX)}`)
 }
 
 // --- walking folders ---
@@ -5404,7 +5383,7 @@ export const FILE_TOOLS: readonly Tool[] = [
   fileTool({
     name: 'read_file',
     description:
-      'Read a text file or a range of its lines, or see an image. A first line in [brackets] says what is not shown.',
+      'Read a text file or a range of its lines; a first line in [brackets] says what is not shown.',
     parameters: takes(['path'], {
       path: filePath,
       offset: arg.whole('First line, from 1.', { minimum: 1 }),
@@ -5547,14 +5526,14 @@ const fingerprint = ({ kind, bytes }: FileState): string | undefined =>
 
 /** Journals the plan, carries it out, and takes all of it back when a part fails. */
 export async function commitPlan(plan: Plan, context: ToolContext): Promise<void> {
+  const { changes, undoes } = plan
   const { store, session, world } = context
-  const changes = [...missingFolders(plan.changes), ...plan.changes]
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
-  if (plan.undoes === undefined) await store.pushUndo(session, entries)
-  let ended = plan.undoes ?? []
+  if (undoes === undefined) await store.pushUndo(session, entries)
+  let ended = undoes ?? []
   const done: Change[] = []
   try {
     putAll(changes, done, world)
@@ -5570,16 +5549,6 @@ export async function commitPlan(plan: Plan, context: ToolContext): Promise<void
   }
 }
 
-/** The folders that new files need and that are not there yet: undoing removes them again. */
-function missingFolders(changes: readonly Change[]): Change[] {
-  const known = new Set<string>()
-  for (const { path: at } of changes.filter(({ after }) => after.kind !== 'absent'))
-    for (let up = path.dirname(at); !fs.existsSync(up); up = path.dirname(up)) known.add(up)
-  for (const { path: at } of changes) known.delete(at)
-  const after: FileState = { ...ABSENT_STATE, kind: 'folder' }
-  return [...known].map((at) => ({ path: at, before: ABSENT_STATE, after }))
-}
-
 /** Brings paths to their new states, each then in `done`: removals first, innermost first, then the rest. */
 function putAll(changes: readonly Change[], done: Change[], world: World): void {
   const outward = changes.toSorted((a, b) => a.path.length - b.path.length)
@@ -5592,10 +5561,11 @@ function putAll(changes: readonly Change[], done: Change[], world: World): void 
 
 /** Replaces what stands there in one step: readers see the old content or the new, never a part. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World): void {
-  if (kind === 'absent') return removeOne(at)
+  const isFolder = lstatOf(at)?.isDirectory() === true
+  if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
+  fs.mkdirSync(path.dirname(at), { recursive: true })
   if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
-  const name = `.tai-${world.randomBytes(6).toString('hex')}.tmp`
-  const temporary = path.join(path.dirname(at), name)
+  const temporary = path.join(path.dirname(at), `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
   try {
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
@@ -5604,16 +5574,6 @@ function putOne(at: string, { kind, bytes, mode }: FileState, world: World): voi
   } catch (error) {
     fs.rmSync(temporary, { force: true })
     throw error
-  }
-}
-
-function removeOne(at: string): void {
-  try {
-    if (lstatOf(at)?.isDirectory()) fs.rmdirSync(at)
-    else fs.rmSync(at, { force: true })
-  } catch (error) {
-    // Somebody else's files stand in it: the folder stays for them.
-    if (codeOf(error) !== 'ENOTEMPTY') throw error
   }
 }
 
@@ -6074,10 +6034,8 @@ export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
   try {
     return new RegExp(source, `${ignoreCase ? 'i' : ''}${unicode}`)
   } catch (cause) {
-    throw new TaiError(`the pattern is no JavaScript regular expression: ${messageOf(cause)}`, {
-      hint: 'special characters meant literally need \\ before them',
-      cause,
-    })
+    const hint = 'special characters meant literally need \\ before them'
+    throw new TaiError(messageOf(cause), { hint, cause })
   }
 }
 
@@ -6175,9 +6133,8 @@ function grepRows({ shown, lines }: GrepFile, places: Map<number, number>, aroun
 
 /** A long line's part around the match, saying how much stands before and after. */
 function aroundMatch(text = '', at = 0): string {
-  if (text.length <= GREP_TEXT_MAX) return text
-  const from = Math.max(0, at - GREP_TEXT_MAX / 4)
-  const part = clip(text.slice(from).replace(/^[\uDC00-\uDFFF]/, ''), GREP_TEXT_MAX)
+  const from = text.length > GREP_TEXT_MAX ? Math.max(0, at - GREP_TEXT_MAX / 4) : 0
+  const part = clip(text.slice(from), GREP_TEXT_MAX).toWellFormed()
   return from > 0 ? `(${from} characters) …${part}` : part
 }
 

@@ -182,20 +182,6 @@ t.test('read_file names what it cannot show, and what to do', async (t) => {
     t.match(await call('read_file', args), { isError: true, text: expected }, what)
 })
 
-t.test('read_file returns images as images', async (t) => {
-  const { call, root } = await bench(t)
-  const png = Buffer.concat([Buffer.from('89504e470d0a1a0a', 'hex'), Buffer.alloc(20)])
-  fs.writeFileSync(path.join(root, 'a.png'), png)
-  const webp = Buffer.from('RIFF\0\0\0\0WEBPVP8 \0')
-  fs.writeFileSync(path.join(root, 'b'), webp)
-  t.strictSame((await call('read_file', { path: 'a.png' })).images, [
-    { mime: 'image/png', base64: png.toString('base64') },
-  ])
-  t.equal((await call('read_file', { path: 'b' })).images?.[0]?.mime, 'image/webp')
-  fs.writeFileSync(path.join(root, 'c.png'), Buffer.concat([png, Buffer.alloc(5_000_000)]))
-  t.match(await call('read_file', { path: 'c.png' }), { isError: true, text: /limit is 4\.0 MB/ })
-})
-
 t.test('a link that leads out of the workspace is neither read nor written', async (t) => {
   const { call, root } = await bench(t)
   fs.symlinkSync('../outside', path.join(root, 'out'))
