@@ -5063,7 +5063,7 @@ export type ToolRow<S> = {
   readonly description: string
   readonly parameters: S
   readonly annotations: Annotations
-  readonly core: boolean
+  readonly core?: boolean // offered from the start; else once it is asked for
   readonly rateLimit?: RateLimit
   /** Where reading and changing share a tool: what this call really does. */
   readonly judge?: (args: ArgsOf<S>) => Annotations
@@ -5073,7 +5073,8 @@ export type ToolRow<S> = {
 }
 
 /** A tool as the toolbox holds it: its arguments are checked before `run` sees them. */
-export type Tool = Omit<ToolRow<JsonSchema>, 'judge' | 'preview' | 'run'> & {
+export type Tool = Omit<ToolRow<JsonSchema>, 'core' | 'judge' | 'preview' | 'run'> & {
+  readonly core: boolean
   readonly judge?: (args: JsonObject) => Annotations
   readonly preview?: (args: JsonObject, context: ToolContext) => Promise<string | undefined>
   readonly run: (args: JsonObject, context: ToolContext, signal: AbortSignal) => Promise<ToolOutput>
@@ -5081,7 +5082,7 @@ export type Tool = Omit<ToolRow<JsonSchema>, 'judge' | 'preview' | 'run'> & {
 
 /** Gives a row its types; forgets them for the table. */
 export function defineTool<const S>(row: ToolRow<S>): Tool {
-  return row as unknown as Tool
+  return { core: false, ...row } as unknown as Tool
 }
 
 type More = { readonly [key: string]: Json }
@@ -5414,7 +5415,6 @@ export const FILE_TOOLS: readonly Tool[] = [
       hash: arg.flag('Also the SHA-256 of the content.'),
     }),
     annotations: READS_ONLY,
-    core: false,
     run: async (args, { workspace }) => {
       const stats = statsOf(await workspace.read(args.path), workspace)
       const given = path.resolve(workspace.root, args.path)
@@ -5442,11 +5442,10 @@ export const FILE_TOOLS: readonly Tool[] = [
 //
 // 1. A change is first a plan: what stands at each path and what shall. The approval
 //    prompt shows it, `run` commits it; undoing is a plan too.
-// 2. All or nothing: the journal is written before the disk, and what was done is taken
-//    back when one path fails. One call is one group of the journal.
+// 2. All or nothing: a call is journalled before the disk, and taken back when a path fails.
 // 3. Nothing is undone when a file no longer is what the journal left there.
 // 4. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
-// Not here: what may be changed at all (§workspace, §policy), the journal's table (§store).
+// Not here: what may be changed (§workspace, §policy), the journal's table (§store).
 
 const DIFF_SHOWN = 6 * KB // characters of a diff in a result or a prompt; the rest is counted
 const PATCH_FUZZ = 2 // context lines of a hunk that may differ, as patch(1) allows
@@ -5780,10 +5779,9 @@ async function planDelete(args: DeleteArgs, { workspace }: ToolContext): Promise
   const absolute = await workspace.entry(args.path)
   const changes = await removalOf(absolute, workspace)
   const shown = workspace.show(absolute)
-  const items = count(changes.length - 1, 'item')
-  if (changes.length > 1 && !args.recursive)
-    throw new TaiError(`${shown} is a folder with ${items}`, { hint: 'set recursive to delete it' })
-  const inside = changes.length > 1 ? ` and ${items} in it` : ''
+  const inside = changes.length > 1 ? ` and ${count(changes.length - 1, 'item')} in it` : ''
+  if (inside !== '' && !args.recursive)
+    throw new TaiError(`recursive is needed to delete ${shown}${inside}`)
   return { changes, says: `deleted ${shown}${inside}; undo_edit brings it back` }
 }
 
@@ -5804,8 +5802,8 @@ async function planMove(args: MoveArgs, { workspace }: ToolContext): Promise<Pla
   const arrivals = leaves.map(({ path: at, before: after }) => {
     return { path: to + at.slice(from.length), before: at === from ? there : ABSENT_STATE, after }
   })
-  const changes = args.copy ? arrivals : [...leaves, ...arrivals]
-  return { changes, says: `${args.copy ? 'copied' : 'moved'} ${source} to ${goal}` }
+  const says = `${args.copy ? 'copied' : 'moved'} ${source} to ${goal}`
+  return { changes: args.copy ? arrivals : [...leaves, ...arrivals], says }
 }
 
 type UndoArgs = { path?: string; steps: number }
@@ -5884,7 +5882,6 @@ export const EDIT_TOOLS: readonly Tool[] = [
       dry_run: arg.flag('Only check, and say what would change.'),
     }),
     annotations: CHANGES_FILES,
-    core: false,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : CHANGES_FILES),
     ...planned(planPatch),
   }),
@@ -5898,7 +5895,6 @@ export const EDIT_TOOLS: readonly Tool[] = [
       overwrite: arg.flag('Replace a file that stands at `to`.'),
     }),
     annotations: CHANGES_FILES,
-    core: false,
     run: planned(planMove).run,
   }),
   fileTool({
@@ -5909,7 +5905,6 @@ export const EDIT_TOOLS: readonly Tool[] = [
       recursive: arg.flag('Needed for a folder that is not empty.'),
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
-    core: false,
     ...planned(planDelete),
   }),
   fileTool({
@@ -5920,7 +5915,6 @@ export const EDIT_TOOLS: readonly Tool[] = [
       steps: arg.whole('How many calls.', { minimum: 1, maximum: 50, default: 1 }),
     }),
     annotations: CHANGES_FILES,
-    core: false,
     ...planned(planUndo),
   }),
 ]
@@ -5934,8 +5928,8 @@ export const EDIT_TOOLS: readonly Tool[] = [
 // 1. .gitignore and .ignore count at every level, .git/info/exclude at the root; a
 //    deeper rule wins. Whoever names an ignored folder gets to see into it.
 // 2. What is passed over and what is not shown is counted and said.
-// 3. No pattern can hang the program: matching runs under V8's own watchdog (node:vm
-//    with a timeout), which ends even a regular expression that backtracks.
+// 3. No pattern hangs the program: V8's own watchdog (node:vm with a timeout) ends even
+//    a regular expression that backtracks.
 // Not here: ignore files above the workspace, because the jail ends at its root.
 
 const GREP_BATCH = 64 // files, each at most GREP_FILE_MAX, read and matched together
@@ -6902,7 +6896,6 @@ export const NOTE_TOOLS: readonly Tool[] = [
       limit: arg.whole('At most so many bytes.', { minimum: 1, maximum: 65_536, default: 65_536 }),
     }),
     annotations: READS_ONLY,
-    core: false,
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOrThrow(store, id)
       const room = config.number('result_max') - RECORD_HEAD
@@ -6926,7 +6919,6 @@ export const NOTE_TOOLS: readonly Tool[] = [
     annotations: annotate('Medium', 'changes'),
     judge: ({ id }) => annotate('Medium', id === undefined ? 'changes' : 'destroys'),
     preview: recordPreview,
-    core: false,
     run: async ({ kind, title, content, tags, id }, { store, session }) => {
       if (content.trim() === '') throw new InvalidError('the content is empty')
       refuseMarks('the record', [title, content, ...(tags ?? [])].join('\n'))
@@ -6952,7 +6944,6 @@ export const NOTE_TOOLS: readonly Tool[] = [
       limit: arg.whole('At most so many records.', { minimum: 1, maximum: 50, default: 10 }),
     }),
     annotations: READS_ONLY,
-    core: false,
     run: async ({ query, kind, limit }, { store }) => {
       const filter = { kind: kind === 'any' ? undefined : kind, limit }
       const isList = query.trim() === ''
@@ -6967,7 +6958,6 @@ export const NOTE_TOOLS: readonly Tool[] = [
     parameters: takes(['id'], { id: recordId }),
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
-    core: false,
     run: async ({ id }, { store }) => {
       await recordOrThrow(store, id)
       await store.deleteRecord(id)
@@ -6980,7 +6970,6 @@ export const NOTE_TOOLS: readonly Tool[] = [
     description: 'Read the task list of this session.',
     parameters: takes([], {}),
     annotations: READS_ONLY,
-    core: false,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   }),
   defineTool({
@@ -7140,7 +7129,6 @@ export const ASK_TOOLS: readonly Tool[] = [
       context: arg.whole('Lines around a change.', { minimum: 0, maximum: 50, default: 3 }),
     }),
     annotations: READS_ONLY,
-    core: false,
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
       const old = { name: path_a ?? 'a', text: await sideText(a, path_a, workspace) }
       const fresh = { name: path_b ?? 'b', text: await sideText(b, path_b, workspace) }
@@ -7157,7 +7145,6 @@ export const ASK_TOOLS: readonly Tool[] = [
       add: arg.text('ISO 8601 duration, such as -P7D or PT90M.'),
     }),
     annotations: READS_ONLY,
-    core: false,
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
       const now = momentIn(zone, world.now())
@@ -7174,7 +7161,6 @@ export const ASK_TOOLS: readonly Tool[] = [
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
     parameters: takes([], {}),
     annotations: READS_ONLY,
-    core: false,
     run: systemInfo,
   }),
 ]

@@ -517,7 +517,7 @@ t.test(
     fs.chmodSync(path.join(root, 'd/x.sh'), 0o755)
     t.match(await call('delete_path', { path: 'd' }), {
       isError: true,
-      text: /folder with 4 items\nset recursive/,
+      text: /recursive is needed to delete d and 4 items in it/,
     })
     t.match(
       (await call('delete_path', { path: 'd', recursive: true })).text,
