@@ -5178,8 +5178,8 @@ function missingPath(absolute: string, workspace: Workspace): TaiError {
   if (!fs.existsSync(folder)) return missingPath(folder, workspace)
   const names = fs.readdirSync(folder).slice(0, NAMES_COMPARED)
   const near = nearest(path.basename(absolute), names)
-  const guess = near === undefined ? '' : `did you mean ${workspace.show(path.join(folder, near))}?`
-  const hint = guess || 'list_dir and glob show what is there'
+  const guess = near === undefined ? folder : path.join(folder, near)
+  const hint = `${near === undefined ? 'look into' : 'did you mean'} ${workspace.show(guess)}?`
   return new TaiError(`nothing at ${workspace.show(absolute)}`, { hint })
 }
 
@@ -7005,16 +7005,15 @@ export const NOTE_TOOLS: readonly Tool[] = [
 // Not here: approvals (§policy asks for those), agent_run (§agent).
 
 const USER_WAIT = 10 * MINUTE // then a question counts as unanswered
-const USER_TRIES = 3 // an answer that names no option is asked for again
 const VERSION_TIMEOUT = 2 * SECOND // a slower program counts as not found
 
-/** What an answer picks: options by number, or own words; undefined for no option. */
+/** What an answer picks: options by their numbers, else it is own words; blank is undefined. */
 export function readAnswer(answer: string, options: readonly string[], multi: boolean) {
   const own = answer.trim()
-  if (options.length === 0 || !/^\d+(\s*[,\s]\s*\d+)*$/.test(own)) return own ? [own] : undefined
-  const numbers = [...new Set(own.split(/[,\s]+/).map(Number))]
-  const chosen = numbers.flatMap((n) => options[n - 1] ?? [])
-  return chosen.length === numbers.length && (multi || chosen.length === 1) ? chosen : undefined
+  const numbers = /^[\d\s,]+$/.test(own) ? own.split(/[\s,]+/).map(Number) : []
+  const chosen = [...new Set(numbers)].map((n) => options[n - 1])
+  const isChoice = !chosen.includes(undefined) && (multi ? chosen.length > 0 : chosen.length === 1)
+  return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
 async function askUser(
@@ -7025,12 +7024,11 @@ async function askUser(
   const { question, options = [], multi } = args
   const lines = options.map((option, i) => `  ${i + 1}  ${visible(option)}`)
   const text = [visibleLines(question), ...lines].join('\n')
-  for (let left = prompter.available ? USER_TRIES : 0; left > 0; left--) {
-    const answer = await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
-    if (answer === undefined) break
-    const chosen = readAnswer(answer, options, multi)
-    if (chosen !== undefined) return { text: `the user answered: ${chosen.join('; ')}` }
-  }
+  const answer = prompter.available
+    ? await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
+    : undefined
+  const chosen = readAnswer(answer ?? '', options, multi)
+  if (chosen !== undefined) return { text: `the user answered: ${chosen}` }
   const why = prompter.available ? 'the user gave no answer' : 'nobody can be asked'
   return { text: `${why}. Decide, and say what you assumed.`, isError: true }
 }

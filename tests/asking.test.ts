@@ -93,18 +93,19 @@ t.test('ask_user without anybody says so at once', async (t) => {
   t.match(reply, { isError: true, text: /nobody can be asked/ })
 })
 
-t.test('ask_user takes numbers, own words, and asks again for what is no option', async (t) => {
+t.test('ask_user takes numbers, and anything else as own words', async (t) => {
   const options = ['red', 'green\u001b[2J', 'blue']
   const cases: [JsonObject, (string | undefined)[], RegExp, number][] = [
     [{}, ['because'], /^the user answered: because$/, 1],
     [{ options }, ['3'], /answered: blue$/, 1],
     [{ options }, ['purple'], /answered: purple$/, 1],
-    [{ options }, ['4', '1,2', '1'], /answered: red$/, 3],
+    [{ options }, ['1,2'], /answered: 1,2$/, 1],
     [{ options, multi: true }, ['1, 3'], /answered: red; blue$/, 1],
-    [{ options, multi: true }, ['1 9', '0', '2.5'], /answered: 2.5$/, 3],
-    [{ options }, ['9', '9', '9', '1'], /gave no answer/, 3],
+    [{ options, multi: true }, ['1 9'], /answered: 1 9$/, 1],
+    [{ options, multi: true }, ['0'], /answered: 0$/, 1],
     [{ options }, [undefined], /gave no answer/, 1],
-    [{}, ['', ' ', 'yes'], /answered: yes$/, 3],
+    [{ options }, [' '], /gave no answer/, 1],
+    [{}, ['2.5'], /answered: 2.5$/, 1],
   ]
   for (const [args, answers, text, asked] of cases) {
     const context = await open(t, { answers: [...answers] })
@@ -115,7 +116,7 @@ t.test('ask_user takes numbers, own words, and asks again for what is no option'
     t.match(context.asked[0], 'Which\\u{7} one?', 'nothing in a question reaches the terminal raw')
     t.notMatch(context.asked[0], '\u001b')
   }
-  t.strictSame(readAnswer('2 2', ['a', 'b'], true), ['b'])
+  t.equal(readAnswer('2 2', ['a', 'b'], true), 'b')
 })
 
 const silent = () => new Promise<string>(() => {})
