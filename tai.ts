@@ -4795,17 +4795,14 @@ async function pathsMatch({ paths: globs, scope }: Grant, paths: string[]): Prom
 }
 
 /** What one keypress allows, and the words for it. */
-function boundsOf(
-  { tool: name, args, annotations }: ApprovalRequest,
-  scope: GrantScope,
-  root: string,
-) {
-  const command = commandOf(args)
-  if (scope === 'session' && command === undefined && riskOf(annotations) !== 'high')
+function boundsOf(call: ApprovalRequest, scope: GrantScope, root: string) {
+  const { tool: name, args } = call
+  const [command, isSession] = [commandOf(args), scope === 'session']
+  if (isSession && command === undefined && riskOf(call.annotations) !== 'high')
     return { shown: visible(`every ${name}`), bounds: {} }
   // "npm run build" of "npm run build --watch"; one word would be too wide.
   const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command ?? '') ?? []
-  if (scope === 'session' && start !== undefined && !COMMAND_CHAIN.test(command ?? ''))
+  if (isSession && start !== undefined && !COMMAND_CHAIN.test(command ?? ''))
     return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
   const paths = command === undefined ? pathsOf(args, root) : []
   if (paths.length === 0 || paths.some((at) => at.startsWith('../')))
@@ -4829,10 +4826,10 @@ function questionOf(call: ApprovalRequest): string {
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
   const args = Object.entries(call.args).map(([name, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
-    return `${name}: ${text.includes('\n') ? '\n' : ''}${text}`
+    return text.includes('\n') ? `${name}: \n${text}` : `${name}: ${text}`
   })
-  const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail)]
   const head = `${callName(call)}${from} wants to run (${annotations.securityTier})`
+  const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail)]
   return [head, ...inMargin(args.join('\n')), ...change, 'Allow it?'].join('\n')
 }
 
@@ -5532,10 +5529,11 @@ export async function commitPlan(plan: Plan, context: ToolContext): Promise<void
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (undoes === undefined) await store.pushUndo(session, entries)
-  let ended = undoes ?? []
+  let ended: readonly UndoEntry[] = []
   const done: Change[] = []
   try {
     putAll(changes, done, world)
+    ended = undoes ?? []
   } catch (error) {
     const back = done.map((change) => ({ ...change, after: change.before }))
     putAll(back, [], world)
@@ -6067,10 +6065,14 @@ async function grepFiles(
     const files = entries.slice(at, at + GREP_BATCH).map(async ({ absolute }) => {
       return { shown: workspace.show(absolute), lines: await linesOfFile(absolute, passed) }
     })
-    for (const { file, places } of matchFiles(await Promise.all(files), regexp)) {
+    for (const { file, places, found } of matchFiles(
+      await Promise.all(files),
+      regexp,
+      args.limit,
+    )) {
       const shown = places.slice(0, Math.max(0, args.limit - total))
       rows.push(...grepRows(file, new Map(shown), args.context))
-      total += places.length
+      total += found
     }
   }
   if (total === 0) remarks.push('no line matches; ignored files are left out')
@@ -6080,16 +6082,17 @@ async function grepFiles(
   return { text: withRemarks(rows, remarks) }
 }
 
-/** The lines that match, with the place in each. Throws TaiError for a pattern that runs away. */
-function matchFiles(files: readonly GrepFile[], regexp: RegExp) {
-  const matches: { file: GrepFile; places: [line: number, at: number][] }[] = []
+/** How many lines match, and up to `max` of them with the place in each. Throws TaiError for a runaway pattern. */
+function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
+  const matches: { file: GrepFile; places: [line: number, at: number][]; found: number }[] = []
   const isDone = runBounded(GREP_PATIENCE, () => {
     for (const file of files) {
-      const places: [number, number][] = []
-      matches.push({ file, places })
+      const match: (typeof matches)[number] = { file, places: [], found: 0 }
+      matches.push(match)
       for (const [line, text] of file.lines.entries()) {
         const at = text.search(regexp)
-        if (at >= 0) places.push([line, at])
+        if (at >= 0 && match.found < max) match.places.push([line, at])
+        if (at >= 0) match.found += 1
       }
     }
   })
