@@ -5255,20 +5255,6 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
   return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-// --- read_file ---
-
-async function readFile(
-  args: { path: string; offset?: number; limit?: number },
-  { workspace }: ToolContext,
-): Promise<ToolOutput> {
-  const { bytes, shown } = await wholeFile(args.path, workspace)
-  const lines = linesWithEnds(decodeFileText(bytes, shown).text)
-  const { offset = 1, limit = READ_LINES_MAX } = args
-  if (offset > Math.max(1, lines.length))
-    throw new TaiError(`${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`)
-  return { text: withHead(lines.slice(offset - 1, offset - 1 + limit), offset, lines.length) }
-}
-
 /** Lines with LF, behind a head in brackets when something must be said. */
 function withHead(lines: readonly string[], first: number, total: number): string {
   const text = lines.join('')
@@ -5340,28 +5326,6 @@ const withRemarks = (lines: readonly string[], remarks: readonly string[]): stri
 /** How many folders stand above, below the first. */
 const depthOf = (relative: string): number => relative.split('/').length - 1
 
-async function listDir(
-  args: { path: string; depth: number; hidden: boolean },
-  { workspace }: ToolContext,
-  signal: AbortSignal,
-): Promise<ToolOutput> {
-  const root = await workspace.read(args.path)
-  statsOf(root, workspace, 'folder')
-  let hidden = 0
-  const judge = ({ absolute, relative, name }: WalkEntry) => {
-    const isHidden = workspace.hides(absolute) || (name.startsWith('.') && !args.hidden)
-    if (isHidden) hidden += 1
-    if (isHidden) return 'skip'
-    const isOpen = depthOf(relative) + 1 < args.depth && !CLOSED_FOLDERS.includes(name)
-    return isOpen ? 'enter' : 'list'
-  }
-  const { entries, remarks } = await walkTree(root, judge, signal)
-  if (hidden > 0) remarks.push(`${count(hidden, 'hidden name')} left out`)
-  if (entries.length === 0) remarks.unshift('nothing to list')
-  const lines = entries.map((entry) => '  '.repeat(depthOf(entry.relative)) + listLine(entry))
-  return { text: withRemarks(lines, remarks) }
-}
-
 function listLine({ absolute, name, kind }: WalkEntry): string {
   if (kind === 'folder') return `${name}/`
   if (kind === 'file') return `${name}  ${formatBytes(lstatOf(absolute)?.size ?? 0)}`
@@ -5389,7 +5353,16 @@ export const FILE_TOOLS: readonly Tool[] = [
     }),
     annotations: READS_ONLY,
     core: true,
-    run: readFile,
+    run: async (args, { workspace }) => {
+      const { bytes, shown } = await wholeFile(args.path, workspace)
+      const lines = linesWithEnds(decodeFileText(bytes, shown).text)
+      const { offset = 1, limit = READ_LINES_MAX } = args
+      if (offset > Math.max(1, lines.length))
+        throw new TaiError(
+          `${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`,
+        )
+      return { text: withHead(lines.slice(offset - 1, offset - 1 + limit), offset, lines.length) }
+    },
   }),
   fileTool({
     name: 'list_dir',
@@ -5402,7 +5375,23 @@ export const FILE_TOOLS: readonly Tool[] = [
     }),
     annotations: READS_ONLY,
     core: true,
-    run: listDir,
+    run: async (args, { workspace }, signal) => {
+      const root = await workspace.read(args.path)
+      statsOf(root, workspace, 'folder')
+      let hidden = 0
+      const judge = ({ absolute, relative, name }: WalkEntry) => {
+        const isHidden = workspace.hides(absolute) || (name.startsWith('.') && !args.hidden)
+        if (isHidden) hidden += 1
+        if (isHidden) return 'skip'
+        const isOpen = depthOf(relative) + 1 < args.depth && !CLOSED_FOLDERS.includes(name)
+        return isOpen ? 'enter' : 'list'
+      }
+      const { entries, remarks } = await walkTree(root, judge, signal)
+      if (hidden > 0) remarks.push(`${count(hidden, 'hidden name')} left out`)
+      if (entries.length === 0) remarks.unshift('nothing to list')
+      const lines = entries.map((entry) => '  '.repeat(depthOf(entry.relative)) + listLine(entry))
+      return { text: withRemarks(lines, remarks) }
+    },
   }),
   fileTool({
     name: 'file_info',
@@ -5728,10 +5717,9 @@ async function planPatch(args: PatchArgs, { workspace }: ToolContext): Promise<P
 
 /** What one file's patch makes of the file. */
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
-  const isNew = file.isCreate === true || file.oldFileName === '/dev/null'
-  const isGone = file.isDelete === true || file.newFileName === '/dev/null'
-  const name = patchedName(file, isGone)
+  const name = patchedName(file)
   const { path: at, before } = await writeTarget(name, workspace)
+  const [isNew, isGone] = [file.oldFileName, file.newFileName].map((one) => one === '/dev/null')
   if (isNew && before.kind !== 'absent') throw new TaiError(`${name} exists already`)
   if (!isNew && before.kind === 'absent') throw missingPath(at, workspace)
   const bytes = await patchedBytes(file, name, before.bytes)
@@ -5743,11 +5731,11 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
 }
 
 /** The file that a patch is for, without a/ or b/. Throws TaiError where it is not about lines. */
-function patchedName(file: FilePatch, isGone: boolean): string {
-  const { oldFileName, newFileName, newMode = '', isBinary, isCopy, isRename } = file
+function patchedName({ oldFileName, newFileName, ...file }: FilePatch): string {
+  const isGone = newFileName === '/dev/null'
   const name = isGone ? oldFileName?.replace(/^a\//, '') : newFileName?.replace(/^b\//, '')
-  if (name !== undefined && !isBinary && !isCopy && !isRename && !/^1[26]0/.test(newMode))
-    return name
+  const isLines = file.hunks.length > 0 && !file.isCopy && !file.isRename
+  if (name !== undefined && isLines && !/^1[26]0/.test(file.newMode ?? '')) return name
   throw new TaiError(`${name ?? 'a hunk without file'}: only lines of text files can be patched`, {
     hint: 'move_path renames and copies',
   })
@@ -5983,29 +5971,6 @@ async function findFiles(
   return { entries: files, remarks }
 }
 
-async function globFiles(
-  args: { pattern: string; path: string; limit: number },
-  { workspace }: ToolContext,
-  signal: AbortSignal,
-): Promise<ToolOutput> {
-  const { default: picomatch } = await import('picomatch')
-  const top = await workspace.read(args.path)
-  statsOf(top, workspace, 'folder')
-  // A beginning without wildcards is where the walk starts, also in an ignored folder.
-  const { base, glob } = picomatch.scan(args.pattern)
-  const [folder, rest] = glob === '' ? [path.dirname(base), path.basename(base)] : [base, glob]
-  const start = await workspace.read(path.resolve(top, folder))
-  const { entries, remarks } = await findFiles(start, picomatch(rest), workspace, signal)
-  const newest = entries
-    .map(({ absolute }) => ({ absolute, time: lstatOf(absolute)?.mtimeMs ?? 0 }))
-    .toSorted((a, b) => b.time - a.time)
-  const paths = newest.slice(0, args.limit).map(({ absolute }) => workspace.show(absolute))
-  if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
-  if (newest.length > paths.length)
-    remarks.push(`${paths.length} of ${newest.length} files shown, newest first`)
-  return { text: withRemarks(paths, remarks) }
-}
-
 // --- grep ---
 
 type GrepArgs = {
@@ -6148,7 +6113,24 @@ export const FIND_TOOLS: readonly Tool[] = [
     }),
     annotations: READS_ONLY,
     core: true,
-    run: globFiles,
+    run: async (args, { workspace }, signal) => {
+      const { default: picomatch } = await import('picomatch')
+      const top = await workspace.read(args.path)
+      statsOf(top, workspace, 'folder')
+      // A beginning without wildcards is where the walk starts, also in an ignored folder.
+      const { base, glob } = picomatch.scan(args.pattern)
+      const [folder, rest] = glob === '' ? [path.dirname(base), path.basename(base)] : [base, glob]
+      const start = await workspace.read(path.resolve(top, folder))
+      const { entries, remarks } = await findFiles(start, picomatch(rest), workspace, signal)
+      const newest = entries
+        .map(({ absolute }) => ({ absolute, time: lstatOf(absolute)?.mtimeMs ?? 0 }))
+        .toSorted((a, b) => b.time - a.time)
+      const paths = newest.slice(0, args.limit).map(({ absolute }) => workspace.show(absolute))
+      if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
+      if (newest.length > paths.length)
+        remarks.push(`${paths.length} of ${newest.length} files shown, newest first`)
+      return { text: withRemarks(paths, remarks) }
+    },
   }),
   fileTool({
     name: 'grep',
