@@ -532,8 +532,9 @@ export function sha256(data: string | Uint8Array): string {
 /** SHA-256 of a value's canonical JSON, in hex: what approvals, pins and audit rows compare. */
 export const digest = (value: unknown): string => sha256(canonicalJson(value))
 
-// oxlint-disable-next-line no-control-regex -- control characters are the subject here
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+const HIDDEN =
+  // oxlint-disable-next-line no-control-regex -- control characters are the subject here
+  /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
 // oxlint-disable-next-line no-control-regex -- and here
 const C1 = /[\u007f-\u009f]/g
 const SHORT_ESCAPES: Readonly<Record<string, string>> = {
@@ -798,7 +799,7 @@ export async function inParallel<T, R>(
 const SECRET_SHAPES: readonly { readonly name: string; readonly shape: RegExp }[] = [
   {
     name: 'private-key',
-    shape: /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g,
+    shape: /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
   },
   { name: 'bearer', shape: /(\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g },
   { name: 'api-key', shape: /\bsk-[A-Za-z0-9_-]{20,}/g },
@@ -1526,7 +1527,7 @@ END;
 CREATE TABLE approvals (
   id TEXT PRIMARY KEY, tool TEXT NOT NULL,
   scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
-  mode TEXT, digest TEXT, session TEXT, paths TEXT NOT NULL,
+  mode TEXT, digest TEXT, session TEXT, root TEXT, paths TEXT NOT NULL,
   commands TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER
 ) STRICT;
 CREATE TABLE undo (
@@ -2232,6 +2233,7 @@ export type Grant = Readonly<{
   mode: Mode | undefined
   digest: string | undefined
   session: string | undefined
+  root?: string | undefined // the workspace it holds in; absent: everywhere
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -4648,7 +4650,8 @@ function askedWait(headers: HttpReply['headers']): number | undefined {
 // 2. An allowing grant matches narrowly (every path, no second command), a denying
 //    one broadly (any path, any part of a command).
 // 3. Nobody to ask, no answer in time, EOF and Ctrl-C are denials.
-// 4. What is asked is what runs; one keypress never allows more than it shows.
+// 4. What is asked is what runs; one keypress never allows more than it shows, nor elsewhere.
+// 5. A path is judged as it is spelled and as it really is.
 // Not here: whether paths stay in the workspace (§workspace does that in every mode).
 
 const QUESTION_MAX = 16 * KB // characters shown of a call's arguments, and of its diff
@@ -4694,6 +4697,7 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = {
   readonly tool: string
   readonly args: JsonObject
+  readonly paths?: readonly string[] // every path the call touches; none: grants cannot judge it
   readonly annotations: Annotations
   readonly session: string
   readonly origin?: string // the server a bridged tool comes from
@@ -4714,114 +4718,155 @@ export const callDigest = (name: string, args: JsonObject): string =>
 /** The tighter of two modes. */
 export const tighterMode = (a: Mode, b: Mode): Mode => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
-// Programs that only read, if every argument matches.
-const READ_PROGRAMS: readonly (readonly [string, RegExp])[] = [
-  ['basename cat cmp comm cut df diff dirname du echo false grep head id jq ls nl od', /^/],
-  ['pwd readlink realpath sha256sum stat strings tail tr true uname wc which whoami', /^/],
-  ['find', /^([^-].*|-(i?name|i?path|type|m(ax|in)depth|size|mtime|newer|not|o|prune|ls))$/],
-  ['rg', /^(?!-[^-]*z|--(pre|hostname|search))/],
-  ['sort', /^(?!-[^-]*[oT]|--[oct])/], // any beginning of --output stands for it
-  ['uniq', /^-[a-z]+$/i], // a second operand is written to
-]
+// Programs that only read, and the options that leave it so. None that takes lines or words apart:
+// what is redacted must be seen as it stands.
+const READ_PROGRAMS: ReadonlyMap<string, RegExp> = new Map([
+  ['cat', /^-[AbEenstTuv]+$/],
+  ['echo', /^-[neE]+$/],
+  ['find', /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/],
+  ['grep', /^(-[ABCEFHILcehilmnqrsvwx]+\d*|--(include|exclude(-dir)?)=.*)$/],
+  ['head', /^-[nqv]*\d*$/],
+  ['ls', /^-[1AFRSadhilnoprtu]+$/],
+  ['pwd', /^-[LP]$/],
+  ['stat', /^-[cf]$/],
+  ['tail', /^-[nqv]*\d*$/],
+  ['wc', /^-[Lclmw]+$/],
+])
 
-// Absolute, in a home, or above the folder; also behind `=`, `:` or an option.
-const OUTSIDE_PATH = /^[/~]|[=:][/~]|^-\w+\/|\.\.(\/|$)/
+// Words in the quoting of a POSIX shell (2.2), of which none means anything but itself.
+const PLAIN_WORD =
+  // oxlint-disable-next-line no-control-regex -- a control character is never plain
+  /(?:'[^'\u0000-\u001f]*'|"[^"$`\\\u0000-\u001f]*"|[\p{L}\p{N}_.,:/@%+=-])+/gu
+const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
 /**
- * Whether a command for a POSIX shell plainly only reads inside its folder. What this does not
- * understand is not plain. No git: a repository's own configuration can name programs to run.
+ * Whether a command for a POSIX shell is one program that plainly only reads, below the real folder
+ * `root` and not in tai's `home`. What this does not understand is not plain. No git: a
+ * repository's own configuration can name programs to run.
  */
-export function isReadOnlyCommand(command: string): boolean {
-  return splitCommand(command).every(([program = '', ...args]) => {
-    const harmless = READ_PROGRAMS.find(([names]) => names.split(' ').includes(program))?.[1]
-    return args.every((word) => harmless?.test(word) && !OUTSIDE_PATH.test(word)) && !!harmless
-  })
+export function isReadOnlyCommand(command: string, root: string, home: string): boolean {
+  if (!PLAIN_COMMAND.test(command)) return false
+  const [program = '', ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
+    word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
+  )
+  const options = READ_PROGRAMS.get(program)
+  const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
+  if (options === undefined || (isDeep && isInside(root, home))) return false
+  return words.every((word) =>
+    word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home),
+  )
 }
 
-// A join, or a word in the quoting of a POSIX shell (2.2) with a boundary behind it.
-const COMMAND_PIECE =
-  // oxlint-disable-next-line no-control-regex -- a control character is never plain
-  /(\|\||&&|[|;])|(?:'([^'\u0000-\u001f]*)'|"([^"$`\\\u0000-\u001f]*)"|([\p{L}\p{N}_.,:/@%+=~^-]+))(?=[ \t|&;]|$)|[ \t]+/guy
-
-/** The simple commands of a line, as words; one without a word where it is not plain. */
-function splitCommand(command: string): string[][] {
-  const parts: string[][] = [[]]
-  let end = 0
-  for (const [piece, join, ...quotings] of command.matchAll(COMMAND_PIECE)) {
-    end += piece.length
-    const word = quotings.find((text) => text !== undefined)
-    if (join !== undefined) parts.push([])
-    if (word !== undefined) parts.at(-1)?.push(word)
+/** Whether a word names nothing, or something that really is in the folder. */
+function staysInside(word: string, root: string, home: string): boolean {
+  if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
+  const absolute = path.join(root, word)
+  try {
+    const real = fs.realpathSync(absolute)
+    return isInside(root, real) && !isInside(home, real)
+  } catch (error) {
+    const isLost = codeOf(error) !== 'ENOENT' // what cannot be followed may lead anywhere
+    return !isLost && fs.lstatSync(absolute, { throwIfNoEntry: false }) === undefined
   }
-  return end === command.length ? parts : [[]]
 }
 
-const PATH_ARGS = ['path', 'file_path', 'target_path', 'file', 'from', 'to', 'dest', 'paths']
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // behind a known beginning, it may bring a second command
+
+// What these begin is decided by the words behind them, so only the whole call can be allowed.
+const WRAPPERS =
+  /^(?:(?:ba|da|z|fi|k|c|tc)?sh|env|python|node|deno|bun|perl|ruby|php|lua|tclsh|osascript|pwsh|powershell|cmd|sudo|doas|su|xargs|parallel|npx|pnpx|bunx|uvx?|pipx|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|ssh|docker|podman|[gmn]?awk|find|make)\d* /
 
 const commandOf = ({ command, cmd }: JsonObject): string | undefined =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/** Every path a call names, relative to the workspace, with `/`. */
-function pathsOf(args: JsonObject, root: string): string[] {
-  const named = PATH_ARGS.flatMap((name) => args[name] ?? []).filter((at) => typeof at === 'string')
-  const inside = named.map((at) => path.relative(root, path.resolve(root, at)) || '.')
-  return inside.map((at) => at.replaceAll(path.sep, '/'))
+/** A path of a call: relative to the workspace with `/`, as spelled and as it really is. */
+type Place = { readonly spelled: string; readonly real: string; readonly isFolder: boolean }
+
+/** Where a call works; undefined where that cannot be told. */
+async function placesOf({ paths = [] }: ApprovalRequest, root: string) {
+  const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
+  const places = paths.map(async (given): Promise<Place> => {
+    const absolute = path.resolve(root, given)
+    const real = await resolveReal(absolute)
+    const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() === true
+    return { spelled: show(absolute), real: show(real), isFolder }
+  })
+  return paths.length > 0 ? Promise.all(places).catch(() => undefined) : undefined
 }
 
 /** The words of a text between single spaces, to look for one text in another. */
 const spacedWords = (text: string): string => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
-function commandMatches({ commands, scope }: Grant, args: JsonObject): boolean {
+function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string): boolean {
   const command = commandOf(args)
   if (commands.length === 0 || command === undefined) return commands.length === 0
   const all = spacedWords(command)
   if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
-  // Variables and input can make another command of the same words.
-  const isBent = args['env'] !== undefined || args['stdin'] !== undefined
+  // Variables, input and another folder can make another command of the same words.
+  const { env, stdin, cwd = '.' } = args
+  const isBent = env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
   if (isBent || COMMAND_CHAIN.test(command)) return false
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, paths: string[]): Promise<boolean> {
-  if (globs.length === 0 || paths.length === 0) return globs.length === 0
+async function pathsMatch({ paths: globs, scope }: Grant, places: readonly Place[] | undefined) {
+  if (globs.length === 0) return true
+  if (places === undefined) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
+  const names = places.flatMap(({ spelled, real }) => [spelled, real])
   const isGranted = picomatch([...globs], { dot: true })
-  if (scope !== 'deny') return paths.every((at) => !at.startsWith('../') && isGranted(at))
+  if (scope !== 'deny') return names.every((at) => !at.startsWith('../') && isGranted(at))
   const wider = globs.flatMap((glob) => [glob, `${glob}/**`, `**/${glob}`])
   const isDenied = picomatch(wider, { dot: true, nocase: true })
-  const holdsDenied = (at: string) => at === '.' || globs.some((glob) => glob.startsWith(`${at}/`))
-  return paths.some((at) => isDenied(at) || holdsDenied(at))
+  const bases = globs.map((glob) => (glob.includes('/') ? picomatch.scan(glob).base : ''))
+  return (
+    names.some((at) => isDenied(at)) ||
+    places.some((place) => bases.some((base) => mayHold(place, base)))
+  )
+}
+
+/** Whether a folder may hold what a glob with this beginning matches. */
+function mayHold({ spelled, real, isFolder }: Place, base: string): boolean {
+  const [start, ...names] = [base, spelled, real].map((at) => `${at}/`.toLowerCase())
+  const isBelow = (at: string) => base === '' || at.startsWith(`${start}`)
+  return names.some((at) => at === './' || start?.startsWith(at) || (isFolder && isBelow(at)))
 }
 
 /** What one keypress allows, and the words for it. */
-function boundsOf(call: ApprovalRequest, scope: GrantScope, root: string) {
+function boundsOf(call: ApprovalRequest, scope: GrantScope, places: readonly Place[] = []) {
   const { tool: name, args } = call
-  const [command, isSession] = [commandOf(args), scope === 'session']
-  if (isSession && command === undefined && riskOf(call.annotations) !== 'high')
+  const [command, isSession] = [commandOf(args) ?? '', scope === 'session']
+  if (isSession && command === '' && riskOf(call.annotations) !== 'high')
     return { shown: visible(`every ${name}`), bounds: {} }
   // "npm run build" of "npm run build --watch"; one word would be too wide.
-  const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command ?? '') ?? []
-  if (isSession && start !== undefined && !COMMAND_CHAIN.test(command ?? ''))
+  const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
+  const isOpen = WRAPPERS.test(command) || COMMAND_CHAIN.test(command)
+  if (isSession && start !== undefined && !isOpen)
     return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
-  const paths = command === undefined ? pathsOf(args, root) : []
-  if (paths.length === 0 || paths.some((at) => at.startsWith('../')))
+  const names = [...new Set(places.flatMap(({ spelled, real }) => [spelled, real]))]
+  if (command !== '' || names.length === 0 || names.some((at) => at.startsWith('../')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
-  const globs = paths.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
-  return { shown: visible(`${name} of ${paths.join(', ')}`), bounds: { paths: globs } }
+  const globs = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
+  return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths: globs } }
 }
 
 const callName = ({ tool: name, args }: ApprovalRequest): string =>
   `${visible(name)} (${callDigest(name, args).slice(0, 12)})`
 
-/** Behind a margin, no line can pass for one of the question. */
-const inMargin = (text: string): string[] =>
-  clip(text, QUESTION_MAX)
+/** Behind a margin no line can pass for tai's own, and what is left out is counted. */
+function inMargin(text: string, max: number): string[] {
+  const half = max / 2
+  const left = `\n(${text.length - max} characters left out)\n`
+  const shown = text.length > max ? text.slice(0, half) + left + text.slice(-half) : text
+  return shown
+    .toWellFormed()
+    .replace(/\n(?:[^\S\n]*\n){3,}/g, (run) => `\n(${run.split('\n').length - 2} blank lines)\n`)
     .split('\n')
     .map((line) => `  | ${visible(line)}`)
+}
 
-/** The whole question: who wants to do what, with which arguments. */
-function questionOf(call: ApprovalRequest): string {
+/** The question: who wants to do what, with which arguments; of long ones `max` characters. */
+function questionOf(call: ApprovalRequest, max: number): string {
   const { origin, detail, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
   const args = Object.entries(call.args).map(([name, value]) => {
@@ -4829,8 +4874,9 @@ function questionOf(call: ApprovalRequest): string {
     return text.includes('\n') ? `${name}: \n${text}` : `${name}: ${text}`
   })
   const head = `${callName(call)}${from} wants to run (${annotations.securityTier})`
-  const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail)]
-  return [head, ...inMargin(args.join('\n')), ...change, 'Allow it?'].join('\n')
+  const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail, max)]
+  const asks = `Allow ${callName(call)}?`
+  return [head, ...inMargin(args.join('\n'), max), ...change, asks].join('\n')
 }
 
 function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
@@ -4855,6 +4901,10 @@ export async function awaitAnswer(
   return await answer.catch(() => undefined) // awaited: the clock runs until then
 }
 
+const SHOW_ALL: readonly Choice[] = [
+  { key: 'f', label: 'show it all, then ask again' },
+  { key: 'n', label: 'no' },
+]
 const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
 const GRANT_ORDER: readonly GrantScope[] = ['deny', 'always', 'session', 'once']
 
@@ -4927,17 +4977,17 @@ export class Approvals {
     if (this.mode === 'read-only') return denyRuling('read_only_mode')
     if (grant !== undefined) return { verdict: 'run', reason: 'grant', grant }
     if (verdict === 'deny') return denyRuling('workspace_write_mode')
-    if (this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
+    if (await this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
     return { verdict, reason: 'jit_no_approval' }
   }
 
   /** The grant that counts: a denial, one that lasts, one for once. */
   async #grantFor(call: ApprovalRequest): Promise<Grant | undefined> {
-    const paths = pathsOf(call.args, this.#root)
+    const places = await placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
     const rank = ({ scope }: Grant) => GRANT_ORDER.indexOf(scope)
     for (const grant of grants.toSorted((a, b) => rank(a) - rank(b)))
-      if (this.#isFor(call, grant) && (await pathsMatch(grant, paths))) return grant
+      if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
   }
 
@@ -4945,44 +4995,56 @@ export class Approvals {
     const sessions = [undefined, call.session, ...(this.#options.inherited ?? [])]
     if (![undefined, this.mode].includes(grant.mode) || !sessions.includes(grant.session))
       return false
+    if (![undefined, this.#root].includes(grant.root)) return false
     if (grant.digest !== undefined) return grant.digest === callDigest(call.tool, call.args)
-    return grant.scope !== 'once' && commandMatches(grant, call.args)
+    return grant.scope !== 'once' && commandMatches(grant, call.args, this.#root)
   }
 
   /** shell_exec of a plain read; no input, no variables, no other folder. */
-  #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest): boolean {
-    if (name !== 'shell_exec' || this.#options.world.platform === 'win32') return false
-    if (typeof command !== 'string' || stdin !== undefined || env !== undefined) return false
-    return pathsOf({ path: cwd }, this.#root)[0] === '.' && isReadOnlyCommand(command)
+  async #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest) {
+    const { home, platform } = this.#options.world
+    if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
+    if (stdin !== undefined || env !== undefined || cwd !== '.') return false
+    const [root, closed] = await Promise.all([this.#root, home].map(resolveReal))
+    return root !== undefined && closed !== undefined && isReadOnlyCommand(command, root, closed)
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
     const { prompter, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return denyRuling('jit_no_approval')
+    const places = await placesOf(call, this.#root)
+    const session = boundsOf(call, 'session', places)
+    const always = boundsOf(call, 'always', places)
     const choices = [
       { key: 'y', label: 'yes, once' },
-      { key: 's', label: `for this session: ${boundsOf(call, 'session', this.#root).shown}` },
-      { key: 'a', label: `always: ${boundsOf(call, 'always', this.#root).shown}` },
+      { key: 's', label: `for this session, in this folder: ${session.shown}` },
+      { key: 'a', label: `always, in this folder: ${always.shown}` },
       { key: 'n', label: 'no' },
     ]
-    const question = questionOf(call)
-    const key = await awaitAnswer(wait, signal, (until) =>
-      prompter.choose(question, choices, until),
-    )
+    const choose = (question: string, from: readonly Choice[]) =>
+      awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
+    const [part, whole] = [QUESTION_MAX, Infinity].map((max) => questionOf(call, max))
+    // Nothing is allowed of which a part was not shown.
+    let key = part === whole ? 'f' : await choose(part ?? '', SHOW_ALL)
+    if (key === 'f') key = await choose(whole ?? '', choices)
+    else if (key !== undefined) key = 'n'
     const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
     if (key === 'y') return approved
-    if (key === 's') return { ...approved, grant: await this.#keep(call, 'session') }
-    if (key === 'a') return { ...approved, grant: await this.#keep(call, 'always') }
+    if (key === 's') return { ...approved, grant: await this.#keep(call, 'session', session) }
+    if (key === 'a') return { ...approved, grant: await this.#keep(call, 'always', always) }
     return denyRuling(key === undefined ? 'jit_no_answer' : 'jit_user_denied')
   }
 
-  #keep(call: ApprovalRequest, scope: 'session' | 'always'): Promise<Grant> {
+  #keep(
+    { tool: name, session: at }: ApprovalRequest,
+    scope: 'session' | 'always',
+    { bounds }: ReturnType<typeof boundsOf>,
+  ): Promise<Grant> {
     const { store, world } = this.#options
     const end = world.now() + GRANT_SESSION_TTL
-    const [session, expires] = scope === 'session' ? [call.session, end] : []
-    const { bounds } = boundsOf(call, scope, this.#root)
+    const [session, expires] = scope === 'session' ? [at, end] : []
     const open = { mode: undefined, digest: undefined, paths: [], commands: [], ...bounds }
-    return store.addGrant({ tool: call.tool, scope, session, expires, ...open })
+    return store.addGrant({ tool: name, scope, session, expires, root: this.#root, ...open })
   }
 }
 
@@ -5064,15 +5126,18 @@ export type ToolRow<S> = {
   readonly rateLimit?: RateLimit
   /** Where reading and changing share a tool: what this call really does. */
   readonly judge?: (args: ArgsOf<S>) => Annotations
+  /** Every path the call touches, for path grants; absent: what the argument `path` names. */
+  readonly paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
   /** What a person is shown beside the arguments before allowing the call (a diff, say). */
   readonly preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
   readonly run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<ToolOutput>
 }
 
 /** A tool as the toolbox holds it: its arguments are checked before `run` sees them. */
-export type Tool = Omit<ToolRow<JsonSchema>, 'core' | 'judge' | 'preview' | 'run'> & {
+export type Tool = Omit<ToolRow<JsonSchema>, 'core' | 'judge' | 'paths' | 'preview' | 'run'> & {
   readonly core: boolean
   readonly judge?: (args: JsonObject) => Annotations
+  readonly paths?: (args: JsonObject) => readonly string[] | Promise<readonly string[]>
   readonly preview?: (args: JsonObject, context: ToolContext) => Promise<string | undefined>
   readonly run: (args: JsonObject, context: ToolContext, signal: AbortSignal) => Promise<ToolOutput>
 }
@@ -5081,6 +5146,10 @@ export type Tool = Omit<ToolRow<JsonSchema>, 'core' | 'judge' | 'preview' | 'run
 export function defineTool<const S>(row: ToolRow<S>): Tool {
   return { core: false, ...row } as unknown as Tool
 }
+
+/** Every path that a call with checked arguments touches. */
+export const pathsOf = (row: Tool, args: JsonObject) =>
+  row.paths?.(args) ?? [args['path']].filter((at) => typeof at === 'string')
 
 type More = { readonly [key: string]: Json }
 
@@ -5195,12 +5264,12 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-/** As fs.lstat; undefined when nothing stands there, also because a folder above is a file. */
+/** As fs.lstat; undefined when nothing can stand there: a folder above is a file, the path too long. */
 function lstatOf(absolute: string): fs.Stats | undefined {
   try {
     return fs.lstatSync(absolute, { throwIfNoEntry: false })
   } catch (error) {
-    if (codeOf(error) !== 'ENOTDIR') throw error
+    if (!['ENOTDIR', 'ENAMETOOLONG'].includes(codeOf(error))) throw error
     return undefined
   }
 }
@@ -5312,8 +5381,8 @@ async function childrenOf(folder: string, { remarks }: Walk): Promise<fs.Dirent[
     const children = await fs.promises.readdir(folder, { withFileTypes: true })
     return children.toSorted((a, b) => (a.name < b.name ? -1 : 1))
   } catch (error) {
-    // A folder that may not be read, or that went away meanwhile, is passed over.
-    if (!['EACCES', 'EPERM', 'ENOENT'].includes(codeOf(error))) throw error
+    // A folder that the system does not list (shut, gone, too deep, broken) is passed over.
+    if (codeOf(error) === '') throw error
     remarks.push(`${path.basename(folder)}/ could not be read`)
     return []
   }
@@ -5353,9 +5422,10 @@ export const FILE_TOOLS: readonly Tool[] = [
     }),
     annotations: READS_ONLY,
     core: true,
-    run: async (args, { workspace }) => {
+    run: async (args, { workspace, store }) => {
       const { bytes, shown } = await wholeFile(args.path, workspace)
-      const lines = linesWithEnds(decodeFileText(bytes, shown).text)
+      // Whole, because a part of a secret no longer looks like one.
+      const lines = linesWithEnds(store.redactor.redact(decodeFileText(bytes, shown).text))
       const { offset = 1, limit = READ_LINES_MAX } = args
       if (offset > Math.max(1, lines.length))
         throw new TaiError(
@@ -5433,7 +5503,7 @@ export const FILE_TOOLS: readonly Tool[] = [
 // 4. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
 // Not here: what may be changed (§workspace, §policy), the journal's table (§store).
 
-const DIFF_SHOWN = 6 * KB // characters of a diff in a result or a prompt; the rest is counted
+const DIFF_SHOWN = 6 * KB // characters of a diff in a result; the rest is counted
 const PATCH_FUZZ = 2 // context lines of a hunk that may differ, as patch(1) allows
 const JOURNAL_MAX = 2 * WALK_MAX // entries of a session's journal; no call makes more
 const LIKE_LINES = 10_000 // lines of a file looked at for the nearest place
@@ -5570,15 +5640,15 @@ const diffSide = (name: string, { kind, bytes }: FileState): NamedText => ({
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-/** All files of a plan as one diff, of which DIFF_SHOWN characters are given. */
-async function diffOfChanges(changes: readonly Change[], workspace: Workspace): Promise<string> {
+/** All files of a plan as one diff, of which `max` characters are given. */
+async function diffOfChanges(changes: readonly Change[], workspace: Workspace, max = DIFF_SHOWN) {
   const diffs: string[] = []
   for (const { path: at, before, after } of changes) {
     if (before.kind === 'folder' || after.kind === 'folder') continue
     const [old, fresh] = [`a/${workspace.show(at)}`, `b/${workspace.show(at)}`]
     diffs.push(await unifiedDiff(diffSide(old, before), diffSide(fresh, after)))
   }
-  return clip(diffs.join('\n'), DIFF_SHOWN)
+  return clip(diffs.join('\n'), max)
 }
 
 /** One line a change: what it does to which path. */
@@ -5593,7 +5663,7 @@ function changesInWords(changes: readonly Change[], workspace: Workspace): strin
 /** The work of a tool that changes files: show its plan, or commit it and report. */
 const planned = <A>(plan: (args: A, context: ToolContext) => Promise<Plan>) => ({
   preview: async (args: A, context: ToolContext) =>
-    diffOfChanges((await plan(args, context)).changes, context.workspace),
+    diffOfChanges((await plan(args, context)).changes, context.workspace, Infinity),
   run: async (args: A, context: ToolContext) => {
     const ready = await plan(args, context)
     await commitPlan(ready, context)
@@ -5698,6 +5768,15 @@ async function parseDiff(patch: string) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
     throw new TaiError(`the patch is no unified diff: ${messageOf(cause)}`, { hint, cause })
   }
+}
+
+/** Every file a patch names, on either side. Throws TaiError. */
+async function pathsOfPatch(patch: string): Promise<string[]> {
+  const files = await parseDiff(patch)
+  const old = files.map((file) => file.oldFileName?.replace(/^a\//, ''))
+  const fresh = files.map((file) => file.newFileName?.replace(/^b\//, ''))
+  const names = [...old, ...fresh].filter((name) => name !== undefined)
+  return names.filter((name) => name !== '/dev/null')
 }
 
 type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
@@ -5869,6 +5948,7 @@ export const EDIT_TOOLS: readonly Tool[] = [
     }),
     annotations: CHANGES_FILES,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : CHANGES_FILES),
+    paths: ({ patch }) => pathsOfPatch(patch).catch(() => []), // running it says what is wrong
     ...planned(planPatch),
   }),
   fileTool({
@@ -5881,6 +5961,7 @@ export const EDIT_TOOLS: readonly Tool[] = [
       overwrite: arg.flag('Replace a file that stands at `to`.'),
     }),
     annotations: CHANGES_FILES,
+    paths: ({ from, to }) => [from, to],
     run: planned(planMove).run,
   }),
   fileTool({
@@ -5901,6 +5982,7 @@ export const EDIT_TOOLS: readonly Tool[] = [
       steps: arg.whole('How many calls.', { minimum: 1, maximum: 50, default: 1 }),
     }),
     annotations: CHANGES_FILES,
+    paths: () => [], // a call that changed `path` may have changed others
     ...planned(planUndo),
   }),
 ]
@@ -5920,6 +6002,7 @@ export const EDIT_TOOLS: readonly Tool[] = [
 
 const GREP_BATCH = 64 // files, each at most GREP_FILE_MAX, read and matched together
 const GREP_PATIENCE = 2 * SECOND // matching one batch; longer means runaway backtracking, and the search ends
+const IGNORE_MAX = 1 * MB // a larger file of ignore rules, or one that is no regular file, counts as empty
 const GREP_TIME = 30 * SECOND // one search; then it is given up
 const GREP_TEXT_MAX = 400 // characters shown of a line, around its match
 
@@ -5946,13 +6029,14 @@ async function ignoreRules(root: string): Promise<(absolute: string, folder: boo
 
 function textIfThere(file: string): string {
   try {
-    return fs.readFileSync(file, 'utf8')
+    const stats = fs.lstatSync(file)
+    return stats.isFile() && stats.size <= IGNORE_MAX ? fs.readFileSync(file, 'utf8') : ''
   } catch {
-    return '' // absent, unreadable or a folder: there are no rules then
+    return '' // absent or unreadable: there are no rules then
   }
 }
 
-/** Files below a folder that ignore rules let through and whose relative path is wanted. */
+/** Files below a folder that ignore rules let through and whose relative path is wanted. Throws TaiError for a runaway glob. */
 async function findFiles(
   top: string,
   wanted: (relative: string) => boolean,
@@ -5967,8 +6051,13 @@ async function findFiles(
     return closed || (!named && ignored(absolute, kind === 'folder')) ? 'skip' : 'enter'
   }
   const { entries, remarks } = await walkTree(top, judge, signal)
-  const files = entries.filter(({ kind, relative }) => kind === 'file' && wanted(relative))
-  return { entries: files, remarks }
+  const files = entries.filter(({ kind }) => kind === 'file')
+  const found: WalkEntry[] = []
+  const isDone = runBounded(GREP_PATIENCE, () => {
+    for (const file of files) if (wanted(file.relative)) found.push(file)
+  })
+  if (isDone) return { entries: found, remarks }
+  throw new TaiError('the glob takes too long', { hint: 'use fewer * in it' })
 }
 
 // --- grep ---
@@ -6100,6 +6189,14 @@ function aroundMatch(text = '', at = 0): string {
   return from > 0 ? `(${from} characters) …${part}` : part
 }
 
+/** A beginning without wildcards is where the walk starts, also in an ignored folder. */
+async function splitGlob(pattern: string): Promise<{ folder: string; rest: string }> {
+  const { default: picomatch } = await import('picomatch')
+  const { base, glob } = picomatch.scan(pattern)
+  if (glob !== '') return { folder: base, rest: glob }
+  return { folder: path.dirname(base), rest: path.basename(base) }
+}
+
 /** Tools that find files and lines. */
 export const FIND_TOOLS: readonly Tool[] = [
   fileTool({
@@ -6113,13 +6210,12 @@ export const FIND_TOOLS: readonly Tool[] = [
     }),
     annotations: READS_ONLY,
     core: true,
+    paths: async (args) => [path.join(args.path, (await splitGlob(args.pattern)).folder)],
     run: async (args, { workspace }, signal) => {
       const { default: picomatch } = await import('picomatch')
       const top = await workspace.read(args.path)
       statsOf(top, workspace, 'folder')
-      // A beginning without wildcards is where the walk starts, also in an ignored folder.
-      const { base, glob } = picomatch.scan(args.pattern)
-      const [folder, rest] = glob === '' ? [path.dirname(base), path.basename(base)] : [base, glob]
+      const { folder, rest } = await splitGlob(args.pattern)
       const start = await workspace.read(path.resolve(top, folder))
       const { entries, remarks } = await findFiles(start, picomatch(rest), workspace, signal)
       const newest = entries
@@ -6450,6 +6546,7 @@ export const GIT_TOOLS: readonly Tool[] = [
     }),
     annotations: annotate('Medium', 'changes'),
     core: false,
+    paths: ({ paths = [], path: where }) => [...paths, where],
     run: async ({ message, paths = [], all, path: where }, context, signal) => {
       const repository = await openRepository(where, context, signal)
       refuseFilters(repository, 'git commit')
@@ -7007,8 +7104,9 @@ async function askUser(
   signal: AbortSignal,
 ): Promise<ToolOutput> {
   const { question, options = [], multi } = args
-  const lines = options.map((option, i) => `  ${i + 1}  ${visible(option)}`)
-  const text = [visibleLines(question), ...lines].join('\n')
+  const lines = options.map((option, i) => `  ${i + 1}  ${option.replaceAll('\n', ' ')}`)
+  const asked = inMargin([question, ...lines].join('\n'), QUESTION_MAX)
+  const text = ['the model asks:', ...asked].join('\n')
   const answer = prompter.available
     ? await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
     : undefined
@@ -7112,6 +7210,7 @@ export const ASK_TOOLS: readonly Tool[] = [
       context: arg.whole('Lines around a change.', { minimum: 0, maximum: 50, default: 3 }),
     }),
     annotations: READS_ONLY,
+    paths: ({ path_a, path_b }) => [path_a, path_b].filter((at) => at !== undefined),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
       const old = { name: path_a ?? 'a', text: await sideText(a, path_a, workspace) }
       const fresh = { name: path_b ?? 'b', text: await sideText(b, path_b, workspace) }
@@ -7392,7 +7491,8 @@ export class Tools implements Catalog {
     signal: AbortSignal,
   ): Promise<Outcome | undefined> {
     const { approvals, session, prompter } = this.#context
-    const request = { tool: row.name, args: raw, annotations: annotationsOf(row, args), session }
+    const [annotations, paths] = [annotationsOf(row, args), await pathsOf(row, args)]
+    const request = { tool: row.name, args: raw, paths, annotations, session }
     const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
     const detail = asks ? await row.preview?.(args, this.#context) : undefined
     const {
@@ -10363,6 +10463,7 @@ const GRANT_ROW = (it: Grant) => [
   it.tool,
   [...it.paths, ...it.commands].join(' ') || '-',
   it.mode ?? '-',
+  it.root ?? 'everywhere',
 ]
 const AUDIT_ROW = (it: AuditEntry) => [
   when(it.ts),
@@ -10936,10 +11037,13 @@ async function approvalCheck(
     world: app.world,
     root: app.root,
   })
+  const checked = await checkArguments(row.parameters, args)
+  const full = 'args' in checked ? checked.args : args
   const { verdict, reason, grant } = await approvals.check({
     tool: name,
     args,
-    annotations: annotationsOf(row, args),
+    paths: full === args ? [] : await pathsOf(row, full),
+    annotations: annotationsOf(row, full),
     session: '',
   })
   return app.print(
