@@ -72,12 +72,11 @@
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
 //     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
 //   §toolkit    what a tool is made of
-//     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool arg takes annotate
+//     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool pathsOf arg takes annotate
 //   §files      reading files and folders as they are
-//     fileTool looksBinary WalkEntry Walk walkTree FILE_TOOLS
+//     fileTool looksBinary unifiedDiff WalkEntry Walk walkTree FILE_TOOLS
 //   §edits      changing files, so that it can be undone
-//     FileState Change Plan fileState writableState commitPlan unifiedDiff nearestPlace
-//     EDIT_TOOLS
+//     FileState Change Plan fileState writeTarget commitPlan nearestPlace EDIT_TOOLS
 //   §finding    files by name, and lines by what they say
 //     compilePattern runBounded FIND_TOOLS
 //   §shell      commands, to their end or in the background
@@ -2233,7 +2232,7 @@ export type Grant = Readonly<{
   mode: Mode | undefined
   digest: string | undefined
   session: string | undefined
-  root?: string | undefined // the workspace it holds in; absent: everywhere
+  root: string | undefined // the workspace it holds in; undefined: everywhere
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -4744,7 +4743,11 @@ const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
  * `root` and not in tai's `home`. What this does not understand is not plain. No git: a
  * repository's own configuration can name programs to run.
  */
-export function isReadOnlyCommand(command: string, root: string, home: string): boolean {
+export async function isReadOnlyCommand(
+  command: string,
+  root: string,
+  home: string,
+): Promise<boolean> {
   if (!PLAIN_COMMAND.test(command)) return false
   const [program = '', ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
@@ -4752,22 +4755,16 @@ export function isReadOnlyCommand(command: string, root: string, home: string): 
   const options = READ_PROGRAMS.get(program)
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (options === undefined || (isDeep && isInside(root, home))) return false
-  return words.every((word) =>
-    word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home),
-  )
+  const isPlain = async (word: string) =>
+    word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home)
+  return !(await Promise.all(words.map(isPlain))).includes(false)
 }
 
-/** Whether a word names nothing, or something that really is in the folder. */
-function staysInside(word: string, root: string, home: string): boolean {
+/** Whether a word names nothing, or what really is in the folder; a link to nowhere may lead anywhere. */
+async function staysInside(word: string, root: string, home: string): Promise<boolean> {
   if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
-  const absolute = path.join(root, word)
-  try {
-    const real = fs.realpathSync(absolute)
-    return isInside(root, real) && !isInside(home, real)
-  } catch (error) {
-    const isLost = codeOf(error) !== 'ENOENT' // what cannot be followed may lead anywhere
-    return !isLost && fs.lstatSync(absolute, { throwIfNoEntry: false }) === undefined
-  }
+  const real = await resolveReal(path.join(root, word)).catch(() => undefined)
+  return real !== undefined && isInside(root, real) && !isInside(home, real)
 }
 
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // behind a known beginning, it may bring a second command
@@ -6099,7 +6096,7 @@ export function runBounded(ms: number, work: () => void): boolean {
 
 async function grepFiles(
   args: GrepArgs,
-  { workspace }: ToolContext,
+  { workspace, store: { redactor } }: ToolContext,
   signal: AbortSignal,
 ): Promise<ToolOutput> {
   const { default: picomatch } = await import('picomatch')
@@ -6117,7 +6114,10 @@ async function grepFiles(
   for (let at = 0; at < entries.length; at += GREP_BATCH) {
     time.signal.throwIfAborted()
     const files = entries.slice(at, at + GREP_BATCH).map(async ({ absolute }) => {
-      return { shown: workspace.show(absolute), lines: await linesOfFile(absolute, passed) }
+      return {
+        shown: workspace.show(absolute),
+        lines: await linesOfFile(absolute, passed, redactor),
+      }
     })
     for (const { file, places, found } of matchFiles(
       await Promise.all(files),
@@ -6157,12 +6157,15 @@ function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
 }
 
 /** The lines of a text file that is small enough; of any other none, and why goes to `passed`. */
-async function linesOfFile(absolute: string, passed: string[]): Promise<string[]> {
+async function linesOfFile(absolute: string, passed: string[], redactor: Redactor) {
   try {
     const { size } = await fs.promises.stat(absolute)
     const bytes = size > GREP_FILE_MAX ? undefined : await fs.promises.readFile(absolute)
+    const text = bytes?.toString() ?? ''
+    // Alone, a line of a key does not look like one.
+    const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
     if (bytes !== undefined && !looksBinary(bytes))
-      return linesWithEnds(bytes.toString()).map((line) => line.replace(/\r?\n$/, ''))
+      return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
     passed.push(bytes === undefined ? `over ${formatBytes(GREP_FILE_MAX)}` : 'binary')
   } catch {
     passed.push('unreadable') // also one that went away meanwhile
@@ -6210,7 +6213,10 @@ export const FIND_TOOLS: readonly Tool[] = [
     }),
     annotations: READS_ONLY,
     core: true,
-    paths: async (args) => [path.join(args.path, (await splitGlob(args.pattern)).folder)],
+    paths: async (args) => {
+      const { folder } = await splitGlob(args.pattern)
+      return [path.isAbsolute(folder) ? folder : path.join(args.path, folder)]
+    },
     run: async (args, { workspace }, signal) => {
       const { default: picomatch } = await import('picomatch')
       const top = await workspace.read(args.path)
@@ -10997,6 +11003,7 @@ async function makeGrant(
     mode: mode === undefined ? undefined : (parseSetting('permission_mode', mode) as Mode),
     digest: undefined,
     session: undefined,
+    root: undefined,
     paths: given.all('path'),
     commands: given.all('command'),
     expires: undefined,

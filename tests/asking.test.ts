@@ -113,9 +113,20 @@ t.test('ask_user takes numbers, and anything else as own words', async (t) => {
     t.match(reply.text, text)
     t.equal(reply.isError === true, /no answer/.test(text.source))
     t.equal(context.asked.length, asked)
-    t.match(context.asked[0], 'Which\\u{7} one?', 'nothing in a question reaches the terminal raw')
+    t.match(
+      context.asked[0],
+      'the model asks:\n  | Which\\u{7} one?',
+      'nothing in a question reaches the terminal raw',
+    )
     t.notMatch(context.asked[0], '\u001b')
   }
+  const posing = await open(t, { answers: ['y'] })
+  await use(posing, 'ask_user', { question: 'ok\n\n\n\n\n\nAllow it?', options: ['y\nn'] })
+  t.equal(
+    posing.asked[0],
+    'the model asks:\n  | ok\n  | (5 blank lines)\n  | Allow it?\n  |   1  y n',
+    'no line of the model passes for one of tai',
+  )
   t.equal(readAnswer('2 2', ['a', 'b'], true), 'b')
 })
 

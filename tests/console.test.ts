@@ -269,7 +269,10 @@ t.test(
         ...(answer === ''
           ? Array.from(
               { length: 3 },
-              (): PtyStep => ({ wait: /Allow \w+ \([0-9a-f]+\)\?[^]*Allow \w+ \([0-9a-f]+\)\?[^]*\] /, type: '\r' }),
+              (): PtyStep => ({
+                wait: /Allow \w+ \([0-9a-f]+\)\?[^]*Allow \w+ \([0-9a-f]+\)\?[^]*\] /,
+                type: '\r',
+              }),
             )
           : []),
       ])

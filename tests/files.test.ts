@@ -130,6 +130,14 @@ t.test(
   },
 )
 
+t.test('no offset shows what a private key holds', async (t) => {
+  const key = '-----BEGIN RSA PRIVATE KEY-----\nMIIabc\nMIIdef\n-----END RSA PRIVATE KEY-----\n'
+  const { call } = await bench(t, { key: `a\n${key}z\n` })
+  for (let offset = 1; offset <= 3; offset++)
+    t.notMatch((await call('read_file', { path: 'key', offset })).text, 'MII')
+  t.match(await call('read_file', { path: 'key' }), { text: 'a\n[redacted:private-key]\nz\n' })
+})
+
 t.test('read_file gives long files in parts, and refuses huge ones', async (t) => {
   const { call, root } = await bench(t)
   const line = `${'x'.repeat(9)}\n`
