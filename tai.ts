@@ -72,7 +72,8 @@
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
 //     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
 //   §toolkit    what a tool is made of
-//     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool pathsOf arg takes annotate
+//     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool pathArgument arg takes
+//     annotate
 //   §files      reading files and folders as they are
 //     fileTool looksBinary unifiedDiff WalkEntry Walk walkTree FILE_TOOLS
 //   §edits      changing files, so that it can be undone
@@ -533,7 +534,7 @@ export const digest = (value: unknown): string => sha256(canonicalJson(value))
 
 const HIDDEN =
   // oxlint-disable-next-line no-control-regex -- control characters are the subject here
-  /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
+  /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
 // oxlint-disable-next-line no-control-regex -- and here
 const C1 = /[\u007f-\u009f]/g
 const SHORT_ESCAPES: Readonly<Record<string, string>> = {
@@ -4812,7 +4813,7 @@ async function pathsMatch({ paths: globs, scope }: Grant, places: readonly Place
   const { default: picomatch } = await import('picomatch')
   const names = places.flatMap(({ spelled, real }) => [spelled, real])
   const isGranted = picomatch([...globs], { dot: true })
-  if (scope !== 'deny') return names.every((at) => !at.startsWith('../') && isGranted(at))
+  if (scope !== 'deny') return names.every((at) => !at.startsWith('..') && isGranted(at))
   const wider = globs.flatMap((glob) => [glob, `${glob}/**`, `**/${glob}`])
   const isDenied = picomatch(wider, { dot: true, nocase: true })
   const bases = globs.map((glob) => (glob.includes('/') ? picomatch.scan(glob).base : ''))
@@ -4841,7 +4842,7 @@ function boundsOf(call: ApprovalRequest, scope: GrantScope, places: readonly Pla
   if (isSession && start !== undefined && !isOpen)
     return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
   const names = [...new Set(places.flatMap(({ spelled, real }) => [spelled, real]))]
-  if (command !== '' || names.length === 0 || names.some((at) => at.startsWith('../')))
+  if (command !== '' || names.length === 0 || names.some((at) => at.startsWith('..')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
   const globs = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
   return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths: globs } }
@@ -5001,9 +5002,9 @@ export class Approvals {
   async #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest) {
     const { home, platform } = this.#options.world
     if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
-    if (stdin !== undefined || env !== undefined || cwd !== '.') return false
-    const [root, closed] = await Promise.all([this.#root, home].map(resolveReal))
-    return root !== undefined && closed !== undefined && isReadOnlyCommand(command, root, closed)
+    if (stdin !== undefined || env !== undefined) return false
+    if (path.resolve(this.#root, `${cwd}`) !== this.#root) return false
+    return isReadOnlyCommand(command, await resolveReal(this.#root), await resolveReal(home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
@@ -5020,11 +5021,10 @@ export class Approvals {
     ]
     const choose = (question: string, from: readonly Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
-    const [part, whole] = [QUESTION_MAX, Infinity].map((max) => questionOf(call, max))
+    const [part, whole] = [questionOf(call, QUESTION_MAX), questionOf(call, Infinity)]
     // Nothing is allowed of which a part was not shown.
-    let key = part === whole ? 'f' : await choose(part ?? '', SHOW_ALL)
-    if (key === 'f') key = await choose(whole ?? '', choices)
-    else if (key !== undefined) key = 'n'
+    const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
+    const key = first === 'f' ? await choose(whole, choices) : first && 'n'
     const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
     if (key === 'y') return approved
     if (key === 's') return { ...approved, grant: await this.#keep(call, 'session', session) }
@@ -5123,7 +5123,7 @@ export type ToolRow<S> = {
   readonly rateLimit?: RateLimit
   /** Where reading and changing share a tool: what this call really does. */
   readonly judge?: (args: ArgsOf<S>) => Annotations
-  /** Every path the call touches, for path grants; absent: what the argument `path` names. */
+  /** Every path the call touches; without this, path grants cannot judge it: none allows, each denies. */
   readonly paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
   /** What a person is shown beside the arguments before allowing the call (a diff, say). */
   readonly preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
@@ -5144,9 +5144,9 @@ export function defineTool<const S>(row: ToolRow<S>): Tool {
   return { core: false, ...row } as unknown as Tool
 }
 
-/** Every path that a call with checked arguments touches. */
-export const pathsOf = (row: Tool, args: JsonObject) =>
-  row.paths?.(args) ?? [args['path']].filter((at) => typeof at === 'string')
+/** The paths of a row that touches what its argument `path` names. */
+export const pathArgument = (args: unknown): string[] =>
+  isObject(args) && typeof args['path'] === 'string' ? [args['path']] : []
 
 type More = { readonly [key: string]: Json }
 
@@ -5228,6 +5228,7 @@ function diskFault(error: unknown): never {
 /** A tool whose system errors reach the model in the system's own words. */
 export function fileTool<const S>(row: Omit<ToolRow<S>, 'family'>): Tool {
   return defineTool<S>({
+    paths: pathArgument,
     ...row,
     family: 'files',
     preview: async (...call) => row.preview?.(...call).catch(diskFault),
@@ -6498,6 +6499,7 @@ export const GIT_TOOLS: readonly Tool[] = [
     description:
       'Show branch, ahead/behind and changed files (XY path; X staged, Y not, ?? untracked, U conflict).',
     parameters: takes([], { path: GIT_PATH }),
+    paths: pathArgument,
     run: async ({ path: where }, context, signal) =>
       gitStatus(await openRepository(where, context, signal)),
   }),
@@ -6512,6 +6514,7 @@ export const GIT_TOOLS: readonly Tool[] = [
       to: arg.text('Newer revision; default the working tree.'),
       stat: arg.flag('Only names and counts of lines.'),
     }),
+    paths: pathArgument,
     run: async ({ path: where, staged, from, to, stat }, context, signal) => {
       const repository = await openRepository(where, context, signal)
       const how = [...(staged ? ['--cached'] : []), ...(stat ? ['--stat'] : [])]
@@ -6530,6 +6533,7 @@ export const GIT_TOOLS: readonly Tool[] = [
       limit: arg.whole('At most so many commits.', { minimum: 1, maximum: 200, default: 20 }),
       show: arg.flag('Show the one commit `rev` in full.'),
     }),
+    paths: pathArgument,
     run: async ({ path: where, rev, limit, show }, context, signal) => {
       const repository = await openRepository(where, context, signal)
       const how = show
@@ -6572,6 +6576,7 @@ export const GIT_TOOLS: readonly Tool[] = [
     annotations: annotate('Medium', 'destroys'),
     core: false,
     judge: ({ action }) => BRANCH_RISKS[action],
+    paths: pathArgument,
     run: async ({ action, name = '', path: where }, context, signal) => {
       const repository = { ...(await openRepository(where, context, signal)), spec: [] }
       const list = ['branch', '--list', '--all', '-vv', '--no-column']
@@ -7497,8 +7502,8 @@ export class Tools implements Catalog {
     signal: AbortSignal,
   ): Promise<Outcome | undefined> {
     const { approvals, session, prompter } = this.#context
-    const [annotations, paths] = [annotationsOf(row, args), await pathsOf(row, args)]
-    const request = { tool: row.name, args: raw, paths, annotations, session }
+    const [annotations, paths] = [annotationsOf(row, args), await row.paths?.(args)]
+    const request = { tool: row.name, args: raw, paths: paths ?? [], annotations, session }
     const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
     const detail = asks ? await row.preview?.(args, this.#context) : undefined
     const {
@@ -11049,7 +11054,7 @@ async function approvalCheck(
   const { verdict, reason, grant } = await approvals.check({
     tool: name,
     args,
-    paths: full === args ? [] : await pathsOf(row, full),
+    paths: ('args' in checked && (await row.paths?.(full))) || [],
     annotations: annotationsOf(row, full),
     session: '',
   })
