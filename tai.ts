@@ -6001,6 +6001,7 @@ export const EDIT_TOOLS: readonly Tool[] = [
 const GREP_BATCH = 64 // files, each at most GREP_FILE_MAX, read and matched together
 const GREP_PATIENCE = 2 * SECOND // matching one batch; longer means runaway backtracking, and the search ends
 const IGNORE_MAX = 1 * MB // a larger file of ignore rules, or one that is no regular file, counts as empty
+const GLOB_MAX = 1_000 // characters; a longer glob could take minutes to compile, and is refused
 const GREP_TIME = 30 * SECOND // one search; then it is given up
 const GREP_TEXT_MAX = 400 // characters shown of a line, around its match
 
@@ -6100,10 +6101,10 @@ async function grepFiles(
   { workspace, store: { redactor } }: ToolContext,
   signal: AbortSignal,
 ): Promise<ToolOutput> {
-  const { default: picomatch } = await import('picomatch')
   const regexp = compilePattern(args.pattern, args.ignore_case)
   const top = await workspace.read(args.path)
-  const wanted = picomatch(args.glob ?? '*', { dot: true, basename: !args.glob?.includes('/') })
+  const options = { dot: true, basename: !args.glob?.includes('/') }
+  const wanted = await compileGlob(args.glob ?? '*', options)
   const { entries, remarks: unseen } = statsOf(top, workspace).isFile()
     ? { entries: [{ absolute: top }], remarks: [] }
     : await findFiles(top, wanted, workspace, signal)
@@ -6193,6 +6194,13 @@ function aroundMatch(text = '', at = 0): string {
   return from > 0 ? `(${from} characters) …${part}` : part
 }
 
+/** A model's glob as a question. Throws TaiError. */
+async function compileGlob(glob: string, options = {}): Promise<(relative: string) => boolean> {
+  if (glob.length > GLOB_MAX) throw new TaiError(`the glob is over ${GLOB_MAX} characters`)
+  const { default: picomatch } = await import('picomatch')
+  return picomatch(glob, options)
+}
+
 /** A beginning without wildcards is where the walk starts, also in an ignored folder. */
 async function splitGlob(pattern: string): Promise<{ folder: string; rest: string }> {
   const { default: picomatch } = await import('picomatch')
@@ -6219,12 +6227,12 @@ export const FIND_TOOLS: readonly Tool[] = [
       return [path.isAbsolute(folder) ? folder : path.join(args.path, folder)]
     },
     run: async (args, { workspace }, signal) => {
-      const { default: picomatch } = await import('picomatch')
       const top = await workspace.read(args.path)
       statsOf(top, workspace, 'folder')
       const { folder, rest } = await splitGlob(args.pattern)
       const start = await workspace.read(path.resolve(top, folder))
-      const { entries, remarks } = await findFiles(start, picomatch(rest), workspace, signal)
+      const wanted = await compileGlob(rest)
+      const { entries, remarks } = await findFiles(start, wanted, workspace, signal)
       const newest = entries
         .map(({ absolute }) => ({ absolute, time: lstatOf(absolute)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
