@@ -4655,6 +4655,7 @@ function askedWait(headers: HttpReply['headers']): number | undefined {
 // Not here: whether paths stay in the workspace (§workspace does that in every mode).
 
 const QUESTION_MAX = 16 * KB // characters shown of a call's arguments, and of its diff
+const PLAIN_MAX = 4 * KB // characters; a longer command is not looked into, and asks
 const SAID_MAX = 160 // characters of the line that mode `allow` prints for a call
 
 type Risk = 'low' | 'medium' | 'destructive' | 'high'
@@ -4726,10 +4727,10 @@ const READ_PROGRAMS: ReadonlyMap<string, RegExp> = new Map([
   ['find', /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/],
   ['grep', /^(-[ABCEFHILcehilmnqrsvwx]+\d*|--(include|exclude(-dir)?)=.*)$/],
   ['head', /^-[nqv]*\d*$/],
+  ['tail', /^-[nqv]*\d*$/],
   ['ls', /^-[1AFRSadhilnoprtu]+$/],
   ['pwd', /^-[LP]$/],
   ['stat', /^-[cf]$/],
-  ['tail', /^-[nqv]*\d*$/],
   ['wc', /^-[Lclmw]+$/],
 ])
 
@@ -4749,7 +4750,7 @@ export async function isReadOnlyCommand(
   root: string,
   home: string,
 ): Promise<boolean> {
-  if (!PLAIN_COMMAND.test(command)) return false
+  if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
   const [program = '', ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
