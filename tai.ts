@@ -72,12 +72,12 @@
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
 //     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
 //   §toolkit    what a tool is made of
-//     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool arg takes annotate
+//     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool pathArgument arg takes
+//     annotate
 //   §files      reading files and folders as they are
-//     fileTool looksBinary WalkEntry Walk walkTree FILE_TOOLS
+//     fileTool looksBinary unifiedDiff WalkEntry Walk walkTree FILE_TOOLS
 //   §edits      changing files, so that it can be undone
-//     FileState Change Plan fileState writableState commitPlan unifiedDiff nearestPlace
-//     EDIT_TOOLS
+//     FileState Change Plan fileState writeTarget commitPlan nearestPlace EDIT_TOOLS
 //   §finding    files by name, and lines by what they say
 //     compilePattern runBounded FIND_TOOLS
 //   §shell      commands, to their end or in the background
@@ -533,8 +533,9 @@ export function sha256(data: string | Uint8Array): string {
 /** SHA-256 of a value's canonical JSON, in hex: what approvals, pins and audit rows compare. */
 export const digest = (value: unknown): string => sha256(canonicalJson(value))
 
-// oxlint-disable-next-line no-control-regex -- control characters are the subject here
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
+const HIDDEN =
+  // oxlint-disable-next-line no-control-regex -- control characters are the subject here
+  /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
 // oxlint-disable-next-line no-control-regex -- and here
 const C1 = /[\u007f-\u009f]/g
 const SHORT_ESCAPES: Readonly<Record<string, string>> = {
@@ -850,7 +851,7 @@ export async function inParallel<T, R>(
 const SECRET_SHAPES: readonly { readonly name: string; readonly shape: RegExp }[] = [
   {
     name: 'private-key',
-    shape: /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g,
+    shape: /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
   },
   { name: 'bearer', shape: /(\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g },
   { name: 'api-key', shape: /\bsk-[A-Za-z0-9_-]{20,}/g },
@@ -1545,7 +1546,7 @@ END;
 CREATE TABLE approvals (
   id TEXT PRIMARY KEY, tool TEXT NOT NULL,
   scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
-  mode TEXT, digest TEXT, session TEXT, paths TEXT NOT NULL,
+  mode TEXT, digest TEXT, session TEXT, root TEXT, paths TEXT NOT NULL,
   commands TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER
 ) STRICT;
 CREATE TABLE undo (
@@ -2163,6 +2164,7 @@ export type Grant = Readonly<{
   mode: Mode | undefined
   digest: string | undefined
   session: string | undefined
+  root: string | undefined // the workspace it holds in; undefined: everywhere
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -4460,10 +4462,12 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 // 2. An allowing grant matches narrowly (every path, no second command), a denying
 //    one broadly (any path, any part of a command).
 // 3. Nobody to ask, no answer in time, EOF and Ctrl-C are denials.
-// 4. What is asked is what runs; one keypress never allows more than it shows.
+// 4. What is asked is what runs; one keypress never allows more than it shows, nor elsewhere.
+// 5. A path is judged as it is spelled and as it really is.
 // Not here: whether paths stay in the workspace (§workspace does that in every mode).
 
 const QUESTION_MAX = 16 * KB // characters shown of a call's arguments, and of its diff
+const PLAIN_MAX = 4 * KB // characters; a longer command is not looked into, and asks
 const SAID_MAX = 160 // characters of the line that mode `allow` prints for a call
 
 type Risk = 'low' | 'medium' | 'destructive' | 'high'
@@ -4506,6 +4510,7 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = {
   readonly tool: string
   readonly args: JsonObject
+  readonly paths?: readonly string[] // every path the call touches; none: grants cannot judge it
   readonly annotations: Annotations
   readonly session: string
   readonly origin?: string // the server a bridged tool comes from
@@ -4526,123 +4531,163 @@ export const callDigest = (name: string, args: JsonObject): string =>
 /** The tighter of two modes. */
 export const tighterMode = (a: Mode, b: Mode): Mode => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
-// Programs that only read, if every argument matches.
-const READ_PROGRAMS: readonly (readonly [string, RegExp])[] = [
-  ['basename cat cmp comm cut df diff dirname du echo false grep head id jq ls nl od', /^/],
-  ['pwd readlink realpath sha256sum stat strings tail tr true uname wc which whoami', /^/],
-  ['find', /^([^-].*|-(i?name|i?path|type|m(ax|in)depth|size|mtime|newer|not|o|prune|ls))$/],
-  ['rg', /^(?!-[^-]*z|--(pre|hostname|search))/],
-  ['sort', /^(?!-[^-]*[oT]|--[oct])/], // any beginning of --output stands for it
-  ['uniq', /^-[a-z]+$/i], // a second operand is written to
-]
+// Programs that only read, and the options that leave it so. None that takes lines or words apart:
+// what is redacted must be seen as it stands.
+const READ_PROGRAMS: ReadonlyMap<string, RegExp> = new Map([
+  ['cat', /^-[AbEenstTuv]+$/],
+  ['echo', /^-[neE]+$/],
+  ['find', /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/],
+  ['grep', /^(-[ABCEFHILcehilmnqrsvwx]+\d*|--(include|exclude(-dir)?)=.*)$/],
+  ['head', /^-[nqv]*\d*$/],
+  ['tail', /^-[nqv]*\d*$/],
+  ['ls', /^-[1AFRSadhilnoprtu]+$/],
+  ['pwd', /^-[LP]$/],
+  ['stat', /^-[cf]$/],
+  ['wc', /^-[Lclmw]+$/],
+])
 
-// Absolute, in a home, or above the folder; also behind `=`, `:` or an option.
-const OUTSIDE_PATH = /^[/~]|[=:][/~]|^-\w+\/|\.\.(\/|$)/
+// Words in the quoting of a POSIX shell (2.2), of which none means anything but itself.
+const PLAIN_WORD =
+  // oxlint-disable-next-line no-control-regex -- a control character is never plain
+  /(?:'[^'\u0000-\u001f]*'|"[^"$`\\\u0000-\u001f]*"|[\p{L}\p{N}_.,:/@%+=-])+/gu
+const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
 /**
- * Whether a command for a POSIX shell plainly only reads inside its folder. What this does not
- * understand is not plain. No git: a repository's own configuration can name programs to run.
+ * Whether a command for a POSIX shell is one program that plainly only reads, below the real folder
+ * `root` and not in tai's `home`. What this does not understand is not plain. No git: a
+ * repository's own configuration can name programs to run.
  */
-export function isReadOnlyCommand(command: string): boolean {
-  return splitCommand(command).every(([program = '', ...args]) => {
-    const harmless = READ_PROGRAMS.find(([names]) => names.split(' ').includes(program))?.[1]
-    return args.every((word) => harmless?.test(word) && !OUTSIDE_PATH.test(word)) && !!harmless
-  })
+export async function isReadOnlyCommand(
+  command: string,
+  root: string,
+  home: string,
+): Promise<boolean> {
+  if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
+  const [program = '', ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
+    word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
+  )
+  const options = READ_PROGRAMS.get(program)
+  const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
+  if (options === undefined || (isDeep && isInside(root, home))) return false
+  const isPlain = async (word: string) =>
+    word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home)
+  return !(await Promise.all(words.map(isPlain))).includes(false)
 }
 
-// A join, or a word in the quoting of a POSIX shell (2.2) with a boundary behind it.
-const COMMAND_PIECE =
-  // oxlint-disable-next-line no-control-regex -- a control character is never plain
-  /(\|\||&&|[|;])|(?:'([^'\u0000-\u001f]*)'|"([^"$`\\\u0000-\u001f]*)"|([\p{L}\p{N}_.,:/@%+=~^-]+))(?=[ \t|&;]|$)|[ \t]+/guy
-
-/** The simple commands of a line, as words; one without a word where it is not plain. */
-function splitCommand(command: string): string[][] {
-  const parts: string[][] = [[]]
-  let end = 0
-  for (const [piece, join, ...quotings] of command.matchAll(COMMAND_PIECE)) {
-    end += piece.length
-    const word = quotings.find((text) => text !== undefined)
-    if (join !== undefined) parts.push([])
-    if (word !== undefined) parts.at(-1)?.push(word)
-  }
-  return end === command.length ? parts : [[]]
+/** Whether a word names nothing, or what really is in the folder; a link to nowhere may lead anywhere. */
+async function staysInside(word: string, root: string, home: string): Promise<boolean> {
+  if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
+  const real = await resolveReal(path.join(root, word)).catch(() => undefined)
+  return real !== undefined && isInside(root, real) && !isInside(home, real)
 }
 
-const PATH_ARGS = ['path', 'file_path', 'target_path', 'file', 'from', 'to', 'dest', 'paths']
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // behind a known beginning, it may bring a second command
+
+// What these begin is decided by the words behind them, so only the whole call can be allowed.
+const WRAPPERS =
+  /^(?:(?:ba|da|z|fi|k|c|tc)?sh|env|python|node|deno|bun|perl|ruby|php|lua|tclsh|osascript|pwsh|powershell|cmd|sudo|doas|su|xargs|parallel|npx|pnpx|bunx|uvx?|pipx|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|ssh|docker|podman|[gmn]?awk|find|make)\d* /
 
 const commandOf = ({ command, cmd }: JsonObject): string | undefined =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/** Every path a call names, relative to the workspace, with `/`. */
-function pathsOf(args: JsonObject, root: string): string[] {
-  const named = PATH_ARGS.flatMap((name) => args[name] ?? []).filter((at) => typeof at === 'string')
-  const inside = named.map((at) => path.relative(root, path.resolve(root, at)) || '.')
-  return inside.map((at) => at.replaceAll(path.sep, '/'))
+/** A path of a call: relative to the workspace with `/`, as spelled and as it really is. */
+type Place = { readonly spelled: string; readonly real: string; readonly isFolder: boolean }
+
+/** Where a call works; undefined where that cannot be told. */
+async function placesOf({ paths = [] }: ApprovalRequest, root: string) {
+  const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
+  const places = paths.map(async (given): Promise<Place> => {
+    const absolute = path.resolve(root, given)
+    const real = await resolveReal(absolute)
+    const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() === true
+    return { spelled: show(absolute), real: show(real), isFolder }
+  })
+  return paths.length > 0 ? Promise.all(places).catch(() => undefined) : undefined
 }
 
 /** The words of a text between single spaces, to look for one text in another. */
 const spacedWords = (text: string): string => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
-function commandMatches({ commands, scope }: Grant, args: JsonObject): boolean {
+function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string): boolean {
   const command = commandOf(args)
   if (commands.length === 0 || command === undefined) return commands.length === 0
   const all = spacedWords(command)
   if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
-  // Variables and input can make another command of the same words.
-  const isBent = args['env'] !== undefined || args['stdin'] !== undefined
+  // Variables, input and another folder can make another command of the same words.
+  const { env, stdin, cwd = '.' } = args
+  const isBent = env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
   if (isBent || COMMAND_CHAIN.test(command)) return false
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, paths: string[]): Promise<boolean> {
-  if (globs.length === 0 || paths.length === 0) return globs.length === 0
+async function pathsMatch({ paths: globs, scope }: Grant, places: readonly Place[] | undefined) {
+  if (globs.length === 0) return true
+  if (places === undefined) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
+  const names = places.flatMap(({ spelled, real }) => [spelled, real])
   const isGranted = picomatch([...globs], { dot: true })
-  if (scope !== 'deny') return paths.every((at) => !at.startsWith('../') && isGranted(at))
+  if (scope !== 'deny') return names.every((at) => !at.startsWith('..') && isGranted(at))
   const wider = globs.flatMap((glob) => [glob, `${glob}/**`, `**/${glob}`])
   const isDenied = picomatch(wider, { dot: true, nocase: true })
-  const holdsDenied = (at: string) => at === '.' || globs.some((glob) => glob.startsWith(`${at}/`))
-  return paths.some((at) => isDenied(at) || holdsDenied(at))
+  const bases = globs.map((glob) => (glob.includes('/') ? picomatch.scan(glob).base : ''))
+  return (
+    names.some((at) => isDenied(at)) ||
+    places.some((place) => bases.some((base) => mayHold(place, base)))
+  )
+}
+
+/** Whether a folder may hold what a glob with this beginning matches. */
+function mayHold({ spelled, real, isFolder }: Place, base: string): boolean {
+  const [start, ...names] = [base, spelled, real].map((at) => `${at}/`.toLowerCase())
+  const isBelow = (at: string) => base === '' || at.startsWith(`${start}`)
+  return names.some((at) => at === './' || start?.startsWith(at) || (isFolder && isBelow(at)))
 }
 
 /** What one keypress allows, and the words for it. */
-function boundsOf(request: ApprovalRequest, scope: GrantScope, root: string) {
-  const { tool: name, args, annotations } = request
-  const command = commandOf(args)
-  if (scope === 'session' && command === undefined && riskOf(annotations) !== 'high')
+function boundsOf(call: ApprovalRequest, scope: GrantScope, places: readonly Place[] = []) {
+  const { tool: name, args } = call
+  const [command, isSession] = [commandOf(args) ?? '', scope === 'session']
+  if (isSession && command === '' && riskOf(call.annotations) !== 'high')
     return { shown: visible(`every ${name}`), bounds: {} }
   // "npm run build" of "npm run build --watch"; one word would be too wide.
-  const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command ?? '') ?? []
-  if (scope === 'session' && start !== undefined && !COMMAND_CHAIN.test(command ?? ''))
+  const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
+  const isOpen = WRAPPERS.test(command) || COMMAND_CHAIN.test(command)
+  if (isSession && start !== undefined && !isOpen)
     return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
-  const paths = command === undefined ? pathsOf(args, root) : []
-  if (paths.length === 0 || paths.some((at) => at.startsWith('../')))
+  const names = [...new Set(places.flatMap(({ spelled, real }) => [spelled, real]))]
+  if (command !== '' || names.length === 0 || names.some((at) => at.startsWith('..')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
-  const globs = paths.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
-  return { shown: visible(`${name} of ${paths.join(', ')}`), bounds: { paths: globs } }
+  const globs = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
+  return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths: globs } }
 }
 
 const callName = ({ tool: name, args }: ApprovalRequest): string =>
   `${visible(name)} (${callDigest(name, args).slice(0, 12)})`
 
-/** Behind a margin, no line can pass for one of the question. */
-const inMargin = (text: string): string[] =>
-  clip(text, QUESTION_MAX)
+/** Behind a margin no line can pass for tai's own, and what is left out is counted. */
+function inMargin(text: string, max: number): string[] {
+  const half = max / 2
+  const left = `\n(${text.length - max} characters left out)\n`
+  const shown = text.length > max ? text.slice(0, half) + left + text.slice(-half) : text
+  return shown
+    .toWellFormed()
+    .replace(/\n(?:[^\S\n]*\n){3,}/g, (run) => `\n(${run.split('\n').length - 2} blank lines)\n`)
     .split('\n')
     .map((line) => `  | ${visible(line)}`)
+}
 
-/** The whole question: who wants to do what, with which arguments. */
-function questionOf(call: ApprovalRequest): string {
+/** The question: who wants to do what, with which arguments; of long ones `max` characters. */
+function questionOf(call: ApprovalRequest, max: number): string {
   const { origin, detail, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
   const args = Object.entries(call.args).map(([name, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
-    return `${name}: ${text.includes('\n') ? '\n' : ''}${text}`
+    return text.includes('\n') ? `${name}: \n${text}` : `${name}: ${text}`
   })
-  const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail)]
   const head = `${callName(call)}${from} wants to run (${annotations.securityTier})`
-  return [head, ...inMargin(args.join('\n')), ...change, 'Allow it?'].join('\n')
+  const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail, max)]
+  const asks = `Allow ${callName(call)}?`
+  return [head, ...inMargin(args.join('\n'), max), ...change, asks].join('\n')
 }
 
 function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
@@ -4667,6 +4712,10 @@ export async function awaitAnswer(
   return await answer.catch(() => undefined) // awaited: the clock runs until then
 }
 
+const SHOW_ALL: readonly Choice[] = [
+  { key: 'f', label: 'show it all, then ask again' },
+  { key: 'n', label: 'no' },
+]
 const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
 const GRANT_ORDER: readonly GrantScope[] = ['deny', 'always', 'session', 'once']
 
@@ -4700,21 +4749,25 @@ export class Approvals {
 
   /** Whether a call may run. Asks where the rules say so; never throws for a refusal. */
   async decide(call: ApprovalRequest, signal: AbortSignal) {
-    const { tool: name, args, annotations, origin = null, session } = call
+    const { tool: name, args, origin = null, session } = call
     const ruling = await this.#settle(call, signal)
+    const { reason, grant } = ruling
     const verdict: 'run' | 'deny' = ruling.verdict === 'deny' ? 'deny' : 'run'
-    const facts = { digest: callDigest(name, args), verdict, reason: ruling.reason }
-    const row = { ...facts, tool: name, server: origin, mode: this.mode }
-    if (ruling.verdict !== 'run' || riskOf(annotations) !== 'low')
-      await this.#options.store.audit(
-        'approval',
-        { ...row, grant: ruling.grant?.id ?? null },
-        session,
-      )
+    const facts = { digest: callDigest(name, args), verdict, reason }
+    if (ruling.verdict !== 'run' || riskOf(call.annotations) !== 'low') {
+      const row = {
+        ...facts,
+        tool: name,
+        server: origin,
+        mode: this.mode,
+        grant: grant?.id ?? null,
+      }
+      await this.#options.store.audit('approval', row, session)
+    }
     const line = `runs ${callName(call)} ${visible(canonicalJson(args))}`
     const say = ruling.verdict === 'say' ? clip(line, SAID_MAX) : undefined
     const denial = verdict === 'deny' ? denialOf(call, ruling) : undefined
-    return { ...facts, grant: ruling.grant?.id, say, denial }
+    return { ...facts, grant: grant?.id, say, denial }
   }
 
   /** A ruling that is no question any more. */
@@ -4735,17 +4788,17 @@ export class Approvals {
     if (this.mode === 'read-only') return denyRuling('read_only_mode')
     if (grant !== undefined) return { verdict: 'run', reason: 'grant', grant }
     if (verdict === 'deny') return denyRuling('workspace_write_mode')
-    if (this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
+    if (await this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
     return { verdict, reason: 'jit_no_approval' }
   }
 
   /** The grant that counts: a denial, one that lasts, one for once. */
   async #grantFor(call: ApprovalRequest): Promise<Grant | undefined> {
-    const paths = pathsOf(call.args, this.#root)
+    const places = await placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
     const rank = ({ scope }: Grant) => GRANT_ORDER.indexOf(scope)
     for (const grant of grants.toSorted((a, b) => rank(a) - rank(b)))
-      if (this.#isFor(call, grant) && (await pathsMatch(grant, paths))) return grant
+      if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
   }
 
@@ -4753,44 +4806,55 @@ export class Approvals {
     const sessions = [undefined, call.session, ...(this.#options.inherited ?? [])]
     if (![undefined, this.mode].includes(grant.mode) || !sessions.includes(grant.session))
       return false
+    if (![undefined, this.#root].includes(grant.root)) return false
     if (grant.digest !== undefined) return grant.digest === callDigest(call.tool, call.args)
-    return grant.scope !== 'once' && commandMatches(grant, call.args)
+    return grant.scope !== 'once' && commandMatches(grant, call.args, this.#root)
   }
 
   /** shell_exec of a plain read; no input, no variables, no other folder. */
-  #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest): boolean {
-    if (name !== 'shell_exec' || this.#options.world.platform === 'win32') return false
-    if (typeof command !== 'string' || stdin !== undefined || env !== undefined) return false
-    return pathsOf({ path: cwd }, this.#root)[0] === '.' && isReadOnlyCommand(command)
+  async #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest) {
+    const { home, platform } = this.#options.world
+    if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
+    if (stdin !== undefined || env !== undefined) return false
+    if (path.resolve(this.#root, `${cwd}`) !== this.#root) return false
+    return isReadOnlyCommand(command, await resolveReal(this.#root), await resolveReal(home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
     const { prompter, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return denyRuling('jit_no_approval')
+    const places = await placesOf(call, this.#root)
+    const session = boundsOf(call, 'session', places)
+    const always = boundsOf(call, 'always', places)
     const choices = [
       { key: 'y', label: 'yes, once' },
-      { key: 's', label: `for this session: ${boundsOf(call, 'session', this.#root).shown}` },
-      { key: 'a', label: `always: ${boundsOf(call, 'always', this.#root).shown}` },
+      { key: 's', label: `for this session, in this folder: ${session.shown}` },
+      { key: 'a', label: `always, in this folder: ${always.shown}` },
       { key: 'n', label: 'no' },
     ]
-    const question = questionOf(call)
-    const key = await awaitAnswer(wait, signal, (until) =>
-      prompter.choose(question, choices, until),
-    )
+    const choose = (question: string, from: readonly Choice[]) =>
+      awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
+    const [part, whole] = [questionOf(call, QUESTION_MAX), questionOf(call, Infinity)]
+    // Nothing is allowed of which a part was not shown.
+    const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
+    const key = first === 'f' ? await choose(whole, choices) : first && 'n'
     const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
     if (key === 'y') return approved
-    if (key === 's') return { ...approved, grant: await this.#keep(call, 'session') }
-    if (key === 'a') return { ...approved, grant: await this.#keep(call, 'always') }
+    if (key === 's') return { ...approved, grant: await this.#keep(call, 'session', session) }
+    if (key === 'a') return { ...approved, grant: await this.#keep(call, 'always', always) }
     return denyRuling(key === undefined ? 'jit_no_answer' : 'jit_user_denied')
   }
 
-  #keep(call: ApprovalRequest, scope: 'session' | 'always'): Promise<Grant> {
+  #keep(
+    { tool: name, session: at }: ApprovalRequest,
+    scope: 'session' | 'always',
+    { bounds }: ReturnType<typeof boundsOf>,
+  ): Promise<Grant> {
     const { store, world } = this.#options
-    const [session, expires] =
-      scope === 'session' ? [call.session, world.now() + GRANT_SESSION_TTL] : []
-    const { bounds } = boundsOf(call, scope, this.#root)
+    const end = world.now() + GRANT_SESSION_TTL
+    const [session, expires] = scope === 'session' ? [at, end] : []
     const open = { mode: undefined, digest: undefined, paths: [], commands: [], ...bounds }
-    return store.addGrant({ tool: call.tool, scope, session, expires, ...open })
+    return store.addGrant({ tool: name, scope, session, expires, root: this.#root, ...open })
   }
 }
 
@@ -4868,26 +4932,34 @@ export type ToolRow<S> = {
   readonly description: string
   readonly parameters: S
   readonly annotations: Annotations
-  readonly core: boolean
+  readonly core?: boolean // offered from the start; else once it is asked for
   readonly rateLimit?: RateLimit
   /** Where reading and changing share a tool: what this call really does. */
   readonly judge?: (args: ArgsOf<S>) => Annotations
+  /** Every path the call touches; without this, path grants cannot judge it: none allows, each denies. */
+  readonly paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
   /** What a person is shown beside the arguments before allowing the call (a diff, say). */
   readonly preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
   readonly run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<ToolOutput>
 }
 
 /** A tool as the toolbox holds it: its arguments are checked before `run` sees them. */
-export type Tool = Omit<ToolRow<JsonSchema>, 'judge' | 'preview' | 'run'> & {
+export type Tool = Omit<ToolRow<JsonSchema>, 'core' | 'judge' | 'paths' | 'preview' | 'run'> & {
+  readonly core: boolean
   readonly judge?: (args: JsonObject) => Annotations
+  readonly paths?: (args: JsonObject) => readonly string[] | Promise<readonly string[]>
   readonly preview?: (args: JsonObject, context: ToolContext) => Promise<string | undefined>
   readonly run: (args: JsonObject, context: ToolContext, signal: AbortSignal) => Promise<ToolOutput>
 }
 
 /** Gives a row its types; forgets them for the table. */
 export function defineTool<const S>(row: ToolRow<S>): Tool {
-  return row as unknown as Tool
+  return { core: false, ...row } as unknown as Tool
 }
+
+/** The paths of a row that touches what its argument `path` names. */
+export const pathArgument = (args: unknown): string[] =>
+  isObject(args) && typeof args['path'] === 'string' ? [args['path']] : []
 
 type More = { readonly [key: string]: Json }
 
@@ -4936,6 +5008,8 @@ export function annotate(
   }
 }
 
+const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
+
 //#endregion §toolkit
 
 //#region §files: reading files and folders as they are
@@ -4949,38 +5023,30 @@ export function annotate(
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
 const READ_LINES_MAX = 5_000 // lines of one read_file; the rest is read with offset
-const IMAGE_MAX = 4 * MB // a larger image is not sent to a model
 const SNIFF = 8 * KB // a NUL byte among so many first bytes makes a file binary, as git has it
+const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
 const NAMES_COMPARED = 2_000 // names of a folder looked at for "did you mean"
-
-/** Images that models can see, by their first bytes read as Latin-1. */
-const IMAGE_KINDS = [
-  { mime: 'image/png', start: /^\x89PNG/ },
-  { mime: 'image/jpeg', start: /^\xff\xd8\xff/ },
-  { mime: 'image/gif', start: /^GIF8/ },
-  { mime: 'image/webp', start: /^RIFF.{4}WEBP/s },
-] as const
 
 /** Folders that list_dir names but never opens: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
-// --- failing well ---
+// --- what stands at a path ---
 
-/** A handler that throws a system error as a TaiError with place and reason, any other as it is. */
-const inSystemWords =
-  (workspace: Workspace) =>
-  (error: unknown): never => {
-    if (!isObject(error) || typeof error['errno'] !== 'number') throw error
-    const where = typeof error['path'] === 'string' ? `${workspace.show(error['path'])}: ` : ''
-    const why = process.getBuiltinModule('node:util').getSystemErrorMessage(error['errno'])
-    throw new TaiError(`${where}${why}`, { cause: error })
-  }
+/** Throws an error of the system (a full disk) as a TaiError, and a bug as it is. */
+function diskFault(error: unknown): never {
+  if (isObject(error) && 'errno' in error) pathFault(error)
+  throw error
+}
 
-/** A tool whose system errors (disk full) reach the model in the system's own words. */
+/** A tool whose system errors reach the model in the system's own words. */
 export function fileTool<const S>(row: Omit<ToolRow<S>, 'family'>): Tool {
-  const run: ToolRow<S>['run'] = async (args, context, signal) =>
-    row.run(args, context, signal).catch(inSystemWords(context.workspace))
-  return defineTool({ ...row, family: 'files', run })
+  return defineTool<S>({
+    paths: pathArgument,
+    ...row,
+    family: 'files',
+    preview: async (...call) => row.preview?.(...call).catch(diskFault),
+    run: async (...call) => row.run(...call).catch(diskFault),
+  })
 }
 
 /** The error for a path that is not there: names the first part that is missing, and what is nearest. */
@@ -4988,9 +5054,9 @@ function missingPath(absolute: string, workspace: Workspace): TaiError {
   const folder = path.dirname(absolute)
   if (!fs.existsSync(folder)) return missingPath(folder, workspace)
   const names = fs.readdirSync(folder).slice(0, NAMES_COMPARED)
-  const near = path.join(folder, nearest(path.basename(absolute), names) ?? '')
-  const shown = workspace.show(near)
-  const hint = near === folder ? `list_dir ${shown} shows what is there` : `did you mean ${shown}?`
+  const near = nearest(path.basename(absolute), names)
+  const guess = near === undefined ? folder : path.join(folder, near)
+  const hint = `${near === undefined ? 'look into' : 'did you mean'} ${workspace.show(guess)}?`
   return new TaiError(`nothing at ${workspace.show(absolute)}`, { hint })
 }
 
@@ -5009,12 +5075,12 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-/** As fs.lstat; undefined when nothing stands there, also because a folder above is a file. */
+/** As fs.lstat; undefined when nothing can stand there: a folder above is a file, the path too long. */
 function lstatOf(absolute: string): fs.Stats | undefined {
   try {
     return fs.lstatSync(absolute, { throwIfNoEntry: false })
   } catch (error) {
-    if (codeOf(error) !== 'ENOTDIR') throw error
+    if (!['ENOTDIR', 'ENAMETOOLONG'].includes(codeOf(error))) throw error
     return undefined
   }
 }
@@ -5035,60 +5101,50 @@ const linesWithEnds = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g
 /** UTF-8 without its byte order mark, line ends as they are. Throws TaiError that names the real encoding. */
 function decodeFileText(bytes: Buffer, shown: string): { text: string; bom: string } {
   const text = bytes.toString()
-  if (isUtf8Text(bytes))
-    return text.startsWith('\ufeff') ? { text: text.slice(1), bom: '\ufeff' } : { text, bom: '' }
-  const utf16 = /^(?:\xff\xfe|\xfe\xff)/.test(bytes.toString('latin1', 0, 2))
-  if (!utf16 && looksBinary(bytes)) throw new TaiError(`${shown} is binary, not text`)
+  const bom = text.startsWith('\ufeff') ? '\ufeff' : ''
+  if (isUtf8Text(bytes)) return { text: text.slice(bom.length), bom }
+  const isUtf16 = /^(?:\xff\xfe|\xfe\xff)/.test(bytes.toString('latin1', 0, 2))
+  if (!isUtf16 && looksBinary(bytes)) throw new TaiError(`${shown} is binary, not text`)
   const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
-  const what = utf16 ? 'UTF-16' : `not UTF-8 on line ${line}; it looks like Windows-1252`
-  throw new TaiError(`${shown} is ${what}`, {
-    hint: `make a copy with shell_exec: iconv -f ${utf16 ? 'UTF-16' : 'WINDOWS-1252'} -t UTF-8`,
+  const encoding = isUtf16 ? 'UTF-16' : 'WINDOWS-1252'
+  throw new TaiError(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, {
+    hint: `make a copy with shell_exec: iconv -f ${encoding} -t UTF-8`,
   })
 }
 
-// --- read_file ---
-
-async function readFile(
-  args: Readonly<{ path: string; offset?: number; limit?: number }>,
-  { workspace }: ToolContext,
-): Promise<ToolOutput> {
-  const absolute = await workspace.read(args.path)
+/** A file whole. Throws TaiError for what is no file, or over TOOL_TEXT_MAX. */
+async function wholeFile(given: string, workspace: Workspace) {
+  const absolute = await workspace.read(given)
   const shown = workspace.show(absolute)
   const { size } = statsOf(absolute, workspace, 'file')
   if (size > TOOL_TEXT_MAX)
     throw new TaiError(`${shown} is ${formatBytes(size)}, too large for this tool`, {
       hint: 'take a part of it with shell_exec, such as sed -n 1,200p',
     })
-  await using file = await workspace.openForRead(args.path)
-  const bytes = await file.readFile()
-  const start = bytes.toString('latin1', 0, 16)
-  const image = looksBinary(bytes) ? IMAGE_KINDS.find((row) => row.start.test(start)) : undefined
-  if (image !== undefined) return imageOutput(bytes, image.mime, shown)
-  const lines = linesWithEnds(decodeFileText(bytes, shown).text)
-  const first = args.offset ?? 1
-  if (first > Math.max(1, lines.length))
-    throw new TaiError(`${shown} has ${count(lines.length, 'line')}; offset ${first} is past them`)
-  const part = lines.slice(first - 1, first - 1 + (args.limit ?? READ_LINES_MAX))
-  return { text: withHead(part, first, lines.length) }
+  await using file = await workspace.openForRead(given)
+  return { bytes: await file.readFile(), shown }
+}
+
+type NamedText = { readonly name: string; readonly text: string }
+
+/** Two texts as a unified diff, without a newline at its end. */
+export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3): Promise<string> {
+  const { createTwoFilesPatch, FILE_HEADERS_ONLY } = await import('diff')
+  const options = { context, timeout: DIFF_TIME, headerOptions: FILE_HEADERS_ONLY }
+  const patch = createTwoFilesPatch(old.name, fresh.name, old.text, fresh.text, '', '', options)
+  return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
 /** Lines with LF, behind a head in brackets when something must be said. */
 function withHead(lines: readonly string[], first: number, total: number): string {
-  if (total === 0) return '[the file is empty]'
   const text = lines.join('')
   const last = first + lines.length - 1
   const remarks: string[] = []
+  if (total === 0) return '[the file is empty]'
   if (lines.length < total) remarks.push(`lines ${first}-${last} of ${total}`)
   if (text.includes('\r\n')) remarks.push('CRLF line ends')
   if (last < total) remarks.push(`read on with offset ${last + 1}`)
   return remarks.length === 0 ? text : `[${remarks.join('; ')}]\n${withLf(text)}`
-}
-
-function imageOutput(bytes: Buffer, mime: string, shown: string): ToolOutput {
-  const text = `${shown}: ${mime}, ${formatBytes(bytes.length)}`
-  if (bytes.length <= IMAGE_MAX)
-    return { text, images: [{ mime, base64: bytes.toString('base64') }] }
-  throw new TaiError(`${text}; the limit is ${formatBytes(IMAGE_MAX)}`)
 }
 
 // --- walking folders ---
@@ -5097,7 +5153,6 @@ export type WalkEntry = Readonly<{
   absolute: string
   relative: string // to where the walk began, with /
   name: string
-  depth: number // 1 for what stands in the first folder
   kind: 'file' | 'folder' | 'link' | 'device or pipe'
 }>
 export type Walk = Readonly<{ entries: WalkEntry[]; remarks: string[] }>
@@ -5112,23 +5167,23 @@ export async function walkTree(
   signal?: AbortSignal,
 ): Promise<Walk> {
   const found: Walk = { entries: [], remarks: [] }
-  let looked = 0
-  const visit = async (folder: string, before: string, depth: number): Promise<void> => {
+  let left = WALK_MAX
+  const visit = async (folder: string, before: string): Promise<void> => {
     signal?.throwIfAborted()
     for (const child of await childrenOf(folder, found)) {
-      looked += 1
-      if (looked === WALK_MAX) found.remarks.push(`stopped after ${WALK_MAX} entries`)
-      if (looked >= WALK_MAX) return
+      left -= 1
+      if (left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
+      if (left <= 0) return
       const { name } = child
-      const [absolute, relative] = [path.join(folder, name), before + name]
-      const entry: WalkEntry = { absolute, relative, name, depth, kind: kindOfEntry(child) }
+      const absolute = path.join(folder, name)
+      const entry = { absolute, relative: before + name, name, kind: kindOfEntry(child) }
       const verdict = judge(entry)
       if (verdict !== 'skip') found.entries.push(entry)
       if (verdict === 'enter' && entry.kind === 'folder')
-        await visit(absolute, `${relative}/`, depth + 1)
+        await visit(absolute, `${entry.relative}/`)
     }
   }
-  await visit(root, '', 1)
+  await visit(root, '')
   return found
 }
 
@@ -5137,8 +5192,8 @@ async function childrenOf(folder: string, { remarks }: Walk): Promise<fs.Dirent[
     const children = await fs.promises.readdir(folder, { withFileTypes: true })
     return children.toSorted((a, b) => (a.name < b.name ? -1 : 1))
   } catch (error) {
-    // A folder that may not be read, or that went away meanwhile, is passed over.
-    if (!['EACCES', 'EPERM', 'ENOENT'].includes(codeOf(error))) throw error
+    // A folder that the system does not list (shut, gone, too deep, broken) is passed over.
+    if (codeOf(error) === '') throw error
     remarks.push(`${path.basename(folder)}/ could not be read`)
     return []
   }
@@ -5148,60 +5203,19 @@ async function childrenOf(folder: string, { remarks }: Walk): Promise<fs.Dirent[
 const withRemarks = (lines: readonly string[], remarks: readonly string[]): string =>
   [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
-async function listDir(
-  args: Readonly<{ path: string; depth: number; hidden: boolean }>,
-  { workspace }: ToolContext,
-  signal: AbortSignal,
-): Promise<ToolOutput> {
-  const root = await workspace.read(args.path)
-  statsOf(root, workspace, 'folder')
-  let hidden = 0
-  const judge = ({ absolute, name, depth }: WalkEntry) => {
-    const out = workspace.hides(absolute) || (name.startsWith('.') && !args.hidden)
-    if (out) hidden += 1
-    if (out) return 'skip'
-    return depth < args.depth && !CLOSED_FOLDERS.includes(name) ? 'enter' : 'list'
-  }
-  const { entries, remarks } = await walkTree(root, judge, signal)
-  if (hidden > 0) remarks.push(`${count(hidden, 'hidden name')} left out`)
-  if (entries.length === 0) remarks.unshift('nothing to list')
-  const lines = entries.map((entry) => '  '.repeat(entry.depth - 1) + listLine(entry))
-  return { text: withRemarks(lines, remarks) }
-}
+/** How many folders stand above, below the first. */
+const depthOf = (relative: string): number => relative.split('/').length - 1
 
 function listLine({ absolute, name, kind }: WalkEntry): string {
   if (kind === 'folder') return `${name}/`
   if (kind === 'file') return `${name}  ${formatBytes(lstatOf(absolute)?.size ?? 0)}`
   if (kind !== 'link') return `${name}  (${kind})`
-  const dead = fs.existsSync(absolute) ? '' : ' (leads nowhere)'
-  return `${name} -> ${fs.readlinkSync(absolute)}${dead}`
-}
-
-// --- file_info ---
-
-async function fileInfo(
-  args: Readonly<{ path: string; hash: boolean }>,
-  { workspace }: ToolContext,
-): Promise<ToolOutput> {
-  const absolute = await workspace.read(args.path)
-  const stats = statsOf(absolute, workspace)
-  const given = path.resolve(workspace.root, args.path)
-  const rows = [
-    ['kind', kindOfEntry(stats)],
-    ['size', String(stats.size)],
-    ['mode', (stats.mode & 0o7777).toString(8)],
-    ['modified', stats.mtime.toISOString()],
-    ['created', stats.birthtime.toISOString()],
-  ]
-  if (lstatOf(given)?.isSymbolicLink()) rows.push(['link', fs.readlinkSync(given)])
-  if (!args.hash) return { text: columns(rows) }
-  await using file = await workspace.openForRead(args.path)
-  return { text: columns([...rows, ['sha256', sha256(await file.readFile())]]) }
+  const end = fs.existsSync(absolute) ? '' : ' (leads nowhere)'
+  return `${name} -> ${fs.readlinkSync(absolute)}${end}`
 }
 
 // --- the rows ---
 
-const READS_FILES = annotate('Low', 'reads', { idempotent: true })
 const anyPath = arg.text('File or folder, relative to the workspace.')
 const filePath = arg.text('The file, relative to the workspace.')
 const folderPath = arg.text('The folder, relative to the workspace.', { default: '.' })
@@ -5211,15 +5225,25 @@ export const FILE_TOOLS: readonly Tool[] = [
   fileTool({
     name: 'read_file',
     description:
-      'Read a text file or a range of its lines, or see an image. A first line in [brackets] says what is not shown.',
+      'Read a text file or a range of its lines; a first line in [brackets] says what is not shown.',
     parameters: takes(['path'], {
       path: filePath,
       offset: arg.whole('First line, from 1.', { minimum: 1 }),
       limit: arg.whole('At most so many lines.', { minimum: 1, maximum: READ_LINES_MAX }),
     }),
-    annotations: READS_FILES,
+    annotations: READS_ONLY,
     core: true,
-    run: readFile,
+    run: async (args, { workspace, store }) => {
+      const { bytes, shown } = await wholeFile(args.path, workspace)
+      // Whole, because a part of a secret no longer looks like one.
+      const lines = linesWithEnds(store.redactor.redact(decodeFileText(bytes, shown).text))
+      const { offset = 1, limit = READ_LINES_MAX } = args
+      if (offset > Math.max(1, lines.length))
+        throw new TaiError(
+          `${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`,
+        )
+      return { text: withHead(lines.slice(offset - 1, offset - 1 + limit), offset, lines.length) }
+    },
   }),
   fileTool({
     name: 'list_dir',
@@ -5230,9 +5254,25 @@ export const FILE_TOOLS: readonly Tool[] = [
       depth: arg.whole('How many levels.', { minimum: 1, maximum: 5, default: 1 }),
       hidden: arg.flag('Also names that begin with a dot.'),
     }),
-    annotations: READS_FILES,
+    annotations: READS_ONLY,
     core: true,
-    run: listDir,
+    run: async (args, { workspace }, signal) => {
+      const root = await workspace.read(args.path)
+      statsOf(root, workspace, 'folder')
+      let hidden = 0
+      const judge = ({ absolute, relative, name }: WalkEntry) => {
+        const isHidden = workspace.hides(absolute) || (name.startsWith('.') && !args.hidden)
+        if (isHidden) hidden += 1
+        if (isHidden) return 'skip'
+        const isOpen = depthOf(relative) + 1 < args.depth && !CLOSED_FOLDERS.includes(name)
+        return isOpen ? 'enter' : 'list'
+      }
+      const { entries, remarks } = await walkTree(root, judge, signal)
+      if (hidden > 0) remarks.push(`${count(hidden, 'hidden name')} left out`)
+      if (entries.length === 0) remarks.unshift('nothing to list')
+      const lines = entries.map((entry) => '  '.repeat(depthOf(entry.relative)) + listLine(entry))
+      return { text: withRemarks(lines, remarks) }
+    },
   }),
   fileTool({
     name: 'file_info',
@@ -5241,9 +5281,22 @@ export const FILE_TOOLS: readonly Tool[] = [
       path: anyPath,
       hash: arg.flag('Also the SHA-256 of the content.'),
     }),
-    annotations: READS_FILES,
-    core: false,
-    run: fileInfo,
+    annotations: READS_ONLY,
+    run: async (args, { workspace }) => {
+      const stats = statsOf(await workspace.read(args.path), workspace)
+      const given = path.resolve(workspace.root, args.path)
+      const rows = [
+        ['kind', kindOfEntry(stats)],
+        ['size', String(stats.size)],
+        ['mode', (stats.mode & 0o7777).toString(8)],
+        ['modified', stats.mtime.toISOString()],
+        ['created', stats.birthtime.toISOString()],
+      ]
+      if (lstatOf(given)?.isSymbolicLink()) rows.push(['link', fs.readlinkSync(given)])
+      if (!args.hash) return { text: columns(rows) }
+      await using file = await workspace.openForRead(args.path)
+      return { text: columns([...rows, ['sha256', sha256(await file.readFile())]]) }
+    },
   }),
 ]
 
@@ -5256,17 +5309,14 @@ export const FILE_TOOLS: readonly Tool[] = [
 //
 // 1. A change is first a plan: what stands at each path and what shall. The approval
 //    prompt shows it, `run` commits it; undoing is a plan too.
-// 2. All or nothing: the journal is written before the disk, and what was done is taken
-//    back when one path fails. One call is one group of the journal.
+// 2. All or nothing: a call is journalled before the disk, and taken back when a path fails.
 // 3. Nothing is undone when a file no longer is what the journal left there.
 // 4. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
-// Not here: what may be changed at all (§workspace, §policy), the journal's table (§store).
+// Not here: what may be changed (§workspace, §policy), the journal's table (§store).
 
-const DIFF_SHOWN = 6 * KB // of a diff in a result or a prompt; that it goes on is said
-const DIFF_TIME = 500 // a diff that takes longer is not shown
+const DIFF_SHOWN = 6 * KB // characters of a diff in a result; the rest is counted
 const PATCH_FUZZ = 2 // context lines of a hunk that may differ, as patch(1) allows
 const JOURNAL_MAX = 2 * WALK_MAX // entries of a session's journal; no call makes more
-const LINES_NAMED = 10 // line numbers given when a text stands in many places
 const LIKE_LINES = 10_000 // lines of a file looked at for the nearest place
 const LIKE_ASKED = 12 // lines of the text sought that are compared with them, and shown
 const LIKE_WIDTH = 120 // characters of a line that are compared, and shown
@@ -5284,7 +5334,6 @@ export type Change = Readonly<{ path: string; before: FileState; after: FileStat
 export type Plan = Readonly<{ changes: Change[]; says: string; undoes?: UndoEntry[] }>
 
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
-const NEW_FOLDER: FileState = { ...ABSENT_STATE, kind: 'folder' }
 
 // --- what stands at a path ---
 
@@ -5297,9 +5346,8 @@ export function fileState(
   const stats = lstatOf(absolute)
   if (stats === undefined) return ABSENT_STATE
   const mode = stats.mode & 0o7777
-  if (stats.isDirectory()) return { ...NEW_FOLDER, mode }
-  if (stats.isSymbolicLink())
-    return { ...ABSENT_STATE, kind: 'link', bytes: fs.readlinkSync(absolute, 'buffer') }
+  if (stats.isDirectory()) return { ...ABSENT_STATE, kind: 'folder', mode }
+  if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(absolute, 'buffer') }
   statsOf(absolute, workspace, 'file')
   room.left -= stats.size
   if (room.left >= 0) return { kind: 'file', bytes: fs.readFileSync(absolute), mode }
@@ -5308,30 +5356,32 @@ export function fileState(
   })
 }
 
-/** The state of a path that is about to get new content; refuses a folder and a read-only file. */
-export function writableState(absolute: string, workspace: Workspace): FileState {
-  const state = fileState(absolute, workspace)
+/** A path that shall get new content, and what stands there. Refuses a folder and a read-only file. */
+export async function writeTarget(given: string, workspace: Workspace) {
+  const absolute = await workspace.write(given)
+  const [before, shown] = [fileState(absolute, workspace), workspace.show(absolute)]
+  if (before.kind === 'folder') throw new TaiError(`${shown} is a folder`)
   // A rename would replace even what may not be written, so the bits are asked.
-  const writable = state.kind === 'file' && ((state.mode ?? 0) & 0o222) !== 0
-  if (writable || state.kind === 'absent') return state
-  const why = state.kind === 'file' ? 'read-only' : `a ${state.kind}`
-  throw new TaiError(`${workspace.show(absolute)} is ${why}`)
+  if (before.kind === 'file' && ((before.mode ?? 0) & 0o222) === 0)
+    throw new TaiError(`${shown} is read-only`)
+  return { path: absolute, before, shown }
 }
 
-/** The states of a path and of everything below it; together at most UNDO_FILE_MAX. */
-async function treeState(absolute: string, workspace: Workspace): Promise<[string, FileState][]> {
-  const room = { left: UNDO_FILE_MAX }
+/** The changes that remove a path with all below it; together they keep at most UNDO_FILE_MAX. */
+async function removalOf(absolute: string, workspace: Workspace): Promise<Change[]> {
   if (absolute === workspace.root) throw new TaiError('that is the workspace itself')
-  const top = fileState(absolute, workspace, room)
-  if (top.kind === 'absent') throw missingPath(absolute, workspace)
-  if (top.kind !== 'folder') return [[absolute, top]]
+  const room = { left: UNDO_FILE_MAX }
+  const removed = (at: string) => {
+    return { path: at, before: fileState(at, workspace, room), after: ABSENT_STATE }
+  }
+  const top = removed(absolute)
+  if (top.before.kind === 'absent') throw missingPath(absolute, workspace)
+  if (top.before.kind !== 'folder') return [top]
   const { entries, remarks } = await walkTree(absolute, () => 'enter')
   const closed = entries.find(({ absolute: at, name }) => name === '.git' || workspace.hides(at))
   if (closed !== undefined) remarks.push(`it holds ${closed.relative}, which tools leave alone`)
   if (remarks.length > 0) throw new TaiError(`${workspace.show(absolute)}: ${remarks.join('; ')}`)
-  const states: [string, FileState][] = [[absolute, top]]
-  for (const { absolute: at } of entries) states.push([at, fileState(at, workspace, room)])
-  return states
+  return [top, ...entries.map(({ absolute: at }) => removed(at))]
 }
 
 /** What the journal compares; undefined for nothing. */
@@ -5340,72 +5390,49 @@ const fingerprint = ({ kind, bytes }: FileState): string | undefined =>
 
 // --- committing a plan ---
 
-const journalNumber = (entry: UndoEntry): number => entry.n
-
 /** Journals the plan, carries it out, and takes all of it back when a part fails. */
 export async function commitPlan(plan: Plan, context: ToolContext): Promise<void> {
-  const { store, session, workspace, world } = context
-  const changes = [...missingFolders(plan.changes), ...plan.changes]
+  const { changes, undoes } = plan
+  const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
-  if (plan.undoes === undefined) await store.pushUndo(session, entries)
+  if (undoes === undefined) await store.pushUndo(session, entries)
+  let ended: readonly UndoEntry[] = []
+  const done: Change[] = []
   try {
-    putAll(changes, world)
+    putAll(changes, done, world)
+    ended = undoes ?? []
   } catch (error) {
-    // What others put in the way meanwhile is not ours to remove.
-    const ours = changes.filter(
-      ({ path: at, after }) => fingerprint(fileState(at, workspace)) === fingerprint(after),
-    )
-    const back = ours.map((change) => ({ ...change, after: change.before }))
-    putAll(back, world)
-    const newest = await store.listUndo(session, { limit: changes.length })
-    const ended = newest.filter((entry) => entry.group === group)
-    await store.dropUndo(session, ended.map(journalNumber))
+    const back = done.map((change) => ({ ...change, after: change.before }))
+    putAll(back, [], world)
+    const newest = await store.listUndo(session, { limit: entries.length })
+    ended = newest.filter((entry) => entry.group === group)
     throw error
+  } finally {
+    const numbers = ended.map(({ n }) => n)
+    await store.dropUndo(session, numbers)
   }
-  await store.dropUndo(session, (plan.undoes ?? []).map(journalNumber))
 }
 
-/** The folders that new files need and that are not there yet: undoing removes them again. */
-function missingFolders(changes: readonly Change[]): Change[] {
-  const known = new Set<string>()
-  for (const { path: at } of changes.filter(({ after }) => after.kind !== 'absent'))
-    for (let up = path.dirname(at); !fs.existsSync(up); up = path.dirname(up)) known.add(up)
-  for (const { path: at } of changes) known.delete(at)
-  return [...known].map((at) => ({ path: at, before: ABSENT_STATE, after: NEW_FOLDER }))
-}
-
-/**
- * Brings every path to its new state: removals first, innermost first, then the rest,
- * outermost first; modes of folders last, since they may forbid writing.
- */
-function putAll(changes: readonly Change[], world: World): void {
+/** Brings paths to their new states, each then in `done`: removals first, innermost first, then the rest. */
+function putAll(changes: readonly Change[], done: Change[], world: World): void {
   const outward = changes.toSorted((a, b) => a.path.length - b.path.length)
-  const inward = outward.toReversed()
-  for (const { path: at, after } of inward) if (after.kind === 'absent') removeOne(at)
-  for (const { path: at, after } of outward) putOne(at, after, world)
-  for (const { path: at, after } of inward)
-    if (after.kind === 'folder' && after.mode !== undefined) fs.chmodSync(at, after.mode)
-}
-
-function removeOne(at: string): void {
-  try {
-    if (lstatOf(at)?.isDirectory()) fs.rmdirSync(at)
-    else fs.rmSync(at, { force: true })
-  } catch (error) {
-    // Somebody else's files stand in it: the folder stays for them.
-    if (codeOf(error) !== 'ENOTEMPTY') throw error
+  const removals = outward.filter(({ after }) => after.kind === 'absent').toReversed()
+  for (const change of new Set([...removals, ...outward])) {
+    putOne(change.path, change.after, world)
+    done.push(change)
   }
 }
 
 /** Replaces what stands there in one step: readers see the old content or the new, never a part. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World): void {
-  if (kind === 'absent') return
-  if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true })
-  const name = `.tai-${world.randomBytes(6).toString('hex')}.tmp`
-  const temporary = path.join(path.dirname(at), name)
+  const isFolder = lstatOf(at)?.isDirectory() === true
+  if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
+  fs.mkdirSync(path.dirname(at), { recursive: true })
+  if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
+  const temporary = path.join(path.dirname(at), `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
   try {
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
@@ -5417,120 +5444,96 @@ function putOne(at: string, { kind, bytes, mode }: FileState, world: World): voi
   }
 }
 
-// --- diffs and previews ---
-
-type NamedText = { readonly name: string; readonly text: string }
-
-/** Two texts as a unified diff, without a newline at its end. */
-export async function unifiedDiff(old: NamedText, fresh: NamedText): Promise<string> {
-  const { createTwoFilesPatch, FILE_HEADERS_ONLY } = await import('diff')
-  const options = { context: 3, timeout: DIFF_TIME, headerOptions: FILE_HEADERS_ONLY }
-  const patch = createTwoFilesPatch(old.name, fresh.name, old.text, fresh.text, '', '', options)
-  return patch?.trimEnd() ?? `${fresh.name}: too different for a diff`
-}
+// --- saying what changes ---
 
 const diffSide = (name: string, { kind, bytes }: FileState): NamedText => ({
   name: kind === 'absent' ? '/dev/null' : name,
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-/** All files of a plan as one diff of at most about DIFF_SHOWN. */
-async function diffOfChanges(changes: readonly Change[], workspace: Workspace): Promise<string> {
-  const files = changes.filter(({ before, after }) => ![before.kind, after.kind].includes('folder'))
-  let whole = ''
-  for (const { path: at, before, after } of files) {
-    if (whole.length > DIFF_SHOWN) break
-    const shown = workspace.show(at)
-    whole += `${await unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after))}\n`
+/** All files of a plan as one diff, of which `max` characters are given. */
+async function diffOfChanges(changes: readonly Change[], workspace: Workspace, max = DIFF_SHOWN) {
+  const diffs: string[] = []
+  for (const { path: at, before, after } of changes) {
+    if (before.kind === 'folder' || after.kind === 'folder') continue
+    const [old, fresh] = [`a/${workspace.show(at)}`, `b/${workspace.show(at)}`]
+    diffs.push(await unifiedDiff(diffSide(old, before), diffSide(fresh, after)))
   }
-  const head = headBytes(whole, DIFF_SHOWN)
-  if (head === whole) return whole.trimEnd()
-  const rows = head.slice(0, head.lastIndexOf('\n') + 1)
-  return `${rows}… (the diff of ${count(files.length, 'file')} goes on)`
+  return clip(diffs.join('\n'), max)
+}
+
+/** One line a change: what it does to which path. */
+function changesInWords(changes: readonly Change[], workspace: Workspace): string {
+  const lines = changes.map(({ path: at, before, after }) => {
+    const made = before.kind === 'absent' ? 'created' : 'changed'
+    return `${after.kind === 'absent' ? 'deleted' : made} ${workspace.show(at)}`
+  })
+  return lines.join('\n')
 }
 
 /** The work of a tool that changes files: show its plan, or commit it and report. */
-function planned<A>(plan: (args: A, context: ToolContext) => Promise<Plan>) {
-  return {
-    preview: async (args: A, context: ToolContext): Promise<string> => {
-      const { changes } = await plan(args, context).catch(inSystemWords(context.workspace))
-      return diffOfChanges(changes, context.workspace)
-    },
-    run: async (args: A, context: ToolContext): Promise<ToolOutput> => {
-      const ready = await plan(args, context)
-      await commitPlan(ready, context)
-      return { text: ready.says }
-    },
-  }
-}
+const planned = <A>(plan: (args: A, context: ToolContext) => Promise<Plan>) => ({
+  preview: async (args: A, context: ToolContext) =>
+    diffOfChanges((await plan(args, context)).changes, context.workspace, Infinity),
+  run: async (args: A, context: ToolContext) => {
+    const ready = await plan(args, context)
+    await commitPlan(ready, context)
+    return { text: ready.says }
+  },
+})
 
 // --- write_file and edit_file ---
 
-/** Refuses a mark of a removed secret, unless that very mark stands in the file. */
-function refuseNewMarks(shown: string, text: string, onDisk: string): void {
-  const marks = text.match(/\[redacted:[\w.-]+\]/g) ?? []
-  const fresh = marks.filter((mark) => !onDisk.includes(mark))
-  refuseMarks(`the text for ${shown}`, fresh.join(' '))
-}
+type WriteArgs = { path: string; content: string }
 
-async function planWrite(
-  args: Readonly<{ path: string; content: string }>,
-  { workspace }: ToolContext,
-): Promise<Plan> {
-  const absolute = await workspace.write(args.path)
-  const shown = workspace.show(absolute)
-  const before = writableState(absolute, workspace)
-  refuseNewMarks(shown, args.content, before.bytes.toString())
+async function planWrite(args: WriteArgs, { workspace }: ToolContext): Promise<Plan> {
+  const { path: at, before, shown } = await writeTarget(args.path, workspace)
+  refuseMarks(`the text for ${shown}`, args.content)
   const after: FileState = { ...before, kind: 'file', bytes: Buffer.from(args.content) }
-  const changes = [{ path: absolute, before, after }]
+  const changes = [{ path: at, before, after }]
   return { changes, says: changesInWords(changes, workspace) }
 }
 
-type EditArgs = Readonly<{ path: string; old: string; new: string; replace_all: boolean }>
+type EditArgs = { path: string; old: string; new: string; replace_all: boolean }
 
 async function planEdit(args: EditArgs, { workspace }: ToolContext): Promise<Plan> {
-  const absolute = await workspace.write(args.path)
-  const shown = workspace.show(absolute)
+  const { path: at, before, shown } = await writeTarget(args.path, workspace)
+  if (before.kind === 'absent') throw missingPath(at, workspace)
   const [old, fresh] = [withLf(args.old), withLf(args.new)]
   if (old === '' || old === fresh) throw new TaiError('`old` is empty or the same as `new`')
-  const before = writableState(absolute, workspace)
-  if (before.kind === 'absent') throw missingPath(absolute, workspace)
+  refuseMarks(`the edit of ${shown}`, old + fresh)
   const { text, bom } = decodeFileText(before.bytes, shown)
-  refuseNewMarks(shown, old + fresh, text)
   const ends = text.includes('\r\n') ? ['\r\n', '\n'] : ['\n']
   const end = ends.find((one) => text.includes(old.replaceAll('\n', one))) ?? '\n'
   const pieces = text.split(old.replaceAll('\n', end))
-  if (pieces.length === 1)
-    throw new TaiError(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
-  if (pieces.length > 2 && !args.replace_all) {
-    const heads = pieces.slice(0, LINES_NAMED).map((_, i) => pieces.slice(0, i + 1).join(old))
-    const lines = heads.slice(0, pieces.length - 1).map((head) => head.split('\n').length)
-    throw new TaiError(
-      `\`old\` stands in ${shown} in ${pieces.length - 1} places (lines ${lines.join(', ')})`,
-      { hint: 'nothing was changed; take more lines around it into `old`, or set replace_all' },
-    )
-  }
-  const edited = bom + pieces.join(fresh.replaceAll('\n', end))
-  const changes = [{ path: absolute, before, after: { ...before, bytes: Buffer.from(edited) } }]
+  const places = pieces.length - 1
+  if (places === 0) throw new TaiError(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
+  if (places > 1 && !args.replace_all)
+    throw new TaiError(`\`old\` stands in ${shown} in ${places} places`, {
+      hint: 'nothing was changed; take more lines around it into `old`, or set replace_all',
+    })
+  const bytes = Buffer.from(bom + pieces.join(fresh.replaceAll('\n', end)))
+  const changes = [{ path: at, before, after: { ...before, bytes } }]
   return { changes, says: `edited ${shown}\n${await diffOfChanges(changes, workspace)}` }
 }
 
 /** The lines of `text` most like `wanted`, with their numbers, compared by the letter pairs they share. */
 export function nearestPlace(text: string, wanted: string): string {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const asked = wanted.replace(/^\s*\n/, '').split('\n')
-  const sought = asked.slice(0, LIKE_ASKED).map(letterPairs)
+  const asked = wanted
+    .replace(/^\s*\n/, '')
+    .split('\n')
+    .slice(0, LIKE_ASKED)
+  const sought = asked.map(letterPairs)
   const given = lines.map(letterPairs)
   let best = { at: 0, score: 0 }
   for (const at of given.keys()) {
-    const scores = sought.map((pairs, i) => sharedPairs(pairs, given[at + i]))
-    const score = scores.reduce((a, b) => a + b) / scores.length
-    if (score > best.score) best = { at, score }
+    const total = sought.reduce((sum, pairs, i) => sum + sharedPairs(pairs, given[at + i]), 0)
+    if (total / sought.length > best.score) best = { at, score: total / sought.length }
   }
   if (best.score < LIKE_ENOUGH) return `no place in its first ${lines.length} lines is similar`
-  const last = Math.min(lines.length, best.at + asked.length)
-  const shown = lines.slice(best.at, Math.min(last, best.at + LIKE_ASKED))
-  const head = `the nearest place is lines ${best.at + 1}-${last}:`
+  const shown = lines.slice(best.at, best.at + asked.length)
+  const head = `the nearest place is lines ${best.at + 1}-${best.at + shown.length}:`
   return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
 }
 
@@ -5541,12 +5544,13 @@ function letterPairs(line: string): Set<string> {
 }
 
 /** Dice's coefficient: 1 for equal sets, 0 for nothing in common. */
-function sharedPairs(a: Set<string>, b: Set<string> = new Set()): number {
+function sharedPairs(a: Set<string>, b = new Set<string>()): number {
   return (2 * [...a].filter((pair) => b.has(pair)).length) / (a.size + b.size)
 }
 
 // --- apply_patch ---
 
+/** A hunk's header and lines, up to the next file; blank lines inside count as context. */
 const HUNK_SHAPE =
   /^@@ -(\d+)\S* \+(\d+)\S* @@.*\n((?:(?!--- .*\n\+\+\+ )[ +\-\\].*\n?|\n(?=\n{0,9}(?!--- )[ +\-\\]))*)/gm
 
@@ -5568,78 +5572,72 @@ async function parseDiff(patch: string) {
   const { parsePatch } = await import('diff')
   try {
     const files = parsePatch(recounted(withLf(patch)))
-    const useful = files.filter((file) => file.hunks.length > 0 || file.isGit === true)
+    const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit === true)
     if (useful.length > 0) return useful
     throw new TaiError('it has no hunk')
   } catch (cause) {
-    throw new TaiError(`the patch is no unified diff: ${messageOf(cause)}`, {
-      hint: 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"',
-      cause,
-    })
+    const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
+    throw new TaiError(`the patch is no unified diff: ${messageOf(cause)}`, { hint, cause })
   }
 }
 
-type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
+/** Every file a patch names, on either side. Throws TaiError. */
+async function pathsOfPatch(patch: string): Promise<string[]> {
+  const files = await parseDiff(patch)
+  const old = files.map((file) => file.oldFileName?.replace(/^a\//, ''))
+  const fresh = files.map((file) => file.newFileName?.replace(/^b\//, ''))
+  const names = [...old, ...fresh].filter((name) => name !== undefined)
+  return names.filter((name) => name !== '/dev/null')
+}
 
-async function planPatch(
-  args: Readonly<{ patch: string; dry_run: boolean }>,
-  { workspace }: ToolContext,
-): Promise<Plan> {
+type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
+type PatchArgs = { patch: string; dry_run: boolean }
+
+async function planPatch(args: PatchArgs, { workspace }: ToolContext): Promise<Plan> {
+  refuseMarks('the patch', args.patch)
   const changes: Change[] = []
-  for (const file of await parseDiff(args.patch))
-    changes.push(...(await patchedFile(file, workspace)))
+  for (const file of await parseDiff(args.patch)) changes.push(await patchedFile(file, workspace))
   if (new Set(changes.map((change) => change.path)).size < changes.length)
     throw new TaiError('a file stands in the patch twice', { hint: 'put its hunks together' })
   const says = changesInWords(changes, workspace)
-  if (!args.dry_run) return { changes, says }
-  return { changes: [], says: `nothing is written yet:\n${says}` }
+  return args.dry_run
+    ? { changes: [], says: `nothing is written yet:\n${says}` }
+    : { changes, says }
 }
 
-/** What one file's patch makes of the file; a rename is two changes. */
-async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change[]> {
-  const [from, to] = patchNames(file)
-  const source = await patchSide(from, workspace)
-  const goal = from === to ? source : await patchSide(to, workspace)
-  if (from !== undefined && source.before.kind === 'absent')
-    throw missingPath(source.path, workspace)
-  if (goal !== source && goal.before.kind !== 'absent') throw new TaiError(`${to} exists already`)
-  const bytes = await patchedBytes(file, to ?? from ?? '', source.before.bytes)
-  const mode = file.newMode === undefined ? source.before.mode : parseInt(file.newMode, 8) & 0o777
-  const gone = from === undefined || from === to ? [] : [{ ...source, after: ABSENT_STATE }]
-  if (to !== undefined) return [...gone, { ...goal, after: { kind: 'file', bytes, mode } }]
-  if (bytes.length === 0) return gone
-  throw new TaiError(`${from}: the patch deletes the file but not all of its lines`)
+/** What one file's patch makes of the file. */
+async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
+  const name = patchedName(file)
+  const { path: at, before } = await writeTarget(name, workspace)
+  const [isNew, isGone] = [file.oldFileName, file.newFileName].map((one) => one === '/dev/null')
+  if (isNew && before.kind !== 'absent') throw new TaiError(`${name} exists already`)
+  if (!isNew && before.kind === 'absent') throw missingPath(at, workspace)
+  const bytes = await patchedBytes(file, name, before.bytes)
+  if (isGone && bytes.length > 0)
+    throw new TaiError(`${name}: the patch deletes the file but not all of its lines`)
+  if (isGone) return { path: at, before, after: ABSENT_STATE }
+  const mode = file.newMode === undefined ? before.mode : parseInt(file.newMode, 8) & 0o777
+  return { path: at, before, after: { kind: 'file', bytes, mode } }
 }
 
-/** Where one file's patch goes from and to, without a/ and b/; undefined is /dev/null. */
-function patchNames(file: FilePatch): (string | undefined)[] {
-  const old = file.isCreate ? '/dev/null' : file.oldFileName
-  const fresh = file.isDelete ? '/dev/null' : file.newFileName
-  if (old === undefined || file.isBinary || file.isCopy || /^1[26]0/.test(file.newMode ?? ''))
-    throw new TaiError(`${fresh ?? 'a hunk without file'}: only text files can be patched`)
-  const prefixed = /^(?:a\/.*|\/dev\/null)\n(?:b\/|\/dev\/null$)/.test(`${old}\n${fresh}`)
-  const names = [old, fresh].map((name) => (name === '/dev/null' ? undefined : name))
-  return prefixed ? names.map((name) => name?.slice(2)) : names
+/** The file that a patch is for, without a/ or b/. Throws TaiError where it is not about lines. */
+function patchedName({ oldFileName, newFileName, ...file }: FilePatch): string {
+  const isGone = newFileName === '/dev/null'
+  const name = isGone ? oldFileName?.replace(/^a\//, '') : newFileName?.replace(/^b\//, '')
+  const isLines = file.hunks.length > 0 && !file.isCopy && !file.isRename
+  if (name !== undefined && isLines && !/^1[26]0/.test(file.newMode ?? '')) return name
+  throw new TaiError(`${name ?? 'a hunk without file'}: only lines of text files can be patched`, {
+    hint: 'move_path renames and copies',
+  })
 }
-
-async function patchSide(name: string | undefined, workspace: Workspace) {
-  if (name === undefined) return { path: '', before: ABSENT_STATE }
-  const absolute = await workspace.write(name)
-  return { path: absolute, before: writableState(absolute, workspace) }
-}
-
-/** Whether a line of the file, undefined past its end, is that of the patch but for a CR. */
-const sameLine = (_n: number, line: string | undefined, _sign: string, given: string): boolean =>
-  line?.replace(/\r$/, '') === given.replace(/\r$/, '')
 
 /** The patched content, with its byte order mark and line ends. Throws TaiError for a hunk that does not fit. */
 async function patchedBytes(file: FilePatch, name: string, bytes: Buffer): Promise<Buffer> {
   const { applyPatch } = await import('diff')
   const { hunks } = file
   const { text, bom } = decodeFileText(bytes, name)
-  refuseNewMarks(name, hunks.flatMap(({ lines }) => sideOf(lines, '+')).join('\n'), text)
-  const options = { fuzzFactor: PATCH_FUZZ, compareLine: sameLine }
-  const patched = (n: number) => applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, options)
+  const patched = (n: number) =>
+    applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: PATCH_FUZZ })
   const result = patched(hunks.length)
   if (result !== false) return Buffer.from(bom + result)
   const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
@@ -5649,33 +5647,21 @@ async function patchedBytes(file: FilePatch, name: string, bytes: Buffer): Promi
   })
 }
 
-/** One line a change: what it does to which path. */
-function changesInWords(changes: readonly Change[], workspace: Workspace): string {
-  const verb = ({ before, after }: Change) => {
-    if (after.kind === 'absent') return 'deleted'
-    return before.kind === 'absent' ? 'created' : 'changed'
-  }
-  return changes.map((change) => `${verb(change)} ${workspace.show(change.path)}`).join('\n')
-}
+// --- move_path, delete_path and undo_edit ---
 
-// --- move_path and delete_path ---
+type DeleteArgs = { path: string; recursive: boolean }
 
-async function planDelete(
-  args: Readonly<{ path: string; recursive: boolean }>,
-  { workspace }: ToolContext,
-): Promise<Plan> {
+async function planDelete(args: DeleteArgs, { workspace }: ToolContext): Promise<Plan> {
   const absolute = await workspace.entry(args.path)
-  const states = await treeState(absolute, workspace)
-  const items = count(states.length - 1, 'item')
+  const changes = await removalOf(absolute, workspace)
   const shown = workspace.show(absolute)
-  if (states.length > 1 && !args.recursive)
-    throw new TaiError(`${shown} is a folder with ${items}`, { hint: 'set recursive to delete it' })
-  const changes = states.map(([at, before]) => ({ path: at, before, after: ABSENT_STATE }))
-  const inside = states.length > 1 ? ` and ${items} in it` : ''
+  const inside = changes.length > 1 ? ` and ${count(changes.length - 1, 'item')} in it` : ''
+  if (inside !== '' && !args.recursive)
+    throw new TaiError(`recursive is needed to delete ${shown}${inside}`)
   return { changes, says: `deleted ${shown}${inside}; undo_edit brings it back` }
 }
 
-type MoveArgs = Readonly<{ from: string; to: string; copy: boolean; overwrite: boolean }>
+type MoveArgs = { from: string; to: string; copy: boolean; overwrite: boolean }
 
 async function planMove(args: MoveArgs, { workspace }: ToolContext): Promise<Plan> {
   const from = await (args.copy ? workspace.read(args.from) : workspace.entry(args.from))
@@ -5688,53 +5674,49 @@ async function planMove(args: MoveArgs, { workspace }: ToolContext): Promise<Pla
     throw new TaiError(`${goal} exists already`, {
       hint: '`to` is the final path, not the folder to put it in; overwrite replaces a file',
     })
-  const states = await treeState(from, workspace)
-  const arrivals = states.map(([at, after]) => {
+  const leaves = await removalOf(from, workspace)
+  const arrivals = leaves.map(({ path: at, before: after }) => {
     return { path: to + at.slice(from.length), before: at === from ? there : ABSENT_STATE, after }
   })
-  const leaves = states.map(([at, before]) => ({ path: at, before, after: ABSENT_STATE }))
-  const changes = args.copy ? arrivals : [...leaves, ...arrivals]
-  return { changes, says: `${args.copy ? 'copied' : 'moved'} ${source} to ${goal}` }
+  const says = `${args.copy ? 'copied' : 'moved'} ${source} to ${goal}`
+  return { changes: args.copy ? arrivals : [...leaves, ...arrivals], says }
 }
 
-// --- undo_edit ---
+type UndoArgs = { path?: string; steps: number }
 
-async function planUndo(
-  args: Readonly<{ path?: string; steps: number }>,
-  { workspace, store, session }: ToolContext,
-): Promise<Plan> {
-  const at = args.path === undefined ? undefined : await workspace.entry(args.path)
+async function planUndo({ path: given, steps }: UndoArgs, context: ToolContext): Promise<Plan> {
+  const { workspace, store, session } = context
+  const at = given === undefined ? undefined : await workspace.entry(given)
   const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
-  const undoes = [...Map.groupBy(entries, ({ group }) => group).values()]
-    .filter((group) => at === undefined || group.some((entry) => entry.path === at))
-    .slice(0, args.steps)
-  if (undoes.length === 0)
+  const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
+    .filter((call) => at === undefined || call.some((entry) => entry.path === at))
+    .slice(0, steps)
+  if (calls.length === 0)
     throw new TaiError('no change to undo in this session', {
       hint: 'only changes made by file tools are kept, never those of shell commands',
     })
-  const changes = await changesBack(undoes.flat(), workspace)
-  const head = `undid ${count(undoes.length, 'change')} of ${args.steps} asked for`
-  const says = `${head}\n${changesInWords(changes, workspace)}`
-  return { changes, says, undoes: undoes.flat() }
+  const undoes = calls.flat()
+  const changes = await changesBack(undoes, workspace)
+  const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
+  return { changes, says: `${head}\n${changesInWords(changes, workspace)}`, undoes }
 }
 
 /** Puts back what stood there before; throws TaiError when something else changed a path since. */
 async function changesBack(entries: readonly UndoEntry[], workspace: Workspace): Promise<Change[]> {
   const changes = new Map<string, Change>()
-  const foreign = new Set<string>()
   for (const { path: at, kind, before: bytes = ABSENT_STATE.bytes, mode, after: left } of entries) {
     const before = changes.get(at)?.before ?? fileState(at, workspace)
     const now = fingerprint(changes.get(at)?.after ?? before)
     const after: FileState = { kind, bytes, mode }
-    const ours = now === left || now === fingerprint(after)
+    const isOurs = now === left || now === fingerprint(after)
     // A folder above may have become a link to elsewhere since.
-    if (!ours || (await workspace.entry(at)) !== at) foreign.add(workspace.show(at))
+    if (!isOurs || (await workspace.entry(at)) !== at)
+      throw new TaiError(`changed since by something else: ${workspace.show(at)}`, {
+        hint: 'nothing was undone; undo later changes first, or edit by hand',
+      })
     changes.set(at, { path: at, before, after })
   }
-  if (foreign.size === 0) return [...changes.values()]
-  throw new TaiError(`changed since by something else: ${[...foreign].join(', ')}`, {
-    hint: 'nothing was undone, so that no work is lost; undo later changes first, or edit by hand',
-  })
+  return [...changes.values()]
 }
 
 // --- the rows ---
@@ -5748,7 +5730,7 @@ export const EDIT_TOOLS: readonly Tool[] = [
     description: 'Create a file or replace one whole; to change a part use edit_file.',
     parameters: takes(['path', 'content'], {
       path: filePath,
-      content: arg.text('The whole new content, written exactly as given.'),
+      content: arg.text('The whole new content.'),
     }),
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
@@ -5757,7 +5739,7 @@ export const EDIT_TOOLS: readonly Tool[] = [
   fileTool({
     name: 'edit_file',
     description:
-      'Replace one exact text that stands in the file exactly once; where it is not found, the nearest place is shown.',
+      'Replace a text that stands in the file exactly once; a miss shows the nearest place.',
     parameters: takes(['path', 'old', 'new'], {
       path: filePath,
       old: arg.text('The text to replace, copied exactly.'),
@@ -5770,15 +5752,14 @@ export const EDIT_TOOLS: readonly Tool[] = [
   }),
   fileTool({
     name: 'apply_patch',
-    description:
-      'Apply a unified diff to one or more files, all or nothing: changes, new files, deletions, renames.',
+    description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
     parameters: takes(['patch'], {
       patch: arg.text('The diff, as git diff writes it.'),
       dry_run: arg.flag('Only check, and say what would change.'),
     }),
     annotations: CHANGES_FILES,
-    core: false,
-    judge: ({ dry_run }) => (dry_run ? READS_FILES : CHANGES_FILES),
+    judge: ({ dry_run }) => (dry_run ? READS_ONLY : CHANGES_FILES),
+    paths: ({ patch }) => pathsOfPatch(patch).catch(() => []), // running it says what is wrong
     ...planned(planPatch),
   }),
   fileTool({
@@ -5791,7 +5772,7 @@ export const EDIT_TOOLS: readonly Tool[] = [
       overwrite: arg.flag('Replace a file that stands at `to`.'),
     }),
     annotations: CHANGES_FILES,
-    core: false,
+    paths: ({ from, to }) => [from, to],
     run: planned(planMove).run,
   }),
   fileTool({
@@ -5802,19 +5783,17 @@ export const EDIT_TOOLS: readonly Tool[] = [
       recursive: arg.flag('Needed for a folder that is not empty.'),
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
-    core: false,
     ...planned(planDelete),
   }),
   fileTool({
     name: 'undo_edit',
-    description:
-      'Take back the last calls of file tools in this session, unless a file was changed since; never shell commands.',
+    description: 'Take back the last calls of file tools, unless a file was changed since.',
     parameters: takes([], {
       path: arg.text('Only calls that changed this path.'),
       steps: arg.whole('How many calls.', { minimum: 1, maximum: 50, default: 1 }),
     }),
     annotations: CHANGES_FILES,
-    core: false,
+    paths: () => [], // a call that changed `path` may have changed others
     ...planned(planUndo),
   }),
 ]
@@ -5828,12 +5807,14 @@ export const EDIT_TOOLS: readonly Tool[] = [
 // 1. .gitignore and .ignore count at every level, .git/info/exclude at the root; a
 //    deeper rule wins. Whoever names an ignored folder gets to see into it.
 // 2. What is passed over and what is not shown is counted and said.
-// 3. No pattern can hang the program: matching runs under V8's own watchdog (node:vm
-//    with a timeout), which ends even a regular expression that backtracks.
+// 3. No pattern hangs the program: V8's own watchdog (node:vm with a timeout) ends even
+//    a regular expression that backtracks.
 // Not here: ignore files above the workspace, because the jail ends at its root.
 
 const GREP_BATCH = 64 // files, each at most GREP_FILE_MAX, read and matched together
 const GREP_PATIENCE = 2 * SECOND // matching one batch; longer means runaway backtracking, and the search ends
+const IGNORE_MAX = 1 * MB // a larger file of ignore rules, or one that is no regular file, counts as empty
+const GLOB_MAX = 1_000 // characters; a longer glob could take minutes to compile, and is refused
 const GREP_TIME = 30 * SECOND // one search; then it is given up
 const GREP_TEXT_MAX = 400 // characters shown of a line, around its match
 
@@ -5841,19 +5822,17 @@ const GREP_TEXT_MAX = 400 // characters shown of a line, around its match
 async function ignoreRules(root: string): Promise<(absolute: string, folder: boolean) => boolean> {
   const { default: ignore } = await import('ignore')
   const known = new Map<string, ReturnType<typeof ignore>>()
-  const rulesOf = (folder: string) => {
-    const found = known.get(folder)
-    if (found !== undefined) return found
+  const readRules = (folder: string) => {
     const names = [...(folder === root ? ['.git/info/exclude'] : []), '.gitignore', '.ignore']
     const texts = names.map((name) => textIfThere(path.join(folder, name)))
-    const rules = ignore({ ignoreCase: false }).add(texts.join('\n'))
-    known.set(folder, rules)
-    return rules
+    return ignore({ ignoreCase: false }).add(texts.join('\n'))
   }
   return (absolute, folder) => {
     for (let above = path.dirname(absolute); ; above = path.dirname(above)) {
+      const rules = known.get(above) ?? readRules(above)
+      known.set(above, rules)
       const name = path.relative(above, absolute).replaceAll(path.sep, '/')
-      const said = rulesOf(above).test(folder ? `${name}/` : name)
+      const said = rules.test(folder ? `${name}/` : name)
       if (said.ignored || said.unignored) return said.ignored
       if (above === root) return false
     }
@@ -5862,17 +5841,19 @@ async function ignoreRules(root: string): Promise<(absolute: string, folder: boo
 
 function textIfThere(file: string): string {
   try {
-    return fs.readFileSync(file, 'utf8')
+    const stats = fs.lstatSync(file)
+    return stats.isFile() && stats.size <= IGNORE_MAX ? fs.readFileSync(file, 'utf8') : ''
   } catch {
-    return '' // absent, unreadable or a folder: there are no rules then
+    return '' // absent or unreadable: there are no rules then
   }
 }
 
-/** Files below a folder that ignore rules let through and whose relative path is wanted. */
+/** Files below a folder that ignore rules let through and whose relative path is wanted. Throws TaiError for a runaway glob. */
 async function findFiles(
   top: string,
   wanted: (relative: string) => boolean,
-  { workspace, signal }: { workspace: Workspace; signal: AbortSignal },
+  workspace: Workspace,
+  signal: AbortSignal,
 ): Promise<Walk> {
   const ignored = await ignoreRules(workspace.root)
   let named = false // an ignored folder, asked for by name
@@ -5882,52 +5863,26 @@ async function findFiles(
     return closed || (!named && ignored(absolute, kind === 'folder')) ? 'skip' : 'enter'
   }
   const { entries, remarks } = await walkTree(top, judge, signal)
-  const files = entries.filter(({ kind, relative }) => kind === 'file' && wanted(relative))
-  return { entries: files, remarks }
-}
-
-async function globFiles(
-  args: Readonly<{ pattern: string; path: string; limit: number }>,
-  { workspace }: ToolContext,
-  signal: AbortSignal,
-): Promise<ToolOutput> {
-  const { default: picomatch } = await import('picomatch')
-  const top = await workspace.read(args.path)
-  statsOf(top, workspace, 'folder')
-  // A beginning without wildcards is where the walk starts, also in an ignored folder.
-  const { base, glob } = picomatch.scan(args.pattern)
-  const [folder, rest] = glob === '' ? [path.dirname(base), path.basename(base)] : [base, glob]
-  const start = await workspace.read(path.resolve(top, folder))
-  const wanted = picomatch(rest)
-  const { entries, remarks } = await findFiles(start, wanted, { workspace, signal })
-  const newest = entries
-    .map(({ absolute }) => ({ absolute, time: lstatOf(absolute)?.mtimeMs ?? 0 }))
-    .toSorted((a, b) => b.time - a.time)
-  const paths = newest.slice(0, args.limit).map(({ absolute }) => workspace.show(absolute))
-  if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
-  if (newest.length > paths.length)
-    remarks.push(`${paths.length} of ${newest.length} files shown, newest first`)
-  return { text: withRemarks(paths, remarks), structured: { paths } }
+  const files = entries.filter(({ kind }) => kind === 'file')
+  const found: WalkEntry[] = []
+  const isDone = runBounded(GREP_PATIENCE, () => {
+    for (const file of files) if (wanted(file.relative)) found.push(file)
+  })
+  if (isDone) return { entries: found, remarks }
+  throw new TaiError('the glob takes too long', { hint: 'use fewer * in it' })
 }
 
 // --- grep ---
 
-type GrepArgs = Readonly<{
+type GrepArgs = {
   pattern: string
   path: string
   glob?: string
   ignore_case: boolean
   context: number
   limit: number
-}>
-
-/** What one search has found, as lines and as data, and why it passed over files. */
-type GrepState = {
-  readonly lines: string[]
-  readonly matches: { path: string; line: number; text: string }[]
-  readonly passed: string[]
-  total: number // matching lines, shown or not
 }
+type GrepFile = { readonly shown: string; readonly lines: readonly string[] }
 
 /** Compiles a model's pattern; throws TaiError. */
 export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
@@ -5937,10 +5892,8 @@ export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
   try {
     return new RegExp(source, `${ignoreCase ? 'i' : ''}${unicode}`)
   } catch (cause) {
-    throw new TaiError(`the pattern is no JavaScript regular expression: ${messageOf(cause)}`, {
-      hint: 'special characters meant literally need \\ before them',
-      cause,
-    })
+    const hint = 'special characters meant literally need \\ before them'
+    throw new TaiError(messageOf(cause), { hint, cause })
   }
 }
 
@@ -5958,58 +5911,76 @@ export function runBounded(ms: number, work: () => void): boolean {
 
 async function grepFiles(
   args: GrepArgs,
-  { workspace }: ToolContext,
+  { workspace, store: { redactor } }: ToolContext,
   signal: AbortSignal,
 ): Promise<ToolOutput> {
-  const { default: picomatch } = await import('picomatch')
   const regexp = compilePattern(args.pattern, args.ignore_case)
   const top = await workspace.read(args.path)
-  const wanted = picomatch(args.glob ?? '*', { dot: true, basename: !args.glob?.includes('/') })
-  const files = statsOf(top, workspace).isFile()
+  const options = { dot: true, basename: !args.glob?.includes('/') }
+  const wanted = await compileGlob(args.glob ?? '*', options)
+  const { entries, remarks: unseen } = statsOf(top, workspace).isFile()
     ? { entries: [{ absolute: top }], remarks: [] }
-    : await findFiles(top, wanted, { workspace, signal })
-  const state: GrepState = { lines: [], matches: [], passed: [], total: 0 }
+    : await findFiles(top, wanted, workspace, signal)
+  const remarks: string[] = [...unseen]
+  const passed: string[] = []
+  const rows: string[] = []
+  let total = 0
   using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
-  for (let at = 0; at < files.entries.length; at += GREP_BATCH) {
+  for (let at = 0; at < entries.length; at += GREP_BATCH) {
     time.signal.throwIfAborted()
-    const batch = files.entries.slice(at, at + GREP_BATCH).map(({ absolute }) => absolute)
-    await grepBatch(batch, { ...args, regexp, workspace }, state)
+    const files = entries.slice(at, at + GREP_BATCH).map(async ({ absolute }) => {
+      return {
+        shown: workspace.show(absolute),
+        lines: await linesOfFile(absolute, passed, redactor),
+      }
+    })
+    for (const { file, places, found } of matchFiles(
+      await Promise.all(files),
+      regexp,
+      args.limit,
+    )) {
+      const shown = places.slice(0, Math.max(0, args.limit - total))
+      rows.push(...grepRows(file, new Map(shown), args.context))
+      total += found
+    }
   }
-  return grepOutput(state, files.remarks)
+  if (total === 0) remarks.push('no line matches; ignored files are left out')
+  if (total > args.limit) remarks.push(`${args.limit} of ${total} matching lines shown`)
+  const why = [...Map.groupBy(passed, (one) => one)].map(([one, all]) => `${all.length} ${one}`)
+  if (why.length > 0) remarks.push(`files passed over: ${why.join(', ')}`)
+  return { text: withRemarks(rows, remarks) }
 }
 
-type GrepQuery = GrepArgs & { readonly regexp: RegExp; readonly workspace: Workspace }
-
-/** Searches some files; throws TaiError when the pattern runs away. */
-async function grepBatch(files: readonly string[], query: GrepQuery, state: GrepState) {
-  const texts = await Promise.all(files.map((file) => linesOfFile(file, state.passed)))
-  let shown = ''
-  const finished = runBounded(GREP_PATIENCE, () => {
-    for (const [i, lines] of texts.entries()) {
-      shown = query.workspace.show(files[i] ?? '')
-      const hits = new Map<number, number>() // from a line to the place in it
-      for (const [line, text] of lines.entries()) {
-        const at = text.search(query.regexp)
-        if (at < 0) continue
-        if (state.total < query.limit) hits.set(line, at)
-        state.total += 1
+/** How many lines match, and up to `max` of them with the place in each. Throws TaiError for a runaway pattern. */
+function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
+  const matches: { file: GrepFile; places: [line: number, at: number][]; found: number }[] = []
+  const isDone = runBounded(GREP_PATIENCE, () => {
+    for (const file of files) {
+      const match: (typeof matches)[number] = { file, places: [], found: 0 }
+      matches.push(match)
+      for (const [line, text] of file.lines.entries()) {
+        const at = text.search(regexp)
+        if (at >= 0 && match.found < max) match.places.push([line, at])
+        if (at >= 0) match.found += 1
       }
-      keepHits({ shown, lines, hits }, query.context, state)
     }
   })
-  if (finished) return
-  throw new TaiError(`the pattern takes too long (stopped in ${shown})`, {
+  if (isDone) return matches
+  throw new TaiError(`the pattern takes too long (stopped in ${matches.at(-1)?.file.shown})`, {
     hint: 'it backtracks: avoid repetitions inside repetitions, or leave that file out',
   })
 }
 
 /** The lines of a text file that is small enough; of any other none, and why goes to `passed`. */
-async function linesOfFile(absolute: string, passed: string[]): Promise<string[]> {
+async function linesOfFile(absolute: string, passed: string[], redactor: Redactor) {
   try {
     const { size } = await fs.promises.stat(absolute)
     const bytes = size > GREP_FILE_MAX ? undefined : await fs.promises.readFile(absolute)
+    const text = bytes?.toString() ?? ''
+    // Alone, a line of a key does not look like one.
+    const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
     if (bytes !== undefined && !looksBinary(bytes))
-      return linesWithEnds(bytes.toString()).map((line) => line.replace(/\r?\n$/, ''))
+      return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
     passed.push(bytes === undefined ? `over ${formatBytes(GREP_FILE_MAX)}` : 'binary')
   } catch {
     passed.push('unreadable') // also one that went away meanwhile
@@ -6017,38 +5988,38 @@ async function linesOfFile(absolute: string, passed: string[]): Promise<string[]
   return []
 }
 
-type GrepHits = Readonly<{ shown: string; lines: string[]; hits: Map<number, number> }>
-
-/** Keeps hits as grep prints them: path:line:text, context as path-line-text, -- between groups. */
-function keepHits({ shown, lines, hits }: GrepHits, around: number, state: GrepState): void {
+/** Matching lines as grep prints them: path:line:text, context as path-line-text, -- between groups. */
+function grepRows({ shown, lines }: GrepFile, places: Map<number, number>, around: number) {
   const span = Array.from({ length: 2 * around + 1 }, (_, i) => i - around)
-  const near = new Set([...hits.keys()].flatMap((line) => span.map((step) => line + step)))
-  let last = Infinity
-  for (const n of near) {
-    if (n < 0 || n >= lines.length) continue
-    if (around > 0 && n > last + 1) state.lines.push('--')
-    last = n
-    const [line, text] = [n + 1, aroundMatch(lines[n], hits.get(n))]
-    const sign = hits.has(n) ? ':' : '-'
-    state.lines.push(`${shown}${sign}${line}${sign}${text}`)
-    if (hits.has(n)) state.matches.push({ path: shown, line, text })
-  }
+  const near = new Set([...places.keys()].flatMap((line) => span.map((step) => line + step)))
+  const numbers = [...near].filter((n) => lines[n] !== undefined)
+  return numbers.flatMap((n, i) => {
+    const sign = places.has(n) ? ':' : '-'
+    const row = `${shown}${sign}${n + 1}${sign}${aroundMatch(lines[n], places.get(n))}`
+    return around > 0 && i > 0 && numbers[i - 1] !== n - 1 ? ['--', row] : [row]
+  })
 }
 
 /** A long line's part around the match, saying how much stands before and after. */
 function aroundMatch(text = '', at = 0): string {
-  if (text.length <= GREP_TEXT_MAX) return text
-  const from = Math.max(0, at - GREP_TEXT_MAX / 4)
-  const part = clip(text.slice(from).replace(/^[\uDC00-\uDFFF]/, ''), GREP_TEXT_MAX)
+  const from = text.length > GREP_TEXT_MAX ? Math.max(0, at - GREP_TEXT_MAX / 4) : 0
+  const part = clip(text.slice(from), GREP_TEXT_MAX).toWellFormed()
   return from > 0 ? `(${from} characters) …${part}` : part
 }
 
-function grepOutput({ lines, matches, passed, total }: GrepState, remarks: string[]): ToolOutput {
-  if (total === 0) remarks.push('no line matches; ignored files are left out')
-  if (total > matches.length) remarks.push(`${matches.length} of ${total} matching lines shown`)
-  const over = [...Map.groupBy(passed, (why) => why)].map(([why, all]) => `${all.length} ${why}`)
-  if (over.length > 0) remarks.push(`files passed over: ${over.join(', ')}`)
-  return { text: withRemarks(lines, remarks), structured: { matches } }
+/** A model's glob as a question. Throws TaiError. */
+async function compileGlob(glob: string, options = {}): Promise<(relative: string) => boolean> {
+  if (glob.length > GLOB_MAX) throw new TaiError(`the glob is over ${GLOB_MAX} characters`)
+  const { default: picomatch } = await import('picomatch')
+  return picomatch(glob, options)
+}
+
+/** A beginning without wildcards is where the walk starts, also in an ignored folder. */
+async function splitGlob(pattern: string): Promise<{ folder: string; rest: string }> {
+  const { default: picomatch } = await import('picomatch')
+  const { base, glob } = picomatch.scan(pattern)
+  if (glob !== '') return { folder: base, rest: glob }
+  return { folder: path.dirname(base), rest: path.basename(base) }
 }
 
 /** Tools that find files and lines. */
@@ -6062,9 +6033,28 @@ export const FIND_TOOLS: readonly Tool[] = [
       path: folderPath,
       limit: arg.whole('At most so many paths.', { minimum: 1, maximum: 1000, default: 200 }),
     }),
-    annotations: READS_FILES,
+    annotations: READS_ONLY,
     core: true,
-    run: globFiles,
+    paths: async (args) => {
+      const { folder } = await splitGlob(args.pattern)
+      return [path.isAbsolute(folder) ? folder : path.join(args.path, folder)]
+    },
+    run: async (args, { workspace }, signal) => {
+      const top = await workspace.read(args.path)
+      statsOf(top, workspace, 'folder')
+      const { folder, rest } = await splitGlob(args.pattern)
+      const start = await workspace.read(path.resolve(top, folder))
+      const wanted = await compileGlob(rest)
+      const { entries, remarks } = await findFiles(start, wanted, workspace, signal)
+      const newest = entries
+        .map(({ absolute }) => ({ absolute, time: lstatOf(absolute)?.mtimeMs ?? 0 }))
+        .toSorted((a, b) => b.time - a.time)
+      const paths = newest.slice(0, args.limit).map(({ absolute }) => workspace.show(absolute))
+      if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
+      if (newest.length > paths.length)
+        remarks.push(`${paths.length} of ${newest.length} files shown, newest first`)
+      return { text: withRemarks(paths, remarks) }
+    },
   }),
   fileTool({
     name: 'grep',
@@ -6078,7 +6068,7 @@ export const FIND_TOOLS: readonly Tool[] = [
       context: arg.whole('Lines around each match.', { minimum: 0, maximum: 20, default: 0 }),
       limit: arg.whole('At most so many matches.', { minimum: 1, maximum: 1000, default: 100 }),
     }),
-    annotations: READS_FILES,
+    annotations: READS_ONLY,
     core: true,
     run: grepFiles,
   }),
@@ -6338,6 +6328,7 @@ export const GIT_TOOLS: readonly Tool[] = [
     description:
       'Show branch, ahead/behind and changed files (XY path; X staged, Y not, ?? untracked, U conflict).',
     parameters: takes([], { path: GIT_PATH }),
+    paths: pathArgument,
     run: inRepository((_args, repository) => gitStatus(repository)),
   }),
   defineTool({
@@ -6351,6 +6342,7 @@ export const GIT_TOOLS: readonly Tool[] = [
       to: arg.text('Newer revision; default the working tree.'),
       stat: arg.flag('Only names and counts of lines.'),
     }),
+    paths: pathArgument,
     run: inRepository(async ({ staged, from, to, stat }, repository) => {
       const how = [...(staged ? ['--cached'] : []), ...(stat ? ['--stat'] : [])]
       const args = ['diff', ...DIFF_GUARDS, ...how, ...revisionArgs(from, to), '--']
@@ -6368,6 +6360,7 @@ export const GIT_TOOLS: readonly Tool[] = [
       limit: arg.whole('At most so many commits.', { minimum: 1, maximum: 200, default: 20 }),
       show: arg.flag('Show the one commit `rev` in full.'),
     }),
+    paths: pathArgument,
     run: inRepository(async ({ rev, limit, show }, repository) => {
       const how = show
         ? ['show', ...DIFF_GUARDS, '--format=medium', '--date=iso-strict', '--stat', '--patch']
@@ -6388,6 +6381,7 @@ export const GIT_TOOLS: readonly Tool[] = [
       path: GIT_PATH,
     }),
     annotations: GIT_CHANGES,
+    paths: ({ paths = [], path: where }) => [...paths, where],
     run: inRepository(async ({ message, paths = [], all }, repository) => {
       await stageChanges(repository, paths, all)
       return gitCommit(repository, message)
@@ -6404,6 +6398,7 @@ export const GIT_TOOLS: readonly Tool[] = [
     }),
     annotations: GIT_DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
+    paths: pathArgument,
     run: inRepository(async ({ action, name = '' }, repository) => {
       const { argv } = BRANCH_ACTIONS[action]
       if (action === 'list') return visibleLines(await gitText(repository, argv)) || '(none yet)'
@@ -6779,8 +6774,6 @@ function tableText(rows: string): string {
 const RECORD_HEAD = 512 // bytes of a result for the line that describes the record
 const RECORD_TITLE = 80 // characters of the content, as a title
 
-const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
-
 const recordName = ({ id, kind, title }: Pick<VaultRecord, 'id' | 'kind' | 'title'>): string =>
   `${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
@@ -6806,11 +6799,12 @@ export function sliceBytes(text: string, offset: number, limit: number) {
 const hitLines = (hit: RecordHit): string =>
   `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${hit.snippet.replace(/\s+/g, ' ').trim()}`
 
+const TODOS_MAX = 200 // tasks of one session; a longer list is refused
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' } as const
 
 function showTodos(todos: readonly Todo[]): ToolOutput {
   const lines = todos.map(({ id, text, status }) => `${TODO_MARKS[status]} ${id}: ${text}`)
-  return { text: lines.join('\n') || 'the list is empty', structured: { items: todos } }
+  return { text: lines.join('\n') || 'the list is empty' }
 }
 
 function numberTodos(items: readonly (Omit<Todo, 'id'> & { id?: string })[]): Todo[] {
@@ -6819,8 +6813,6 @@ function numberTodos(items: readonly (Omit<Todo, 'id'> & { id?: string })[]): To
   const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
   return items.map(({ id = free.shift() ?? '', text, status }) => ({ id, text, status }))
 }
-
-const TODOS_MAX = 200 // tasks of one session; a longer list is refused
 
 const recordId = arg.text('Id of the record.')
 
@@ -6841,7 +6833,6 @@ export const NOTE_TOOLS: readonly Tool[] = [
       limit: arg.whole('At most so many bytes.', { minimum: 1, maximum: 65_536, default: 65_536 }),
     }),
     annotations: READS_ONLY,
-    core: false,
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOrThrow(store, id)
       const room = config.number('result_max') - RECORD_HEAD
@@ -6865,21 +6856,19 @@ export const NOTE_TOOLS: readonly Tool[] = [
     annotations: annotate('Medium', 'changes'),
     judge: ({ id }) => annotate('Medium', id === undefined ? 'changes' : 'destroys'),
     preview: recordPreview,
-    core: false,
     run: async ({ kind, title, content, tags, id }, { store, session }) => {
       if (content.trim() === '') throw new InvalidError('the content is empty')
       refuseMarks('the record', [title, content, ...(tags ?? [])].join('\n'))
       if (id === undefined) {
         const named = title?.trim() || clip(content.trim().split('\n', 1).join(), RECORD_TITLE)
         const made = { kind, title: named, body: content, tags: tags ?? [], session }
-        const saved = await store.addRecord(made)
-        return { text: `saved ${kind} ${saved}`, structured: { id: saved } }
+        return { text: `saved ${kind} ${await store.addRecord(made)}` }
       }
       const old = await recordOrThrow(store, id)
       if (old.kind === 'spill' || old.kind === 'summary')
         throw new InvalidError(`tai itself stored ${recordName(old)}; it cannot be changed`)
       await store.updateRecord(id, { title, body: content, tags })
-      return { text: `updated ${old.kind} ${id}`, structured: { id } }
+      return { text: `updated ${old.kind} ${id}` }
     },
   }),
   defineTool({
@@ -6892,13 +6881,11 @@ export const NOTE_TOOLS: readonly Tool[] = [
       limit: arg.whole('At most so many records.', { minimum: 1, maximum: 50, default: 10 }),
     }),
     annotations: READS_ONLY,
-    core: false,
     run: async ({ query, kind, limit }, { store }) => {
       const filter = { kind: kind === 'any' ? undefined : kind, limit }
       const isList = query.trim() === ''
       const hits = await (isList ? store.listRecords(filter) : store.searchRecords(query, filter))
-      const text = hits.map(hitLines).join('\n') || `nothing matches "${visible(query)}"`
-      return { text, structured: { hits: hits.map(({ snippet: _a, session: _b, ...hit }) => hit) } }
+      return { text: hits.map(hitLines).join('\n') || `nothing matches "${visible(query)}"` }
     },
   }),
   defineTool({
@@ -6908,7 +6895,6 @@ export const NOTE_TOOLS: readonly Tool[] = [
     parameters: takes(['id'], { id: recordId }),
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
-    core: false,
     run: async ({ id }, { store }) => {
       await recordOrThrow(store, id)
       await store.deleteRecord(id)
@@ -6921,7 +6907,6 @@ export const NOTE_TOOLS: readonly Tool[] = [
     description: 'Read the task list of this session.',
     parameters: takes([], {}),
     annotations: READS_ONLY,
-    core: false,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   }),
   defineTool({
@@ -6957,17 +6942,15 @@ export const NOTE_TOOLS: readonly Tool[] = [
 // Not here: approvals (§policy asks for those), agent_run (§agent).
 
 const USER_WAIT = 10 * MINUTE // then a question counts as unanswered
-const USER_TRIES = 3 // an answer that names no option is asked for again
 const VERSION_TIMEOUT = 2 * SECOND // a slower program counts as not found
-const DIFF_TIMEOUT = 2 * SECOND // then texts are too different to compare
 
-/** What an answer picks: options by number, or own words; undefined for no option. */
+/** What an answer picks: options by their numbers, else it is own words; blank is undefined. */
 export function readAnswer(answer: string, options: readonly string[], multi: boolean) {
   const own = answer.trim()
-  if (options.length === 0 || !/^\d+(\s*[,\s]\s*\d+)*$/.test(own)) return own ? [own] : undefined
-  const numbers = [...new Set(own.split(/[,\s]+/).map(Number))]
-  const chosen = numbers.flatMap((n) => options[n - 1] ?? [])
-  return chosen.length === numbers.length && (multi || chosen.length === 1) ? chosen : undefined
+  const numbers = /^[\d\s,]+$/.test(own) ? own.split(/[\s,]+/).map(Number) : []
+  const chosen = [...new Set(numbers)].map((n) => options[n - 1])
+  const isChoice = !chosen.includes(undefined) && (multi ? chosen.length > 0 : chosen.length === 1)
+  return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
 async function askUser(
@@ -6976,15 +6959,14 @@ async function askUser(
   signal: AbortSignal,
 ): Promise<ToolOutput> {
   const { question, options = [], multi } = args
-  const lines = options.map((option, i) => `  ${i + 1}  ${visible(option)}`)
-  const text = [visibleLines(question), ...lines].join('\n')
-  for (let left = prompter.available ? USER_TRIES : 0; left > 0; left--) {
-    const answer = await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
-    if (answer === undefined) break
-    const chosen = readAnswer(answer, options, multi)
-    if (chosen !== undefined)
-      return { text: `the user answered: ${chosen.join('; ')}`, structured: { answer: chosen } }
-  }
+  const lines = options.map((option, i) => `  ${i + 1}  ${option.replaceAll('\n', ' ')}`)
+  const asked = inMargin([question, ...lines].join('\n'), QUESTION_MAX)
+  const text = ['the model asks:', ...asked].join('\n')
+  const answer = prompter.available
+    ? await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
+    : undefined
+  const chosen = readAnswer(answer ?? '', options, multi)
+  if (chosen !== undefined) return { text: `the user answered: ${chosen}` }
   const why = prompter.available ? 'the user gave no answer' : 'nobody can be asked'
   return { text: `${why}. Decide, and say what you assumed.`, isError: true }
 }
@@ -7030,19 +7012,12 @@ async function systemInfo(_args: unknown, tools: ToolContext, signal: AbortSigna
 }
 
 /** One side of a comparison: a text, or a file of the workspace. */
-async function sideText(text: string | undefined, file: string | undefined, tools: ToolContext) {
+async function sideText(text: string | undefined, file: string | undefined, workspace: Workspace) {
   if ((text === undefined) === (file === undefined))
     throw new InvalidError('give each side either as a text or as a file')
   if (file === undefined) return text ?? ''
-  try {
-    await using handle = await tools.workspace.openForRead(file)
-    if ((await handle.stat()).size > TOOL_TEXT_MAX) throw new TaiError('it is too large')
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(
-      await handle.readFile(),
-    )
-  } catch (error) {
-    throw new InvalidError(`cannot read ${visible(file)}: ${messageOf(error)}`, { cause: error })
-  }
+  const { bytes, shown } = await wholeFile(file, workspace)
+  return decodeFileText(bytes, shown).text
 }
 
 export const ASK_TOOLS: readonly Tool[] = [
@@ -7075,8 +7050,7 @@ export const ASK_TOOLS: readonly Tool[] = [
       const lines = offered.map(({ name, description }) => `- ${name}: ${description}`)
       lines.unshift(lines.length > 0 ? 'offered from the next step on:' : 'no tool fits')
       lines.push(...unknown.map((name) => `there is no tool ${visible(name)}`))
-      const structured = { offered: offered.map(({ name }) => name), unknown }
-      return { text: lines.join('\n'), structured }
+      return { text: lines.join('\n') }
     },
   }),
   defineTool({
@@ -7091,17 +7065,12 @@ export const ASK_TOOLS: readonly Tool[] = [
       context: arg.whole('Lines around a change.', { minimum: 0, maximum: 50, default: 3 }),
     }),
     annotations: READS_ONLY,
-    core: false,
-    run: async ({ a, b, path_a, path_b, context }, tools) => {
-      const old = await sideText(a, path_a, tools)
-      const now = await sideText(b, path_b, tools)
-      if (old === now) return { text: 'they are the same' }
-      const { createTwoFilesPatch, FILE_HEADERS_ONLY } = await import('diff')
-      const options = { context, timeout: DIFF_TIMEOUT, headerOptions: FILE_HEADERS_ONLY }
-      const names = [path_a ?? 'a', path_b ?? 'b'] as const
-      const patch = createTwoFilesPatch(...names, old, now, undefined, undefined, options)
-      if (patch === undefined) throw new TaiError('the texts differ too much for a diff')
-      return { text: patch }
+    paths: ({ path_a, path_b }) => [path_a, path_b].filter((at) => at !== undefined),
+    run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
+      const old = { name: path_a ?? 'a', text: await sideText(a, path_a, workspace) }
+      const fresh = { name: path_b ?? 'b', text: await sideText(b, path_b, workspace) }
+      if (old.text === fresh.text) return { text: 'they are the same' }
+      return { text: await unifiedDiff(old, fresh, context) }
     },
   }),
   defineTool({
@@ -7113,7 +7082,6 @@ export const ASK_TOOLS: readonly Tool[] = [
       add: arg.text('ISO 8601 duration, such as -P7D or PT90M.'),
     }),
     annotations: READS_ONLY,
-    core: false,
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
       const now = momentIn(zone, world.now())
@@ -7130,7 +7098,6 @@ export const ASK_TOOLS: readonly Tool[] = [
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
     parameters: takes([], {}),
     annotations: READS_ONLY,
-    core: false,
     run: systemInfo,
   }),
 ]
@@ -7348,7 +7315,8 @@ export class Tools implements Catalog {
   /** A refusal, or undefined. A preview that throws ends the call as its run would, and nobody is asked. */
   async #permission(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
     const { approvals, session, prompter } = this.#context
-    const request = { tool: row.name, args: raw, annotations: annotationsOf(row, args), session }
+    const [annotations, paths] = [annotationsOf(row, args), await row.paths?.(args)]
+    const request = { tool: row.name, args: raw, paths: paths ?? [], annotations, session }
     const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
     const detail = asks ? await row.preview?.(args, this.#context) : undefined
     const decision = await approvals.decide({ ...request, detail }, signal)
@@ -10067,7 +10035,7 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = 
     ['show NAME', 'one tool with its schema', toolsShow],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode'], (store) => store.listGrants())],
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'root'], (store) => store.listGrants())],
     ['grant TOOL', 'always allow a tool', (app, name = '') => makeGrant(app, name, 'always'), GRANT_FLAGS],
     ['deny TOOL', 'never allow it, in any mode', (app, name = '') => makeGrant(app, name, 'deny'), GRANT_FLAGS],
     ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
@@ -10270,7 +10238,7 @@ async function makeGrant(app: App, name: string, scope: 'always' | 'deny'): Prom
   const store = await app.store()
   const [paths, commands] = [app.given.all('path'), app.given.all('command')]
   const bounds = { mode: givenMode(app, 'mode'), paths, commands }
-  const open = { digest: undefined, session: undefined, expires: undefined }
+  const open = { digest: undefined, session: undefined, root: undefined, expires: undefined }
   const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
   await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
   return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${tool} (${grant.id})`)
@@ -10291,7 +10259,12 @@ async function approvalCheck(app: App, name = '', text = '{}'): Promise<number> 
   const store = await app.store()
   const mode = (await app.config()).get('permission_mode') as Mode
   const approvals = new Approvals({ mode, store, prompter, world, root })
-  const call = { tool: name, args, annotations: annotationsOf(row, args), session: '' }
+  const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
+  if ('problem' in checked)
+    throw new UsageError(checked.problem, { hint: `\`tai tools show ${name}\` tells more` })
+  const full = checked.args
+  const paths = (await row.paths?.(full)) ?? []
+  const call = { tool: name, args, paths, annotations: annotationsOf(row, full), session: '' }
   const { verdict, reason, grant } = await approvals.check(call)
   const facts = { verdict, reason, mode, grant: grant?.id ?? null }
   return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)

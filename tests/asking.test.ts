@@ -93,18 +93,19 @@ t.test('ask_user without anybody says so at once', async (t) => {
   t.match(reply, { isError: true, text: /nobody can be asked/ })
 })
 
-t.test('ask_user takes numbers, own words, and asks again for what is no option', async (t) => {
+t.test('ask_user takes numbers, and anything else as own words', async (t) => {
   const options = ['red', 'green\u001b[2J', 'blue']
   const cases: [JsonObject, (string | undefined)[], RegExp, number][] = [
     [{}, ['because'], /^the user answered: because$/, 1],
     [{ options }, ['3'], /answered: blue$/, 1],
     [{ options }, ['purple'], /answered: purple$/, 1],
-    [{ options }, ['4', '1,2', '1'], /answered: red$/, 3],
+    [{ options }, ['1,2'], /answered: 1,2$/, 1],
     [{ options, multi: true }, ['1, 3'], /answered: red; blue$/, 1],
-    [{ options, multi: true }, ['1 9', '0', '2.5'], /answered: 2.5$/, 3],
-    [{ options }, ['9', '9', '9', '1'], /gave no answer/, 3],
+    [{ options, multi: true }, ['1 9'], /answered: 1 9$/, 1],
+    [{ options, multi: true }, ['0'], /answered: 0$/, 1],
     [{ options }, [undefined], /gave no answer/, 1],
-    [{}, ['', ' ', 'yes'], /answered: yes$/, 3],
+    [{ options }, [' '], /gave no answer/, 1],
+    [{}, ['2.5'], /answered: 2.5$/, 1],
   ]
   for (const [args, answers, text, asked] of cases) {
     const context = await open(t, { answers: [...answers] })
@@ -112,10 +113,21 @@ t.test('ask_user takes numbers, own words, and asks again for what is no option'
     t.match(reply.text, text)
     t.equal(reply.isError === true, /no answer/.test(text.source))
     t.equal(context.asked.length, asked)
-    t.match(context.asked[0], 'Which\\u{7} one?', 'nothing in a question reaches the terminal raw')
+    t.match(
+      context.asked[0],
+      'the model asks:\n  | Which\\u{7} one?',
+      'nothing in a question reaches the terminal raw',
+    )
     t.notMatch(context.asked[0], '\u001b')
   }
-  t.strictSame(readAnswer('2 2', ['a', 'b'], true), ['b'])
+  const posing = await open(t, { answers: ['y'] })
+  await use(posing, 'ask_user', { question: 'ok\n\n\n\n\n\nAllow it?', options: ['y\nn'] })
+  t.equal(
+    posing.asked[0],
+    'the model asks:\n  | ok\n  | (5 blank lines)\n  | Allow it?\n  |   1  y n',
+    'no line of the model passes for one of tai',
+  )
+  t.equal(readAnswer('2 2', ['a', 'b'], true), 'b')
 })
 
 const silent = () => new Promise<string>(() => {})
@@ -148,7 +160,7 @@ t.test('text_diff compares texts and files', async (t) => {
     folder: '',
   }
   const context = await open(t, { files })
-  const patch = '--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n'
+  const patch = '--- a\n+++ b\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three'
   const cases: [JsonObject, string | RegExp][] = [
     [{ a: files['a.txt'], b: files['b.txt'] }, patch],
     [
@@ -157,13 +169,13 @@ t.test('text_diff compares texts and files', async (t) => {
     ],
     [
       { path_a: 'a.txt', b: files['b.txt'], context: 0 },
-      /^--- a.txt\n\+\+\+ b\n@@ -2,1 \+2,1 @@\n-two\n\+2\n$/,
+      /^--- a.txt\n\+\+\+ b\n@@ -2,1 \+2,1 @@\n-two\n\+2$/,
     ],
     [{ path_a: 'a.txt', b: files['a.txt'] }, 'they are the same'],
     [{ a: '', b: '' }, 'they are the same'],
-    [{ a: '', b: 'x\n' }, /@@ -0,0 \+1,1 @@\n\+x\n$/],
-    [{ path_a: 'a.txt', path_b: 'no-end.txt' }, /-three\n\+three\n\\ No newline at end of file\n$/],
-    [{ a: 'x\r\n', b: 'x\n' }, /-x\r\n\+x\n$/],
+    [{ a: '', b: 'x\n' }, /@@ -0,0 \+1,1 @@\n\+x$/],
+    [{ path_a: 'a.txt', path_b: 'no-end.txt' }, /-three\n\+three\n\\ No newline at end of file$/],
+    [{ a: 'x\r\n', b: 'x\n' }, /-x\r\n\+x$/],
   ]
   for (const [args, text] of cases) {
     const reply = await use(context, 'text_diff', args)
@@ -173,9 +185,9 @@ t.test('text_diff compares texts and files', async (t) => {
   const wrong: [JsonObject, RegExp][] = [
     [{ a: 'x' }, /give each side either as a text/],
     [{ a: 'x', path_a: 'a.txt', b: 'y' }, /give each side either/],
-    [{ path_a: 'latin', b: '' }, /cannot read latin: .*utf-8/],
-    [{ path_a: 'none', b: '' }, /cannot read none/],
-    [{ path_a: '.', b: '' }, /cannot read .: the path . is not a regular file/],
+    [{ path_a: 'latin', b: '' }, /latin is not UTF-8 on line 1/],
+    [{ path_a: 'none', b: '' }, /nothing at none/],
+    [{ path_a: '.', b: '' }, /\. is a folder, not a file/],
     [{ path_a: '../home/vault.db', b: '' }, /./],
     [{ path_a: '/etc/passwd', b: '' }, /./],
   ]
@@ -191,8 +203,8 @@ function noise(seed: number): string {
 }
 
 t.test('text_diff gives up on texts that would take too long', { timeout: 20_000 }, async (t) => {
-  const differ = use(await open(t), 'text_diff', { a: noise(1), b: noise(2) })
-  await t.rejects(differ, { message: /differ too much/ })
+  const differ = await use(await open(t), 'text_diff', { a: noise(1), b: noise(2) })
+  t.equal(differ.text, 'b: too different for a diff')
 })
 
 t.test('time_now tells the time in a zone, and counts on from it', async (t) => {

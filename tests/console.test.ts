@@ -263,7 +263,7 @@ t.test(
       )
       const { output } = await pty(`printf 'y\\ny\\nyes\\n' | "$TAI" 'do it'${AFTER}`, [
         {
-          wait: /Allow it\?[\s\S]*\[y[^\]]*\] /,
+          wait: /Allow \w+ \([0-9a-f]+\)\?[\s\S]*\[y[^\]]*\] /,
           type: answer === '' || answer > ' ' ? `${answer}\r` : answer,
         },
         ...(answer === ''
@@ -302,7 +302,7 @@ t.test('what was typed before the question is no answer to it', { skip }, async 
   )
   await pty(`echo begun; printf data | "$TAI" 'do it'`, [
     { wait: /begun/, type: 'y\ry\ry\r' }, // the model takes two seconds to ask for the call
-    { wait: /Allow it\?[\s\S]*\] /, type: 'n\r' },
+    { wait: /Allow \w+ \([0-9a-f]+\)\?[\s\S]*\] /, type: 'n\r' },
   ])
   t.equal(existsSync(join(home, 'deleted_all')), false)
 })
@@ -316,7 +316,10 @@ t.test('an approval for the session holds in the chat, and only for it', { skip 
   })
   await pty(`"$TAI"`, [
     { wait: PROMPT, type: 'write\r' },
-    { wait: /write_file \([0-9a-f]{12}\) wants to run[\s\S]*Allow it\?[\s\S]*\] /, type: 's\r' },
+    {
+      wait: /write_file \([0-9a-f]{12}\) wants to run[\s\S]*Allow write_file [\s\S]*\] /,
+      type: 's\r',
+    },
     { wait: /One\.[\s\S]*> /, type: 'again\r' },
     { wait: /Two\.[\s\S]*> /, type: CTRL_D },
   ])

@@ -1,9 +1,11 @@
 import t from 'tap'
 import * as fs from 'node:fs'
+import { execFileSync } from 'node:child_process'
 import * as path from 'node:path'
 import {
   compilePattern,
   FIND_TOOLS,
+  Redactor,
   runBounded,
   TaiError,
   Workspace,
@@ -35,7 +37,7 @@ function filled(name: string, args: JsonObject): JsonObject {
 async function bench(test: Test, tree: Tree): Promise<{ root: string; call: Call }> {
   const top = test.testdir({ work: tree, home: {} })
   const workspace = await Workspace.open(path.join(top, 'work'), path.join(top, 'home'))
-  const context = { workspace } as unknown as ToolContext
+  const context = { workspace, store: { redactor: new Redactor() } } as unknown as ToolContext
   const call: Call = (name, args) =>
     row(name)
       .run(filled(name, args), context, AbortSignal.timeout(30_000))
@@ -46,8 +48,10 @@ async function bench(test: Test, tree: Tree): Promise<{ root: string; call: Call
   return { root: workspace.root, call }
 }
 
-const pathsOf = ({ structured }: ToolOutput): string[] =>
-  (structured as { paths: string[] }).paths.toSorted()
+/** Lines of a result, without the remarks in brackets. */
+const linesOf = ({ text }: ToolOutput): string[] =>
+  text.split('\n').filter((line) => !line.startsWith('['))
+const pathsOf = (reply: ToolOutput): string[] => linesOf(reply).toSorted()
 
 t.test('every row has the words and annotations a model needs', async (t) => {
   t.strictSame(
@@ -111,7 +115,6 @@ t.test('glob gives the newest first and says what it does not show', async (t) =
   t.equal((await call('glob', { pattern: '?' })).text, 'b\nc\na')
   const two = await call('glob', { pattern: '?', limit: 2 })
   t.equal(two.text, 'b\nc\n[2 of 3 files shown, newest first]')
-  t.strictSame(two.structured, { paths: ['b', 'c'] })
   t.match((await call('glob', { pattern: '*.md' })).text, /no file matches/)
   t.equal((await call('glob', { pattern: path.join(root, 'sub/*.md') })).text, 'sub/d.md')
   t.match(await call('glob', { pattern: '*', path: 'a' }), {
@@ -125,9 +128,8 @@ t.test('glob gives the newest first and says what it does not show', async (t) =
 t.test('grep finds lines as people expect them', async (t) => {
   const { call } = await bench(t, TREE)
   const found = async (args: JsonObject) => {
-    const { structured } = await call('grep', args)
-    const { matches } = structured as { matches: { path: string; line: number }[] }
-    return matches.map((match) => `${match.path}:${match.line}`).toSorted()
+    const lines = linesOf(await call('grep', args))
+    return lines.map((line) => line.split(':', 2).join(':')).toSorted()
   }
   const all = [...SEEN, 'keep.log', 'src/b.log'].map((name) => `${name}:1`).toSorted()
   const cases: [string, JsonObject, string[]][] = [
@@ -195,7 +197,7 @@ t.test('a bad or a runaway pattern is a clear error, never a hang', async (t) =>
   for (const pattern of ['(', '[z-a]', '*a'])
     t.match(await call('grep', { pattern }), {
       isError: true,
-      text: /no JavaScript regular expression/,
+      text: /Invalid regular expression/,
     })
   const started = performance.now()
   t.match(await call('grep', { pattern: '^(a+)+$' }), {
@@ -223,6 +225,54 @@ t.test('a bad or a runaway pattern is a clear error, never a hang', async (t) =>
   )
 })
 
+t.test('a glob that backtracks is a clear error, never a hang', async (t) => {
+  const { call } = await bench(t, { ['a'.repeat(250)]: 'x\n' })
+  const glob = `${'*a'.repeat(12)}b`
+  const started = performance.now()
+  for (const [name, args] of [
+    ['glob', { pattern: glob }],
+    ['grep', { pattern: 'x', glob }],
+  ] as const)
+    t.match(await call(name, args), { isError: true, text: /the glob takes too long/ })
+  const nested = `${'+('.repeat(9_000)}${')'.repeat(9_000)}`
+  t.match(await call('glob', { pattern: nested }), { isError: true, text: /over 1000 characters/ })
+  t.ok(performance.now() - started < 10_000)
+})
+
+t.test('ignore rules come from small regular files only', async (t) => {
+  const { call, root } = await bench(t, { 'a.ts': '', link: {}, fifo: {}, big: {} })
+  const at = (...names: string[]) => path.join(root, ...names)
+  for (const folder of ['link', 'fifo', 'big']) fs.writeFileSync(at(folder, 'b.ts'), '')
+  fs.writeFileSync(at('rules'), '*\n')
+  fs.symlinkSync('../rules', at('link', '.gitignore'))
+  fs.writeFileSync(at('big', '.gitignore'), '*\n'.repeat(600_000))
+  if (process.platform !== 'win32') execFileSync('mkfifo', [at('fifo', '.gitignore')])
+  const found = pathsOf(await call('glob', { pattern: '**/*.ts' }))
+  t.strictSame(found, ['a.ts', 'big/b.ts', 'fifo/b.ts', 'link/b.ts'])
+})
+
+t.test('a folder that cannot be listed is counted, and the search goes on', async (t) => {
+  const { call, root } = await bench(t, { 'a.ts': 'x\n' })
+  const back = process.cwd()
+  const name = 'n'.repeat(250)
+  process.chdir(root) // a path longer than the system takes is made a step at a time
+  for (let i = 0; i < 18; i++) {
+    fs.mkdirSync(name)
+    process.chdir(name)
+  }
+  process.chdir(back)
+  const { text } = await call('glob', { pattern: '**/*.ts' })
+  t.match(text, /^a\.ts\n\[n+\/ could not be read\]$/)
+  fs.rmSync(path.join(root, name), { recursive: true, force: true })
+})
+
+t.test('no line of a private key is found alone', async (t) => {
+  const key = '-----BEGIN PRIVATE KEY-----\nMIIabc\n-----END PRIVATE KEY-----\nafter\n'
+  const { call } = await bench(t, { key })
+  t.match(await call('grep', { pattern: 'MII' }), { text: /no line matches/ })
+  t.equal((await call('grep', { pattern: 'after' })).text, 'key:2:after')
+})
+
 t.test('1,000 files are found and searched in bounded time', async (t) => {
   const { call, root } = await bench(t, { '.gitignore': '*.tmp\n', d: {} })
   const first = path.join(root, 'd', 'f0.txt')
@@ -237,7 +287,7 @@ t.test('1,000 files are found and searched in bounded time', async (t) => {
   t.ok(performance.now() - started < 10_000)
   const gone = AbortSignal.abort(new Error('left'))
   const workspace = await Workspace.open(root, path.join(root, '../home'))
-  const context = { workspace } as unknown as ToolContext
+  const context = { workspace, store: { redactor: new Redactor() } } as unknown as ToolContext
   await t.rejects(row('grep').run(filled('grep', { pattern: 'x' }), context, gone), {
     message: 'left',
   })

@@ -55,8 +55,8 @@ const SORTS = {
 } as const satisfies Record<string, Annotations>
 
 /** A real vault in a fresh home, and a way to make approvals over it. */
-async function open(t: Test) {
-  const home = fs.realpathSync(t.testdir({ home: {} }))
+async function open(t: Test, tree: NonNullable<Parameters<Test['testdir']>[0]> = {}) {
+  const home = fs.realpathSync(t.testdir({ home: {}, root: tree }))
   let now = 1_000_000
   const world: World = {
     env: {},
@@ -74,14 +74,19 @@ async function open(t: Test) {
     prompter: Prompter = NOBODY,
     more: Partial<ApprovalOptions> = {},
   ) => new Approvals({ mode, store, prompter, world, ...more })
-  return { world, store, approvals, advance: (ms: number) => (now += ms) }
+  const root = path.join(home, 'root')
+  return { world, root, store, approvals, advance: (ms: number) => (now += ms) }
 }
+
+/** What the row of a tool would say of these arguments. */
+const namedIn = ({ path: at, from, to, paths = [] }: JsonObject): string[] =>
+  [at, from, to, ...(paths as string[])].filter((name) => typeof name === 'string')
 
 const call = (
   tool: string,
   args: JsonObject = {},
   annotations: Annotations = SORTS.high,
-): ApprovalRequest => ({ tool, args, annotations, session: 's1' })
+): ApprovalRequest => ({ tool, args, paths: namedIn(args), annotations, session: 's1' })
 
 const GRANT: Omit<Grant, 'id' | 'created'> = {
   tool: 'shell_exec',
@@ -89,6 +94,7 @@ const GRANT: Omit<Grant, 'id' | 'created'> = {
   mode: undefined,
   digest: undefined,
   session: undefined,
+  root: undefined,
   paths: [],
   commands: [],
   expires: undefined,
@@ -170,17 +176,57 @@ t.test('the question shows the whole call, and nothing in it can hide', async (t
       '  it would change:',
       '  | -a',
       '  | +b',
-      'Allow it?',
+      `Allow delete_all (${digest.slice(0, 12)})?`,
     ].join('\n'),
   )
 })
 
-t.test('a call too large to show says how much is missing', async (t) => {
+t.test('a call too large to show is shown whole before it can be allowed', async (t) => {
+  const { approvals, store } = await open(t)
+  const args = { content: `é${'x'.repeat(20_000)}end` }
+  const request = call('write', args, SORTS.mediumDestructive)
+  const keysOf = ({ asked }: Scripted) => asked.map(({ choices }) => choices.map(({ key }) => key))
+  for (const [keys, verdict] of [
+    [['n'], 'deny'],
+    [['y'], 'deny'],
+    [['s'], 'deny'],
+    [[undefined], 'deny'],
+    [['f', 'n'], 'deny'],
+    [['f', 'y'], 'run'],
+  ] as const) {
+    const asker = new Scripted(...keys)
+    t.equal((await approvals('prompt', asker).decide(request, never)).verdict, verdict, `${keys}`)
+    t.strictSame(
+      keysOf(asker),
+      [
+        ['f', 'n'],
+        ['y', 's', 'a', 'n'],
+      ].slice(0, keys.length),
+    )
+    const [part, whole] = asker.asked.map(({ question }) => question)
+    t.match(
+      part,
+      /^ {2}\| content: éx+\n {2}\| \(3629 characters left out\)\n {2}\| x+end\nAllow /m,
+    )
+    if (whole !== undefined) t.ok(whole.includes(args.content))
+  }
+  t.strictSame(await store.listGrants(), [])
+  const long = new Scripted('n')
+  const detail = `${'-old\n'.repeat(9_000)}+new`
+  await approvals('prompt', long).decide({ ...call('write'), detail }, never)
+  t.strictSame(keysOf(long), [['f', 'n']], 'a long diff, too')
+})
+
+t.test('blank lines do not push a call out of sight', async (t) => {
   const { approvals } = await open(t)
   const asker = new Scripted('n')
-  const request = call('write', { content: 'é'.repeat(20_000) }, SORTS.mediumDestructive)
-  await approvals('prompt', asker).decide(request, never)
-  t.match(asker.asked[0]?.question, /… \(3625 more characters\)\nAllow it\?$/)
+  const command = `a\n\n\nb\n \t\n${'\n'.repeat(500)}rm x`
+  await approvals('prompt', asker).decide(call('shell_exec', { command }), never)
+  const lines = asker.asked[0]?.question.split('\n').slice(2, -1)
+  t.strictSame(
+    lines,
+    ['a', '', '', 'b', '(501 blank lines)', 'rm x'].map((line) => `  | ${line}`),
+  )
 })
 
 t.test('answers', async (t) => {
@@ -207,8 +253,11 @@ t.test('the choices say what each of them allows', async (t) => {
   await approvals('prompt', asker).decide(request, never)
   t.strictSame(asker.asked[0]?.choices, [
     { key: 'y', label: 'yes, once' },
-    { key: 's', label: 'for this session: commands that begin with "npm run build"' },
-    { key: 'a', label: 'always: exactly this call' },
+    {
+      key: 's',
+      label: 'for this session, in this folder: commands that begin with "npm run build"',
+    },
+    { key: 'a', label: 'always, in this folder: exactly this call' },
     { key: 'n', label: 'no' },
   ])
 })
@@ -241,6 +290,15 @@ type Keypress = {
   asks: JsonObject[]
 }
 const KEYPRESSES: readonly Keypress[] = [
+  ...['env sh x', 'python3 run', 'sudo ls', 'npx tool', 'xargs rm', 'make all', 'sh script'].map(
+    (command): Keypress => ({
+      key: 's',
+      tool: 'shell_exec',
+      args: { command },
+      passes: [{ command }],
+      asks: [{ command: `${command} more` }],
+    }),
+  ),
   {
     key: 's',
     tool: 'shell_exec',
@@ -333,6 +391,88 @@ t.test('a keypress allows no more than it shows', async (t) => {
   }
 })
 
+t.test(
+  'what a keypress allows holds in this folder, what a command line grants anywhere',
+  async (t) => {
+    const { approvals, store, root: here } = await open(t, { a: {} })
+    const there = path.join(here, 'a')
+    for (const [key, tool, args, sort] of [
+      ['a', 'shell_exec', { command: 'npm test' }, SORTS.high],
+      ['s', 'shell_exec', { command: 'npm run x' }, SORTS.high],
+      ['a', 'edit_file', { path: 'b' }, SORTS.mediumDestructive],
+      ['s', 'write_file', { path: 'b' }, SORTS.mediumDestructive],
+    ] as const) {
+      const request = call(tool, args, sort)
+      await approvals('prompt', new Scripted(key), { root: here }).decide(request, never)
+      t.match(await approvals('prompt', NOBODY, { root: here }).check(request), { verdict: 'run' })
+      t.match(await approvals('prompt', NOBODY, { root: there }).check(request), { verdict: 'ask' })
+    }
+    await store.addGrant({ ...GRANT, commands: ['npm test'] })
+    const request = call('shell_exec', { command: 'npm test' })
+    t.match(await approvals('prompt', NOBODY, { root: there }).check(request), { verdict: 'run' })
+    for (const [cwd, verdict] of [
+      ['.', 'run'],
+      ['a', 'ask'],
+      ['..', 'ask'],
+    ])
+      t.match(
+        await approvals('prompt', NOBODY, { root: here }).check(
+          call('shell_exec', { command: 'npm test', cwd: `${cwd}` }),
+        ),
+        { verdict },
+        `in ${cwd}`,
+      )
+  },
+)
+
+t.test('path grants judge what a path really is', async (t) => {
+  const tree = {
+    src: { 'a.ts': '', deep: { x: '' }, out: t.fixture('symlink', '../lib') },
+    lib: { '.env': '', b: '' },
+    l: t.fixture('symlink', 'lib'),
+    lost: t.fixture('symlink', 'nowhere'),
+  }
+  const cases: [Partial<Grant>, string[], boolean][] = [
+    [{ paths: ['src/**'] }, ['src/a.ts'], true],
+    [{ paths: ['src/**'] }, ['src/new/file'], true],
+    [{ paths: ['src/**'] }, ['src/out/b'], false],
+    [{ paths: ['src/**'] }, ['src/out/new'], false],
+    [{ paths: ['lib/**'] }, ['l/b'], false],
+    [{ paths: ['lib/**', 'l/**'] }, ['l/b'], true],
+    [{ paths: ['**'] }, ['lost'], false],
+    [{ paths: ['**'] }, ['lost/x'], false],
+    [{ paths: ['**'] }, [], false],
+    [{ paths: ['src/**'] }, ['src/a.ts', 'lib/b'], false],
+    [{ scope: 'deny', paths: ['lib/**'] }, ['l/b'], true],
+    [{ scope: 'deny', paths: ['l/**'] }, ['l/b'], true],
+    [{ scope: 'deny', paths: ['lib/b'] }, ['src/out/b'], true],
+    [{ scope: 'deny', paths: ['lib/b'] }, ['src/out'], true],
+    [{ scope: 'deny', paths: ['**/.env'] }, ['lib'], true],
+    [{ scope: 'deny', paths: ['.env'] }, ['LIB'], false],
+    [{ scope: 'deny', paths: ['.env'] }, ['lib'], true],
+    [{ scope: 'deny', paths: ['LIB/*/x'] }, ['lib'], true],
+    [{ scope: 'deny', paths: ['src/*/x'] }, ['src/deep'], true],
+    [{ scope: 'deny', paths: ['**/.env'] }, ['lib/b'], false],
+    [{ scope: 'deny', paths: ['lib/**'] }, ['src/deep'], false],
+    [{ scope: 'deny', paths: ['lib/**'] }, ['src/a.ts', 'lib/b'], true],
+    [{ scope: 'deny', paths: ['lib/**'] }, ['lost'], true],
+    [{ scope: 'deny', paths: ['lib/**'] }, [], true],
+  ]
+  for (const [conditions, paths, matches] of cases) {
+    const { approvals, store, root } = await open(t, tree)
+    await store.addGrant({ ...GRANT, tool: 'tool', ...conditions })
+    const { reason } = await approvals('prompt', NOBODY, { root }).check({ ...call('tool'), paths })
+    const wanted = conditions.scope === 'deny' ? 'deny_grant' : 'grant'
+    t.equal(reason, matches ? wanted : 'jit_no_approval', `${conditions.paths} ${paths}`)
+  }
+  const { approvals, root } = await open(t, tree)
+  const request = call('edit_file', { path: 'l/b' }, SORTS.mediumDestructive)
+  const asker = new Scripted('a')
+  await approvals('prompt', asker, { root }).decide(request, never)
+  t.match(asker.asked[0]?.choices[2], { label: 'always, in this folder: edit_file of l/b, lib/b' })
+  t.match(await approvals('prompt', NOBODY, { root }).check(request), { reason: 'grant' })
+})
+
 t.test('a grant for the session ends with it', async (t) => {
   const { approvals, advance } = await open(t)
   const request = call('edit_file', { path: 'a' }, SORTS.mediumDestructive)
@@ -423,12 +563,11 @@ t.test('conditions of grants: narrow where they allow, broad where they deny', a
     [{ commands: [''] }, { command: 'rm x' }, false],
     [{ paths: ['src/**'] }, { path: 'src/a/b.ts' }, true],
     [{ paths: ['src/**'] }, { path: './src/.hidden' }, true],
-    [{ paths: ['src/**'] }, { file_path: 'src/a' }, true],
     [{ paths: ['src/**'] }, { path: 'src/../etc' }, false],
     [{ paths: ['src/**'] }, { path: 'lib/src/a' }, false],
     [{ paths: ['**'] }, { path: '../x' }, false],
     [{ paths: ['src/**'] }, { from: 'src/a', to: 'lib/a' }, false],
-    [{ paths: ['src/**'] }, { paths: ['src/a', 'lib'], dest: 'src/x.zip' }, false],
+    [{ paths: ['src/**'] }, { paths: ['src/a', 'lib'] }, false],
     [{ paths: ['src/**'] }, { command: 'ls' }, false],
     [{ paths: ['src/**'], commands: ['make'] }, { path: 'src/a', command: 'make' }, true],
     [{ paths: ['src/**'], commands: ['make'] }, { path: 'src/a', command: 'rm' }, false],
@@ -519,7 +658,8 @@ t.test('mode allow says each call on one line', async (t) => {
 t.test('a plainly read-only command does not ask in mode prompt', async (t) => {
   const { approvals } = await open(t)
   const cases: [JsonObject, boolean][] = [
-    [{ command: 'ls | sort' }, true],
+    [{ command: 'ls | sort' }, false],
+    [{ command: 'ls -l src' }, true],
     [{ command: 'ls', timeout_s: 10, cwd: '.' }, true],
     [{ command: 'rm x' }, false],
     [{ command: 'git status' }, false],
@@ -541,28 +681,89 @@ t.test('a plainly read-only command does not ask in mode prompt', async (t) => {
 
 const PLAIN = `ls
 ls -la src
+ls -R
+ls 'name with space'
 cat README.md package.json
+cat -n src/a.ts
+cat src/inner
+cat not-there
 head -n 20 src/a.ts
 tail -5 log.txt
+tail -n +3 log.txt
 wc -l src/a.ts
 pwd
 echo "hello world"
 grep -rn 'TODO' src
-grep -E "^import .* from" tai.ts | head -5
-rg -n --hidden 'foo|bar' src
-rg 'a.*b$' -g '*.ts'
+grep -E "^import .* from" src/a.ts
+grep -rn -A3 --include='*.ts' "x" src
+grep -m 5 -i x src/a.ts
 find . -name '*.ts' -type f
-find src -maxdepth 2 -not -path './node_modules/*' | sort | uniq -c
-sort -rn -k2,2 data.txt
-cat a | tr a-z A-Z | cut -d, -f2
-stat a.ts; du -sh src
-jq '.name' package.json
-diff -u a.txt b.txt
-ls 'name with space'
-uname -a || true`.split('\n')
+find src -maxdepth 2 -not -path './node_modules/*'
+stat -c %s src/a.ts`.split('\n')
 
 const NOT_PLAIN = [
-  ...String.raw`git status
+  ...String.raw`ls | sort
+ls -L
+ls -H out
+cat -
+cat out
+cat out/secret
+cat src/../../elsewhere/secret
+cat out/../secret
+cat lost
+cat lost/x
+cat ring
+cat .tai/vault.db
+head -n 1 .tai/vault.db
+ls .tai
+strings .tai/vault.db
+strings @list
+sort --files0-from=-
+sort src/a.ts
+wc --files0-from=list
+du --files0-from=list
+jq import
+jq . src/a.ts
+sha256sum -c list
+md5sum src/a.ts
+uniq src/a.ts
+cut -c1 src/a.ts
+tr a b
+od src/a.ts
+nl src/a.ts
+diff src/a.ts log.txt
+rg x
+grep -f list x
+grep -rf list x
+grep --file=list x
+grep -R x .
+grep --exclude-from=list x
+grep -o . src/a.ts
+grep --recursive x out
+grep -r x out
+head -c 9 src/a.ts
+tail -c 9 src/a.ts
+tail -f log.txt
+tail --follow=name log.txt
+find -L . -name x
+find -H out
+find . -newer /etc/passwd
+find . -files0-from list
+find . -printf %p
+find out -name x
+cat 'out'/secret
+cat o"ut"/secret
+cat ''out
+cat src/a.ts log.txt out/secret
+ls -1 /
+cat = /etc/passwd
+stat -L out
+stat --file-system /
+ls; ls
+ls && ls
+ls || ls
+echo a^b
+git status
 git status --short && git diff --stat
 git log --oneline -n 5
 git --no-pager log -p HEAD~3..HEAD^ -- src
@@ -765,13 +966,35 @@ ps eww`.split('\n'),
   "ls 'a\nb'",
   'ls \u0000',
   'ls `rm x`',
+  `echo ${'a '.repeat(100_000)}`,
   'echo "`rm x`"',
   'ls \u001b[2J',
   'ls\u00a0x',
 ]
 
 t.test('isReadOnlyCommand', async (t) => {
-  for (const command of PLAIN) t.equal(isReadOnlyCommand(command), true, command)
+  const link = (to: string) => t.fixture('symlink', to)
+  const at = fs.realpathSync(
+    t.testdir({
+      elsewhere: { secret: '' },
+      root: {
+        src: { 'a.ts': '', inner: link('a.ts') },
+        'log.txt': '',
+        list: '',
+        out: link('../elsewhere'),
+        lost: link('nowhere'),
+        ring: link('ring'),
+        '.tai': { 'vault.db': '' },
+      },
+    }),
+  )
+  const root = path.join(at, 'root')
+  const inside = path.join(root, '.tai')
+  for (const command of PLAIN)
+    t.equal(await isReadOnlyCommand(command, root, path.join(at, 'home')), true, command)
   for (const command of NOT_PLAIN)
-    t.equal(isReadOnlyCommand(command), false, JSON.stringify(command))
+    t.equal(await isReadOnlyCommand(command, root, inside), false, JSON.stringify(command))
+  for (const command of ['grep -r x', 'grep -rn x src', 'find . -name x', 'ls -R', 'ls -lR src'])
+    t.equal(await isReadOnlyCommand(command, root, inside), false, `${command} beside tai's home`)
+  t.equal(await isReadOnlyCommand('cat src/a.ts', root, inside), true)
 })

@@ -72,6 +72,7 @@ t.test('secrets that nobody told of are known by their shape', async (t) => {
       'https://x.test/?a=1&api_key=[redacted:query-secret]',
     ],
     ['-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----', '[redacted:private-key]'],
+    ['a -----BEGIN RSA PRIVATE KEY-----\nabc\nMII', 'a [redacted:private-key]'],
     ['eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abcdefghijkl', '[redacted:jwt]'],
     ['a sketch of risk-based tasks', 'a sketch of risk-based tasks'],
   ]

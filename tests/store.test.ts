@@ -21,6 +21,7 @@ const GRANT = {
   mode: undefined,
   digest: 'd1',
   session: undefined,
+  root: undefined,
   paths: ['src/**'],
   commands: ['npm test'],
   expires: undefined,

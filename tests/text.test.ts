@@ -51,6 +51,10 @@ t.test('what would hide in a line is written out', async (t) => {
     ['a\nb\tc\r', 'a\\nb\\tc\\r'],
     ['\u202eevil\u200b', '\\u{202e}evil\\u{200b}'],
     ['\u0000\u009b', '\\u{0}\\u{9b}'],
+    ['\u{e0041}\u{1f642}', '\\u{e0041}\u{1f642}'],
+    ...[0x61c, 0x34f, 0x115f, 0x1160, 0x180e, 0x2800, 0x3164, 0xfff9, 0xfffb, 0xe0000, 0xe007f].map(
+      (code): [string, string] => [String.fromCodePoint(code), `\\u{${code.toString(16)}}`],
+    ),
     ['naïve 日本語 🙂', 'naïve 日本語 🙂'],
   ]
   for (const [text, shown] of cases) t.equal(visible(text), shown)

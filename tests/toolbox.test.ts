@@ -292,6 +292,59 @@ t.test('where reading and changing share a tool, the arguments decide', async (t
   t.equal(annotationsOf(branch, { action: 'delete', path: '.' }).destructive, true)
 })
 
+const PATCH = `--- a/old
++++ b/new
+@@ -1 +1 @@
+-a
++b
+--- a/gone
++++ /dev/null
+@@ -1 +0,0 @@
+-x
+`
+/** What each tool with paths touches, its defaults filled in. */
+const TOUCHED: [string, object, string[]][] = [
+  ['read_file', { path: 'a' }, ['a']],
+  ['list_dir', {}, ['.']],
+  ['file_info', { path: 'a' }, ['a']],
+  ['write_file', { path: 'a', content: '' }, ['a']],
+  ['edit_file', { path: 'a', old: 'x', new: 'y' }, ['a']],
+  ['apply_patch', { patch: PATCH }, ['old', 'gone', 'new']],
+  ['apply_patch', { patch: 'none' }, []],
+  ['move_path', { from: 'a', to: 'b' }, ['a', 'b']],
+  ['delete_path', { path: 'a' }, ['a']],
+  ['undo_edit', { path: 'a' }, []],
+  ['glob', { pattern: 'src/**/*.ts' }, ['src']],
+  ['glob', { pattern: '*.ts', path: 'lib' }, ['lib']],
+  ['glob', { pattern: 'x/a.ts', path: 'lib' }, ['lib/x']],
+  ['glob', { pattern: '/etc/*' }, ['/etc']],
+  ['grep', { pattern: 'x' }, ['.']],
+  ['git_status', {}, ['.']],
+  ['git_diff', { path: 'a' }, ['a']],
+  ['git_log', { path: 'a' }, ['a']],
+  ['git_branch', { action: 'list' }, ['.']],
+  ['git_commit', { message: 'm', paths: ['a'] }, ['a', '.']],
+  ['text_diff', { path_a: 'a', path_b: 'b' }, ['a', 'b']],
+  ['shell_exec', { command: 'cat a' }, []],
+]
+
+t.test('path grants judge what a call touches, with the defaults it runs with', async (t) => {
+  for (const [name, args, paths] of TOUCHED) {
+    const row = TOOLS.find((one) => one.name === name)!
+    const check = await schemaCheck(row.parameters)
+    const checked = checkArguments(row.parameters, check, args as never)
+    if ('problem' in checked) t.fail(checked.problem)
+    else t.strictSame((await row.paths?.(checked.args)) ?? [], paths, `${name} ${paths}`)
+    const w = await openWorld({ mode: 'danger-full-access' })
+    const deny = { scope: 'deny', paths: paths.slice(-1).concat('secret') } as const
+    const open = { mode: undefined, digest: undefined, session: undefined, root: undefined }
+    await w.store.addGrant({ ...open, ...deny, tool: name, commands: [], expires: undefined })
+    const outcome = await w.tools.dispatch(name, args as never, never)
+    t.match(outcome, { kind: 'refused', why: 'denied' }, `${name} is denied ${deny.paths}`)
+    await w.close()
+  }
+})
+
 t.test('every call is one row of the audit, with what came of it', async (t) => {
   const w = await openWorld()
   t.teardown(w.close)

@@ -3,6 +3,7 @@ import {
   annotate,
   arg,
   defineTool,
+  pathArgument,
   takes,
   type ArgsOf,
   type Catalog,
@@ -79,6 +80,11 @@ t.test('annotations repeat themselves in the words of MCP', async (t) => {
     stateful: false,
     idempotentHint: true,
   })
+})
+
+t.test('pathArgument is the argument of that name, if any', async (t) => {
+  const cases = [{ path: 'a' }, { path: 1 }, {}]
+  t.strictSame(cases.map(pathArgument), [['a'], [], []])
 })
 
 t.test('a row is a tool', async (t) => {
