@@ -33,7 +33,7 @@
 //     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible
 //     jsonLine visibleLines count formatBytes formatDuration columns nearest
 //   §json       from unknown to typed, at the border
-//     isObject parseObject Reader SchemaCheck schemaCheck
+//     isObject parseObject Reader schemaCheck
 //   §waiting    deadlines and ordered retreats
 //     sleep within deadline timeout retreat inParallel
 //   §redact     secrets never leave
@@ -77,7 +77,7 @@
 //   §files      reading files and folders as they are
 //     fileTool looksBinary unifiedDiff WalkEntry Walk walkTree FILE_TOOLS
 //   §edits      changing files, so that it can be undone
-//     FileState Change Plan fileState writeTarget commitPlan nearestPlace EDIT_TOOLS
+//     fileState writeTarget commitPlan nearestPlace EDIT_TOOLS
 //   §finding    files by name, and lines by what they say
 //     compilePattern runBounded FIND_TOOLS
 //   §shell      commands, to their end or in the background
@@ -91,23 +91,23 @@
 //   §asking     the person, the clock, the machine, the other tools
 //     readAnswer ASK_TOOLS
 //   §ranker     which tools fit a few words
-//     Findable wordsIn rankByWords
+//     wordsIn rankByWords
 //   §toolbox    every tool, and the one way to call it
-//     TOOLS annotationsOf Refusal Outcome ToolsOptions Tools checkArguments
+//     TOOLS annotationsOf Tools checkArguments
 //   §prompts    what the model is told before the person speaks
 //     PromptFacts systemPrompt COMPACTION_REQUEST
 //   §agent      ask, act, repeat
-//     TurnResult AgentOptions summaryMessage Agent batches estimateTokens cutPoint wordsOf
-//     misfit parseAnswer
+//     TurnResult summaryMessage Agent batches estimateTokens cutPoint wordsOf misfit
+//     parseAnswer
 //   §terminal   what may be written to a terminal, and how it is asked
-//     Style style wantsColor FdKind fdKind Output terminalText TerminalFilter
-//     TtyPrompterOptions TtyPrompter Spinner denyPrompter
+//     style wantsColor fdKind Output terminalText TerminalFilter TtyPrompter Spinner
+//     denyPrompter
 //   §markdown   rendering an answer on a terminal
 //     MarkdownOptions MarkdownStream
 //   §input      stdin and files of a prompt
-//     StdinOptions readStdin composePrompt readPromptFile
+//     readStdin composePrompt readPromptFile
 //   §cli        the words of the command line
-//     Flag FLAGS Given Verb Command Line parseLine helpText completionScript
+//     FLAGS Given Command parseLine helpText completionScript
 //   §app        what one run has opened, and closes
 //     Interrupts AppOptions App
 //   §present    a turn, as it is seen
@@ -699,9 +699,7 @@ const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer',
 const SCHEMA_DEPTH = 200 // steps of a JSON pointer into a schema; deeper, checking would run out of stack
 
 /** What is wrong with a value: the JSON pointer to the place ('' for all of it), and why. */
-export type SchemaCheck = (
-  value: unknown,
-) => { readonly at: string; readonly why: string } | undefined
+type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
 /**
  * A check of values against a JSON Schema (2020-12). Throws InvalidError for a schema that
@@ -5323,15 +5321,15 @@ const LIKE_WIDTH = 120 // characters of a line that are compared, and shown
 const LIKE_ENOUGH = 0.5 // share of letter pairs in common that makes two places alike
 
 /** What stands at a path, to put it there again: `bytes` are a file's content or a link's target. */
-export type FileState = Readonly<{
+type FileState = Readonly<{
   kind: UndoEntry['kind']
   bytes: Buffer
   mode?: number | undefined
 }>
-export type Change = Readonly<{ path: string; before: FileState; after: FileState }>
+type Change = Readonly<{ path: string; before: FileState; after: FileState }>
 
 /** `says` is the result of the call; `undoes` are entries of the journal that end with it. */
-export type Plan = Readonly<{ changes: Change[]; says: string; undoes?: UndoEntry[] }>
+type Plan = Readonly<{ changes: Change[]; says: string; undoes?: UndoEntry[] }>
 
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
@@ -7114,7 +7112,7 @@ export const ASK_TOOLS: readonly Tool[] = [
 // Not here: which tools are offered (§toolbox).
 
 /** A thing that can be found by words. */
-export type Findable = { readonly name: string; readonly description: string }
+type Findable = { readonly name: string; readonly description: string }
 
 const NAME_WEIGHT = 3 // a word of the name says more than one of the description
 const COMMON_WORDS = new Set(
@@ -7199,10 +7197,10 @@ const schemaOf = ({ name, description, parameters }: Tool): ToolSchema => ({
   parameters,
 })
 
-export type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
+type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
 
 /** How a call ended. `done` covers a tool that ran and failed; `refused` never ran, or gave no result. */
-export type Outcome =
+type Outcome =
   | { readonly kind: 'done'; readonly output: ToolOutput }
   | {
       readonly kind: 'refused'
@@ -7211,7 +7209,7 @@ export type Outcome =
       readonly data: JsonObject
     }
 
-export type ToolsOptions = Readonly<{
+type ToolsOptions = Readonly<{
   rows: readonly Tool[]
   context: Omit<ToolContext, 'catalog'>
   resultMax: number // bytes; at most MCP_RESULT_MAX
@@ -7521,7 +7519,7 @@ export type TurnResult = Readonly<{
   error: unknown
 }>
 
-export type AgentOptions = Readonly<{
+type AgentOptions = Readonly<{
   chat: ChatClient
   tools: Tools | undefined // undefined: --no-tools
   store: Store
@@ -7885,7 +7883,7 @@ const CLEAR_LINE = '\r\u001b[K'
 const nodeUtil = () => process.getBuiltinModule('node:util')
 
 type StyleText = ReturnType<typeof nodeUtil>['styleText']
-export type Style = Exclude<Parameters<StyleText>[0], readonly unknown[]>
+type Style = Exclude<Parameters<StyleText>[0], readonly unknown[]>
 
 /** The text in all the named styles. */
 export const style = (text: string, ...names: readonly Style[]): string =>
@@ -7899,7 +7897,7 @@ export function wantsColor(env: World['env'], isTerminal: boolean, noColor = fal
   return isTerminal && TERM !== 'dumb' && CLICOLOR !== '0'
 }
 
-export type FdKind = 'terminal' | 'file' | 'pipe' | 'socket' | 'device' | 'closed'
+type FdKind = 'terminal' | 'file' | 'pipe' | 'socket' | 'device' | 'closed'
 
 /** What a file descriptor is; node:tty is loaded only where it may be a terminal. */
 export function fdKind(fd: number): FdKind {
@@ -8039,7 +8037,7 @@ export class TerminalFilter {
   }
 }
 
-export type TtyPrompterOptions = Readonly<{
+type TtyPrompterOptions = Readonly<{
   platform: NodeJS.Platform
   wait?: number // for one of several choices
   onInterrupt?: () => void // Ctrl-C was typed
@@ -8488,7 +8486,7 @@ const STDIN_ALONE_WAIT = 24 * HOUR // a silent pipe without a prompt is left out
 const PROMPT_FILE_MAX = 20 * MB // a larger --file is refused
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-export type StdinOptions = Readonly<{
+type StdinOptions = Readonly<{
   prompted: boolean // there is a prompt and no `-`: stdin may stay silent
   wait: number // for a silent pipe beside a prompt
   notice: (text: string) => void
@@ -8666,7 +8664,7 @@ function frameFile(name: string, text: string): string {
 // Not here: what a verb does (§commands), what a setting means (§config).
 
 /** A flag. One whose name is a setting's, with dashes, gives that setting. */
-export type Flag = Readonly<{
+type Flag = Readonly<{
   name: string
   short?: string | undefined
   value?: string | undefined // names its argument; absent for a switch
@@ -8750,7 +8748,7 @@ export class Given {
 }
 
 /** One verb of a command. `run` gets what the front hands it (`Host`), and the words after the verb. */
-export type Verb<Host> = Readonly<{
+type Verb<Host> = Readonly<{
   name: string // '' is what the command does without a verb
   args: string // its words as the usage line shows them: `NAME [VALUE] WORDS...`
   help: string
@@ -8765,7 +8763,7 @@ export type Command<Host> = Readonly<{
 }>
 
 /** What a command line asks for. */
-export type Line<Host> = { readonly given: Given } & (
+type Line<Host> = { readonly given: Given } & (
   | { readonly kind: 'turn'; readonly words: readonly string[] }
   | { readonly kind: 'help'; readonly command: Command<Host> | undefined }
   | {

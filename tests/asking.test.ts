@@ -4,7 +4,6 @@ import t, { type Test } from 'tap'
 import {
   Approvals,
   ASK_TOOLS,
-  awaitAnswer,
   Config,
   HttpClient,
   type Json,
@@ -128,15 +127,6 @@ t.test('ask_user takes numbers, and anything else as own words', async (t) => {
     'no line of the model passes for one of tai',
   )
   t.equal(readAnswer('2 2', ['a', 'b'], true), 'b')
-})
-
-const silent = () => new Promise<string>(() => {})
-
-t.test('awaitAnswer ends with its wait and with its signal, and never rejects', async (t) => {
-  t.equal(await awaitAnswer(5, never, silent), undefined)
-  t.equal(await awaitAnswer(60_000, AbortSignal.abort(), async () => 'late'), undefined)
-  t.equal(await awaitAnswer(60_000, never, () => Promise.reject(new Error('x'))), undefined)
-  t.equal(await awaitAnswer(60_000, never, async () => 'yes'), 'yes')
 })
 
 t.test('select_tools tells what it offers and what it does not know', async (t) => {

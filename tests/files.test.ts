@@ -8,6 +8,7 @@ import {
   looksBinary,
   Store,
   TaiError,
+  unifiedDiff,
   walkTree,
   Workspace,
   type JsonObject,
@@ -267,4 +268,11 @@ t.test('file_info tells kind, size, mode, lines, link and hash', async (t) => {
   t.match((await call('file_info', { path: 'd' })).text, /kind +folder/)
   t.match((await call('file_info', { path: 'l' })).text, /link +a\.ts/)
   t.equal(looksBinary(Buffer.from('a\0')), true)
+})
+
+t.test('a difference is shown as diff -u shows it', async (t) => {
+  t.equal(
+    await unifiedDiff({ name: 'x', text: 'a\n' }, { name: 'y', text: 'b\n' }),
+    '--- x\n+++ y\n@@ -1,1 +1,1 @@\n-a\n+b',
+  )
 })

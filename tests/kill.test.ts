@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, watch, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { startFakeChat, type FakeTurn } from './data/fake-chat.mjs'
 import { binary } from './fakes/binary.ts'
 import { groupIsGone, membersOf } from './fakes/groups.ts'
@@ -55,6 +56,8 @@ async function asleep(it: Awaited<ReturnType<typeof scene>>, ...args: string[]) 
   const done = ended(child)
   const pid = Number(await group)
   it.owns(pid)
+  const run = join(it.home, '.tai', 'run') // the command may be quicker than the record of its group
+  while (!existsSync(run) || readdirSync(run).length === 0) await delay(5)
   return { child, done, group: pid }
 }
 

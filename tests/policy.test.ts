@@ -7,6 +7,7 @@ import {
   type ApprovalOptions,
   type ApprovalRequest,
   Approvals,
+  awaitAnswer,
   callDigest,
   type Choice,
   type Decision,
@@ -997,4 +998,13 @@ t.test('isReadOnlyCommand', async (t) => {
   for (const command of ['grep -r x', 'grep -rn x src', 'find . -name x', 'ls -R', 'ls -lR src'])
     t.equal(await isReadOnlyCommand(command, root, inside), false, `${command} beside tai's home`)
   t.equal(await isReadOnlyCommand('cat src/a.ts', root, inside), true)
+})
+
+const silent = () => new Promise<string>(() => {})
+
+t.test('awaitAnswer ends with its wait and with its signal, and never rejects', async (t) => {
+  t.equal(await awaitAnswer(5, never, silent), undefined)
+  t.equal(await awaitAnswer(60_000, AbortSignal.abort(), async () => 'late'), undefined)
+  t.equal(await awaitAnswer(60_000, never, () => Promise.reject(new Error('x'))), undefined)
+  t.equal(await awaitAnswer(60_000, never, async () => 'yes'), 'yes')
 })

@@ -78,7 +78,7 @@ t.test('a child finds no key in the environment of its parent', { skip: noProc }
   t.notMatch(said.after, 'hush')
   t.match(
     said.after,
-    /FIRST=1\0OPENAI_API_KEY=\0+TAI_PASSPHRASE=\0+EMPTY_TOKEN=\0PLAIN=.*LAST=z\0$/s,
+    /FIRST=1\0OPENAI_API_KEY=\0+TAI_PASSPHRASE=\0+EMPTY_TOKEN=\0PLAIN=.*LAST=z\0/s,
   )
   t.match(said, { done: true, PLAIN: 'ünverändert', kept: secrets })
   t.end()

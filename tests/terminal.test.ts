@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { closeSync, constants, createReadStream, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import {
+  denyPrompter,
   fdKind,
   inParallel,
   Output,
@@ -248,6 +249,8 @@ t.test('with no terminal nobody is asked', async (t) => {
   t.equal(stderr, 'answer false\n')
 
   t.equal(await new TtyPrompter({ platform: 'linux' }).ask('?', {}, AbortSignal.abort()), undefined)
+  t.notOk(denyPrompter.available)
+  t.equal(await denyPrompter.ask('?', {}, new AbortController().signal), undefined)
 })
 
 t.test('nothing turns beside a question, and it goes on after it', needsPty, async (t) => {

@@ -16,6 +16,9 @@ export type PtyResult = { readonly output: string; readonly code: number }
 export const ptyAvailable: boolean =
   process.platform === 'linux' && spawnSync('script', ['--version']).status === 0
 
+/** What a test runner puts into its children, late: hooks for signals, and words about colours. */
+const RUNNER = ['NODE_OPTIONS', 'NODE_DISABLE_COLORS', 'NO_COLOR', 'FORCE_COLOR']
+
 /**
  * Runs a shell command with a pseudo-terminal as stdin, stdout, stderr and controlling
  * terminal. Each step waits until its pattern appears after the previous step's match,
@@ -27,7 +30,8 @@ export function runInPty(
   steps: readonly PtyStep[] = [],
   options: PtyOptions = {},
 ): Promise<PtyResult> {
-  const sized = `stty cols ${options.columns ?? 80} rows 24; ${command}`
+  const unset = RUNNER.filter((name) => options.env?.[name] === undefined).join(' ')
+  const sized = `unset ${unset}; stty cols ${options.columns ?? 80} rows 24; ${command}`
   const child = spawn('script', ['-qefc', sized, '/dev/null'], {
     cwd: options.cwd,
     env: { ...process.env, TERM: 'xterm-256color', SHELL: '/bin/sh', ...options.env },
