@@ -2239,7 +2239,7 @@ export class Store {
   sealRotate = (passphrase?: string) => this.#secrets.turn('rotate', passphrase)
   async sealStatus() {
     const { on, locked, state } = this.seal
-    return { on, locked, source: state?.source }
+    return { on, locked, ...(state && { source: state.source }) }
   }
   withSeal = <T>(work: (seal: Seal) => T) => this.#secrets.within(work)
 
@@ -4498,7 +4498,7 @@ export const RULES = {
     'mode workspace-write changes only files of the workspace; tai approval grant {tool}',
   deny_grant: 'grant {grant} denies it, in every mode; tai approval revoke {grant}',
   jit_user_denied: 'the user was asked and said no; ask what is wanted instead',
-  jit_no_answer: 'the user gave no answer within a minute; tai approval grant {tool}',
+  jit_no_answer: 'the user was asked and gave no answer; tai approval grant {tool}',
   jit_no_approval:
     'it needs an approval, and nobody can be asked; --auto, or tai approval grant {tool}',
 } as const
@@ -8658,10 +8658,12 @@ function frameFile(name: string, text: string): string {
 // and the README's tables are all made from these rows, so they cannot disagree.
 //
 // 1. A first word that is a command starts it; a verb it does not know is a usage
-//    error, never a prompt for a model.
+//    error, never a prompt for a model. So is the name of a command to come.
 // 2. After `--` everything is prompt.
 // 3. An unknown flag is an error that names the nearest known one.
 // Not here: what a verb does (§commands), what a setting means (§config).
+
+const RESERVED = ['mcp', 'ui', 'upgrade', 'licenses'] as const // commands of versions to come
 
 /** A flag. One whose name is a setting's, with dashes, gives that setting. */
 type Flag = Readonly<{
@@ -8787,7 +8789,9 @@ export function parseLine<Host>(
   argv: readonly string[],
   commands: readonly Command<Host>[],
 ): Line<Host> {
-  const command = commands.find((row) => row.name === leadingWord(argv))
+  const word = leadingWord(argv)
+  if (RESERVED.some((name) => name === word)) throw notYet(word)
+  const command = commands.find((row) => row.name === word)
   const known = command === undefined ? FLAGS : [...flagsOf(command), ...COMMON_FLAGS]
   const { given, words } = parseFlags(argv, known)
   if (given.has('help')) return { kind: 'help', given, command }
@@ -8798,6 +8802,12 @@ export function parseLine<Host>(
   const rest = words.slice(named === undefined ? 1 : 2)
   checkUse(command, verb, rest, given)
   return { kind: 'command', given, command, verb, words: rest }
+}
+
+/** A prompt must not come to mean something else with the next version. */
+function notYet(word = ''): UsageError {
+  const hint = `for a prompt that begins so, put -- before it: tai -- ${word} ...`
+  return new UsageError(`this version has no command ${word}`, { hint })
 }
 
 /** The first word that is no flag nor a flag's value; undefined when `--` comes before it. */
@@ -9380,10 +9390,10 @@ function streamLine(event: WholeEvent, clean: (text: string) => string): object 
   }
 }
 
-/** The first fenced code block of an answer; the answer itself when it has none. */
-export function firstCodeBlock(answer: string): string {
+/** The content of the first fenced code block of an answer. */
+export function firstCodeBlock(answer: string): string | undefined {
   const found = /^ {0,3}(`{3,}|~{3,})[^\n]*\n([\s\S]*?)^ {0,3}\1[`~]*[ \t]*$/m.exec(answer)
-  return found?.[2] ?? answer
+  return found?.[2]
 }
 
 //#endregion §present
@@ -9468,7 +9478,11 @@ export async function openConversation(
     schema: schema !== undefined,
   }
   const options: AgentOptions = {
-    chat: new ChatClient(choice, { http: app.http, idle: config.ms('stream_idle') }),
+    chat: new ChatClient(choice, {
+      http: app.http,
+      idle: config.ms('stream_idle'),
+      random: () => (app.world.randomBytes(1)[0] ?? 0) / 255,
+    }),
     tools,
     store,
     session,
@@ -9635,13 +9649,21 @@ function safeParts(app: App, parts: readonly Part[]): Part[] {
 /** Flags under which the answer is printed once, at its end, and changed. */
 const WHOLE_ANSWERS = [
   { flag: 'schema', change: (answer: string) => JSON.stringify(parseAnswer(answer), undefined, 2) },
-  { flag: 'extract', change: firstCodeBlock },
+  { flag: 'extract', change: extracted },
 ] as const
+
+function extracted(answer: string, app: App): string {
+  const block = firstCodeBlock(answer)
+  if (block !== undefined) return block
+  app.notice('the answer has no code block, so all of it is printed')
+  return answer
+}
 
 /** How this run shows its turns. */
 export async function presenterFor(app: App, talk: Conversation): Promise<Presenter> {
   const { given, out, err, spinner, redactor } = app
-  const whole = WHOLE_ANSWERS.find(({ flag }) => given.has(flag))?.change
+  const change = WHOLE_ANSWERS.find(({ flag }) => given.has(flag))?.change
+  const whole = change && ((answer: string) => change(answer, app))
   const hold = talk.tools !== undefined && !out.isTerminal
   const render = await rendererFor(app, whole !== undefined)
   const quiet = given.has('quiet')

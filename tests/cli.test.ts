@@ -43,6 +43,7 @@ t.test('a first word that is a command starts it, anything else is a prompt', as
     [['-m', 'openai/x', 'secret of life'], 'turn: secret of life'],
     [['secret list'], 'turn: secret list'],
     [['--', 'secret', 'list'], 'turn: secret list'],
+    [['--', 'mcp', 'explained'], 'turn: mcp explained'],
     [['--', '--looks-like-a-flag'], 'turn: --looks-like-a-flag'],
     [['-'], 'turn: -'],
     [['help'], 'help : '],
@@ -75,6 +76,7 @@ t.test('what is wrong with a command line is said, with what to do', async (t) =
     [['secret', 'set'], /something is missing: tai secret set NAME/, /tai secret --help/],
     [['secret', 'set', 'A', 'hunter2'], /hunter2 is too much/, /./],
     [['secret', 'set', 'A', '--limit', '3'], /tai secret set does not take --limit/, /./],
+    [['mcp', 'add', '--yes', 'x'], /this version has no command mcp/, /tai -- mcp/],
     [['secret', 'list', '--schema', 'x'], /unknown flag --schema/, /./],
   ]
   for (const [argv, message, hint] of cases) {

@@ -219,6 +219,9 @@ t.test(
 t.test('--extract prints the first code block, --schema checked JSON', async (t) => {
   fake.queue({ text: 'Here:\n```sh\nls -l\n```\nand\n```\nno\n```' })
   t.equal((await tai(['-x', 'list files'], { env })).out, 'ls -l\n')
+  fake.queue({ text: 'No files.' })
+  const none = await tai(['-x', 'list files'], { env })
+  t.match(none, { code: 0, out: 'No files.\n', err: /no code block/ })
   const dir = folder()
   writeFileSync(
     join(dir, 's.json'),

@@ -188,12 +188,12 @@ t.test(
 )
 
 t.test('the first code block of an answer', async (t) => {
-  const cases: [string, string][] = [
+  const cases: [string, string | undefined][] = [
     ['a\n```js\nx\ny\n```\nb\n```\nz\n```', 'x\ny\n'],
     ['~~~\nx\n~~~', 'x\n'],
     ['````\n```\nx\n```\n````', '```\nx\n```\n'],
-    ['no block', 'no block'],
-    ['```\nnever closed', '```\nnever closed'],
+    ['no block', undefined],
+    ['```\nnever closed', undefined],
   ]
   for (const [answer, block] of cases) t.equal(firstCodeBlock(answer), block)
 })
