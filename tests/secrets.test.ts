@@ -71,7 +71,7 @@ t.test('the seal covers every column that opens a door, and goes again', async (
   store.db.insert('mcp_tokens', { server: 's', kind: 'oauth', value: 'plain-token', updated: now })
   store.db.insert('mcp_trust', { server: 's', value: 'plain-trust', updated: now })
   const plain = ['plain-secret', 'plain-env', 'plain-header', 'plain-token', 'plain-trust']
-  const open = { on: false, locked: false, source: undefined }
+  const open = { on: false, locked: false }
   t.strictSame(await store.sealStatus(), open)
   t.strictSame(await store.sealOn('correct horse'), [])
   for (const value of plain) t.notOk(holds(home, value), value)
