@@ -50,15 +50,16 @@ t.test('silence on stdin has an end, and a word about it', together, async (t) =
   const table: [name: string, script: string, stdout: string, stderr: string][] = [
     [
       'beside a prompt',
-      'sleep 2.2 | READ prompted 1200',
+      'mkfifo "$T"; READ prompted 1200 <>"$T"',
       '{"text":""}\n',
       `${waiting}standard input stayed silent for 1.2 s and was left out\n`,
     ],
-    ['alone', 'sleep 2.4 | READ alone 100', '{"text":""}\n', waiting],
-    ['until Ctrl-C', 'sleep 1 | READ alone 10000 100', 'aborted\n', ''],
+    ['alone', 'sleep 5 | READ alone 100', '{"text":""}\n', waiting],
+    ['until Ctrl-C', 'mkfifo "$T"; READ alone 10000 100 <>"$T"', 'aborted\n', ''],
   ]
+  const folder = t.testdir({})
   await inParallel(table, 3, async ([name, script, stdout, stderr]) =>
-    t.strictSame(await sh(script), { stdout, stderr }, name),
+    t.strictSame(await sh(script, { T: join(folder, name) }), { stdout, stderr }, name),
   )
   await t.rejects(
     readStdin({ prompted: false, wait: 1, notice: () => {}, signal: AbortSignal.abort() }),
