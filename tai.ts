@@ -2468,31 +2468,30 @@ export class Workspace {
 
   /** Opens a folder, else throws UsageError. `home` is tai's own. */
   static async open(root: string, home: string): Promise<Workspace> {
-    const real = await fs.promises.realpath(root).catch(() => '') // missing, shut, or in a circle
-    if (fs.statSync(real, { throwIfNoEntry: false })?.isDirectory())
-      return new Workspace(real, await resolveReal(path.resolve(home)))
+    const real = realFolder(root)
+    if (real !== undefined) return new Workspace(real, resolveReal(path.resolve(home)))
     const hint = 'name an existing folder with --root DIR'
     throw new UsageError(`the workspace ${visible(root)} is no folder that opens`, { hint })
   }
 
   /** Absolute path for reading, with links followed. */
   async read(given: string): Promise<string> {
-    const real = await resolveReal(this.#absolute(given))
+    const real = resolveReal(this.#absolute(given))
     return passedPath(given, real, this.#closed(real))
   }
 
   /** Absolute path for writing; parents need not exist. */
   async write(given: string): Promise<string> {
     const entry = await this.entry(given)
-    return passedPath(given, entry, (await isLink(entry)) && 'is a symbolic link')
+    return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
   }
 
   /** As `write`, but a final symlink is the entry itself: for deleting, moving and staging. */
   async entry(given: string): Promise<string> {
     const absolute = this.#absolute(given)
-    const parent = await resolveReal(path.dirname(absolute))
+    const parent = resolveReal(path.dirname(absolute))
     const named = path.join(parent, path.basename(absolute))
-    const entry = (await isLink(named)) ? named : await resolveReal(named)
+    const entry = isLink(named) ? named : resolveReal(named)
     const why = this.#closed(entry) || this.#guarded(entry) || this.#guarded(absolute)
     return passedPath(given, entry, why)
   }
@@ -2551,20 +2550,36 @@ function isInside(folder: string, absolute: string): boolean {
   return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
 }
 
-/** The real path; what does not exist yet is kept as it is below its deepest existing ancestor. */
-async function resolveReal(absolute: string): Promise<string> {
+/**
+ * The real path; what does not exist yet is kept as it is below its deepest existing ancestor.
+ * Nothing here waits: every start looks at paths, and node:fs/promises alone takes 2 ms to load.
+ */
+function resolveReal(absolute: string): string {
   try {
-    return await fs.promises.realpath(absolute)
+    return fs.realpathSync.native(absolute)
   } catch (error) {
     const parent = path.dirname(absolute)
-    const isNew = codeOf(error) === 'ENOENT' && parent !== absolute && !(await isLink(absolute))
-    return isNew ? path.join(await resolveReal(parent), path.basename(absolute)) : pathFault(error)
+    const isNew = codeOf(error) === 'ENOENT' && parent !== absolute && !isLink(absolute)
+    return isNew ? path.join(resolveReal(parent), path.basename(absolute)) : pathFault(error)
   }
 }
 
-async function isLink(absolute: string): Promise<boolean> {
-  const stat = await fs.promises.lstat(absolute).catch(() => undefined) // nothing there
-  return stat?.isSymbolicLink() === true
+/** The real path of a folder; undefined where it is missing, shut, in a circle, or no folder. */
+function realFolder(given: string): string | undefined {
+  try {
+    const real = fs.realpathSync.native(given)
+    return fs.statSync(real).isDirectory() ? real : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isLink(absolute: string): boolean {
+  try {
+    return fs.lstatSync(absolute).isSymbolicLink()
+  } catch {
+    return false // nothing there
+  }
 }
 
 //#endregion §workspace
@@ -2935,8 +2950,8 @@ function recordGroup(world: World, group: number): string | undefined {
 }
 
 /** Ends the groups in `<home>/run` whose tai was killed; how many there were. */
-export async function reapOrphans(world: World): Promise<number> {
-  const names = await fs.promises.readdir(runFolder(world)).catch(() => []) // none yet
+export function reapOrphans(world: World): number {
+  const names = namesIn(runFolder(world))
   let ended = 0
   for (const name of names.filter((found) => found.endsWith('.group'))) {
     const [tai = '', taiStart, group = '', groupStart] = name.split('.')
@@ -2945,6 +2960,14 @@ export async function reapOrphans(world: World): Promise<number> {
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
   return ended
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return fs.readdirSync(folder)
+  } catch {
+    return [] // none yet
+  }
 }
 
 /** When a process began, as no other with its pid did. */
@@ -3400,7 +3423,9 @@ export class SseReader {
   }
 
   #line(line: string): SseEvent[] {
-    const [, name, value = ''] = /^([^:]*)(?:: ?([^]*))?$/.exec(line) ?? []
+    const colon = (line + ':').indexOf(':')
+    const name = line.slice(0, colon)
+    const value = line.slice(colon + 1).replace(/^ /, '')
     if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.lastId = value
@@ -4555,11 +4580,7 @@ const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
  * `root` and not in tai's `home`. What this does not understand is not plain. No git: a
  * repository's own configuration can name programs to run.
  */
-export async function isReadOnlyCommand(
-  command: string,
-  root: string,
-  home: string,
-): Promise<boolean> {
+export function isReadOnlyCommand(command: string, root: string, home: string): boolean {
   if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
   const [program = '', ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
@@ -4567,16 +4588,20 @@ export async function isReadOnlyCommand(
   const options = READ_PROGRAMS.get(program)
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (options === undefined || (isDeep && isInside(root, home))) return false
-  const isPlain = async (word: string) =>
-    word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home)
-  return !(await Promise.all(words.map(isPlain))).includes(false)
+  return words.every((word) =>
+    word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home),
+  )
 }
 
 /** Whether a word names nothing, or what really is in the folder; a link to nowhere may lead anywhere. */
-async function staysInside(word: string, root: string, home: string): Promise<boolean> {
+function staysInside(word: string, root: string, home: string): boolean {
   if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
-  const real = await resolveReal(path.join(root, word)).catch(() => undefined)
-  return real !== undefined && isInside(root, real) && !isInside(home, real)
+  try {
+    const real = resolveReal(path.join(root, word))
+    return isInside(root, real) && !isInside(home, real)
+  } catch {
+    return false
+  }
 }
 
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // behind a known beginning, it may bring a second command
@@ -4592,15 +4617,19 @@ const commandOf = ({ command, cmd }: JsonObject): string | undefined =>
 type Place = { readonly spelled: string; readonly real: string; readonly isFolder: boolean }
 
 /** Where a call works; undefined where that cannot be told. */
-async function placesOf({ paths = [] }: ApprovalRequest, root: string) {
+function placesOf({ paths = [] }: ApprovalRequest, root: string): Place[] | undefined {
   const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
-  const places = paths.map(async (given): Promise<Place> => {
+  const place = (given: string): Place => {
     const absolute = path.resolve(root, given)
-    const real = await resolveReal(absolute)
+    const real = resolveReal(absolute)
     const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() === true
     return { spelled: show(absolute), real: show(real), isFolder }
-  })
-  return paths.length > 0 ? Promise.all(places).catch(() => undefined) : undefined
+  }
+  try {
+    return paths.length > 0 ? paths.map(place) : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** The words of a text between single spaces, to look for one text in another. */
@@ -4786,13 +4815,13 @@ export class Approvals {
     if (this.mode === 'read-only') return denyRuling('read_only_mode')
     if (grant !== undefined) return { verdict: 'run', reason: 'grant', grant }
     if (verdict === 'deny') return denyRuling('workspace_write_mode')
-    if (await this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
+    if (this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
     return { verdict, reason: 'jit_no_approval' }
   }
 
   /** The grant that counts: a denial, one that lasts, one for once. */
   async #grantFor(call: ApprovalRequest): Promise<Grant | undefined> {
-    const places = await placesOf(call, this.#root)
+    const places = placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
     const rank = ({ scope }: Grant) => GRANT_ORDER.indexOf(scope)
     for (const grant of grants.toSorted((a, b) => rank(a) - rank(b)))
@@ -4810,18 +4839,18 @@ export class Approvals {
   }
 
   /** shell_exec of a plain read; no input, no variables, no other folder. */
-  async #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest) {
+  #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest): boolean {
     const { home, platform } = this.#options.world
     if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
     if (stdin !== undefined || env !== undefined) return false
     if (path.resolve(this.#root, `${cwd}`) !== this.#root) return false
-    return isReadOnlyCommand(command, await resolveReal(this.#root), await resolveReal(home))
+    return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
     const { prompter, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return denyRuling('jit_no_approval')
-    const places = await placesOf(call, this.#root)
+    const places = placesOf(call, this.#root)
     const session = boundsOf(call, 'session', places)
     const always = boundsOf(call, 'always', places)
     const choices = [
@@ -6443,7 +6472,7 @@ async function openRepository(
   const isOwn = lines.length === 3 && (await ownsFolder(bare, { top, dir, common }))
   if (!isOwn) throw wrong(`is another folder's: its .git leads to ${visible(dir)}`)
   await refuseFilters(bare)
-  const home = await resolveReal(context.world.home)
+  const home = resolveReal(context.world.home)
   const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
   return { ...bare, top, but, spec: [...(top === real ? [] : [`:(literal)${real}`]), ...but] }
 }
@@ -6454,7 +6483,7 @@ async function ownsFolder(
   { top, dir, common }: Readonly<{ top: string; dir: string; common: string }>,
 ): Promise<boolean> {
   const { root } = repository.context.workspace
-  const real = await Promise.all([dir, common].map(resolveReal))
+  const real = [dir, common].map(resolveReal)
   if (real.every((folder) => isInside(root, folder) || folder === path.join(top, '.git')))
     return true
   const file = path.join(dir, 'config')
@@ -6537,10 +6566,10 @@ async function gitStatus(repository: Repository): Promise<string> {
 async function stageChanges(repository: Repository, paths: readonly string[], all: boolean) {
   const { cwd, context, but } = repository
   const { workspace } = context
-  const inside = async (given: string) => {
-    const isEntry = await isLink(path.resolve(workspace.root, given)) // staged as a link
-    return isEntry ? workspace.entry(given) : workspace.read(given)
-  }
+  const inside = (given: string) =>
+    isLink(path.resolve(workspace.root, given)) // staged as a link
+      ? workspace.entry(given)
+      : workspace.read(given)
   const named = await Promise.all(paths.map(inside))
   const specs = [...named, ...(all ? [cwd] : [])].map((real) => `:(literal)${real}`)
   if (specs.length === 0) return
@@ -9574,7 +9603,7 @@ async function openTools(
 ): Promise<Tools> {
   const { world, prompter, http } = app
   const { session, profile, workspace } = parts
-  await reapOrphans(world)
+  reapOrphans(world)
   const config = await app.config()
   const mode = preferred(config, 'permission_mode', profile?.mode) as Mode
   const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })

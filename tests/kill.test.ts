@@ -98,6 +98,7 @@ t.test('a process that has the pid of a killed one, but is another, is left alon
   const { child, done, group } = await asleep(it)
   child.kill('SIGKILL')
   await done
+  await delay(50) // Linux tells processes apart by start times in hundredths of a second
   const other = spawn('sleep', ['30'], { detached: true, stdio: 'ignore' })
   t.teardown(() => other.kill('SIGKILL'))
   const run = join(it.home, '.tai', 'run')
