@@ -7,46 +7,12 @@ import {
   FIND_TOOLS,
   Redactor,
   runBounded,
-  TaiError,
   Workspace,
   type JsonObject,
-  type Tool,
   type ToolContext,
   type ToolOutput,
 } from '../tai.ts'
-
-type Test = Pick<typeof t, 'testdir'>
-type Tree = NonNullable<Parameters<Test['testdir']>[0]>
-type Call = (name: string, args: JsonObject) => Promise<ToolOutput>
-
-function row(name: string): Tool {
-  const found = FIND_TOOLS.find((one) => one.name === name)
-  if (found === undefined) throw new Error(`no tool ${name}`)
-  return found
-}
-
-function filled(name: string, args: JsonObject): JsonObject {
-  const properties = row(name).parameters['properties'] as Record<string, JsonObject>
-  const defaults = Object.entries(properties).flatMap(([key, one]) =>
-    one['default'] === undefined ? [] : [[key, one['default']] as const],
-  )
-  return { ...Object.fromEntries(defaults), ...args }
-}
-
-/** A real workspace, and its tools with what the schema's defaults would fill in. */
-async function bench(test: Test, tree: Tree): Promise<{ root: string; call: Call }> {
-  const top = test.testdir({ work: tree, home: {} })
-  const workspace = await Workspace.open(path.join(top, 'work'), path.join(top, 'home'))
-  const context = { workspace, store: { redactor: new Redactor() } } as unknown as ToolContext
-  const call: Call = (name, args) =>
-    row(name)
-      .run(filled(name, args), context, AbortSignal.timeout(30_000))
-      .catch((error: unknown) => {
-        if (!(error instanceof TaiError)) throw error
-        return { text: [error.message, error.hint ?? ''].join('\n').trimEnd(), isError: true }
-      })
-  return { root: workspace.root, call }
-}
+import { bench, filled, row, type Tree } from './fakes/bench.ts'
 
 /** Lines of a result, without the remarks in brackets. */
 const linesOf = ({ text }: ToolOutput): string[] =>

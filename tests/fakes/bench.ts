@@ -1,0 +1,81 @@
+// A workspace with its tools, called as the toolbox calls them, for the sections that read and
+// change files.
+
+import * as fs from 'node:fs'
+import * as path from 'node:path'
+import type t from 'tap'
+import {
+  EDIT_TOOLS,
+  FILE_TOOLS,
+  FIND_TOOLS,
+  Store,
+  TaiError,
+  Workspace,
+  type JsonObject,
+  type Tool,
+  type ToolContext,
+  type ToolOutput,
+  type World,
+} from '../../tai.ts'
+
+type Test = Pick<typeof t, 'testdir' | 'teardown'>
+export type Tree = NonNullable<Parameters<Test['testdir']>[0]>
+type Bench = {
+  readonly root: string
+  readonly context: ToolContext
+  call(name: string, args: JsonObject): Promise<ToolOutput>
+  preview(name: string, args: JsonObject): Promise<string | undefined>
+  text(name: string): string
+}
+
+const ROWS = [...FILE_TOOLS, ...EDIT_TOOLS, ...FIND_TOOLS]
+
+export function row(name: string): Tool {
+  const found = ROWS.find((one) => one.name === name)
+  if (found === undefined) throw new Error(`no tool ${name}`)
+  return found
+}
+
+/** The arguments with what the schema's defaults fill in. */
+export function filled(name: string, args: JsonObject): JsonObject {
+  const properties = row(name).parameters['properties'] as Record<string, JsonObject>
+  const defaults = Object.entries(properties).flatMap(([key, one]) =>
+    one['default'] === undefined ? [] : [[key, one['default']] as const],
+  )
+  return { ...Object.fromEntries(defaults), ...args }
+}
+
+/** A real workspace and vault. */
+export async function bench(test: Test, tree: Tree = {}): Promise<Bench> {
+  const top = test.testdir({ work: tree, home: {}, outside: { 'secret.txt': 'outside\n' } })
+  const root = fs.realpathSync(path.join(top, 'work'))
+  let ids = 0
+  const world: World = {
+    env: {},
+    platform: process.platform,
+    cwd: root,
+    home: path.join(top, 'home'),
+    pid: process.pid,
+    now: () => 1_700_000_000_000,
+    randomBytes: (size) => Buffer.alloc(size, String((ids += 1))),
+  }
+  const store = await Store.open(world)
+  test.teardown(() => store.close())
+  const session = await store.createSession({ title: '', profile: '', model: '', workspace: root })
+  const workspace = await Workspace.open(root, world.home)
+  const context = { world, store, session, workspace } as unknown as ToolContext
+  return {
+    root,
+    context,
+    // As the toolbox does it: a TaiError of a tool is its failed result.
+    call: (name, args) =>
+      row(name)
+        .run(filled(name, args), context, AbortSignal.timeout(20_000))
+        .catch((error: unknown) => {
+          if (!(error instanceof TaiError)) throw error
+          return { text: [error.message, error.hint ?? ''].join('\n').trimEnd(), isError: true }
+        }),
+    preview: async (name, args) => row(name).preview?.(filled(name, args), context),
+    text: (name) => fs.readFileSync(path.join(root, name), 'utf8'),
+  }
+}
