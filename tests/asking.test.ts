@@ -1,21 +1,6 @@
-import * as fs from 'node:fs'
-import * as path from 'node:path'
 import t, { type Test } from 'tap'
-import {
-  Approvals,
-  ASK_TOOLS,
-  Config,
-  HttpClient,
-  type Json,
-  type JsonObject,
-  Processes,
-  Redactor,
-  readAnswer,
-  Store,
-  type ToolContext,
-  Workspace,
-  type World,
-} from '../tai.ts'
+import { ASK_TOOLS, type JsonObject, readAnswer, type ToolContext } from '../tai.ts'
+import { filled, openContext, row } from './fakes/bench.ts'
 
 const never = new AbortController().signal
 
@@ -26,21 +11,8 @@ type Wishes = {
 }
 type Opened = ToolContext & { asked: string[]; selected: unknown[] }
 
-/** A context over a real vault and workspace, and a person who types the given answers. */
-async function open(t: Test, { answers, files = {}, env = {} }: Wishes = {}): Promise<Opened> {
-  const at = fs.realpathSync(t.testdir({ home: {}, root: files }))
-  const root = path.join(at, 'root')
-  const world: World = {
-    env,
-    platform: process.platform,
-    cwd: root,
-    home: path.join(at, 'home'),
-    pid: process.pid,
-    now: () => Date.UTC(2026, 0, 31, 12),
-    randomBytes: (size) => process.getBuiltinModule('node:crypto').randomBytes(size),
-  }
-  const store = await Store.open(world)
-  t.teardown(() => store.close())
+/** A context with a person who types the given answers. */
+async function open(t: Test, { answers, ...more }: Wishes = {}): Promise<Opened> {
   const asked: string[] = []
   const selected: unknown[] = []
   const prompter = {
@@ -54,15 +26,7 @@ async function open(t: Test, { answers, files = {}, env = {} }: Wishes = {}): Pr
   const parameters = { type: 'object' }
   const offered = [{ name: 'git_log', description: 'Commits.', parameters }]
   return {
-    world,
-    session: 's1',
-    workspace: await Workspace.open(root, world.home),
-    store,
-    http: new HttpClient({}),
-    config: await Config.load(world, { flags: {}, stored: {}, root }),
-    processes: new Processes(world, new Redactor()),
-    prompter,
-    approvals: new Approvals({ mode: 'prompt', store, prompter, world }),
+    ...(await openContext(t, { prompter, ...more })),
     catalog: {
       select: async (query) => {
         selected.push(query)
@@ -76,16 +40,15 @@ async function open(t: Test, { answers, files = {}, env = {} }: Wishes = {}): Pr
   }
 }
 
-/** Runs a tool with the defaults of its schema filled in, as the toolbox does. */
-async function use(context: ToolContext, name: string, args: JsonObject = {}) {
-  const found = ASK_TOOLS.find((one) => one.name === name)
-  if (found === undefined) throw new Error(`no tool ${name}`)
-  const properties = Object.entries(found.parameters['properties'] as Record<string, JsonObject>)
-  const defaults = properties.flatMap(([key, schema]) =>
-    schema['default'] === undefined ? [] : [[key, schema['default']] as [string, Json]],
+const use = (context: ToolContext, name: string, args: JsonObject = {}) =>
+  row(name).run(filled(name, args), context, never)
+
+t.test('the tools of this section', async (t) => {
+  t.strictSame(
+    ASK_TOOLS.map(({ name }) => name),
+    ['ask_user', 'select_tools', 'text_diff', 'time_now', 'system_info'],
   )
-  return found.run({ ...Object.fromEntries(defaults), ...args }, context, never)
-}
+})
 
 t.test('ask_user without anybody says so at once', async (t) => {
   const reply = await use(await open(t), 'ask_user', { question: 'Which?' })

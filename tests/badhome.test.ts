@@ -20,15 +20,11 @@ import { startFakeChat } from './data/fake-chat.mjs'
 import { binary } from './fakes/binary.ts'
 import { complains } from './fakes/complaint.ts'
 import { startModel } from './fakes/model.ts'
-import { ended, folder, tai, type Ran, type RunOptions } from './fakes/tai.ts'
+import { ended, folder, modelEnv, type Ran, type RunOptions, tai } from './fakes/tai.ts'
 
 const fake = await startFakeChat({})
 t.teardown(() => fake.close())
-const env = {
-  OPENAI_BASE_URL: `${fake.url}/v1`,
-  OPENAI_API_KEY: 'test-key',
-  TAI_MODEL: 'openai/fake-model',
-}
+const env = modelEnv(fake)
 const isRoot = process.getuid?.() === 0
 
 /** A shell line with the binary as "$0". */

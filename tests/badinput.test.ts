@@ -8,15 +8,11 @@ import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { startFakeChat } from './data/fake-chat.mjs'
 import { complains } from './fakes/complaint.ts'
-import { folder, tai } from './fakes/tai.ts'
+import { folder, modelEnv, tai } from './fakes/tai.ts'
 
 const fake = await startFakeChat({})
 t.teardown(() => fake.close())
-const env = {
-  OPENAI_BASE_URL: `${fake.url}/v1`,
-  OPENAI_API_KEY: 'test-key',
-  TAI_MODEL: 'openai/fake-model',
-}
+const env = modelEnv(fake)
 
 t.test('a command line that cannot be meant is exit 2, and nothing is sent', async (t) => {
   const work = folder()

@@ -3,7 +3,9 @@ import { spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { GIT_TOOLS, Redactor, Workspace } from '../tai.ts'
-import type { Json, JsonObject, ToolContext, ToolOutput, World } from '../tai.ts'
+import { makeWorld } from './fakes/vault.ts'
+import { filled, row } from './fakes/bench.ts'
+import type { JsonObject, ToolContext, ToolOutput } from '../tai.ts'
 
 const AUTHOR = {
   GIT_AUTHOR_DATE: '2026-01-02T03:04:05Z',
@@ -53,15 +55,7 @@ class Bench {
   }
 
   async context(): Promise<ToolContext> {
-    const world: World = {
-      env: this.env,
-      platform: process.platform,
-      cwd: this.root,
-      home: path.join(this.root, '.own'),
-      pid: process.pid,
-      now: () => 1_000,
-      randomBytes: (size) => Buffer.alloc(size, 7),
-    }
+    const world = makeWorld(path.join(this.root, '.own'), { env: this.env, cwd: this.root })
     const workspace = await Workspace.open(this.root, world.home)
     return { world, workspace, store: { redactor: new Redactor() } } as unknown as ToolContext
   }
@@ -69,15 +63,7 @@ class Bench {
   /** Calls a tool as the toolbox would: with the defaults of its schema filled in. */
   async call(name: string, args: JsonObject = {}): Promise<ToolOutput> {
     this.#context ??= await this.context()
-    const found = GIT_TOOLS.find((tool) => tool.name === name)!
-    const rows = Object.entries(
-      found.parameters['properties'] as Record<string, { default?: Json }>,
-    )
-    const filled = rows.flatMap(([key, row]) =>
-      row.default === undefined ? [] : [[key, row.default]],
-    )
-    const all = { ...Object.fromEntries(filled), ...args }
-    return found.run(all, this.#context, new AbortController().signal)
+    return row(name).run(filled(name, args), this.#context, new AbortController().signal)
   }
 }
 

@@ -10,18 +10,14 @@ import { startFakeChat, type FakeTurn } from './data/fake-chat.mjs'
 import { binary } from './fakes/binary.ts'
 import { groupIsGone, membersOf } from './fakes/groups.ts'
 import { startModel } from './fakes/model.ts'
-import { ended, folder, start, tai } from './fakes/tai.ts'
+import { ended, folder, modelEnv, start, tai } from './fakes/tai.ts'
 
 /** A model server that refuses what real providers refuse, a home and a workspace. */
 async function scene(t: Test, ...turns: FakeTurn[]) {
   const fake = await startFakeChat({ fault: 'strict' })
   t.teardown(() => fake.close())
   fake.queue(...turns)
-  const env = {
-    OPENAI_BASE_URL: `${fake.url}/v1`,
-    OPENAI_API_KEY: 'test-key',
-    TAI_MODEL: 'openai/m',
-  }
+  const env = modelEnv(fake, 'm')
   const [home, work] = [folder(), folder()]
   const options = { env, home, cwd: work }
   const owns = (group: number) =>

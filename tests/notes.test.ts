@@ -1,78 +1,17 @@
-import * as fs from 'node:fs'
-import * as path from 'node:path'
-import t, { type Test } from 'tap'
-import {
-  Approvals,
-  Config,
-  HttpClient,
-  type Json,
-  type JsonObject,
-  NOTE_TOOLS,
-  Processes,
-  Redactor,
-  sliceBytes,
-  Store,
-  type Tool,
-  type ToolContext,
-  Workspace,
-  type World,
-} from '../tai.ts'
+import t from 'tap'
+import { NOTE_TOOLS, type JsonObject, sliceBytes, type ToolContext } from '../tai.ts'
+import { filled, openContext, row } from './fakes/bench.ts'
 
 const { Validator } = await import('@cfworker/json-schema')
 
 const never = new AbortController().signal
 
-/** A context over a real vault and workspace, with nobody to ask. */
-async function open(t: Test, flags: Record<string, string> = {}): Promise<ToolContext> {
-  const at = fs.realpathSync(t.testdir({ home: {}, root: {} }))
-  const root = path.join(at, 'root')
-  const world: World = {
-    env: {},
-    platform: process.platform,
-    cwd: root,
-    home: path.join(at, 'home'),
-    pid: process.pid,
-    now: () => Date.UTC(2026, 0, 31, 12),
-    randomBytes: (size) => process.getBuiltinModule('node:crypto').randomBytes(size),
-  }
-  const store = await Store.open(world)
-  t.teardown(() => store.close())
-  const prompter = {
-    available: false,
-    choose: async () => undefined,
-    ask: async () => undefined,
-  }
-  return {
-    world,
-    session: 's1',
-    workspace: await Workspace.open(root, world.home),
-    store,
-    http: new HttpClient({}),
-    config: await Config.load(world, { flags, stored: {}, root }),
-    processes: new Processes(world, new Redactor()),
-    prompter,
-    approvals: new Approvals({ mode: 'prompt', store, prompter, world }),
-    catalog: { select: async () => ({ offered: [], unknown: [] }) },
-  }
-}
-
-const toolNamed = (name: string): Tool => {
-  const found = NOTE_TOOLS.find((one) => one.name === name)
-  if (found === undefined) throw new Error(`no tool ${name}`)
-  return found
-}
-
-/** Runs a tool with the defaults of its schema filled in, as the toolbox does. */
+/** Runs a tool with arguments that fit its schema. */
 async function use(context: ToolContext, name: string, args: JsonObject = {}) {
-  const found = toolNamed(name)
-  const properties = Object.entries(found.parameters['properties'] as Record<string, JsonObject>)
-  const defaults = properties.flatMap(([key, schema]) =>
-    schema['default'] === undefined ? [] : [[key, schema['default']] as [string, Json]],
-  )
-  const given = { ...Object.fromEntries(defaults), ...args }
-  const { valid, errors } = new Validator(found.parameters).validate(given)
+  const given = filled(name, args)
+  const { valid, errors } = new Validator(row(name).parameters).validate(given)
   if (!valid) throw new Error(JSON.stringify(errors))
-  return found.run(given, context, never)
+  return row(name).run(given, context, never)
 }
 
 async function write(context: ToolContext, args: JsonObject): Promise<string> {
@@ -80,8 +19,15 @@ async function write(context: ToolContext, args: JsonObject): Promise<string> {
   return text.split(' ').at(-1) ?? ''
 }
 
+t.test('the tools of this section', async (t) => {
+  t.strictSame(
+    NOTE_TOOLS.map(({ name }) => name),
+    ['vault_read', 'vault_write', 'vault_search', 'vault_delete', 'todo_read', 'todo_write'],
+  )
+})
+
 t.test('a note is written, found, read, changed and deleted', async (t) => {
-  const context = await open(t)
+  const context = await openContext(t)
   const id = await write(context, { content: 'Buy milk\nand bread', tags: ['home'] })
   const found = await use(context, 'vault_search', { query: 'bread' })
   t.match(found.text, `note ${id} "Buy milk" (18 B)`)
@@ -98,7 +44,7 @@ t.test('a note is written, found, read, changed and deleted', async (t) => {
 })
 
 t.test('search keeps to a kind, and lists the newest without words', async (t) => {
-  const context = await open(t)
+  const context = await openContext(t)
   const note = await write(context, { content: 'shared words' })
   const memory = await write(context, { content: 'shared words', kind: 'memory' })
   const spill = await context.store.addRecord({ kind: 'spill', title: 's', body: 'shared words' })
@@ -120,7 +66,7 @@ t.test('search keeps to a kind, and lists the newest without words', async (t) =
 })
 
 t.test('a long record is read in parts that each fit a result', async (t) => {
-  const context = await open(t, { result_max: '2048' })
+  const context = await openContext(t, { flags: { result_max: '2048' } })
   const body = 'aé漢😀'.repeat(1_000)
   const id = await context.store.addRecord({ kind: 'spill', title: 'é'.repeat(999), body })
   let read = ''
@@ -157,7 +103,7 @@ t.test('sliceBytes moves to whole characters and always gets on', async (t) => {
 })
 
 t.test('what must not be stored is refused', async (t) => {
-  const context = await open(t)
+  const context = await openContext(t)
   const spill = await context.store.addRecord({ kind: 'spill', title: 's', body: 'b' })
   const cases: [JsonObject, RegExp][] = [
     [{ content: 'key is [redacted:openai]' }, /the record holds a mark/],
@@ -174,20 +120,20 @@ t.test('what must not be stored is refused', async (t) => {
 t.test(
   'replacing a record is destructive, making one is not; both show what they touch',
   async (t) => {
-    const context = await open(t)
+    const context = await openContext(t)
     const id = await write(context, { content: 'old words' })
-    const { judge, preview } = toolNamed('vault_write')
+    const { judge, preview } = row('vault_write')
     t.match(judge?.({ content: 'x' }), { destructive: false, securityTier: 'Medium' })
     t.match(judge?.({ content: 'x', id }), { destructive: true, securityTier: 'Medium' })
     t.equal(await preview?.({ content: 'x' }, context), undefined)
     t.match(await preview?.({ content: 'x', id }, context), /^note .*:\nold words$/)
-    t.match(await toolNamed('vault_delete').preview?.({ id }, context), /^note .*:\nold words$/)
-    t.equal(await toolNamed('vault_delete').preview?.({ id: 'x' }, context), undefined)
+    t.match(await row('vault_delete').preview?.({ id }, context), /^note .*:\nold words$/)
+    t.equal(await row('vault_delete').preview?.({ id: 'x' }, context), undefined)
   },
 )
 
 t.test('the task list is replaced as a whole and keeps its ids', async (t) => {
-  const context = await open(t)
+  const context = await openContext(t)
   t.equal((await use(context, 'todo_read')).text, 'the list is empty')
   const items = [
     { text: 'first', status: 'done' },

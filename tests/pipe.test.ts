@@ -8,15 +8,11 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startFakeChat } from './data/fake-chat.mjs'
 import { binary } from './fakes/binary.ts'
-import { ended, folder, start, tai } from './fakes/tai.ts'
+import { ended, folder, modelEnv, start, tai } from './fakes/tai.ts'
 
 const fake = await startFakeChat({})
 t.teardown(() => fake.close())
-const env = {
-  OPENAI_BASE_URL: `${fake.url}/v1`,
-  OPENAI_API_KEY: 'test-key',
-  TAI_MODEL: 'openai/fake-model',
-}
+const env = modelEnv(fake)
 const faulty = (fault: string) => ({ ...env, OPENAI_BASE_URL: `${fake.url}/f/${fault}/v1` })
 const lastUserText = () => {
   const messages = fake.requests().at(-1)?.body.messages

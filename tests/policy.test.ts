@@ -2,8 +2,8 @@ import * as fs from 'node:fs'
 import * as path from 'node:path'
 import t, { type Test } from 'tap'
 import {
-  type Annotations,
   annotate,
+  type Annotations,
   type ApprovalOptions,
   type ApprovalRequest,
   Approvals,
@@ -24,8 +24,8 @@ import {
   Store,
   tighterMode,
   VERDICTS,
-  type World,
 } from '../tai.ts'
+import { makeWorld } from './fakes/vault.ts'
 
 /** A person who answers each question with the next key; without keys, there is nobody. */
 class Scripted implements Prompter {
@@ -59,15 +59,13 @@ const SORTS = {
 async function open(t: Test, tree: NonNullable<Parameters<Test['testdir']>[0]> = {}) {
   const home = fs.realpathSync(t.testdir({ home: {}, root: tree }))
   let now = 1_000_000
-  const world: World = {
+  const world = makeWorld(path.join(home, 'home'), {
     env: {},
     platform: 'linux',
     cwd: home,
-    home: path.join(home, 'home'),
     pid: 1,
     now: () => now,
-    randomBytes: (size) => process.getBuiltinModule('node:crypto').randomBytes(size),
-  }
+  })
   const store = await Store.open(world)
   t.teardown(() => store.close())
   const approvals = (

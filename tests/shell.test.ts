@@ -2,7 +2,9 @@ import t from 'tap'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { Processes, Redactor, SHELL_TOOLS, Workspace } from '../tai.ts'
-import type { Json, JsonObject, ToolContext, ToolOutput, World } from '../tai.ts'
+import { makeWorld } from './fakes/vault.ts'
+import { filled, row } from './fakes/bench.ts'
+import type { JsonObject, ToolContext, ToolOutput } from '../tai.ts'
 
 /** What the six tools need of a session, with a folder `sub` in its workspace. */
 async function makeContext(dir: string): Promise<ToolContext> {
@@ -10,33 +12,15 @@ async function makeContext(dir: string): Promise<ToolContext> {
   const redactor = new Redactor()
   redactor.add('pin', 'secret-value')
   fs.mkdirSync(path.join(root, 'work', 'sub'), { recursive: true })
-  const world: World = {
-    env: { PATH: process.env['PATH'], TAI_HOME: '/x', SOME_API_KEY: 'k', LANG: 'C.UTF-8' },
-    platform: process.platform,
-    cwd: root,
-    home: path.join(root, 'home'),
-    pid: process.pid,
-    now: () => 1_000,
-    randomBytes: (size) => Buffer.alloc(size, 7),
-  }
+  const env = { PATH: process.env['PATH'], TAI_HOME: '/x', SOME_API_KEY: 'k', LANG: 'C.UTF-8' }
+  const world = makeWorld(path.join(root, 'home'), { env, cwd: root })
   const workspace = await Workspace.open(path.join(root, 'work'), world.home)
   const processes = new Processes(world, redactor)
   return { world, workspace, processes, store: { redactor } } as unknown as ToolContext
 }
 
-/** Calls a tool as the toolbox would: with the defaults of its schema filled in. */
-function call(context: ToolContext, name: string, args: JsonObject): Promise<ToolOutput> {
-  const found = SHELL_TOOLS.find((tool) => tool.name === name)!
-  const rows = Object.entries(found.parameters['properties'] as Record<string, { default?: Json }>)
-  const filled = rows.flatMap(([key, row]) =>
-    row.default === undefined ? [] : [[key, row.default]],
-  )
-  return found.run(
-    { ...Object.fromEntries(filled), ...args },
-    context,
-    new AbortController().signal,
-  )
-}
+const call = (context: ToolContext, name: string, args: JsonObject): Promise<ToolOutput> =>
+  row(name).run(filled(name, args), context, new AbortController().signal)
 
 t.test('six tools, every parameter described', (t) => {
   t.strictSame(

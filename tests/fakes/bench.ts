@@ -1,22 +1,26 @@
-// A workspace with its tools, called as the toolbox calls them, for the sections that read and
-// change files.
+// Worlds for the tests of the tools, and tools called as the toolbox calls them.
 
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import type t from 'tap'
 import {
-  EDIT_TOOLS,
-  FILE_TOOLS,
-  FIND_TOOLS,
+  Approvals,
+  Config,
+  denyPrompter,
+  HttpClient,
+  Processes,
+  Redactor,
   Store,
   TaiError,
+  TOOLS,
   Workspace,
   type JsonObject,
+  type Prompter,
   type Tool,
   type ToolContext,
   type ToolOutput,
-  type World,
 } from '../../tai.ts'
+import { makeWorld } from './vault.ts'
 
 type Test = Pick<typeof t, 'testdir' | 'teardown'>
 export type Tree = NonNullable<Parameters<Test['testdir']>[0]>
@@ -28,10 +32,8 @@ type Bench = {
   text(name: string): string
 }
 
-const ROWS = [...FILE_TOOLS, ...EDIT_TOOLS, ...FIND_TOOLS]
-
 export function row(name: string): Tool {
-  const found = ROWS.find((one) => one.name === name)
+  const found = TOOLS.find((one) => one.name === name)
   if (found === undefined) throw new Error(`no tool ${name}`)
   return found
 }
@@ -50,15 +52,12 @@ export async function bench(test: Test, tree: Tree = {}): Promise<Bench> {
   const top = test.testdir({ work: tree, home: {}, outside: { 'secret.txt': 'outside\n' } })
   const root = fs.realpathSync(path.join(top, 'work'))
   let ids = 0
-  const world: World = {
+  const world = makeWorld(path.join(top, 'home'), {
     env: {},
-    platform: process.platform,
     cwd: root,
-    home: path.join(top, 'home'),
-    pid: process.pid,
     now: () => 1_700_000_000_000,
     randomBytes: (size) => Buffer.alloc(size, String((ids += 1))),
-  }
+  })
   const store = await Store.open(world)
   test.teardown(() => store.close())
   const session = await store.createSession({ title: '', profile: '', model: '', workspace: root })
@@ -77,5 +76,37 @@ export async function bench(test: Test, tree: Tree = {}): Promise<Bench> {
         }),
     preview: async (name, args) => row(name).preview?.(filled(name, args), context),
     text: (name) => fs.readFileSync(path.join(root, name), 'utf8'),
+  }
+}
+
+type Wishes = {
+  prompter?: Prompter
+  files?: Record<string, string | Buffer>
+  env?: Record<string, string>
+  flags?: Record<string, string>
+}
+
+/** A context over a real vault and workspace, at noon of 31 January 2026; nobody can be asked unless told. */
+export async function openContext(
+  test: Test,
+  { prompter = denyPrompter, files = {}, env = {}, flags = {} }: Wishes = {},
+): Promise<ToolContext> {
+  const at = fs.realpathSync(test.testdir({ home: {}, root: files }))
+  const root = path.join(at, 'root')
+  const noon = Date.UTC(2026, 0, 31, 12)
+  const world = makeWorld(path.join(at, 'home'), { env, cwd: root, now: () => noon })
+  const store = await Store.open(world)
+  test.teardown(() => store.close())
+  return {
+    world,
+    session: 's1',
+    workspace: await Workspace.open(root, world.home),
+    store,
+    http: new HttpClient({}),
+    config: await Config.load(world, { flags, stored: {}, root }),
+    processes: new Processes(world, new Redactor()),
+    prompter,
+    approvals: new Approvals({ mode: 'prompt', store, prompter, world }),
+    catalog: { select: async () => ({ offered: [], unknown: [] }) },
   }
 }

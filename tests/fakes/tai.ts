@@ -36,6 +36,13 @@ export function folder(): string {
   return dir
 }
 
+/** The environment in which a model server answers. */
+export const modelEnv = (server: { readonly url: string }, model = 'fake-model') => ({
+  OPENAI_BASE_URL: `${server.url}/v1`,
+  OPENAI_API_KEY: 'test-key',
+  TAI_MODEL: `openai/${model}`,
+})
+
 /** The child, with nothing of this process's environment but PATH. */
 export async function start(
   args: readonly string[],
