@@ -3423,7 +3423,7 @@ export class SseReader {
   }
 
   #line(line: string): SseEvent[] {
-    const colon = (line + ':').indexOf(':')
+    const colon = line.includes(':') ? line.indexOf(':') : line.length
     const name = line.slice(0, colon)
     const value = line.slice(colon + 1).replace(/^ /, '')
     if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
