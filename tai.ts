@@ -14,7 +14,10 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_HTTP_MAX_BODY STDIN_MAX
+//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_HTTP_MAX_BODY MCP_DEFAULT_PORT
+//     MCP_DEPTH_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX
+//     MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
+//     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
 //     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
 //     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
 //     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
@@ -35,7 +38,7 @@
 //   §json       from unknown to typed, at the border
 //     isObject parseObject Reader schemaCheck
 //   §waiting    deadlines and ordered retreats
-//     sleep within deadline timeout retreat inParallel
+//     sleep within deadline timeout retreat Lane inParallel
 //   §redact     secrets never leave
 //     looksSecret hasRedactionMark Redactor RedactStream
 //   §config     settings, and where each comes from
@@ -68,6 +71,9 @@
 //     ChatRequest Dialect failureOf StreamDecoder DIALECTS repairHistory adaptSchema
 //   §chat       one request to a model, one whole reply
 //     ChatClient
+//   §rpc        JSON-RPC messages, as MCP has them
+//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError nestsDeeper
+//     readRpc rpcResult rpcFailure
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
 //     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
@@ -114,9 +120,14 @@
 //     Presenter TurnOutcome PresentOptions TextRenderer TextPresenter JsonPresenter
 //     firstCodeBlock
 //   §turn       from a command line to an answer
-//     Conversation playTurn openConversation chosenModel prepared oneShot titleOf presenterFor
+//     Conversation playTurn openConversation converse chosenModel openTools prepared oneShot
+//     titleOf presenterFor
 //   §repl       the plain chat
 //     Chat beginChat
+//   §serve      what other agents are answered
+//     McpSession McpServeContext RpcCall RPC_METHODS answerRpc RPC_NOTIFICATIONS
+//   §listen     MCP over Streamable HTTP, the server's end
+//     mcpServeHandler mcpServeMain
 //   §doctor     is everything as it should be?
 //     Finding examine
 //   §commands   what each verb does
@@ -125,6 +136,8 @@
 //     Outside main
 
 import * as fs from 'node:fs'
+import type * as http from 'node:http'
+import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Readable } from 'node:stream'
@@ -162,6 +175,22 @@ export const EXIT = {
 
 export const MCP_RESULT_MAX = 64 * KB // a larger tool result becomes a vault record; the model gets its id
 export const MCP_HTTP_MAX_BODY = 10 * MB // a larger HTTP body ends the exchange with an error
+
+export const MCP_DEFAULT_PORT = 8_765 // where --serve-mcp listens
+export const MCP_DEPTH_MAX = 128 // levels of nesting in a message; a deeper one is refused unread
+export const MCP_SESSION_IDLE = 1 * HOUR // a served session unused for longer is over: 404
+export const MCP_SESSION_TOUCH = 1 * MINUTE // how old the vault's word on a session's last use may be
+export const MCP_SESSIONS_MAX = 1_000 // served sessions in memory; the longest unused makes room, or 503
+export const MCP_QUEUE_MAX = 64 // calls of one session, running or waiting; the next is refused as busy
+export const MCP_CHAT_TIMEOUT = 10 * MINUTE // one served chat turn or completion
+export const MCP_CONNECTIONS_MAX = 1_024 // connections to the server; the next is closed at once
+export const MCP_PIPELINE_MAX = 32 // unanswered requests on one connection; the next ends it
+export const MCP_BODIES_MAX = 64 * MB // request bodies held at the same time; the next gets 503
+export const MCP_HEADERS_TIMEOUT = 15 * SECOND // a request whose headers take longer gets 408
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // and so does one whose body takes longer
+export const MCP_KEEP_ALIVE = 75 * SECOND // a connection unused for longer is closed
+export const MCP_STOP_GRACE = 3 * SECOND // running calls after a signal; then they are interrupted
+export const MCP_PUBLIC_KEY_MIN = 16 // characters of a key on an address that others can reach
 
 export const STDIN_MAX = 8 * MB // more than this on stdin is refused: --file is for that
 export const STDIN_NOTICE = 1 * SECOND // a silent pipe beside a prompt is named on stderr after this
@@ -814,6 +843,31 @@ export async function retreat(
   return false
 }
 
+/** Work that runs one after the other, in the order it came. */
+export class Lane {
+  #last: Promise<void> = Promise.resolve()
+  #length = 0
+
+  /** How many are running or waiting. */
+  get length(): number {
+    return this.#length
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.#last
+    const own = Promise.withResolvers<void>()
+    this.#last = own.promise
+    this.#length += 1
+    try {
+      await before
+      return await work()
+    } finally {
+      this.#length -= 1
+      own.resolve()
+    }
+  }
+}
+
 /** Runs `work` over all items, at most `width` at a time; results keep the items' order. */
 export async function inParallel<T, R>(
   items: readonly T[],
@@ -1031,6 +1085,7 @@ const SETTING_SHAPES = {
   'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // seconds: a timer holds no more than 24 days
   'whole number from 1 to 99999': /^[1-9]\d{0,4}$/,
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
+  'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
   'set of tables': /^/,
 } as const
 
@@ -1062,6 +1117,10 @@ export const SETTINGS = [
   { key: 'result_max', type: 'whole number from 1', default: `${MCP_RESULT_MAX}`,
     project: 'tighten', help: 'bytes of a tool result that go to the model' },
   { key: 'web_private', type: 'boolean', default: 'false', help: 'web tools reach private addresses' },
+  { key: 'mcp_port', type: 'port from 0 to 65535', default: `${MCP_DEFAULT_PORT}`,
+    help: 'where --serve-mcp listens; 0 takes a free port' },
+  { key: 'mcp_bind', type: 'text', default: '127.0.0.1', help: 'the address --serve-mcp listens on' },
+  { key: 'mcp_hosts', type: 'list', help: 'host names, beside loopback, that clients may call it by' },
   { key: 'providers', type: 'set of tables', help: 'providers of your own: [providers.NAME]' },
 ] as const satisfies readonly Setting[]
 
@@ -1553,6 +1612,10 @@ CREATE TABLE undo (
   mode INTEGER, after TEXT, created INTEGER NOT NULL, before BLOB
 ) STRICT;
 CREATE INDEX undo_by_session ON undo (session, n, "group");`,
+  `
+CREATE TABLE mcp_sessions (
+  id TEXT PRIMARY KEY, seen INTEGER NOT NULL, ended INTEGER NOT NULL
+) STRICT;`,
 ]
 
 /** What a column takes; a list is stored as JSON. */
@@ -1648,12 +1711,17 @@ export class Db {
   }
 }
 
+const ID_BYTES = 10
 const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
+
+/** Bytes as an id, a letter for each. */
+const idLetters = (bytes: Uint8Array): string =>
+  Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
 /** A new id: 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
 export function newId(db: Db): string {
-  const row = db.get<{ bytes: Uint8Array }>('SELECT randomblob(10) AS bytes')
-  return Array.from(row?.bytes ?? [], (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
+  const row = db.get<{ bytes: Uint8Array }>(`SELECT randomblob(${ID_BYTES}) AS bytes`)
+  return idLetters(row?.bytes ?? new Uint8Array())
 }
 
 // NORMAL: only a power cut may take the last moments. Recursive triggers: REPLACE cannot get
@@ -2268,9 +2336,8 @@ export class Store {
   searchRecords = async (query: string, filter: RecordFilter) => recordHits(this.db, query, filter)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
-  async createSession({ title, profile, model, workspace }: NewSession) {
-    const known = this.redactor.known(title)
-    return this.#insertNew('sessions', { title: known, profile, model, workspace })
+  async createSession({ title, id = newId(this.db), ...facts }: NewSession & { id?: string }) {
+    return this.#insertNew('sessions', { title: this.redactor.known(title), ...facts }, id)
   }
   /** By whole id or by a beginning that only one session has. Throws TaiError for several. */
   findSession = async (id: string) => sessionLike(this.db, id)
@@ -2428,8 +2495,8 @@ export class Store {
   }
 
   /** Adds a row under a new id, which it returns. */
-  #insertNew(table: 'records' | 'sessions', row: SqlRow): string {
-    const [id, now] = [newId(this.db), this.#world.now()]
+  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)): string {
+    const now = this.#world.now()
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id
   }
@@ -4475,6 +4542,125 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 }
 
 //#endregion §chat
+
+//#region §rpc: JSON-RPC messages, as MCP has them
+//
+// One message in, one message out, whatever carries it (JSON-RPC 2.0; MCP 2025-11-25, Base
+// Protocol).
+//
+// 1. What cannot be read is an RpcError, with the code that its sender is told.
+// 2. Nesting is looked at before anything is parsed: what recurses later (checks,
+//    digests, redaction) never meets a depth that could end the process.
+// Not here: what a method means (§serve), how bytes travel (§listen).
+
+export const MCP_PROTOCOL_VERSION = '2025-11-25'
+
+/** The versions that tai agrees to, newest first. */
+export const MCP_VERSIONS: readonly string[] = [
+  MCP_PROTOCOL_VERSION,
+  '2025-06-18',
+  '2025-03-26',
+  '2024-11-05',
+]
+
+/** Error codes: JSON-RPC 2.0, section 5.1; below them the ones that servers choose (-32000 to -32099). */
+export const RPC_CODES = {
+  parse: -32700,
+  request: -32600,
+  method: -32601,
+  params: -32602,
+  internal: -32603,
+  failed: -32000, // a tool was started and has no result
+  denied: -32001,
+  session: -32001, // with HTTP status 404: no such session
+  busy: -32002, // a rate limit, or too many calls waiting
+} as const
+
+export type RpcId = string | number
+
+/** A message that came in. A response is told apart only so that it is not answered. */
+export type RpcMessage =
+  | { readonly kind: 'request'; readonly id: RpcId; readonly method: string; params: JsonObject }
+  | { readonly kind: 'notification'; readonly method: string; params: JsonObject }
+  | { readonly kind: 'response' }
+
+/** What a peer is told instead of a result; `id` where its message had one. */
+export class RpcError extends TaiError {
+  readonly code: number
+  readonly data: JsonObject | undefined
+  readonly id: RpcId | null
+  constructor(
+    kind: keyof typeof RPC_CODES,
+    message: string,
+    { data, id = null }: { data?: JsonObject; id?: RpcId | null } = {},
+  ) {
+    super(message)
+    this.code = RPC_CODES[kind]
+    this.data = data
+    this.id = id
+  }
+}
+
+const [QUOTE, BACKSLASH, OPEN_LIST, OPEN_OBJECT] = [0x22, 0x5c, 0x5b, 0x7b]
+const CLOSER = 2 // from the code of an opening bracket to that of the closing one
+
+/** Whether JSON text is nested deeper than `max`, without parsing it. */
+export function nestsDeeper(text: string, max: number): boolean {
+  if (text.length <= max) return false
+  let depth = 0
+  for (let at = 0, quoted = false; at < text.length && depth <= max; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) quoted = !quoted
+    else if (quoted) at += Number(code === BACKSLASH)
+    else if (code === OPEN_LIST || code === OPEN_OBJECT) depth += 1
+    else if (code === OPEN_LIST + CLOSER || code === OPEN_OBJECT + CLOSER) depth -= 1
+  }
+  return depth > max
+}
+
+const RPC_EXCERPT = 200 // characters of what JSON.parse says
+
+const isRpcId = (id: unknown): id is RpcId =>
+  typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
+
+/** Reads one message. Throws RpcError: parse, request or params. */
+export function readRpc(text: string): RpcMessage {
+  if (nestsDeeper(text, MCP_DEPTH_MAX))
+    throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
+  const value = parseRpc(text)
+  if (Array.isArray(value)) throw new RpcError('request', 'one message at a time, not a list')
+  if (!isObject(value) || value['jsonrpc'] !== '2.0')
+    throw new RpcError('request', 'not a JSON-RPC 2.0 message')
+  const { id, method, params = {} } = value
+  if (id !== undefined && !isRpcId(id))
+    throw new RpcError('request', 'id is neither a string nor a number that can be echoed')
+  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
+  const known = { id: id ?? null }
+  if (typeof method !== 'string') throw new RpcError('request', 'method is no text', known)
+  if (!isObject(params)) throw new RpcError('params', 'params is no object', known)
+  const said = { method, params: params as JsonObject }
+  return id === undefined ? { kind: 'notification', ...said } : { kind: 'request', id, ...said }
+}
+
+function parseRpc(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new RpcError('parse', `not JSON: ${visible(clip(messageOf(error), RPC_EXCERPT))}`)
+  }
+}
+
+/** The reply that carries a result, which is given as JSON text. */
+export const rpcResult = (id: RpcId, json: string): string =>
+  `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
+
+/** The reply that carries an error; `id` null where none could be read. */
+export function rpcFailure(id: RpcId | null, { code, message, data }: RpcError): string {
+  const error = { code, message, ...(data && { data }) }
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":${JSON.stringify(error)}}`
+}
+
+//#endregion §rpc
 
 //#region §policy: what may run, and who says so
 //
@@ -7400,7 +7586,7 @@ function toolReply(
 }
 
 /** The row of that name. Throws UsageError when there is none. */
-function pickTool(rows: readonly Tool[], name: string): Tool {
+function pickTool<T extends { name: string }>(rows: readonly T[], name: string): T {
   const row = rows.find((each) => each.name === name)
   if (row !== undefined) return row
   const close = nearest(
@@ -8739,6 +8925,10 @@ export const FLAGS: readonly Flag[] = [
   flagRow('-x, --extract', 'print only the first code block of the answer'),
   flagRow('--stream-json', 'print events, one JSON object a line'),
   flagRow('--raw', 'print the answer as it comes, no rendering'),
+  flagRow('--serve-mcp [KEY]', 'serve the tools over MCP to whoever has KEY (or TAI_MCP_KEY)'),
+  flagRow('--mcp-port N', `where --serve-mcp listens (${MCP_DEFAULT_PORT})`),
+  flagRow('--mcp-bind ADDR', 'the address it listens on (127.0.0.1)'),
+  flagRow('--mcp-hosts A,B', 'names, beside loopback, that it may be called by'),
   ...COMMON_FLAGS,
 ]
 
@@ -8839,6 +9029,10 @@ function notYet(word = ''): UsageError {
   return new UsageError(`this version has no command ${word}`, { hint })
 }
 
+/** `--serve-mcp` at the end or before another flag: the key is in the environment. */
+const isBareServe = (word: string, next = '-'): boolean =>
+  word === '--serve-mcp' && next.startsWith('-')
+
 /** The first word that is no flag nor a flag's value; undefined when `--` comes before it. */
 function leadingWord(argv: readonly string[]): string | undefined {
   const valued = new Set(FLAGS.filter((flag) => flag.value !== undefined).flatMap(spellings))
@@ -8846,7 +9040,7 @@ function leadingWord(argv: readonly string[]): string | undefined {
     const word = argv[i] ?? ''
     if (word === '--') return undefined
     if (!word.startsWith('-') || word === '-') return word
-    if (valued.has(word)) i += 1
+    if (valued.has(word) && !isBareServe(word, argv[i + 1])) i += 1
   }
   return undefined
 }
@@ -8858,7 +9052,7 @@ function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
   })
   try {
     const { values, positionals } = process.getBuiltinModule('node:util').parseArgs({
-      args: [...argv],
+      args: argv.map((word, i) => (isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
       options: Object.fromEntries(options),
       allowPositionals: true,
     })
@@ -8934,6 +9128,7 @@ export function helpText<Host>(
   const exits = Object.entries(EXIT_HELP) as [keyof typeof EXIT, string][]
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
 tai [FLAGS]                  chat, on a terminal
+tai --serve-mcp [KEY]        serve its tools to other agents
 tai COMMAND [VERB ...]       see below; \`tai COMMAND --help\` tells more
 
 Examples:
@@ -9477,6 +9672,15 @@ function outcomeOf(
 
 const NO_RESULT = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [] }
 
+const modelName = ({ provider, model }: ModelChoice): string => `${provider.name}/${model}`
+
+const chatClient = (app: App, config: Config, choice: ModelChoice): ChatClient =>
+  new ChatClient(choice, {
+    http: app.http,
+    idle: config.ms('stream_idle'),
+    random: () => (app.world.randomBytes(1)[0] ?? 0) / 255,
+  })
+
 /** Opens the conversation that the flags ask for: a new one, or one that goes on. */
 export async function openConversation(
   app: App,
@@ -9487,9 +9691,9 @@ export async function openConversation(
   const store = await app.storeForTurn()
   const config = await app.config()
   const workspace = await Workspace.open(app.root, app.world.home)
-  const profile = await profileOf(store, config)
-  const choice = await chosenModel(app)
-  const model = `${choice.provider.name}/${choice.model}`
+  const profile = await profileOf(store, config.get('profile'))
+  const choice = await chosenModel(app, { profile })
+  const model = modelName(choice)
   if (/first model of its list/.test(choice.why)) app.notice(`using ${model}: ${choice.why}`)
   else app.detail(`model ${model} (${choice.why})`)
   const earlier = goesOn ? await earlierSession(app, store) : undefined
@@ -9497,7 +9701,17 @@ export async function openConversation(
   const session = earlier?.id ?? (await store.createSession(begun))
   const tools = app.given.has('no-tools')
     ? undefined
-    : await openTools(app, store, { session, profile, workspace })
+    : await ownTools(app, { session, profile, workspace })
+  return converse(app, { session, profile, choice, tools, schema })
+}
+
+/** A session's agent, with the messages that the vault has of it. */
+export async function converse(
+  app: App,
+  { session, profile, choice, tools, schema, maxSteps }: Talk,
+): Promise<Conversation> {
+  const store = await app.storeForTurn()
+  const config = await app.config()
   const own = preferred(config, 'system', profile?.prompt)
   const facts = {
     root: tools && app.root,
@@ -9507,23 +9721,28 @@ export async function openConversation(
     schema: schema !== undefined,
   }
   const options: AgentOptions = {
-    chat: new ChatClient(choice, {
-      http: app.http,
-      idle: config.ms('stream_idle'),
-      random: () => (app.world.randomBytes(1)[0] ?? 0) / 255,
-    }),
+    chat: chatClient(app, config, choice),
     tools,
     store,
     session,
     system: () => systemPrompt({ ...facts, hidden: tools?.hidden ?? [] }),
-    maxSteps: config.number('max_steps'),
+    maxSteps: maxSteps ?? config.number('max_steps'),
     maxCost: config.number('max_cost'),
     schema,
     now: () => app.world.now(),
   }
-  const history = earlier === undefined ? [] : await resumed(store, session)
-  return { agent: new Agent(options, history), session, tools, model, store }
+  const agent = new Agent(options, await resumed(store, session))
+  return { agent, session, tools, model: modelName(choice), store }
 }
+
+type Talk = Readonly<{
+  session: string
+  profile: ProfileRow | undefined
+  choice: ModelChoice
+  tools: Tools | undefined
+  schema?: JsonSchema | undefined
+  maxSteps?: number | undefined // in place of the setting
+}>
 
 /** A setting where a profile has a word too: it yields to flags and environment only. */
 function preferred(config: Config, key: SettingKey, own: string | undefined): string | undefined {
@@ -9531,11 +9750,18 @@ function preferred(config: Config, key: SettingKey, own: string | undefined): st
   return strong || own === undefined ? config.get(key) : own
 }
 
-/** The model that a turn uses; `asked` goes before every setting. Its key is known to the redactor from here on. */
-export async function chosenModel(app: App, asked?: string): Promise<ModelChoice> {
+/**
+ * The model that a turn uses; `asked` goes before every setting, and `profile` stands for the one
+ * that the settings name. Its key is known to the redactor from here on.
+ */
+export async function chosenModel(
+  app: App,
+  { asked, profile }: { asked?: string | undefined; profile?: ProfileRow | undefined } = {},
+): Promise<ModelChoice> {
   const store = await app.storeForTurn()
   const config = await app.config()
-  const wanted = asked ?? preferred(config, 'model', (await profileOf(store, config))?.model)
+  const own = profile ?? (await profileOf(store, config.get('profile')))
+  const wanted = asked ?? preferred(config, 'model', own?.model)
   const choice = await chooseModel({
     asked: wanted,
     providers: configuredProviders(app, config),
@@ -9576,8 +9802,8 @@ async function resumed(store: Store, session: string): Promise<StoredMessage[]> 
   return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
-async function profileOf(store: Store, config: Config): Promise<ProfileRow | undefined> {
-  const name = config.get('profile') ?? 'default'
+/** The profile of that name; there need not be a `default`. Throws UsageError. */
+async function profileOf(store: Store, name = 'default'): Promise<ProfileRow | undefined> {
   const row = await store.getProfile(name)
   if (row !== undefined || name === 'default') return row
   const names = (await store.listProfiles()).map((profile) => profile.name).join(', ')
@@ -9596,22 +9822,44 @@ async function earlierSession(app: App, store: Store): Promise<SessionRow | unde
   return undefined
 }
 
-async function openTools(
+/** The tools of a conversation in front of a person. */
+async function ownTools(
   app: App,
-  store: Store,
   parts: { session: string; profile: ProfileRow | undefined; workspace: Workspace },
 ): Promise<Tools> {
-  const { world, prompter, http } = app
   const { session, profile, workspace } = parts
-  reapOrphans(world)
+  reapOrphans(app.world)
   const config = await app.config()
   const mode = preferred(config, 'permission_mode', profile?.mode) as Mode
-  const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })
-  const processes = app.own(new Processes(world, store.redactor), (it) => it.stopAll())
+  const own = new Processes(app.world, (await app.storeForTurn()).redactor)
+  const processes = app.own(own, (it) => it.stopAll())
   const only = config.get('tools') === undefined ? profile?.tools : config.list('tools')
+  return openTools(app, { session, workspace, mode, processes, only, prompter: app.prompter })
+}
+
+type ToolSeat = Readonly<{
+  session: string
+  workspace: Workspace
+  mode: Mode
+  processes: Processes
+  prompter: Prompter
+  only: readonly string[] | undefined
+  rows?: readonly Tool[]
+}>
+
+/** The tools of one session, with those who may be asked and what they have started. */
+export async function openTools(
+  app: App,
+  { workspace, mode, only, rows = TOOLS, ...seat }: ToolSeat,
+): Promise<Tools> {
+  const { world, http } = app
+  const store = await app.storeForTurn()
+  const config = await app.config()
+  const { prompter } = seat
+  const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })
   return new Tools({
-    rows: TOOLS,
-    context: { world, session, workspace, store, http, config, processes, prompter, approvals },
+    rows,
+    context: { world, workspace, store, http, config, approvals, ...seat },
     resultMax: config.number('result_max'),
     only,
     say: (line) => app.notice(line),
@@ -9830,6 +10078,843 @@ export async function beginChat(app: App): Promise<number> {
 }
 
 //#endregion §repl
+
+//#region §serve: what other agents are answered
+//
+// The MCP server without its wire: sessions, methods, and two tools more than the
+// native ones. Everything a client sends meets the same gates as a call of our own model.
+//
+// 1. The key is the authorization: nobody is there to be asked, so `ask_user` and every
+//    approval that would need a person are refused.
+// 2. Calls of one session run one after the other; sessions, pings and lists never wait.
+// 3. A session's id is signed under the key, so that every server of one key knows it.
+//    What ends it is in the vault. In memory stands what was used lately, and no more.
+// 4. A turn's messages are in the vault before they are answered.
+// Not here: HTTP (§listen); tools of other servers, which are never served again.
+
+const KEY_HINT = { hint: 'such as: tai --serve-mcp "$(openssl rand -hex 24)"; or set TAI_MCP_KEY' }
+const SESSION_SALT = 'tai mcp session' // the same for every server of one key
+const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
+const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
+
+const CHAT = {
+  name: 'chat',
+  family: 'agents',
+  description:
+    'Give a task to the tai agent of this session: it works with all its tools until it can answer. It remembers earlier messages of the session.',
+  parameters: takes(['message'], {
+    message: arg.text('What to do or to answer.', { minLength: 1 }),
+    session: arg.text('Go on with this saved session, whose id an earlier answer gave.'),
+    profile: arg.text('The profile a new session starts with.'),
+    max_steps: arg.whole('Requests to the model before it gives up.', { minimum: 1 }),
+  }),
+  annotations: annotate('Medium', 'changes', { openWorld: true }), // its tools are judged one by one
+} as const
+
+const COMPLETE = {
+  name: 'completions',
+  family: 'agents',
+  description: 'One reply of the current model to a list of messages: no tools, nothing is kept.',
+  parameters: takes(['messages'], {
+    messages: arg.list(
+      takes(['role', 'content'], {
+        role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
+        content: arg.text('What is said.'),
+      }),
+      'The conversation, oldest first.',
+      { minItems: 1 },
+    ),
+  }),
+  annotations: annotate('Low', 'reads', { openWorld: true }),
+} as const
+
+/** A message in the words of the program. */
+function asMessage({
+  role,
+  content: text,
+}: ArgsOf<typeof COMPLETE.parameters>['messages'][number]) {
+  if (role === 'user') return userMessage(text)
+  return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
+}
+
+const listed = ({ name, description, parameters, annotations }: Omit<Tool, 'core' | 'run'>) => ({
+  name,
+  description,
+  inputSchema: parameters,
+  annotations,
+})
+
+/** The code a refused call is answered with; what is not here ran and has no result. */
+const REFUSAL_KINDS = {
+  unknown: 'method',
+  invalid: 'params',
+  denied: 'denied',
+  busy: 'busy',
+  crashed: 'failed',
+  interrupted: 'failed',
+} as const satisfies Record<Refusal, keyof typeof RPC_CODES>
+
+/** A call's result in MCP's words. Throws RpcError for one that was refused. */
+function callResult(outcome: Outcome): JsonObject {
+  if (outcome.kind === 'refused')
+    throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
+  const { text, images = [], structured, isError } = outcome.output
+  const pictures = images.map(({ mime, base64 }) => ({
+    type: 'image',
+    data: base64,
+    mimeType: mime,
+  }))
+  return {
+    content: [{ type: 'text', text }, ...pictures],
+    ...(isObject(structured) && { structuredContent: structured as JsonObject }),
+    ...(isError === true && { isError }),
+  }
+}
+
+/** One client's session: its tools, what they have started, and the calls under way. */
+export class McpSession {
+  readonly id: string
+  readonly vaultId: string // of the session in the vault that holds its chat
+  readonly lane = new Lane()
+  seen: number // when it was last used
+  written = 0 // when the vault was last told so
+  readonly #open: (session: string) => Promise<Tools>
+  readonly #processes: Processes
+  readonly #calls = new Map<RpcId, AbortController>()
+  #tools: Promise<Tools> | undefined
+
+  /** `open` makes its tools, which start what they start in `processes`. */
+  constructor(
+    { id, vaultId, created }: { id: string; vaultId: string; created: number },
+    processes: Processes,
+    open: (session: string) => Promise<Tools>,
+  ) {
+    this.id = id
+    this.vaultId = vaultId
+    this.seen = created
+    this.#processes = processes
+    this.#open = open
+  }
+
+  /** Whether nothing would be lost if it were made anew. */
+  get isIdle(): boolean {
+    return this.lane.length === 0 && this.#processes.list().length === 0
+  }
+
+  /** One call, after those before it. Throws RpcError when too many wait. */
+  async call(
+    id: RpcId,
+    { name, args }: { name: string; args: JsonObject },
+    stop: AbortController,
+  ): Promise<Outcome> {
+    if (this.lane.length >= MCP_QUEUE_MAX)
+      throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`)
+    this.#calls.set(id, stop)
+    this.#tools ??= this.#open(this.vaultId)
+    const tools = this.#tools
+    try {
+      return await this.lane.run(async () => (await tools).dispatch(name, args, stop.signal))
+    } finally {
+      if (this.#calls.get(id) === stop) this.#calls.delete(id)
+    }
+  }
+
+  cancel(id: unknown): void {
+    this.#calls.get(id as RpcId)?.abort(new InterruptedError('the client cancelled the call'))
+  }
+
+  /** Interrupts its calls and ends what they have started. */
+  async end(): Promise<void> {
+    for (const stop of this.#calls.values())
+      stop.abort(new InterruptedError('the session has ended'))
+    await this.#processes.stopAll()
+  }
+}
+
+const lateTurn = () =>
+  new LimitError(`no answer within ${formatDuration(MCP_CHAT_TIMEOUT)}`, {
+    hint: 'ask for less, or go on with the same session',
+  })
+
+type ServeParts = Readonly<{
+  app: App
+  store: Store
+  config: Config
+  workspace: Workspace
+  mode: Mode
+  bearer: Buffer // the one Authorization that is let in
+  signing: Buffer
+  only: readonly string[] | undefined // --tools
+}>
+type ChatArgs = ArgsOf<typeof CHAT.parameters>
+
+/** The server: who may come in, which sessions there are, what they are answered. */
+export class McpServeContext {
+  readonly #parts: ServeParts
+  readonly #sessions = new Map<string, McpSession>() // the longest unused first
+  readonly #turns = new Map<string, Lane>() // by session of the vault
+  readonly #talks = new Map<string, Promise<Tools>>() // of agents, by MCP session and session of the vault
+  /** The result of tools/list, which never changes. */
+  readonly list: string
+  readonly toolCount: number
+
+  private constructor(parts: ServeParts) {
+    this.#parts = parts
+    const all = [...TOOLS, CHAT, COMPLETE]
+    const rows = parts.only?.map((name) => pickTool(all, name)) ?? all
+    this.toolCount = rows.length
+    this.list = JSON.stringify({ tools: rows.map(listed) })
+  }
+
+  /** Throws UsageError for a key that no client could send, SealedError while the vault is locked. */
+  static async open(app: App, key: string): Promise<McpServeContext> {
+    if (!/^[\x21-\x7e]+$/.test(key))
+      throw new UsageError('the key holds more than visible ASCII', KEY_HINT)
+    app.redactor.add('mcp-key', key)
+    const store = await app.storeForTurn()
+    const config = await app.config()
+    const workspace = await Workspace.open(app.root, app.world.home)
+    reapOrphans(app.world)
+    const { value, source } = config.explain('permission_mode')
+    const mode = source === 'default' ? 'danger-full-access' : (value as Mode)
+    const only = config.get('tools') === undefined ? undefined : config.list('tools')
+    // Slow on purpose: ids are seen by others, and a weak key must not be guessed from one.
+    const signing = process.getBuiltinModule('node:crypto').scryptSync(key, SESSION_SALT, 32)
+    const bearer = Buffer.from(`Bearer ${key}`)
+    return new McpServeContext({ app, store, config, workspace, mode, bearer, signing, only })
+  }
+
+  get mode(): Mode {
+    return this.#parts.mode
+  }
+
+  /** Sessions in memory. */
+  get size(): number {
+    return this.#sessions.size
+  }
+
+  /** Whether an Authorization header carries the key; compared in constant time. */
+  admits(header = ''): boolean {
+    const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
+    const { bearer } = this.#parts
+    const { timingSafeEqual } = process.getBuiltinModule('node:crypto')
+    return given.length === bearer.length && timingSafeEqual(given, bearer)
+  }
+
+  /** A new session's id: random bits, when it was made, a signature. Nothing is kept of it. */
+  newSession(): string {
+    const { world } = this.#parts.app
+    const random = world.randomBytes(SESSION_BYTES).toString('base64url')
+    return this.#signed(`${random}.${world.now().toString(36)}`)
+  }
+
+  /**
+   * The session of that id. Undefined: none of this key, ended, or unused for MCP_SESSION_IDLE.
+   * Throws RpcError when there is no room for one more.
+   */
+  session(id: string): McpSession | undefined {
+    const session = this.#sessions.get(id) ?? this.#adopt(id)
+    if (session === undefined) return undefined
+    const { store, app } = this.#parts
+    const now = app.world.now()
+    const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, id)
+    const isOver = now - Math.max(session.seen, row?.seen ?? 0) > MCP_SESSION_IDLE
+    if (row?.ended === 1 || isOver) return void this.#drop(session)
+    session.seen = now
+    if (now - session.written > MCP_SESSION_TOUCH) this.#write(session, 0)
+    this.#sessions.delete(id)
+    this.#sessions.set(id, session) // behind all that were used before
+    return session
+  }
+
+  /** Ends a session for every server of this key. */
+  endSession(session: McpSession): void {
+    this.#write(session, 1)
+    this.#drop(session)
+  }
+
+  /** Ends what nobody has used for too long: its processes would run on. */
+  sweep(): void {
+    const oldest = this.#parts.app.world.now() - MCP_SESSION_IDLE
+    for (const { id, seen, lane } of this.#sessions.values())
+      if (lane.length === 0 && seen < oldest) this.session(id)
+  }
+
+  /** What a client is told of an error that is no answer. */
+  wordsOf(error: unknown): string {
+    return this.#parts.store.redactor.redact(messageOf(error))
+  }
+
+  /** Interrupts everything. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#sessions.values()].map((session) => session.end()))
+  }
+
+  /** One tools/call; the JSON text of its result. Throws RpcError. */
+  async callTool({ id, params, session, stop }: RpcCall): Promise<string> {
+    const { name, arguments: args = {} } = params
+    if (typeof name !== 'string') throw new RpcError('params', 'params.name is no text')
+    if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
+    if (session === undefined) throw new RpcError('request', 'there is no session')
+    const outcome = await session.call(id, { name, args: args as JsonObject }, stop)
+    session.seen = this.#parts.app.world.now()
+    return JSON.stringify(callResult(outcome))
+  }
+
+  #signed(body: string): string {
+    const { createHmac } = process.getBuiltinModule('node:crypto')
+    const mac = createHmac('sha256', this.#parts.signing).update(body).digest('base64url')
+    return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
+  }
+
+  /** A session that this server has not met, or has let go; undefined when the id is not of this key. */
+  #adopt(id: string): McpSession | undefined {
+    const [random = '', made = ''] = id.split('.', 2)
+    if (this.#signed(`${random}.${made}`) !== id) return undefined
+    if (this.#sessions.size >= MCP_SESSIONS_MAX) this.#makeRoom()
+    const { app, store } = this.#parts
+    const created = Math.min(parseInt(made, 36), app.world.now())
+    const vaultId = idLetters(Buffer.from(random, 'base64url').subarray(0, ID_BYTES))
+    const processes = new Processes(app.world, store.redactor)
+    return new McpSession({ id, vaultId, created }, processes, (session) =>
+      this.#openTools(session, processes, this.#extras(processes)),
+    )
+  }
+
+  #makeRoom(): void {
+    const idle = [...this.#sessions.values()].find((session) => session.isIdle)
+    if (idle === undefined) throw new RpcError('busy', `${MCP_SESSIONS_MAX} sessions are at work`)
+    this.#sessions.delete(idle.id)
+  }
+
+  #write(session: McpSession, ended: 0 | 1): void {
+    const { store, app } = this.#parts
+    const { db } = store
+    const seen = app.world.now()
+    session.written = seen
+    db.tx(() => {
+      db.run('DELETE FROM mcp_sessions WHERE seen < ?', seen - 2 * MCP_SESSION_IDLE)
+      db.insert('mcp_sessions', { id: session.id, seen, ended }, 'REPLACE')
+    })
+  }
+
+  #drop(session: McpSession): void {
+    this.#sessions.delete(session.id)
+    session.end().catch((error: unknown) => this.#parts.app.report(error))
+  }
+
+  #openTools(session: string, processes: Processes, extras: readonly Tool[]): Promise<Tools> {
+    const { app, workspace, mode, only: names } = this.#parts
+    const rows = [...TOOLS, ...extras]
+    const only = names?.filter((name) => rows.some((row) => row.name === name))
+    const prompter = denyPrompter
+    return openTools(app, { session, workspace, mode, processes, prompter, only, rows })
+  }
+
+  #extras(processes: Processes): readonly Tool[] {
+    return [
+      defineTool({
+        ...CHAT,
+        run: (args, { session }, signal) => this.#chat(args, { session, processes }, signal),
+      }),
+      defineTool({ ...COMPLETE, run: (args, _, signal) => this.#complete(args, signal) }),
+    ]
+  }
+
+  /** One turn of an agent, once the earlier ones of the same session of the vault are over. */
+  async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal): Promise<ToolOutput> {
+    const { app, store } = this.#parts
+    const row = args.session === undefined ? undefined : await store.findSession(args.session)
+    if (row === undefined && args.session !== undefined) {
+      const hint = 'leave `session` out to go on with your own'
+      throw new TaiError(`there is no session ${visible(args.session)}`, { hint })
+    }
+    const id = row?.id ?? seat.session
+    const lane = this.#turns.get(id) ?? new Lane()
+    this.#turns.set(id, lane)
+    try {
+      return await lane.run(async () => {
+        using clock = timeout(MCP_CHAT_TIMEOUT, lateTurn, signal)
+        const talk = await this.#talk(id, args, seat)
+        return await playServed(app, talk, args.message, clock.signal)
+      })
+    } finally {
+      if (lane.length === 0) this.#turns.delete(id)
+    }
+  }
+
+  async #talk(id: string, args: ChatArgs, seat: ChatSeat): Promise<Conversation> {
+    const { app, store, config } = this.#parts
+    const row = await store.findSession(id)
+    const name = row?.profile ?? args.profile ?? config.get('profile')
+    const profile = await profileOf(store, name)
+    const choice = await chosenModel(app, { profile })
+    if (row === undefined) {
+      const title = titleOf([{ kind: 'text', text: args.message }])
+      const model = modelName(choice)
+      const begun = { id, title, profile: profile?.name ?? 'default', model, workspace: app.root }
+      await store.createSession(begun)
+    }
+    const tools = await this.#talkTools(id, seat)
+    return converse(app, { session: id, profile, choice, tools, maxSteps: args.max_steps })
+  }
+
+  /** The tools of an agent stay from turn to turn, and with them what it was offered. */
+  #talkTools(id: string, { session, processes }: ChatSeat): Promise<Tools> {
+    const name = `${session} ${id}`
+    const tools = this.#talks.get(name) ?? this.#openTools(id, processes, [])
+    this.#talks.delete(name)
+    this.#talks.set(name, tools)
+    const [oldest = ''] = this.#talks.keys()
+    if (this.#talks.size > MCP_SESSIONS_MAX) this.#talks.delete(oldest)
+    return tools
+  }
+
+  async #complete(
+    { messages }: ArgsOf<typeof COMPLETE.parameters>,
+    signal: AbortSignal,
+  ): Promise<ToolOutput> {
+    const { app, config } = this.#parts
+    using clock = timeout(MCP_CHAT_TIMEOUT, lateTurn, signal)
+    const choice = await chosenModel(app)
+    const safe = messages.map((row) =>
+      asMessage({ ...row, content: app.redactor.known(row.content) }),
+    )
+    const chat = chatClient(app, config, choice)
+    const reply = await chat.complete({ messages: safe, tools: [] }, clock.signal)
+    const { message, usage = null, cost = null } = reply
+    return { text: message.text, structured: { model: modelName(choice), usage, cost } }
+  }
+}
+
+/** Whose call a chat is: its own session of the vault, and where its tools start programs. */
+type ChatSeat = Readonly<{ session: string; processes: Processes }>
+
+/** A turn for a client; one without an answer gives what there was of it, and why it ended. */
+async function playServed(
+  app: App,
+  talk: Conversation,
+  message: string,
+  signal: AbortSignal,
+): Promise<ToolOutput> {
+  const parts = [{ kind: 'text', text: app.redactor.known(message) }] as const
+  const events = talk.agent.runTurn(parts, signal)
+  let said = ''
+  let next = await events.next()
+  for (; next.done !== true; next = await events.next())
+    if (next.value.kind === 'text') said += next.value.text
+  const { answer, error } = next.value
+  const structured: JsonObject = outcomeOf(next.value, app.redactor, talk)
+  if (error === undefined) return { text: answer, structured }
+  const text = [said, explain(error)].filter((part) => part !== '').join('\n\n')
+  return { text, isError: true, structured }
+}
+
+/** A request, with who asks; `stop` is aborted when nobody waits for its result any more. */
+export type RpcCall = Readonly<{
+  id: RpcId
+  params: JsonObject
+  session: McpSession | undefined
+  stop: AbortController
+}>
+
+function greeting({ protocolVersion: asked }: JsonObject): JsonObject {
+  const isKnown = typeof asked === 'string' && MCP_VERSIONS.includes(asked)
+  return {
+    protocolVersion: isKnown ? asked : MCP_PROTOCOL_VERSION,
+    capabilities: { tools: {} },
+    serverInfo: { name: 'tai', version: VERSION },
+  }
+}
+
+type RpcMethod = Readonly<{
+  isOpen: boolean // answered without a session too
+  answer: (context: McpServeContext, call: RpcCall) => string | Promise<string>
+}>
+
+/** Every method that is answered; the result as JSON text. */
+export const RPC_METHODS: ReadonlyMap<string, RpcMethod> = new Map<string, RpcMethod>([
+  ['initialize', { isOpen: true, answer: (_, { params }) => JSON.stringify(greeting(params)) }],
+  ['ping', { isOpen: true, answer: () => '{}' }],
+  ['tools/list', { isOpen: false, answer: ({ list }) => list }],
+  ['tools/call', { isOpen: false, answer: (context, call) => context.callTool(call) }],
+])
+
+/** The whole reply to a request, whatever happens. */
+export async function answerRpc(
+  context: McpServeContext,
+  { id, method, params }: RpcMessage & { kind: 'request' },
+  { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
+): Promise<string> {
+  try {
+    const row = RPC_METHODS.get(method)
+    if (row === undefined)
+      throw new RpcError('method', `there is no method ${visible(clip(method, 80))}`)
+    return rpcResult(id, await row.answer(context, { id, params, session, stop }))
+  } catch (error) {
+    const known = error instanceof RpcError
+    return rpcFailure(id, known ? error : new RpcError('internal', context.wordsOf(error)))
+  }
+}
+
+type RpcListener = (from: McpSession, params: JsonObject) => void
+
+/** Every notification that means something; the others pass unheard. */
+export const RPC_NOTIFICATIONS: ReadonlyMap<string, RpcListener> = new Map<string, RpcListener>([
+  ['notifications/initialized', () => {}], // nothing waits for it
+  ['notifications/cancelled', (from, { requestId }) => from.cancel(requestId)],
+])
+
+//#endregion §serve
+
+//#region §listen: MCP over Streamable HTTP, the server's end
+//
+// One POST, one JSON reply (MCP 2025-11-25, Transports). What a stranger can send is
+// turned away here, the cheapest checks first.
+//
+// 1. Host and Origin are looked at before the key, the key before anything else; without it
+//    nothing is told but 401.
+// 2. No body is read that is too large, of another type, or of a stranger.
+// 3. What is held for clients is bounded: connections, requests on one, bodies, sessions, time.
+// 4. A client that leaves takes its call with it. The key is in no line that is printed.
+// Not here: what a message is answered (§serve).
+
+const MCP_PATH = '/mcp'
+const METHODS = ['POST', 'DELETE']
+const ALLOW = METHODS.join(', ')
+const CHECK_INTERVAL = 5 * SECOND // how often slow connections are looked for
+const RETRY_AFTER = '1' // seconds
+
+type HttpRefusal = [status: number, message: string, headers?: Readonly<Record<string, string>>]
+type HttpAnswer = Readonly<{
+  status: number
+  body?: string // JSON
+  headers?: Readonly<Record<string, string>>
+}>
+
+const refused = ([status, message, headers = {}]: HttpRefusal): HttpAnswer => ({
+  status,
+  body: rpcFailure(null, new RpcError('request', message)),
+  headers,
+})
+
+/** By which names the server may be called, and what its clients have open. */
+class Door {
+  readonly context: McpServeContext
+  readonly #hosts: ReadonlySet<string> | undefined // undefined: any, on an address that others reach
+  readonly #open = new WeakMap<object, number>() // requests without an answer, by connection
+  isClosing = false
+  held = 0 // bytes of bodies being read
+
+  constructor(context: McpServeContext, hosts: ReadonlySet<string> | undefined) {
+    this.context = context
+    this.#hosts = hosts
+  }
+
+  /** Whether a request is meant for this server, and not made by a page of another (DNS rebinding). */
+  expects({ host = '', origin }: http.IncomingHttpHeaders): boolean {
+    const name = host.replace(/:\d*$/, '').toLowerCase()
+    if (this.#hosts !== undefined && !this.#hosts.has(name)) return false
+    if (origin === undefined) return true
+    const from = URL.parse(origin)?.hostname ?? ''
+    return from !== '' && (this.#hosts?.has(from) ?? from === name)
+  }
+
+  /** One request more on a connection, until its answer has gone; false when they are too many. */
+  enters(request: http.IncomingMessage, response: http.ServerResponse): boolean {
+    const { socket } = request
+    const open = (this.#open.get(socket) ?? 0) + 1
+    this.#open.set(socket, open)
+    response.on('close', () => this.#open.set(socket, (this.#open.get(socket) ?? 1) - 1))
+    return open <= MCP_PIPELINE_MAX
+  }
+}
+
+const isPost = ({ method }: http.IncomingMessage): boolean => method === 'POST'
+
+const TOO_LARGE: HttpRefusal = [413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`]
+const CROWDED: HttpRefusal = [503, 'too much is under way', { 'Retry-After': RETRY_AFTER }]
+
+type Gate = readonly [objects: (it: http.IncomingMessage, door: Door) => boolean, says: HttpRefusal]
+
+/** Looked at in this order before a body is read. */
+const GATES: readonly Gate[] = [
+  [({ headers }, door) => !door.expects(headers), [403, 'this Host or Origin is not expected']],
+  [
+    ({ headers }, { context }) => !context.admits(headers.authorization),
+    [401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' }],
+  ],
+  [({ url = '' }) => url !== MCP_PATH && !url.startsWith(`${MCP_PATH}?`), [404, 'no such path']],
+  [({ method = '' }) => !METHODS.includes(method), [405, `use ${ALLOW}`, { Allow: ALLOW }]],
+  [(_, { isClosing }) => isClosing, CROWDED],
+  [
+    (it) => isPost(it) && !/\*\/\*|application\/(\*|json)/i.test(it.headers.accept ?? '*/*'),
+    [406, 'replies are application/json'],
+  ],
+  [
+    (it) => isPost(it) && !/^application\/json\s*(;|$)/i.test(it.headers['content-type'] ?? ''),
+    [415, 'requests are application/json'],
+  ],
+  [
+    (it) => !/^(identity)?$/i.test(it.headers['content-encoding'] ?? ''),
+    [415, 'requests are not compressed'],
+  ],
+  [(it) => Number(it.headers['content-length'] ?? 0) > MCP_HTTP_MAX_BODY, TOO_LARGE],
+]
+
+/** A request's body, or why it is not read; undefined when the client has left. */
+function receive(
+  request: http.IncomingMessage,
+  door: Door,
+): Promise<Buffer | HttpAnswer | undefined> {
+  const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer | undefined>()
+  const pieces: Buffer[] = []
+  let size = 0
+  const settle = (result: Buffer | HttpAnswer | undefined) => {
+    request.off('data', take)
+    door.held -= size
+    size = 0
+    resolve(result)
+  }
+  function take(piece: Buffer): void {
+    size += piece.length
+    door.held += piece.length
+    pieces.push(piece)
+    if (size > MCP_HTTP_MAX_BODY) settle(refused(TOO_LARGE))
+    else if (door.held > MCP_BODIES_MAX) settle(refused(CROWDED))
+  }
+  request.on('data', take)
+  request.on('end', () => settle(Buffer.concat(pieces)))
+  request.on('close', () => settle(undefined))
+  return promise
+}
+
+/** Answers one HTTP request; undefined when nobody is there any more. */
+async function answerHttp(
+  request: http.IncomingMessage,
+  response: http.ServerResponse,
+  door: Door,
+): Promise<HttpAnswer | undefined> {
+  const gate = GATES.find(([objects]) => objects(request, door))
+  if (gate !== undefined) return refused(gate[1])
+  const { 'mcp-session-id': given, expect } = request.headers
+  if (!isPost(request)) return dismiss(door.context, String(given ?? ''))
+  if (expect !== undefined) response.writeContinue()
+  const body = await receive(request, door)
+  if (!Buffer.isBuffer(body)) return body
+  try {
+    if (!process.getBuiltinModule('node:buffer').isUtf8(body))
+      throw new RpcError('parse', 'the body is not UTF-8')
+    const stop = new AbortController()
+    response.on('close', () => {
+      if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
+    })
+    return await answerMessage(readRpc(body.toString()), request.headers, door.context, stop)
+  } catch (error) {
+    if (!(error instanceof RpcError)) throw error
+    return { status: error.code === RPC_CODES.busy ? 503 : 400, body: rpcFailure(error.id, error) }
+  }
+}
+
+const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
+
+const errorAnswer = (status: number, id: RpcId | null, error: RpcError): HttpAnswer => ({
+  status,
+  body: rpcFailure(id, error),
+})
+
+function dismiss(context: McpServeContext, id: string): HttpAnswer {
+  const session = context.session(id)
+  if (session === undefined) return errorAnswer(404, null, NO_SESSION)
+  context.endSession(session)
+  return { status: 200 }
+}
+
+/** A message, with what its headers say. */
+type Asked = Readonly<{
+  message: RpcMessage
+  begins: boolean
+  given: string | undefined // the id of a session
+  session: McpSession | undefined
+  version: string | undefined
+}>
+
+const needsSession = (message: RpcMessage): boolean =>
+  message.kind === 'request' && RPC_METHODS.get(message.method)?.isOpen !== true
+
+type Objection = readonly [objects: (it: Asked) => boolean, status: number, error: RpcError]
+
+const OBJECTIONS: readonly Objection[] = [
+  [
+    ({ begins, session }) => begins && session !== undefined,
+    400,
+    new RpcError('request', 'this session is initialized already'),
+  ],
+  [
+    ({ begins, given, session }) => !begins && given !== undefined && session === undefined,
+    404,
+    NO_SESSION,
+  ],
+  [
+    ({ begins, version = MCP_PROTOCOL_VERSION }) => !begins && !MCP_VERSIONS.includes(version),
+    400,
+    new RpcError('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`),
+  ],
+  [
+    ({ message, session }) => session === undefined && needsSession(message),
+    400,
+    new RpcError('request', 'Mcp-Session-Id is missing: initialize first'),
+  ],
+]
+
+/** Answers one message as its headers ask for it. Throws RpcError. */
+async function answerMessage(
+  message: RpcMessage,
+  headers: http.IncomingHttpHeaders,
+  context: McpServeContext,
+  stop: AbortController,
+): Promise<HttpAnswer> {
+  const given = headers['mcp-session-id']?.toString()
+  const version = headers['mcp-protocol-version']?.toString()
+  const session = given === undefined ? undefined : context.session(given)
+  const begins = message.kind === 'request' && message.method === 'initialize'
+  const asked = { message, begins, given, session, version }
+  const objection = OBJECTIONS.find(([objects]) => objects(asked))
+  const id = message.kind === 'request' ? message.id : null
+  if (objection !== undefined) return errorAnswer(objection[1], id, objection[2])
+  if (message.kind === 'notification' && session !== undefined)
+    RPC_NOTIFICATIONS.get(message.method)?.(session, message.params)
+  if (message.kind !== 'request') return { status: 202 }
+  const body = await answerRpc(context, message, { session, stop })
+  const fresh = begins && { headers: { 'Mcp-Session-Id': context.newSession() } }
+  return { status: 200, body, ...fresh }
+}
+
+function sendAnswer(
+  response: http.ServerResponse,
+  { status, body = '', headers }: HttpAnswer,
+): void {
+  if (response.destroyed) return
+  response.writeHead(status, {
+    'Cache-Control': 'no-store',
+    'Content-Length': Buffer.byteLength(body),
+    ...(body !== '' && { 'Content-Type': 'application/json' }),
+    ...headers,
+  })
+  response.end(body)
+}
+
+/** What node:http calls for each request. */
+export function mcpServeHandler(door: Door): http.RequestListener {
+  return (request, response) => {
+    if (!door.enters(request, response)) return void request.socket.destroy()
+    const answer = answerHttp(request, response, door)
+    answer.then(
+      (found) => found && sendAnswer(response, found),
+      (error: unknown) => {
+        const words = door.context.wordsOf(error)
+        sendAnswer(response, errorAnswer(500, null, new RpcError('internal', words)))
+      },
+    )
+  }
+}
+
+const isLoopback = (address: string): boolean =>
+  /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
+
+const LISTEN_FAULTS: Readonly<Record<string, readonly [says: string, hint: string]>> = {
+  EADDRINUSE: [
+    'is in use',
+    'end what listens there, or choose another with --mcp-port (0: a free one)',
+  ],
+  EADDRNOTAVAIL: ['is no address of this machine', 'see --mcp-bind'],
+  ENOTFOUND: ['is no address that can be found', 'see --mcp-bind'],
+  EACCES: ['may not be listened on', 'ports under 1024 are for the system'],
+}
+
+/** A listening server. Throws TaiError. */
+async function listen(door: Door, bind: string, port: number): Promise<http.Server> {
+  const server = process.getBuiltinModule('node:http').createServer({
+    headersTimeout: MCP_HEADERS_TIMEOUT,
+    requestTimeout: MCP_REQUEST_TIMEOUT,
+    keepAliveTimeout: MCP_KEEP_ALIVE,
+    connectionsCheckingInterval: CHECK_INTERVAL,
+  })
+  server.maxConnections = MCP_CONNECTIONS_MAX
+  const handler = mcpServeHandler(door)
+  server.on('request', handler)
+  server.on('checkContinue', handler)
+  const up = process.getBuiltinModule('node:events').once(server, 'listening')
+  server.listen(port, bind)
+  try {
+    await up
+    return server
+  } catch (cause) {
+    const where = visible(`${bind}:${port}`)
+    const [says, hint] = LISTEN_FAULTS[codeOf(cause)] ?? [
+      `cannot be listened on: ${messageOf(cause)}`,
+      'see --mcp-bind',
+    ]
+    throw new TaiError(`${where} ${says}`, { hint, cause })
+  }
+}
+
+/** The key, from the flag or the environment. Throws UsageError: none, or one too short for an address that others reach. */
+function keyOf({ given, world }: App, bind: string): string {
+  const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
+  if (key === '') throw new UsageError('--serve-mcp has no key', KEY_HINT)
+  if (isLoopback(bind) || key.length >= MCP_PUBLIC_KEY_MIN) return key
+  const what = `a key for ${visible(bind)}, which others can reach, has at least ${MCP_PUBLIC_KEY_MIN} characters`
+  throw new UsageError(what, KEY_HINT)
+}
+
+/** The names that clients may call the server by; undefined: any. */
+function hostNames(bind: string, named: readonly string[]): ReadonlySet<string> | undefined {
+  if (!isLoopback(bind) && named.length === 0) return undefined
+  const own = bind.includes(':') ? `[${bind.replace(/[[\]]/g, '')}]` : bind
+  return new Set(['localhost', '127.0.0.1', '[::1]', own, ...named].map((it) => it.toLowerCase()))
+}
+
+const OPEN_HOSTS =
+  'any page that a client visits could call this server: name its hosts with --mcp-hosts'
+
+/** Serves until a signal ends the run; then no new calls, and a few seconds for those that run. */
+export async function mcpServeMain(app: App): Promise<number> {
+  const config = await app.config()
+  const bind = config.get('mcp_bind') ?? ''
+  const context = await McpServeContext.open(app, keyOf(app, bind))
+  const hosts = hostNames(bind, config.list('mcp_hosts'))
+  const door = new Door(context, hosts)
+  const server = await listen(door, bind, config.number('mcp_port'))
+  const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
+  tellStart(app, context, server)
+  if (hosts === undefined) app.notice(OPEN_HOSTS)
+  const { signal } = app
+  if (!signal.aborted) await process.getBuiltinModule('node:events').once(signal, 'abort')
+  door.isClosing = true
+  clearInterval(sweeper)
+  const closed = new Promise((resolve) => server.close(resolve))
+  server.closeIdleConnections()
+  if (!(await within(MCP_STOP_GRACE, closed))) await context.close()
+  server.closeAllConnections()
+  await context.close()
+  return EXIT.answered
+}
+
+function tellStart(app: App, { mode, toolCount }: McpServeContext, server: http.Server): void {
+  const { address, port } = server.address() as AddressInfo
+  const host = address.includes(':') ? `[${address}]` : address
+  const url = `http://${host}:${port}${MCP_PATH}`
+  app.print({ url, tools: toolCount, mode, workspace: app.root }, url)
+  const lines = [
+    `serving ${count(toolCount, 'tool')} of ${app.root} over MCP, permission mode ${mode}`,
+    'THE KEY IS THE AUTHORIZATION: whoever has it uses these tools without being asked',
+    'clients send the header Authorization: Bearer KEY; Ctrl-C ends the server',
+  ]
+  for (const line of lines) app.err.write(`tai: ${visible(line)}\n`)
+}
+
+//#endregion §listen
 
 //#region §doctor: is everything as it should be?
 //
@@ -10221,7 +11306,7 @@ async function modelShow(app: App): Promise<number> {
 }
 
 async function modelList(app: App, provider?: string): Promise<number> {
-  const choice = await chosenModel(app, provider)
+  const choice = await chosenModel(app, { asked: provider })
   const models = await listModels(app.http, choice, { signal: app.signal })
   const rows = models.map((it) => [
     `${it.provider}/${it.id}`,
@@ -10395,7 +11480,7 @@ function limitOf({ given }: App): number {
 // 2. The first signal asks for an orderly end; a second one, or STOP_GRACE, forces it.
 // 3. Whatever happens, children end, the terminal is restored, the vault is closed.
 
-const STOP_GRACE = 5 * SECOND // from the first signal to the end, whatever is still running
+const STOP_GRACE = 8 * SECOND // from the first signal to the end, whatever is still running
 
 /** What main is run with: the outside, and what may end it. */
 export type Outside = Omit<AppOptions, 'given'>
@@ -10407,7 +11492,9 @@ export async function main(argv: readonly string[], outside: Outside): Promise<n
   let app: App | undefined
   try {
     const line = parseLine(argv, COMMANDS)
-    app = new App({ ...outside, signal, given: line.given })
+    const { given } = line
+    const prompter = given.has('serve-mcp') ? denyPrompter : outside.prompter // its host's screen is not ours
+    app = new App({ ...outside, prompter, signal, given })
     const code = await runLine(app, line)
     await out.drained(outside.signal)
     return endCode(app, code)
@@ -10431,7 +11518,11 @@ function endCode(app: App, result: unknown): number {
 async function runLine(app: App, line: Line<App>): Promise<number> {
   if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
   if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
-  return line.kind === 'command' ? line.verb.run(app, ...line.words) : runPrompt(app, line.words)
+  if (line.kind === 'command') return line.verb.run(app, ...line.words)
+  if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
+  if (line.words.length === 0) return mcpServeMain(app)
+  const hint = 'leave the words out, or ask without --serve-mcp'
+  throw new UsageError(`--serve-mcp answers no prompt: ${visible(line.words.join(' '))}`, { hint })
 }
 
 /** A prompt from the command line, files and standard input; a chat where a person sits and asks nothing. */
