@@ -230,9 +230,12 @@ export const WEB_REDIRECTS = 5 // then the page counts as unreachable
 export const APPROVAL_WAIT = 60 * SECOND // a question without an answer for this long is a denial
 export const GRANT_SESSION_TTL = 8 * HOUR // a grant for the session ends after this
 
+export const STORE_GLANCE = 5 // what others change in the vault is seen after so long where every call asks
 export const STORE_BUSY = 10 * SECOND // waiting for another process that writes to the vault
 export const SECRET_MIN = 6 // characters; a shorter value is too common to be taken out of texts
 export const RECORD_PREVIEW = 2 * KB // of a spilled result shown to the model beside the record's id
+export const AUDIT_DELAY = 20 // a call that only read is in the audit after so long; kill -9 can take it
+export const AUDIT_BATCH = 256 // rows that wait at most; then they are written
 export const AUDIT_ANCHORS = 16 // heads of other chains that a chain's first row carries
 
 //#endregion §caps
@@ -547,16 +550,16 @@ export function clip(text: string, max: number): string {
 
 /** JSON with sorted keys and no spaces, so equal values have equal text (RFC 8785's order). */
 export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, node: unknown) =>
-    node !== null && typeof node === 'object' && !Array.isArray(node)
-      ? Object.fromEntries(Object.entries(node).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : node,
-  )
+  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join()}]`
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
+  const pairs = Object.entries(value).filter(([, item]) => item !== undefined)
+  const sorted = pairs.toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return `{${sorted.map(([key, item]) => `${JSON.stringify(key)}:${canonicalJson(item)}`).join()}}`
 }
 
 /** SHA-256 in hex. */
 export function sha256(data: string | Uint8Array): string {
-  return process.getBuiltinModule('node:crypto').createHash('sha256').update(data).digest('hex')
+  return process.getBuiltinModule('node:crypto').hash('sha256', data)
 }
 
 /** SHA-256 of a value's canonical JSON, in hex: what approvals, pins and audit rows compare. */
@@ -920,6 +923,9 @@ const SECRET_SHAPES: readonly { readonly name: string; readonly shape: RegExp }[
   },
 ]
 
+/** Whether a text may hold one of them at all: most do not, and one pattern is faster than ten. */
+const MAY_HOLD_SECRET = new RegExp(SECRET_SHAPES.map(({ shape }) => shape.source).join('|'), 'i')
+
 const SECRET_NAME = /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i
 
 /** Whether a variable of that name is expected to hold a secret. */
@@ -955,6 +961,9 @@ export class Redactor {
 
   /** Takes out known values and the usual shapes of secrets. */
   redact(text: string): string {
+    if (text.length < SECRET_MIN) return text
+    const known = this.known(text)
+    if (!MAY_HOLD_SECRET.test(known)) return known
     return SECRET_SHAPES.reduce(
       (rest, { name, shape }) =>
         rest.replace(
@@ -962,7 +971,7 @@ export class Redactor {
           (...groups: unknown[]) =>
             `${typeof groups[1] === 'string' ? groups[1] : ''}[redacted:${name}]`,
         ),
-      this.known(text),
+      known,
     )
   }
 
@@ -1613,6 +1622,7 @@ CREATE TABLE undo (
 ) STRICT;
 CREATE INDEX undo_by_session ON undo (session, n, "group");`,
   `
+DROP TRIGGER audit_added;
 CREATE TABLE mcp_sessions (
   id TEXT PRIMARY KEY, seen INTEGER NOT NULL, ended INTEGER NOT NULL
 ) STRICT;`,
@@ -1641,6 +1651,8 @@ export class Db {
   readonly file: string
   readonly #connection: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
+  readonly #glances = new Map<string, readonly unknown[]>()
+  #glanced = 0 // when the oldest of them was read
 
   constructor(file: string) {
     const sqlite = process.getBuiltinModule('node:sqlite')
@@ -1661,8 +1673,20 @@ export class Db {
     return this.all<T>(sql, ...values)[0]
   }
 
+  /** As `all`; what was read a moment ago is not read again, unless this connection wrote since. */
+  glance<T>(sql: string, ...values: readonly string[]): readonly T[] {
+    const now = performance.now()
+    if (now - this.#glanced > STORE_GLANCE) this.#glances.clear()
+    if (this.#glances.size === 0) this.#glanced = now
+    const key = [sql, ...values].join('\0')
+    const known = this.#glances.get(key) ?? this.all<T>(sql, ...values)
+    this.#glances.set(key, known)
+    return known as readonly T[]
+  }
+
   /** Runs one statement; the number of rows it changed. */
   run(sql: string, ...values: readonly SqlValue[]): number {
+    this.#glances.clear()
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
@@ -1845,12 +1869,10 @@ const CHAIN_OPENING = 'chain' // the kind of row 0, which is listed only when as
 export const auditHash = (row: Omit<AuditRow, 'hash'>): string =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
-/** Appends a row after the newest of a chain; returns the chain's new head. */
-function addAuditRow(
-  db: Db,
-  head: AuditHead,
-  said: Pick<AuditRow, 'ts' | 'kind' | 'session' | 'data_json'>,
-): AuditHead {
+type AuditSaid = Pick<AuditRow, 'ts' | 'kind' | 'session' | 'data_json'>
+
+/** Appends a row after the newest of a chain; returns the chain's new head, which `audit_heads` must be told. */
+function addAuditRow(db: Db, head: AuditHead, said: AuditSaid): AuditHead {
   const row = { chain: head.chain, n: head.n + 1, ...said, prev_hash: head.hash }
   const hash = auditHash(row)
   db.insert('audit', { ...row, hash })
@@ -2276,6 +2298,8 @@ export class Store {
   readonly #world: World
   readonly #secrets: Secrets
   #head: AuditHead | undefined // of this process's chain
+  readonly #unwritten: AuditSaid[] = []
+  #writer: NodeJS.Timeout | undefined // writes them within AUDIT_DELAY
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
     this.#world = world
@@ -2296,7 +2320,13 @@ export class Store {
     return new Store(world, db, options)
   }
 
-  close = () => this.db.close()
+  close() {
+    try {
+      this.#writeAudit()
+    } finally {
+      this.db.close()
+    }
+  }
 
   // What needs a sealed value throws SealedError while the seal is locked (§secrets).
   get seal() {
@@ -2417,14 +2447,54 @@ export class Store {
 
   /** Appends one redacted row to this process's chain, which the first row opens. */
   async audit(kind: string, data: JsonObject, session?: string) {
-    const clean = mapStrings(data, (text) => this.redactor.redact(text))
-    const row = { ts: this.#world.now(), kind, session, data_json: canonicalJson(clean) }
-    this.#head = this.db.tx(() =>
-      addAuditRow(this.db, this.#head ?? openAuditChain(this.db, row.ts), row),
-    )
+    this.#say(kind, data, session)
+    try {
+      this.#writeAudit()
+    } catch (error) {
+      this.#unwritten.pop() // its caller is told
+      throw error
+    }
   }
-  listAudit = async (filter: AuditFilter) => listAuditRows(this.db, filter)
-  verifyAudit = async () => checkAudit(this.db)
+  /** The same within AUDIT_DELAY, many rows in one transaction: for what only reads. */
+  async auditSoon(kind: string, data: JsonObject, session?: string) {
+    this.#say(kind, data, session)
+    if (this.#unwritten.length >= AUDIT_BATCH) return this.#writeAudit()
+    this.#writer ??= setTimeout(() => {
+      try {
+        this.#writeAudit()
+      } catch {
+        this.#writer = undefined // a full disk: they are written with the next
+      }
+    }, AUDIT_DELAY).unref()
+  }
+  async listAudit(filter: AuditFilter) {
+    this.#writeAudit()
+    return listAuditRows(this.db, filter)
+  }
+  async verifyAudit() {
+    this.#writeAudit()
+    return checkAudit(this.db)
+  }
+
+  #say(kind: string, data: JsonObject, session: string | undefined): void {
+    const clean = mapStrings(data, (text) => this.redactor.redact(text))
+    const data_json = canonicalJson(clean)
+    this.#unwritten.push({ ts: this.#world.now(), kind, session, data_json })
+  }
+
+  #writeAudit(): void {
+    const rows = this.#unwritten
+    if (rows.length === 0) return
+    clearTimeout(this.#writer)
+    this.#writer = undefined
+    this.#head = this.db.tx(() => {
+      const head = this.#head ?? openAuditChain(this.db, rows[0]?.ts ?? 0)
+      const last = rows.reduce((before, row) => addAuditRow(this.db, before, row), head)
+      this.db.insert('audit_heads', last, 'REPLACE')
+      return last
+    })
+    rows.length = 0
+  }
 
   async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
     const made = { ...grant, id: newId(this.db), created: this.#world.now() }
@@ -2435,10 +2505,10 @@ export class Store {
     return made
   }
   /** Unexpired grants, newest first; all tools when none is named. */
-  async listGrants(toolName?: string) {
-    const sql = `SELECT * FROM approvals WHERE (?1 IS NULL OR tool = ?1)
-      AND (expires IS NULL OR expires > ?2) ORDER BY created DESC, rowid DESC`
-    return this.db.all<Grant>(sql, toolName, this.#world.now())
+  async listGrants(toolName = '') {
+    const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
+    const now = this.#world.now()
+    return this.db.glance<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
   }
   /** Takes a once-grant; false when another process took it first. */
   async consumeGrant(id: string) {
@@ -4719,6 +4789,7 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = {
   readonly tool: string
   readonly args: JsonObject
+  readonly digest?: string // where it is known already
   readonly paths?: readonly string[] // every path the call touches; none: grants cannot judge it
   readonly annotations: Annotations
   readonly session: string
@@ -4966,7 +5037,7 @@ export class Approvals {
     const ruling = await this.#settle(call, signal)
     const { reason, grant } = ruling
     const verdict: 'run' | 'deny' = ruling.verdict === 'deny' ? 'deny' : 'run'
-    const facts = { digest: callDigest(name, args), verdict, reason }
+    const facts = { digest: call.digest ?? callDigest(name, args), verdict, reason }
     if (ruling.verdict !== 'run' || riskOf(call.annotations) !== 'low') {
       const row = {
         ...facts,
@@ -7184,13 +7255,15 @@ async function askUser(
   return { text: `${why}. Decide, and say what you assumed.`, isError: true }
 }
 
+const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
+
 /** A moment in a zone, so much later. */
-function momentIn(zone: string, now: number, add = 'PT0S') {
+function momentIn(zone: string, now: number, add?: string) {
   try {
     const start = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(zone)
-    const at = start.add(add)
+    const at = add === undefined ? start : start.add(add)
     const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-    const weekday = at.toLocaleString('en', { weekday: 'long' })
+    const weekday = WEEKDAYS[at.dayOfWeek - 1] ?? ''
     const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
     return { iso, tz, weekday, week, unix_ms }
   } catch (cause) {
@@ -7432,6 +7505,9 @@ type ToolsOptions = Readonly<{
   only?: readonly string[] | undefined // `--tools`: these and no others, all offered at once
 }>
 
+/** A call as it came, with its digest. */
+type Attempt = Readonly<{ name: string; raw: JsonObject; digest: string }>
+
 /** The tools of one session: which are offered, and the gates in front of each. */
 export class Tools implements Catalog {
   readonly #rows: ReadonlyMap<string, Tool>
@@ -7474,7 +7550,7 @@ export class Tools implements Catalog {
   }
 
   /** Whether the call only reads, so that it may run beside others. */
-  reads(call: ToolCall): boolean {
+  reads(call: Omit<ToolCall, 'id'> & { id?: string }): boolean {
     const row = this.#rows.get(call.name)
     return row !== undefined && annotationsOf(row, call.args).readOnly
   }
@@ -7483,12 +7559,14 @@ export class Tools implements Catalog {
   async dispatch(name: string, args: JsonObject, signal: AbortSignal): Promise<Outcome> {
     const { world, store, session } = this.#context
     const started = world.now()
+    const asked = { name, raw: args, digest: callDigest(name, args) }
     const fall = (error: unknown) => crash(name, error, signal)
-    const outcome = await this.#attempt(name, args, signal).catch(fall)
+    const outcome = await this.#attempt(asked, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
-    const facts = { tool: name, digest: callDigest(name, args), ms: world.now() - started }
-    // A full disk must not lose the result.
-    await store.audit('tool-call', { ...facts, ...factsOf(safe) }, session).catch(() => {})
+    const facts = { tool: name, digest: asked.digest, ms: world.now() - started }
+    const row = ['tool-call', { ...facts, ...factsOf(safe) }, session] as const
+    const writing = this.reads({ name, args }) ? store.auditSoon(...row) : store.audit(...row)
+    await writing.catch(() => {}) // a full disk must not lose the result
     return safe
   }
 
@@ -7502,7 +7580,8 @@ export class Tools implements Catalog {
     return { reply, denied: outcome.why === 'denied' }
   }
 
-  async #attempt(name: string, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
+  async #attempt(asked: Attempt, signal: AbortSignal): Promise<Outcome> {
+    const { name, raw } = asked
     const row = this.#rows.get(name)
     if (row === undefined) return refuse('unknown', name, this.#unknown(name))
     const checked = checkArguments(row.parameters, await this.#checkOf(row), raw)
@@ -7511,7 +7590,7 @@ export class Tools implements Catalog {
       return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
     }
     this.#offered.add(name)
-    const denied = await this.#permission(row, raw, checked.args, signal)
+    const denied = await this.#permission(row, asked, checked.args, signal)
     if (denied !== undefined) return denied
     const wait = this.#rateWait(row)
     if (wait > 0) return overRate(row, wait)
@@ -7526,10 +7605,12 @@ export class Tools implements Catalog {
   }
 
   /** A refusal, or undefined. A preview that throws ends the call as its run would, and nobody is asked. */
-  async #permission(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
+  async #permission(row: Tool, asked: Attempt, args: JsonObject, signal: AbortSignal) {
     const { approvals, session, prompter } = this.#context
-    const [annotations, paths] = [annotationsOf(row, args), await row.paths?.(args)]
-    const request = { tool: row.name, args: raw, paths: paths ?? [], annotations, session }
+    const annotations = annotationsOf(row, args)
+    const paths = (await row.paths?.(args)) ?? []
+    const call = { tool: row.name, args: asked.raw, digest: asked.digest }
+    const request = { ...call, paths, annotations, session }
     const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
     const detail = asks ? await row.preview?.(args, this.#context) : undefined
     const decision = await approvals.decide({ ...request, detail }, signal)
@@ -10317,7 +10398,7 @@ export class McpServeContext {
     if (session === undefined) return undefined
     const { store, app } = this.#parts
     const now = app.world.now()
-    const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, id)
+    const [row] = store.db.glance<{ seen: number; ended: number }>(MCP_SESSION_ROW, id)
     const isOver = now - Math.max(session.seen, row?.seen ?? 0) > MCP_SESSION_IDLE
     if (row?.ended === 1 || isOver) return void this.#drop(session)
     session.seen = now
