@@ -3,14 +3,11 @@
 import { once } from 'node:events'
 import * as http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createInterface } from 'node:readline'
 import { pipeline } from 'node:stream'
 import { App, Door, Given, McpServeContext, mcpServeHandler, TOOLS } from '../../tai.ts'
 import { outsideOf } from '../fakes/outside.ts'
-import { start } from '../fakes/tai.ts'
+import { KEY, serve } from '../fakes/serving.ts'
 import { FIXTURES } from './fixtures.ts'
-
-const KEY = 'conformance-key-of-no-value'
 
 export type Target = { url: string; close: () => Promise<void> }
 
@@ -63,17 +60,7 @@ export async function openFixtureServer(): Promise<Target> {
 
 /** dist/tai as a person starts it. */
 export async function openBinary(): Promise<Target> {
-  const child = await start(['--serve-mcp', KEY, '--mcp-port', '0'])
-  child.stderr.resume()
-  const [line] = await once(createInterface({ input: child.stdout }), 'line')
-  const proxy = await openProxy(Number(new URL(String(line)).port))
-  return {
-    url: proxy.url,
-    close: async () => {
-      await proxy.close()
-      const gone = once(child, 'close')
-      child.kill()
-      await gone
-    },
-  }
+  const serving = await serve()
+  const proxy = await openProxy(Number(new URL(serving.url).port))
+  return { url: proxy.url, close: async () => (await proxy.close(), serving.close()) }
 }
