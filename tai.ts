@@ -726,6 +726,7 @@ function kindOf(value: unknown): string {
 }
 
 const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
+const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
 const SCHEMA_DEPTH = 200 // steps of a JSON pointer into a schema; deeper, checking would run out of stack
 
 /** What is wrong with a value: the JSON pointer to the place ('' for all of it), and why. */
@@ -744,7 +745,8 @@ export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
     const check: SchemaCheck = (value) => {
       const { valid, errors } = validate(value, own, '2020-12', parts)
       const { instanceLocation = '#', error = 'it does not fit' } = errors.at(-1) ?? {}
-      return valid ? undefined : { at: instanceLocation.slice(1), why: error }
+      const why = error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/^Instance/, 'it')
+      return valid ? undefined : { at: instanceLocation.slice(1), why: why.replace(/\.$/, '') }
     }
     for (const sample of [null, {}, [], '', 0]) check(sample) // the library meets some faults only at work
     return check
@@ -4633,9 +4635,9 @@ export function readRpc(text: string): RpcMessage {
   if (!isObject(value) || value['jsonrpc'] !== '2.0')
     throw new RpcError('request', 'not a JSON-RPC 2.0 message')
   const { id, method, params = {} } = value
+  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
   if (id !== undefined && !isRpcId(id))
     throw new RpcError('request', 'id is neither a string nor a number that can be echoed')
-  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
   const known = { id: id ?? null }
   if (typeof method !== 'string') throw new RpcError('request', 'method is no text', known)
   if (!isObject(params)) throw new RpcError('params', 'params is no object', known)

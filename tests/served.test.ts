@@ -136,6 +136,20 @@ for (const { name, client: entry, http } of SDKS)
     t.equal(late.status, 404)
   })
 
+t.test(
+  'a client that says it could not read something is heard, though it names no id',
+  async (t) => {
+    const server = await serve()
+    t.teardown(server.close)
+    const { status } = await fetch(server.url, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
+      body: '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}',
+    })
+    t.equal(status, 202)
+  },
+)
+
 t.test('mcp-remote in front of it is a stdio server', async (t) => {
   const server = await serve({ cwd: workspace() })
   t.teardown(server.close)
