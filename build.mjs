@@ -4,6 +4,7 @@
 // node build.mjs --fresh            dist/tai, only when it is missing or older than what it is made from
 // node build.mjs --start            the same, then one question to the model that is set up
 // node build.mjs --setup            only what each of them does first: node_modules as the lock file says
+// node build.mjs --peers            also the programs by others in tests/peers, which tests try tai against
 //
 // Runs under any Node from 18 on, since it is what fetches the pinned one: nothing from
 // node_modules is imported at the top, and whatever must be Node 26 is run with `pinnedNode()`.
@@ -49,13 +50,27 @@ function setup() {
     .update(fs.readFileSync('package-lock.json'))
     .update(JSON.stringify(readJson('package.json').tap))
     .digest('hex')
-  if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === want) return
+  if (isStamped(stamp, want)) return
   npm('ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund')
   linkNode()
   // tap's own types and loader are made from the plugins chosen: once per install.
   const env = { ...process.env, PATH: resolve(BIN) + delimiter + process.env.PATH }
   execFileSync('tap', ['build'], { stdio: ['ignore', 2, 2], env, shell: windows })
   fs.writeFileSync(stamp, want)
+}
+
+const isStamped = (stamp, want) => fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === want
+
+async function setupPeers() {
+  fs.mkdirSync('dist', { recursive: true })
+  await locked('dist/.peers', async () => {
+    const stamp = 'tests/peers/node_modules/.setup'
+    const lock = fs.readFileSync('tests/peers/package-lock.json')
+    const want = createHash('sha256').update(lock).digest('hex')
+    if (isStamped(stamp, want)) return
+    npm('ci', '--prefix', 'tests/peers', '--ignore-scripts', '--no-audit', '--no-fund')
+    fs.writeFileSync(stamp, want)
+  })
 }
 
 /** npm 10 drops the link when the other platforms' packages, which share its name, are left out. */
@@ -482,13 +497,14 @@ const named = (target) => [target, `dist/tai-${target}${target.startsWith('win')
 
 async function main() {
   const flag = { type: 'boolean' }
-  const options = { setup: flag, start: flag, fresh: flag, all: flag, target: { type: 'string' } }
-  const { values } = parseArgs({ options })
+  const options = { setup: flag, peers: flag, start: flag, fresh: flag, all: flag }
+  const { values } = parseArgs({ options: { ...options, target: { type: 'string' } } })
   const targets = Object.keys(NODES)
   if (values.target !== undefined && !targets.includes(values.target))
     throw new Error(`no target ${values.target}; there are ${targets.join(', ')}`)
   setup()
-  if (values.setup) return
+  if (values.peers) await setupPeers()
+  if (values.setup || values.peers) return
   if (values.start) return start()
   if (values.target !== undefined) return build([named(values.target)])
   if (values.all) return build([[here, native], ...targets.map(named)])

@@ -127,7 +127,7 @@
 //   §serve      what other agents are answered
 //     McpSession McpServeContext RpcCall RPC_METHODS answerRpc RPC_NOTIFICATIONS
 //   §listen     MCP over Streamable HTTP, the server's end
-//     mcpServeHandler mcpServeMain
+//     Door mcpServeHandler mcpServeMain
 //   §doctor     is everything as it should be?
 //     Finding examine
 //   §commands   what each verb does
@@ -340,6 +340,7 @@ export type ToolOutput = {
   readonly isError?: boolean
   readonly structured?: Json
   readonly images?: readonly { readonly mime: string; readonly base64: string }[]
+  readonly blocks?: readonly JsonObject[] // MCP content of other kinds (audio, resources), as it came
 }
 
 /** What happens in a turn, in order; the front shows it, `--stream-json` prints it. */
@@ -728,6 +729,7 @@ function kindOf(value: unknown): string {
 }
 
 const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
+const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
 const SCHEMA_DEPTH = 200 // steps of a JSON pointer into a schema; deeper, checking would run out of stack
 
 /** What is wrong with a value: the JSON pointer to the place ('' for all of it), and why. */
@@ -746,7 +748,8 @@ export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
     const check: SchemaCheck = (value) => {
       const { valid, errors } = validate(value, own, '2020-12', parts)
       const { instanceLocation = '#', error = 'it does not fit' } = errors.at(-1) ?? {}
-      return valid ? undefined : { at: instanceLocation.slice(1), why: error }
+      const why = error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/^Instance/, 'it')
+      return valid ? undefined : { at: instanceLocation.slice(1), why: why.replace(/\.$/, '') }
     }
     for (const sample of [null, {}, [], '', 0]) check(sample) // the library meets some faults only at work
     return check
@@ -4702,9 +4705,9 @@ export function readRpc(text: string): RpcMessage {
   if (!isObject(value) || value['jsonrpc'] !== '2.0')
     throw new RpcError('request', 'not a JSON-RPC 2.0 message')
   const { id, method, params = {} } = value
+  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
   if (id !== undefined && !isRpcId(id))
     throw new RpcError('request', 'id is neither a string nor a number that can be echoed')
-  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
   const known = { id: id ?? null }
   if (typeof method !== 'string') throw new RpcError('request', 'method is no text', known)
   if (!isObject(params)) throw new RpcError('params', 'params is no object', known)
@@ -10239,14 +10242,15 @@ const REFUSAL_KINDS = {
 function callResult(outcome: Outcome): JsonObject {
   if (outcome.kind === 'refused')
     throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
-  const { text, images = [], structured, isError } = outcome.output
+  const { text, images = [], blocks = [], structured, isError } = outcome.output
   const pictures = images.map(({ mime, base64 }) => ({
     type: 'image',
     data: base64,
     mimeType: mime,
   }))
+  const more = [...pictures, ...blocks]
   return {
-    content: [{ type: 'text', text }, ...pictures],
+    content: text === '' && more.length > 0 ? more : [{ type: 'text', text }, ...more],
     ...(isObject(structured) && { structuredContent: structured as JsonObject }),
     ...(isError === true && { isError }),
   }
@@ -10323,6 +10327,7 @@ type ServeParts = Readonly<{
   config: Config
   workspace: Workspace
   mode: Mode
+  native: readonly Tool[] // every tool but the extras
   bearer: Buffer // the one Authorization that is let in
   signing: Buffer
   only: readonly string[] | undefined // --tools
@@ -10341,14 +10346,14 @@ export class McpServeContext {
 
   private constructor(parts: ServeParts) {
     this.#parts = parts
-    const all = [...TOOLS, CHAT, COMPLETE]
+    const all = [...parts.native, CHAT, COMPLETE]
     const rows = parts.only?.map((name) => pickTool(all, name)) ?? all
     this.toolCount = rows.length
     this.list = JSON.stringify({ tools: rows.map(listed) })
   }
 
   /** Throws UsageError for a key that no client could send, SealedError while the vault is locked. */
-  static async open(app: App, key: string): Promise<McpServeContext> {
+  static async open(app: App, key: string, native = TOOLS): Promise<McpServeContext> {
     if (!/^[\x21-\x7e]+$/.test(key))
       throw new UsageError('the key holds more than visible ASCII', KEY_HINT)
     app.redactor.add('mcp-key', key)
@@ -10362,7 +10367,8 @@ export class McpServeContext {
     // Slow on purpose: ids are seen by others, and a weak key must not be guessed from one.
     const signing = process.getBuiltinModule('node:crypto').scryptSync(key, SESSION_SALT, 32)
     const bearer = Buffer.from(`Bearer ${key}`)
-    return new McpServeContext({ app, store, config, workspace, mode, bearer, signing, only })
+    const parts = { app, store, config, workspace, mode, native, bearer, signing, only }
+    return new McpServeContext(parts)
   }
 
   get mode(): Mode {
@@ -10485,8 +10491,8 @@ export class McpServeContext {
   }
 
   #openTools(session: string, processes: Processes, extras: readonly Tool[]): Promise<Tools> {
-    const { app, workspace, mode, only: names } = this.#parts
-    const rows = [...TOOLS, ...extras]
+    const { app, workspace, mode, native, only: names } = this.#parts
+    const rows = [...native, ...extras]
     const only = names?.filter((name) => rows.some((row) => row.name === name))
     const prompter = denyPrompter
     return openTools(app, { session, workspace, mode, processes, prompter, only, rows })
@@ -10680,7 +10686,7 @@ const refused = ([status, message, headers = {}]: HttpRefusal): HttpAnswer => ({
 })
 
 /** By which names the server may be called, and what its clients have open. */
-class Door {
+export class Door {
   readonly context: McpServeContext
   readonly #hosts: ReadonlySet<string> | undefined // undefined: any, on an address that others reach
   readonly #open = new WeakMap<object, number>() // requests without an answer, by connection

@@ -187,6 +187,7 @@ t.test('known secrets leave no result, no record and no audit row', async (t) =>
       probe(async () => ({
         text: `key=${secret} ${Buffer.from(secret).toString('base64')}`,
         structured: { key: secret },
+        blocks: [{ type: 'resource', resource: { uri: 'test://a', text: secret } }],
       })),
     ],
   })
