@@ -27,8 +27,8 @@
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
 //     Annotations Tier Mode ToolOutput AgentEvent World Prompter Choice
 //   §errors     what can go wrong, and how the user hears of it
-//     ErrorOptions TaiError UsageError LimitError DeniedError InvalidError InterruptedError
-//     SealedError ModelErrorOptions ModelError messageOf explain exitCodeOf codeOf
+//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError SealedError
+//     ModelError messageOf explain exitCodeOf codeOf
 //   §text       strings in, strings out
 //     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible
 //     jsonLine visibleLines count formatBytes formatDuration columns nearest
@@ -357,28 +357,27 @@ export type Choice = { readonly key: string; readonly label: string }
 
 //#region §errors: what can go wrong, and how the user hears of it
 //
-// One root, a closed set of kinds. A kind exists only where some caller acts on
-// it; everything else is a plain TaiError with a good message and a hint.
+// One root, a closed set of kinds: a kind exists only where some caller acts on it.
 //
-// 1. The message says what is wrong and where; the hint says what to do. Neither
-//    holds a stack trace, a secret or a control character that was not made visible.
-// 2. `cause` keeps what was caught; `-v` shows that chain, nothing else does.
-// 3. A program that is not a TaiError is a bug of tai and is reported as one.
+// 1. The message says what is wrong and where, the hint what to do. Neither holds a
+//    stack trace, a secret, or a control character that was not made visible.
+// 2. `cause` keeps what was caught; only `-v` shows that chain.
+// 3. What is no TaiError is a bug of tai, and is reported as one.
 
-export type ErrorOptions = { hint?: string | undefined; cause?: unknown }
+type ErrorOptions = { hint?: string | undefined; cause?: unknown }
 
 /** An error whose message is fit to show. `hint` says what to do next. */
 export class TaiError extends Error {
   readonly exitCode: number = EXIT.failed
-  readonly hint: string | undefined
-  constructor(message: string, options: ErrorOptions = {}) {
-    super(message, { cause: options.cause })
+  readonly hint
+  constructor(message: string, { hint, cause }: ErrorOptions = {}) {
+    super(message, { cause })
     this.name = new.target.name
-    this.hint = options.hint
+    this.hint = hint
   }
 }
 
-/** The command line was wrong: exit 2, as shells expect. */
+/** The command line was wrong. */
 export class UsageError extends TaiError {
   override readonly exitCode = EXIT.usage
 }
@@ -400,7 +399,7 @@ export class InvalidError extends TaiError {
 
 /** The person, or a signal, ended the work; the code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
-  override readonly exitCode: number
+  override readonly exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
     super(message)
     this.exitCode = exitCode
@@ -410,23 +409,20 @@ export class InterruptedError extends TaiError {
 /** The vault's seal is locked: nothing that needs a secret may go on. */
 export class SealedError extends TaiError {}
 
-export type ModelErrorOptions = ErrorOptions & {
-  status?: number | undefined // HTTP status, where there was one
+type ModelErrorOptions = ErrorOptions & {
+  status?: number | undefined // of HTTP
   retryAfter?: number | undefined // milliseconds the provider asked to wait
   kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
   partial?: AssistantMessage | undefined // what had arrived of a reply that broke off
 }
 
-/**
- * The model could not be reached, refused, or broke off. `kind` decides what the
- * caller does: `busy` may be tried again, `context` may be compacted, the rest end the turn.
- */
+/** The model failed: when `busy` it may be asked again, a `context` compacted; the rest end the turn. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
-  readonly status: number | undefined
-  readonly retryAfter: number | undefined
-  readonly kind: NonNullable<ModelErrorOptions['kind']>
-  readonly partial: AssistantMessage | undefined
+  readonly status
+  readonly retryAfter
+  readonly kind
+  readonly partial
   constructor(message: string, options: ModelErrorOptions = {}) {
     super(message, options)
     this.status = options.status
@@ -442,20 +438,19 @@ export function messageOf(error: unknown): string {
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
-/**
- * For people: one line that says what went wrong, one that says what to do, and
- * with `verbose` one more for each cause. Never a stack trace.
- */
+/** For people: what went wrong, what to do, and with `verbose` each cause, a line each. No stack trace. */
 export function explain(error: unknown, verbose = false): string {
-  const known = error instanceof TaiError
-  const lines = [known ? messageOf(error) : `internal error: ${messageOf(error)}`]
-  if (known && error.hint !== undefined) lines.push(`  ${error.hint}`)
-  if (!known) lines.push('  this is a bug of tai; `-v` shows its cause, please report it')
+  const [start, hint] =
+    error instanceof TaiError
+      ? ['', error.hint]
+      : ['internal error: ', 'this is a bug of tai; `-v` shows its cause, please report it']
+  const lines = [start + messageOf(error)]
+  if (hint !== undefined) lines.push(`  ${hint}`)
   if (verbose) lines.push(...causes(error).map((cause) => `  because: ${messageOf(cause)}`))
   return lines.join('\n')
 }
 
-function causes(error: unknown): unknown[] {
+function causes(error: unknown) {
   const found: unknown[] = []
   for (let at = error; at instanceof Error && at.cause !== undefined && !found.includes(at.cause); )
     found.push((at = at.cause))
@@ -468,8 +463,17 @@ export const exitCodeOf = (error: unknown): number =>
 
 /** The `code` of a system error (ENOENT, EACCES, SQLITE_BUSY...), or ''. */
 export function codeOf(error: unknown): string {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined
+  const code = error instanceof Error && 'code' in error && error.code
   return typeof code === 'string' ? code : ''
+}
+
+/** What `work` returns; undefined where it throws, for what may fail without harm. */
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
 }
 
 //#endregion §errors
@@ -479,33 +483,36 @@ export function codeOf(error: unknown): string {
 // The few operations on text that more than one section needs.
 //
 // 1. Cutting never splits a character, and always says what it left off.
-// 2. What comes from outside and is shown to a person goes through `visible`:
-//    a control character is written out, so nothing hides in a line.
+// 2. What comes from outside and is shown goes through `visible`, so nothing hides in a line.
 // 3. One digest for everything that compares: SHA-256 over canonical JSON.
+
+/** A module of Node's own, loaded at its first use: a start pays for none that it does not need. */
+const builtin = process.getBuiltinModule
 
 /** Number of bytes of the text in UTF-8. */
 export const byteLength = (text: string): number => Buffer.byteLength(text)
 
 /** The longest start of `text` that fits into `max` bytes of UTF-8 without splitting a character. */
 export function headBytes(text: string, max: number): string {
-  if (text.length * 3 <= max || byteLength(text) <= max) return text
-  const bytes = Buffer.from(text)
-  return bytes.toString('utf8', 0, characterStart(bytes, max))
+  if (text.length * 3 <= max) return text
+  return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
 }
+
+/** Whether the byte there continues a character. */
+const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
 
 /** The longest end of `text` that fits into `max` bytes of UTF-8 without splitting a character. */
 export function tailBytes(text: string, max: number): string {
   const bytes = Buffer.from(text)
-  if (bytes.length <= max) return text
-  let from = bytes.length - max
-  while (from < bytes.length && ((bytes[from] ?? 0) & 0xc0) === 0x80) from += 1
+  let from = Math.max(0, bytes.length - max)
+  while (isInner(bytes, from)) from += 1
   return bytes.toString('utf8', from)
 }
 
 /** The last position at or before `at` where a character of UTF-8 begins. */
 export function characterStart(bytes: Uint8Array, at: number): number {
   let start = Math.min(at, bytes.length)
-  while (start > 0 && start < bytes.length && ((bytes[start] ?? 0) & 0xc0) === 0x80) start -= 1
+  while (start > 0 && isInner(bytes, start)) start -= 1
   return start
 }
 
@@ -526,9 +533,8 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** SHA-256 in hex. */
-export function sha256(data: string | Uint8Array): string {
-  return process.getBuiltinModule('node:crypto').createHash('sha256').update(data).digest('hex')
-}
+export const sha256 = (data: string | Uint8Array): string =>
+  builtin('node:crypto').createHash('sha256').update(data).digest('hex')
 
 /** SHA-256 of a value's canonical JSON, in hex: what approvals, pins and audit rows compare. */
 export const digest = (value: unknown): string => sha256(canonicalJson(value))
@@ -538,47 +544,34 @@ const HIDDEN =
   /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
 // oxlint-disable-next-line no-control-regex -- and here
 const C1 = /[\u007f-\u009f]/g
-const SHORT_ESCAPES: Readonly<Record<string, string>> = {
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
-  '\u001b': '\\e',
-}
+const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
 /** Control characters, C1 bytes and invisible direction marks written out: what is shown is what runs. */
-export function visible(text: string): string {
-  return text.replace(HIDDEN, (char) => {
-    const known = SHORT_ESCAPES[char]
-    return known ?? `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`
-  })
-}
+export const visible = (text: string): string =>
+  text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
+
 /** A value as one line of JSON that is safe on a terminal: C1 bytes, which JSON lets pass, are escaped. */
 export const jsonLine = (value: unknown): string =>
   `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
 /** As `visible`, but lines stay lines and tabs stay tabs: for text of many lines on a terminal. */
 export const visibleLines = (text: string): string =>
-  text
-    .replace(/\r\n/g, '\n')
-    .split(/(\n|\t)/)
-    .map((part) => (/^[\n\t]$/.test(part) ? part : visible(part)))
-    .join('')
+  text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
 /** "1 file", "2 files". */
 export const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
 
 /** Bytes for people: "812 B", "64.0 KB", "1.2 MB". */
-export function formatBytes(bytes: number): string {
-  if (bytes < KB) return `${bytes} B`
-  return bytes < MB ? `${(bytes / KB).toFixed(1)} KB` : `${(bytes / MB).toFixed(1)} MB`
-}
+export const formatBytes = (bytes: number): string => inUnits(bytes, { MB, KB, B: 1 })
 
 /** Milliseconds for people: "340 ms", "2.1 s", "3 min", "2 h", "5 d". */
-export function formatDuration(ms: number): string {
-  if (ms < SECOND) return `${Math.round(ms)} ms`
-  if (ms < MINUTE) return `${(ms / SECOND).toFixed(1)} s`
-  if (ms < HOUR) return `${Math.round(ms / MINUTE)} min`
-  return ms < 24 * HOUR ? `${Math.round(ms / HOUR)} h` : `${Math.round(ms / (24 * HOUR))} d`
+export const formatDuration = (ms: number): string =>
+  inUnits(ms, { d: 24 * HOUR, h: HOUR, min: MINUTE, s: SECOND, ms: 1 })
+
+function inUnits(n: number, units: Record<string, number>) {
+  const found = Object.entries(units).find(([, size]) => n >= size || size === 1)
+  const [name = '', size = 1] = found ?? []
+  return `${(n / size).toFixed(/^(MB|KB|s)$/.test(name) ? 1 : 0)} ${name}`
 }
 
 /** Rows as aligned columns, two spaces between them; the last column is never padded. */
@@ -587,19 +580,19 @@ export function columns(rows: readonly (readonly string[])[]): string {
   for (const row of rows)
     row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)))
   const line = (row: readonly string[]) =>
-    row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  ')
+    row.map((cell, i) => cell.padEnd(i + 1 < row.length ? (widths[i] ?? 0) : 0)).join('  ')
   return rows.map((row) => line(row).trimEnd()).join('\n')
 }
 
 /** The known word closest to a mistyped one, or undefined when none is near. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
-  const scored = known.map((name) => ({ name, far: editDistance(word, name) }))
-  const best = scored.toSorted((a, b) => a.far - b.far)[0]
-  return best !== undefined && best.far <= Math.ceil(word.length / 3) ? best.name : undefined
+  const far = (name: string) => editDistance(word, name)
+  const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
+  return near.toSorted((a, b) => far(a) - far(b))[0]
 }
 
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+function editDistance(a: string, b: string) {
+  let row = [...Array(b.length + 1).keys()]
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
     for (let j = 1; j <= b.length; j++) {
@@ -618,9 +611,8 @@ function editDistance(a: string, b: string): number {
 // Everything that arrives (a file, a reply, a row) is `unknown` until a Reader
 // has looked at it. Its errors name the place, so a broken file can be mended.
 //
-// 1. A Reader never coerces: "1" is not a number.
-// 2. Optional means absent or null; anything else of the wrong type is an error.
-// 3. JSON Schemas that people and servers wrote are looked through before they are used.
+// 1. A Reader never coerces: "1" is not a number. Optional means absent or null.
+// 2. JSON Schemas that people and servers wrote are looked through before they are used.
 // Not here: which schemas there are (tool rows, --schema).
 
 /** Whether a value is an object with named members (no array, no null). */
@@ -630,18 +622,14 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 /** Parses text that ought to be a JSON object; undefined when it is anything else. */
 export function parseObject(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? (value as JsonObject) : undefined
-  } catch {
-    return undefined // not JSON: the caller decides what that means
-  }
+  const value: unknown = attempt(() => JSON.parse(text))
+  return isObject(value) ? (value as JsonObject) : undefined
 }
 
 /** Reads one value of unknown shape; `where` names it in errors. Throws InvalidError. */
 export class Reader {
-  readonly value: unknown
-  readonly where: string
+  readonly value
+  readonly where
   constructor(value: unknown, where: string) {
     this.value = value
     this.where = where
@@ -653,46 +641,41 @@ export class Reader {
     return new Reader(inner, `${this.where}.${key}`)
   }
 
-  get absent(): boolean {
+  get absent() {
     return this.value === undefined || this.value === null
   }
 
-  string(): string {
+  string() {
     return typeof this.value === 'string' ? this.value : this.#wrong('a string')
   }
 
-  number(): number {
-    return typeof this.value === 'number' && Number.isFinite(this.value)
-      ? this.value
-      : this.#wrong('a number')
+  number() {
+    const { value } = this
+    return typeof value === 'number' && Number.isFinite(value) ? value : this.#wrong('a number')
   }
 
-  boolean(): boolean {
+  boolean() {
     return typeof this.value === 'boolean' ? this.value : this.#wrong('true or false')
   }
 
-  object(): JsonObject {
+  object() {
     return isObject(this.value) ? (this.value as JsonObject) : this.#wrong('an object')
   }
 
-  list(): Reader[] {
+  list() {
     if (!Array.isArray(this.value)) return this.#wrong('a list')
     return this.value.map((item: unknown, i) => new Reader(item, `${this.where}[${i}]`))
   }
 
-  optional<T>(read: (reader: Reader) => T): T | undefined {
+  optional<T>(read: (reader: Reader) => T) {
     return this.absent ? undefined : read(this)
   }
 
   #wrong(wanted: string): never {
-    throw new InvalidError(`${this.where} is ${kindOf(this.value)}, not ${wanted}`)
+    const kind = Array.isArray(this.value) ? 'a list' : typeof this.value
+    const found = this.value === null ? 'null' : kind.replace('undefined', 'missing')
+    throw new InvalidError(`${this.where} is ${found}, not ${wanted}`)
   }
-}
-
-function kindOf(value: unknown): string {
-  if (value === undefined) return 'missing'
-  if (value === null) return 'null'
-  return Array.isArray(value) ? 'a list' : typeof value
 }
 
 const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
@@ -702,8 +685,8 @@ const SCHEMA_DEPTH = 200 // steps of a JSON pointer into a schema; deeper, check
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
 /**
- * A check of values against a JSON Schema (2020-12). Throws InvalidError for a schema that
- * values cannot be held against: a broken pattern, a $ref that leads nowhere, too deep a nesting.
+ * A check of values against a JSON Schema (2020-12). Throws InvalidError for one that no value
+ * can be held against: a broken pattern, a $ref that leads nowhere, too deep a nesting.
  */
 export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
   const { dereference, validate } = await import('@cfworker/json-schema')
@@ -716,7 +699,7 @@ export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
       const { instanceLocation = '#', error = 'it does not fit' } = errors.at(-1) ?? {}
       return valid ? undefined : { at: instanceLocation.slice(1), why: error }
     }
-    for (const sample of [null, {}, [], '', 0]) check(sample) // the library meets some faults only at work
+    for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only at work
     return check
   } catch (cause) {
     throw new InvalidError(`no usable JSON Schema: ${messageOf(cause)}`, { cause })
@@ -724,14 +707,13 @@ export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
 }
 
 /** Refuses what the library would stumble over only when a value gets there. */
-function refuseBroken(at: string, part: unknown, parts: object): void {
+function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
   if (!isObject(part)) return
   const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target, type = [] } = part
   const odd = [type].flat().find((name) => !SCHEMA_TYPES.includes(String(name)))
   if (odd !== undefined && !at.endsWith('/properties')) throw new InvalidError(`${odd} is no type`)
-  const patterns = [String(pattern), ...Object.keys(Object(patternProperties))]
-  for (const each of patterns) RegExp(each, 'u')
+  for (const each of [String(pattern), ...Object.keys(Object(patternProperties))]) RegExp(each, 'u')
   if (ref !== undefined && !Object.hasOwn(parts, String(target)))
     throw new InvalidError(`$ref ${JSON.stringify(ref)} leads nowhere`)
 }
@@ -742,23 +724,13 @@ function refuseBroken(at: string, part: unknown, parts: object): void {
 //
 // Every wait in the program goes through here, so every wait has an end.
 //
-// 1. A timer never outlives its wait, and never keeps the process alive alone.
-// 2. An aborted wait rejects with the signal's reason at once.
+// 1. A timer never outlives its wait, and an aborted wait ends at once.
 // Not here: retry policies; they live with what is retried.
 
 /** Resolves after `ms`; rejects with the signal's reason when that is aborted first. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  await within(ms, new Promise(() => {}), signal)
   signal?.throwIfAborted()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  const stop = () => reject(signal?.reason)
-  signal?.addEventListener('abort', stop, { once: true })
-  try {
-    await promise
-  } finally {
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', stop)
-  }
 }
 
 /** Whether `work` settled within `ms`, before an abort. Never rejects: the caller asks, then looks. */
@@ -767,16 +739,12 @@ export async function within(
   work: Promise<unknown>,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const late = Promise.withResolvers<false>()
-  const giveUp = () => late.resolve(false)
+  const { promise: late, resolve } = Promise.withResolvers<undefined>()
+  const giveUp = () => resolve(undefined)
   const timer = setTimeout(giveUp, signal?.aborted ? 0 : ms)
   signal?.addEventListener('abort', giveUp)
-  const settled = work.then(
-    () => true,
-    () => true,
-  )
   try {
-    return await Promise.race([settled, late.promise])
+    return (await Promise.race([late, Promise.allSettled([work])])) !== undefined
   } finally {
     clearTimeout(timer)
     signal?.removeEventListener('abort', giveUp)
@@ -791,11 +759,7 @@ export async function deadline<T>(ms: number, work: Promise<T>, late: () => Erro
 }
 
 /** A signal that aborts with `reason()` after `ms`, or together with `parent`. Dispose it to stop the clock. */
-export function timeout(
-  ms: number,
-  reason: () => Error,
-  parent?: AbortSignal,
-): Disposable & { signal: AbortSignal } {
+export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
   const signal = parent === undefined ? own.signal : AbortSignal.any([own.signal, parent])
@@ -821,9 +785,9 @@ export async function inParallel<T, R>(
   work: (item: T) => Promise<R>,
 ): Promise<R[]> {
   const results: R[] = []
-  let next = 0
+  const waiting = items.entries()
   const lane = async () => {
-    for (let i = next++; i < items.length; i = next++) results[i] = await work(items[i] as T)
+    for (const [i, item] of waiting) results[i] = await work(item)
   }
   await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane))
   return results
@@ -833,43 +797,35 @@ export async function inParallel<T, R>(
 
 //#region §redact: secrets never leave
 //
-// What a tool prints, a record keeps or a log says may hold a secret. One object
-// knows the values that must never be seen and takes them out, together with
-// the usual shapes of secrets that nobody told it about.
+// What a tool prints, a record keeps or a log says may hold a secret. One object takes
+// out the values that must never be seen, and the usual shapes of secrets.
 //
 // 1. A known value is found raw, JSON-escaped (once or twice), URL-encoded, in
 //    base64 at any alignment, and in hex.
 // 2. What is taken out leaves a mark, `[redacted:NAME]`. A write whose text holds
 //    a mark is refused (§files), so a round trip never destroys the secret.
-// 3. A value that arrives in pieces is found too: RedactStream holds back an end
-//    that may be the start of a secret.
+// 3. A value that arrives in pieces is found too (RedactStream).
 // Not here: which values are secret. §config, §store and the front add them.
 
-/** Shapes of secrets that give themselves away; the first group, if any, is kept. */
-const SECRET_SHAPES: readonly { readonly name: string; readonly shape: RegExp }[] = [
-  {
-    name: 'private-key',
-    shape: /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
-  },
-  { name: 'bearer', shape: /(\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g },
-  { name: 'api-key', shape: /\bsk-[A-Za-z0-9_-]{20,}/g },
-  { name: 'github-token', shape: /\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,})/g },
-  { name: 'slack-token', shape: /\bxox[abeoprs]-[A-Za-z0-9-]{10,}/g },
-  { name: 'aws-key', shape: /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g },
-  { name: 'google-key', shape: /\bAIza[A-Za-z0-9_-]{35}/g },
-  { name: 'jwt', shape: /\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g },
-  { name: 'url-password', shape: /(\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g },
-  {
-    name: 'query-secret',
-    shape:
-      /([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
-  },
-]
-
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i
+/** Shapes of secrets that give themselves away. */
+const SECRET_SHAPES = {
+  'private-key':
+    /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
+  bearer: /(?<=\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g,
+  'api-key': /\bsk-[A-Za-z0-9_-]{20,}/g,
+  'github-token': /\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,})/g,
+  'slack-token': /\bxox[abeoprs]-[A-Za-z0-9-]{10,}/g,
+  'aws-key': /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
+  'google-key': /\bAIza[A-Za-z0-9_-]{35}/g,
+  jwt: /\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g,
+  'url-password': /(?<=\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g,
+  'query-secret':
+    /(?<=[?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
+}
 
 /** Whether a variable of that name is expected to hold a secret. */
-export const looksSecret = (name: string): boolean => SECRET_NAME.test(name)
+export const looksSecret = (name: string): boolean =>
+  /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
 /** Whether a text holds a mark that stands for a secret taken out of it. */
 export const hasRedactionMark = (text: string): boolean => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
@@ -881,8 +837,8 @@ export class Redactor {
   #pattern: RegExp | undefined
   #longest = 0
 
-  /** Remembers a secret value; values under SECRET_MIN characters are too common and are ignored. */
-  add(name: string, value: string): void {
+  /** Remembers a secret value; one under SECRET_MIN characters is too common and is ignored. */
+  add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
     for (const form of writtenForms(value)) {
       if (!this.#names.has(form)) this.#names.set(form, name)
@@ -896,18 +852,13 @@ export class Redactor {
   known(text: string): string {
     if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
-    return text.replace(this.#pattern, (found) => this.#mark(found))
+    return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
   /** Takes out known values and the usual shapes of secrets. */
   redact(text: string): string {
-    return SECRET_SHAPES.reduce(
-      (rest, { name, shape }) =>
-        rest.replace(
-          shape,
-          (...groups: unknown[]) =>
-            `${typeof groups[1] === 'string' ? groups[1] : ''}[redacted:${name}]`,
-        ),
+    return Object.entries(SECRET_SHAPES).reduce(
+      (rest, [name, shape]) => rest.replace(shape, `[redacted:${name}]`),
       this.known(text),
     )
   }
@@ -928,15 +879,11 @@ export class Redactor {
     }
     return 0
   }
-
-  #mark(found: string): string {
-    return `[redacted:${this.#names.get(found) ?? 'secret'}]`
-  }
 }
 
-/** A text that arrives in pieces, with known values taken out even where they are split. */
+/** A text that arrives in pieces: an end that may be the start of a known value is held back. */
 export class RedactStream {
-  readonly #redactor: Redactor
+  readonly #redactor
   #held = ''
   constructor(redactor: Redactor) {
     this.#redactor = redactor
@@ -946,9 +893,9 @@ export class RedactStream {
   push(piece: string): string {
     const text = this.#redactor.known(this.#held + piece)
     const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // the first half of a character
-    const keep = Math.max(this.#redactor.pending(text), half)
-    this.#held = text.slice(text.length - keep)
-    return text.slice(0, text.length - keep)
+    const shown = text.length - Math.max(this.#redactor.pending(text), half)
+    this.#held = text.slice(shown)
+    return text.slice(0, shown)
   }
 
   /** What was held back, once nothing more can come. */
@@ -959,18 +906,28 @@ export class RedactStream {
   }
 }
 
+/** The part of a value's base64 that is the same whatever stands before and after it, per alignment. */
+const base64Forms = (value: string) =>
+  [0, 1, 2].flatMap((shift) => {
+    const bytes = Buffer.from('\0'.repeat(shift) + value)
+    const end = bytes.length % 3 === 0 ? undefined : -1
+    const form = bytes.toString('base64url').slice(shift === 0 ? 0 : shift + 1, end)
+    return [form, form.replaceAll('-', '+').replaceAll('_', '/')]
+  })
+
+const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
+
 /** Every way in which a value is likely to be written. */
-function writtenForms(value: string): Set<string> {
-  const json = JSON.stringify(value).slice(1, -1)
+function writtenForms(value: string) {
   const url = encodeURIComponent(value)
   const hex = Buffer.from(value).toString('hex')
   const forms = [
     value,
-    json,
-    JSON.stringify(json).slice(1, -1),
+    inJson(value),
+    inJson(inJson(value)),
     url,
     url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
-    url.replace(/%20/g, '+'),
+    url.replaceAll('%20', '+'),
     hex,
     hex.toUpperCase(),
     ...base64Forms(value),
@@ -978,26 +935,10 @@ function writtenForms(value: string): Set<string> {
   return new Set(forms.filter((form) => form.length >= SECRET_MIN))
 }
 
-/** The part of a value's base64 that is the same whatever stands before and after it, per alignment. */
-function base64Forms(value: string): string[] {
-  const bytes = Buffer.from(value)
-  return [0, 1, 2].flatMap((shift) => {
-    const text = Buffer.concat([Buffer.alloc(shift), bytes])
-      .toString('base64')
-      .replace(/=+$/, '')
-    const whole = (shift + bytes.length) % 3 === 0 ? text : text.slice(0, -1)
-    const form = whole.slice(shift === 0 ? 0 : shift + 1)
-    return form.length < SECRET_MIN ? [] : [form, form.replaceAll('+', '-').replaceAll('/', '_')]
-  })
-}
-
 /** One pattern for many texts, longest first so that the longest wins. */
-function alternatives(texts: readonly string[]): RegExp {
-  const longestFirst = texts.toSorted((a, b) => b.length - a.length)
-  return new RegExp(
-    longestFirst.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'),
-    'g',
-  )
+function alternatives(texts: string[]) {
+  const escaped = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
+  return new RegExp(escaped.toSorted((a, b) => b.length - a.length).join('|'), 'g')
 }
 
 //#endregion §redact
