@@ -40,7 +40,6 @@
 //     looksSecret hasRedactionMark Redactor RedactStream
 //   §config     settings, and where each comes from
 //     MODES Setting SETTINGS SettingKey variableOf configPaths settingKey parseSetting Config
-//     Provenance
 //   §seal       secrets at rest
 //     SealState Seal
 //   §db         one SQLite file, opened with care
@@ -973,18 +972,19 @@ const SETTING_SHAPES = {
   'whole number from 1 to 99999': /^[1-9]\d{0,4}$/,
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
   'set of tables': /^/,
-} as const
+}
 
-export type Setting = {
-  readonly key: string
+export type Setting<Key = string> = {
+  readonly key: Key
   readonly type: keyof typeof SETTING_SHAPES
   readonly default?: string
   readonly project?: 'free' | 'tighten' // what a project file may do; absent: nothing
   readonly help: string
 }
+const settingRows = <const Key>(rows: readonly Setting<Key>[]) => rows
 
 // biome-ignore format: a table
-export const SETTINGS = [
+export const SETTINGS = settingRows([
   { key: 'model', type: 'text', project: 'free', help: 'the model: provider/model, or a bare name' },
   { key: 'profile', type: 'text', help: 'the profile a session starts with' },
   { key: 'permission_mode', type: 'mode', default: 'prompt', project: 'tighten',
@@ -1004,11 +1004,9 @@ export const SETTINGS = [
     project: 'tighten', help: 'bytes of a tool result that go to the model' },
   { key: 'web_private', type: 'boolean', default: 'false', help: 'web tools reach private addresses' },
   { key: 'providers', type: 'set of tables', help: 'providers of your own: [providers.NAME]' },
-] as const satisfies readonly Setting[]
+])
 
 export type SettingKey = (typeof SETTINGS)[number]['key']
-type SettingRow = Setting & { readonly key: SettingKey }
-const SETTING_ROWS: readonly SettingRow[] = SETTINGS
 
 /** The variable that gives a setting. */
 export const variableOf = (key: string): string => `TAI_${key.toUpperCase()}`
@@ -1016,7 +1014,7 @@ export const variableOf = (key: string): string => `TAI_${key.toUpperCase()}`
 /** The files a run reads. No `project` where the root's `.tai` is the home itself. */
 export function configPaths(world: World, root: string) {
   const [home = '', project] = [world.home, path.join(root, '.tai')].map((folder) =>
-    path.join(fs.existsSync(folder) ? fs.realpathSync(folder) : folder, 'config.toml'),
+    path.join(attempt(() => fs.realpathSync(folder)) ?? folder, 'config.toml'),
   )
   return { home, project: project === home ? undefined : project }
 }
@@ -1028,20 +1026,22 @@ export const settingKey = (key: string): SettingKey => settingRow(key).key
 export const parseSetting = (key: string, text: string): string =>
   settingText(settingRow(key), text, 'tai config set')
 
-function settingRow(name: string): SettingRow {
-  const row = SETTING_ROWS.find(({ key }) => key === name)
+const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
+
+function settingRow(name: string) {
+  const row = findSetting(name)
   if (row !== undefined) return row
   throw unknownSetting(name)
 }
 
-function unknownSetting(name: string): UsageError {
-  const known = SETTING_ROWS.map(({ key }) => key)
+function unknownSetting(name: string) {
+  const known = SETTINGS.map(({ key }) => key)
   const close = nearest(name, known)
   const hint = close === undefined ? `there are ${known.join(', ')}` : `did you mean ${close}?`
   return new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, { hint })
 }
 
-function settingText({ key, type, help }: Setting, value: unknown, source: string): string {
+function settingText({ key, type, help }: Setting, value: unknown, source: string) {
   const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
   const isTables = isObject(value) && Object.values(value).every(isObject)
   if (isTables === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
@@ -1049,7 +1049,7 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
   throw new UsageError(`${source}: ${key} is ${given}, not a ${type}`, { hint: help })
 }
 
-const splitNames = (text: string): string[] => text.split(',').flatMap((name) => name.trim() || [])
+const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
 /** Why a project file may not say that, where `limit` holds without it. */
 function projectRefusal({ project, type }: Setting, value: string, limit: string | undefined) {
@@ -1060,7 +1060,7 @@ function projectRefusal({ project, type }: Setting, value: string, limit: string
 }
 
 /** Whether a value allows nothing that the limit does not. */
-function isTighter(type: Setting['type'], value: string, limit: string): boolean {
+function isTighter(type: Setting['type'], value: string, limit: string) {
   if (type === 'list') return splitNames(value).every((name) => splitNames(limit).includes(name))
   if (type === 'mode') return MODES.indexOf(value as Mode) <= MODES.indexOf(limit as Mode)
   return Number(value) <= Number(limit)
@@ -1085,20 +1085,20 @@ async function readToml(file: string): Promise<object> {
 /** The settings of one run. */
 export class Config {
   readonly notices: string[] = [] // what was ignored, and why
-  readonly #given: { key: string; value: string; source: string }[] = [] // highest rank first
+  readonly #given: { key: SettingKey; value: string; source: string }[] = [] // highest rank first
 
   /** Reads every place, lowest rank first. Throws UsageError: a broken file, a wrong value. */
   static async load(
     world: World,
     sources: Record<'flags' | 'stored', Readonly<Record<string, string>>> & { root: string },
-  ): Promise<Config> {
+  ) {
     const config = new Config()
     const { home, project = '' } = configPaths(world, sources.root)
-    for (const row of SETTING_ROWS) config.#take({ [row.key]: row.default }, 'default')
+    for (const row of SETTINGS) config.#take({ [row.key]: row.default }, 'default')
     config.#take(sources.stored, 'tai config set')
     config.#take(await readToml(home), home)
     config.#take(await readToml(project), project, projectRefusal)
-    for (const { key } of SETTING_ROWS)
+    for (const { key } of SETTINGS)
       config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
     for (const [key, text] of Object.entries(sources.flags))
       config.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
@@ -1106,19 +1106,16 @@ export class Config {
   }
 
   /** Takes what the next higher place gives. */
-  #take(given: object, source: string, refusal?: typeof projectRefusal): void {
+  #take(given: object, source: string, refusal?: typeof projectRefusal) {
     for (const [name, raw] of Object.entries(given)) {
-      const row = SETTING_ROWS.find(({ key }) => key === name)
-      if (row === undefined) {
-        const { message, hint } = unknownSetting(name)
-        this.notices.push(`${source}: ${message}; ${hint}`)
-        continue
-      }
-      if (raw === undefined) continue
-      const [key, value] = [row.key, settingText(row, raw, source)]
-      const why = refusal?.(row, value, this.get(key))
-      if (why === undefined) this.#given.unshift({ key, value, source })
-      else this.notices.push(`${source}: ${key} = ${visible(value)} is left out: ${why}`)
+      const row = findSetting(name)
+      if (row === undefined)
+        this.notices.push(`${source}: ${explain(unknownSetting(name)).replace('\n ', ';')}`)
+      if (row === undefined || raw === undefined) continue
+      const value = settingText(row, raw, source)
+      const why = refusal?.(row, value, this.get(row.key))
+      if (why === undefined) this.#given.unshift({ key: row.key, value, source })
+      else this.notices.push(`${source}: ${name} = ${visible(value)} is left out: ${why}`)
     }
   }
 
@@ -1127,22 +1124,17 @@ export class Config {
   number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
   ms = (key: SettingKey) => this.number(key) * SECOND
   flag = (key: SettingKey) => this.get(key) === 'true'
-  list = (key: SettingKey) =>
-    this.get(key)
-      ?.split(',')
-      .flatMap((name) => name.trim() || []) ?? []
+  list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
+  /** A value, where it came from ('flag --model', a file's path...), and what it hides. */
   explain(key: SettingKey) {
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
   }
 
-  all = (): Provenance[] => SETTING_ROWS.map(({ key }) => this.explain(key))
+  all = () => SETTINGS.map(({ key }) => this.explain(key))
 }
-
-/** A value, where it came from ('flag --model', a file's path...), and what it hides. */
-export type Provenance = ReturnType<Config['explain']>
 
 //#endregion §config
 
@@ -1156,34 +1148,30 @@ export type Provenance = ReturnType<Config['explain']>
 // 2. Locked means closed: to seal or to open throws SealedError.
 // Not here: which columns are sealed, and the transaction that re-writes them (§secrets).
 
-const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } as const // 32 MB a guess
+const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
 const KEYCHAIN_WAIT = MINUTE // the desktop may ask first; then the seal stays locked
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
 /** What the vault keeps of its seal: `id` salts its key, and only that key opens `proof`. */
-export type SealState = Readonly<{
-  id: string
-  source: 'passphrase' | 'keychain'
-  proof: string
-}>
-type SealKey = { readonly id: string; readonly bytes: Buffer }
+export type SealState = Readonly<{ id: string; source: 'passphrase' | 'keychain'; proof: string }>
+type SealKey = Readonly<{ id: string; bytes: Buffer }>
 
-const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown): SealedError =>
+const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
   new SealedError(`needs-unlock: ${why}`, {
     hint: 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks',
     cause,
   })
 
-function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string): string {
-  const { createCipheriv } = process.getBuiltinModule('node:crypto')
+function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string) {
+  const { createCipheriv } = builtin('node:crypto')
   const cipher = createCipheriv('aes-256-gcm', key.bytes, nonce).setAAD(Buffer.from(slot))
   const body = [nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]
   return `tai-sealed:1:${key.id}:${Buffer.concat(body).toString('base64url')}`
 }
 
 /** Throws TaiError for an envelope that was changed, or of another slot or key. */
-function decryptValue(key: SealKey, envelope: string, slot: string): string {
-  const { createDecipheriv } = process.getBuiltinModule('node:crypto')
+function decryptValue(key: SealKey, envelope: string, slot: string) {
+  const { createDecipheriv } = builtin('node:crypto')
   const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
   const options = { authTagLength: 16 } // a shorter one would be easier to forge
   try {
@@ -1194,12 +1182,6 @@ function decryptValue(key: SealKey, envelope: string, slot: string): string {
     const hint = 'it was changed or moved outside of tai; set it anew'
     throw new TaiError(`the sealed value of ${slot} does not open`, { hint, cause })
   }
-}
-
-/** scrypt (RFC 7914) over the passphrase in NFKC, so that every keyboard types the same one. */
-function deriveKey(passphrase: string, salt: string): Buffer {
-  const { scryptSync } = process.getBuiltinModule('node:crypto')
-  return scryptSync(passphrase.normalize('NFKC'), salt, 32, SCRYPT_COST)
 }
 
 /** The system's own program: how it gives a key, takes one, and from stdin, since arguments can be seen. */
@@ -1217,14 +1199,13 @@ const KEYCHAINS = {
 } as const
 
 /** The key of that id, which is put there first when given. Throws TaiError: no program, refused, too late. */
-async function askKeychain(world: World, id: string, key?: Buffer): Promise<Buffer> {
-  const { execFile } = process.getBuiltinModule('node:child_process')
-  const { promisify } = process.getBuiltinModule('node:util')
+async function askKeychain(world: World, id: string, key?: Buffer) {
+  const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
   const options = { env: { ...world.env }, timeout: KEYCHAIN_WAIT, killSignal: 'SIGKILL' } as const
   const ask = async (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
-    const asked = promisify(execFile)(program, args, options)
+    const asked = execFile(program, args, options)
     asked.child.stdin?.on('error', () => {}) // it ended without reading: its exit status tells
     asked.child.stdin?.end(says)
     return (await asked).stdout.trim()
@@ -1241,73 +1222,69 @@ async function askKeychain(world: World, id: string, key?: Buffer): Promise<Buff
   }
 }
 
+/** The keychain's, or by scrypt (RFC 7914) from a passphrase in NFKC: every keyboard types the same one. */
+async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
+  if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
+  const { scryptSync } = builtin('node:crypto')
+  return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
+}
+
 /** Encrypts single values, or while the vault has no seal passes them through. Hides the key. */
 export class Seal {
-  readonly #world: World
-  #state: SealState | undefined
+  state: SealState | undefined // as the vault has it by now
+  readonly #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
   }
 
   /** A new seal; without a passphrase the keychain holds its key. Throws InvalidError, TaiError: no keychain. */
-  static async make(world: World, passphrase: string | undefined): Promise<Seal> {
+  static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
-    const isKept = passphrase === undefined
-    const fresh = world.randomBytes(32)
-    const bytes = isKept ? await askKeychain(world, id, fresh) : deriveKey(passphrase, id)
+    const key = await findKey(world, id, passphrase, world.randomBytes(32))
+    const proof = encryptValue(key, world.randomBytes(12), id, 'proof')
     const seal = new Seal(world)
-    seal.#key = { id, bytes }
-    const proof = encryptValue(seal.#key, world.randomBytes(12), id, 'proof')
-    seal.#state = { id, source: isKept ? 'keychain' : 'passphrase', proof }
+    seal.#key = key
+    seal.state = { id, source: passphrase === undefined ? 'keychain' : 'passphrase', proof }
     return seal
   }
 
-  get state(): SealState | undefined {
-    return this.#state
+  get on() {
+    return this.state !== undefined
   }
-  get on(): boolean {
-    return this.#state !== undefined
-  }
-  get locked(): boolean {
-    return this.#state !== undefined && this.#key?.id !== this.#state.id
-  }
-
-  /** Takes over what the vault says by now. */
-  adopt(state: SealState | undefined): void {
-    this.#state = state
+  get locked() {
+    return this.state !== undefined && this.#key?.id !== this.state.id
   }
 
   /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, a wrong one, no key in the keychain. */
-  async unlock(ask?: () => Promise<string | undefined>): Promise<void> {
-    if (this.#state === undefined) return
-    const { id, source, proof } = this.#state
+  async unlock(ask?: () => Promise<string | undefined>) {
+    if (this.state === undefined) return
+    const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? await ask?.() : undefined
     if (source === 'passphrase' && passphrase === undefined) throw needsUnlock()
     try {
-      const isKept = passphrase === undefined
-      const bytes = isKept ? await askKeychain(this.#world, id) : deriveKey(passphrase, id)
-      decryptValue({ id, bytes }, proof, 'proof')
-      this.#key = { id, bytes }
+      const key = await findKey(this.#world, id, passphrase)
+      decryptValue(key, proof, 'proof')
+      this.#key = key
     } catch (cause) {
       throw needsUnlock(`the ${source} does not open the vault`, cause)
     }
   }
 
   /** The value as it may be stored at `slot`. Throws SealedError when locked. */
-  seal(value: string, slot: string): string {
-    if (this.#state === undefined) return value
-    return encryptValue(this.#keyOf(this.#state.id), this.#world.randomBytes(12), value, slot)
+  seal(value: string, slot: string) {
+    if (this.state === undefined) return value
+    return encryptValue(this.#keyOf(this.state.id), this.#world.randomBytes(12), value, slot)
   }
 
   /** What was sealed; a value that is no envelope as it is. Throws SealedError; TaiError for a broken one. */
-  open(stored: string, slot: string): string {
+  open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
   }
 
-  #keyOf(id: string): SealKey {
+  #keyOf(id: string) {
     if (this.#key?.id === id) return this.#key
     throw needsUnlock()
   }
@@ -1885,7 +1862,7 @@ export class Secrets {
 
   /** The seal as the vault has it at this moment. */
   get seal(): Seal {
-    this.#seal.adopt(this.#db.get<SealState>('SELECT * FROM seal'))
+    this.#seal.state = this.#db.get<SealState>('SELECT * FROM seal')
     return this.#seal
   }
 

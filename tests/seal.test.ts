@@ -10,7 +10,7 @@ const sealed = (passphrase: string): Promise<Seal> => Seal.make(world, passphras
 /** Another process's look at a seal: it knows the state, and has no key yet. */
 function lockedCopy(state: SealState | undefined, there = world): Seal {
   const seal = new Seal(there)
-  seal.adopt(state)
+  seal.state = state
   return seal
 }
 
