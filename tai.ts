@@ -1318,7 +1318,7 @@ const VAULT_FAULTS = {
 
 /** The vault cannot be used. With the kind `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
-  readonly kind: keyof typeof VAULT_FAULTS
+  readonly kind
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
     const [says, hint] = VAULT_FAULTS[kind]
     super(`the vault ${visible(file)} ${says}`, { hint, cause })
@@ -1335,71 +1335,69 @@ function withFaults<T>(file: string, work: () => T): T {
   }
 }
 
-function asVaultError(error: unknown, file: string): unknown {
+function asVaultError(error: unknown, file: string) {
   if (!(error instanceof Error)) return error
   if (error instanceof SyntaxError) return new VaultError('corrupt', file, error) // JSON of a row
   const code = 'errcode' in error ? Number(error.errcode) & 0xff : codeOf(error)
   const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
-  const known = kinds.find((kind) => VAULT_FAULTS[kind].some((each) => each === code))
-  if (known === undefined && !('syscall' in error)) return error
-  if (known !== undefined && known !== 'broken') return new VaultError(known, file, error)
-  const folder = path.dirname(file) // SQLite has many words for a full disk
-  const isFull = fs.existsSync(folder) && fs.statfsSync(folder).bavail === 0
-  return new VaultError(isFull ? 'full' : 'broken', file, error)
+  const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
+  const kind = known ?? ('syscall' in error ? 'broken' : undefined)
+  if (kind === undefined) return error
+  // SQLite has many words for a full disk.
+  const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
+  return new VaultError(free === 0 ? 'full' : kind, file, error)
 }
 
 const STAMPS = 'created INTEGER NOT NULL, updated INTEGER NOT NULL'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
+/** The first tables. A bare name is a column of text that is always there. */
+const FIRST_TABLES = {
+  settings: 'key TEXT PRIMARY KEY, value',
+  seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
+  secrets: `name TEXT PRIMARY KEY, value, ${STAMPS}`,
+  mcp_servers: `name TEXT PRIMARY KEY, transport, command TEXT, args_json TEXT, env_json TEXT,
+    url TEXT, headers_json TEXT, cwd TEXT, allow_json TEXT, deny_json TEXT, source, ${STAMPS}`,
+  mcp_server_profiles: 'server, profile, enabled INTEGER NOT NULL, PRIMARY KEY (server, profile)',
+  mcp_tool_pins: 'server, tool, hash, updated INTEGER NOT NULL, PRIMARY KEY (server, tool)',
+  mcp_server_tools: `server, tool, description, schema_json, updated INTEGER NOT NULL,
+    PRIMARY KEY (server, tool)`,
+  mcp_server_options: 'server, key, value, PRIMARY KEY (server, key)',
+  mcp_consents: 'server, digest, created INTEGER NOT NULL, PRIMARY KEY (server, digest)',
+  mcp_tokens: 'server, kind, value, updated INTEGER NOT NULL, PRIMARY KEY (server, kind)',
+  mcp_trust: 'server TEXT PRIMARY KEY, value, updated INTEGER NOT NULL',
+  records: `seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
+    title, body, tags, session TEXT, ${STAMPS}`,
+  profiles: `name TEXT PRIMARY KEY, prompt TEXT, model TEXT, tools TEXT, mode TEXT,
+    created INTEGER NOT NULL`,
+  sessions: `id TEXT PRIMARY KEY, title, profile, model, workspace, ${STAMPS}`,
+  messages: `seq INTEGER PRIMARY KEY,
+    session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, n INTEGER NOT NULL,
+    compacted INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL, message_json,
+    UNIQUE (session, n)`,
+  todos: 'session TEXT PRIMARY KEY, todos',
+  history: 'seq INTEGER PRIMARY KEY, line',
+  audit: `seq INTEGER PRIMARY KEY, chain, n INTEGER NOT NULL, ts INTEGER NOT NULL, kind,
+    session TEXT, data_json, prev_hash, hash, UNIQUE (chain, n)`,
+  audit_heads: 'seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER NOT NULL, hash',
+  approvals: `id TEXT PRIMARY KEY, tool,
+    scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
+    mode TEXT, digest TEXT, session TEXT, root TEXT, paths, commands,
+    created INTEGER NOT NULL, expires INTEGER`,
+  undo: `n INTEGER PRIMARY KEY, session, "group", path,
+    kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
+    mode INTEGER, after TEXT, created INTEGER NOT NULL, before BLOB`,
+}
+
+const createTable = ([name, said]: [string, string]) =>
+  `CREATE TABLE ${name} (${said.replace(/(?<=^|,\s+)("?\w+"?)(?=,|$)/g, '$1 TEXT NOT NULL')}) STRICT;`
+
 /** The way from nothing to today's vault. What was released is never changed; new steps follow. */
 export const MIGRATIONS: readonly string[] = [
-  `
-CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE seal (
-  id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')),
-  proof TEXT NOT NULL
-) STRICT;
-CREATE TABLE secrets (
-  name TEXT PRIMARY KEY, value TEXT NOT NULL, ${STAMPS}
-) STRICT;
-
-CREATE TABLE mcp_servers (
-  name TEXT PRIMARY KEY, transport TEXT NOT NULL, command TEXT, args_json TEXT, env_json TEXT,
-  url TEXT, headers_json TEXT, cwd TEXT, allow_json TEXT, deny_json TEXT, source TEXT NOT NULL,
-  ${STAMPS}
-) STRICT;
-CREATE TABLE mcp_server_profiles (
-  server TEXT NOT NULL, profile TEXT NOT NULL, enabled INTEGER NOT NULL,
-  PRIMARY KEY (server, profile)
-) STRICT;
-CREATE TABLE mcp_tool_pins (
-  server TEXT NOT NULL, tool TEXT NOT NULL, hash TEXT NOT NULL, updated INTEGER NOT NULL,
-  PRIMARY KEY (server, tool)
-) STRICT;
-CREATE TABLE mcp_server_tools (
-  server TEXT NOT NULL, tool TEXT NOT NULL, description TEXT NOT NULL, schema_json TEXT NOT NULL,
-  updated INTEGER NOT NULL, PRIMARY KEY (server, tool)
-) STRICT;
-CREATE TABLE mcp_server_options (
-  server TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (server, key)
-) STRICT;
-CREATE TABLE mcp_consents (
-  server TEXT NOT NULL, digest TEXT NOT NULL, created INTEGER NOT NULL,
-  PRIMARY KEY (server, digest)
-) STRICT;
-CREATE TABLE mcp_tokens (
-  server TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL, updated INTEGER NOT NULL,
-  PRIMARY KEY (server, kind)
-) STRICT;
-CREATE TABLE mcp_trust (server TEXT PRIMARY KEY, value TEXT NOT NULL, updated INTEGER NOT NULL)
-  STRICT;
-
-CREATE TABLE records (
-  seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-  kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
-  title TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL, session TEXT,
-  ${STAMPS}
-) STRICT;
+  `${Object.entries(FIRST_TABLES).map(createTable).join('')}
+CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
+CREATE INDEX undo_by_session ON undo (session, n, "group");
 CREATE VIRTUAL TABLE records_fts USING fts5 (title, body, tags, ${WORD_INDEX});
 CREATE TRIGGER records_added AFTER INSERT ON records BEGIN
   INSERT INTO records_fts (rowid, title, body, tags)
@@ -1412,21 +1410,6 @@ END;
 CREATE TRIGGER records_removed AFTER DELETE ON records BEGIN
   DELETE FROM records_fts WHERE rowid = old.seq;
 END;
-
-CREATE TABLE profiles (
-  name TEXT PRIMARY KEY, prompt TEXT, model TEXT, tools TEXT, mode TEXT,
-  created INTEGER NOT NULL
-) STRICT;
-CREATE TABLE sessions (
-  id TEXT PRIMARY KEY, title TEXT NOT NULL, profile TEXT NOT NULL, model TEXT NOT NULL,
-  workspace TEXT NOT NULL, ${STAMPS}
-) STRICT;
-CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
-CREATE TABLE messages (
-  seq INTEGER PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-  n INTEGER NOT NULL, compacted INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL,
-  message_json TEXT NOT NULL, UNIQUE (session, n)
-) STRICT;
 CREATE VIRTUAL TABLE messages_fts USING fts5 (text, ${WORD_INDEX});
 CREATE TRIGGER messages_added AFTER INSERT ON messages BEGIN
   UPDATE sessions SET updated = new.created WHERE id = new.session;
@@ -1438,17 +1421,6 @@ END;
 CREATE TRIGGER messages_removed AFTER DELETE ON messages BEGIN
   DELETE FROM messages_fts WHERE rowid = old.seq;
 END;
-CREATE TABLE todos (session TEXT PRIMARY KEY, todos TEXT NOT NULL) STRICT;
-CREATE TABLE history (seq INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;
-
-CREATE TABLE audit (
-  seq INTEGER PRIMARY KEY, chain TEXT NOT NULL, n INTEGER NOT NULL, ts INTEGER NOT NULL,
-  kind TEXT NOT NULL, session TEXT, data_json TEXT NOT NULL, prev_hash TEXT NOT NULL,
-  hash TEXT NOT NULL, UNIQUE (chain, n)
-) STRICT;
-CREATE TABLE audit_heads (
-  seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER NOT NULL, hash TEXT NOT NULL
-) STRICT;
 CREATE TRIGGER audit_added AFTER INSERT ON audit BEGIN
   REPLACE INTO audit_heads (chain, n, hash) VALUES (new.chain, new.n, new.hash);
 END;
@@ -1457,20 +1429,7 @@ CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit BEGIN
 END;
 CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit BEGIN
   SELECT RAISE (ABORT, 'the audit is append-only');
-END;
-
-CREATE TABLE approvals (
-  id TEXT PRIMARY KEY, tool TEXT NOT NULL,
-  scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
-  mode TEXT, digest TEXT, session TEXT, root TEXT, paths TEXT NOT NULL,
-  commands TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER
-) STRICT;
-CREATE TABLE undo (
-  n INTEGER PRIMARY KEY, session TEXT NOT NULL, "group" TEXT NOT NULL, path TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
-  mode INTEGER, after TEXT, created INTEGER NOT NULL, before BLOB
-) STRICT;
-CREATE INDEX undo_by_session ON undo (session, n, "group");`,
+END;`,
 ]
 
 /** What a column takes; a list is stored as JSON. */
@@ -1493,17 +1452,14 @@ function tableRow<T>(row: object): T {
 
 /** A connection to one SQLite file. Owns it: `close` ends it. */
 export class Db {
-  readonly file: string
+  readonly file
   readonly #connection: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
 
   constructor(file: string) {
-    const sqlite = process.getBuiltinModule('node:sqlite')
+    const { DatabaseSync: Connection } = builtin('node:sqlite')
     this.file = file
-    this.#connection = withFaults(
-      file,
-      () => new sqlite.DatabaseSync(file, { timeout: STORE_BUSY }),
-    )
+    this.#connection = withFaults(file, () => new Connection(file, { timeout: STORE_BUSY }))
   }
 
   all<T>(sql: string, ...values: readonly SqlValue[]): T[] {
@@ -1523,14 +1479,14 @@ export class Db {
   }
 
   /** Adds a row; REPLACE takes the place of the one with its key. */
-  insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT'): void {
+  insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
     const marks = names.map(() => '?')
     this.run(`${verb} INTO ${table} (${names}) VALUES (${marks})`, ...Object.values(row))
   }
 
   /** Runs statements that are not worth keeping. */
-  exec(sql: string): void {
+  exec(sql: string) {
     withFaults(this.file, () => this.#connection.exec(sql))
   }
 
@@ -1550,16 +1506,16 @@ export class Db {
   }
 
   /** Gives SQL a function. */
-  define(name: string, work: (...values: unknown[]) => string): void {
+  define(name: string, work: (...values: unknown[]) => string) {
     this.#connection.function(name, { deterministic: true, varargs: true }, work)
   }
 
-  close(): void {
+  close() {
     if (this.#connection.isOpen) this.#connection.close()
     this.#statements.clear()
   }
 
-  #prepared(sql: string): StatementSync {
+  #prepared(sql: string) {
     const statement = this.#statements.get(sql) ?? this.#connection.prepare(sql)
     this.#statements.set(sql, statement)
     return statement
@@ -1595,14 +1551,14 @@ export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db>
 }
 
 /** As mkdir -p with mode 0700. Node's own `recursive` never ends where a system refuses, as in /proc. */
-function makeFolders(folder: string): void {
+function makeFolders(folder: string) {
   if (fs.existsSync(folder)) return
   makeFolders(path.dirname(folder))
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
 /** Makes what is missing. It never opens a vault: closing that would drop (POSIX) the locks of others. */
-function prepareFile(file: string): void {
+function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
   if (!fs.existsSync(file)) fs.closeSync(fs.openSync(file, 'a', 0o600))
@@ -1611,7 +1567,7 @@ function prepareFile(file: string): void {
 }
 
 /** The vault's version, 0 for a new file. Throws VaultError: a newer vault, another program's file. */
-function dbVersion(db: Db, newest: number): number {
+function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
     FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
@@ -1621,7 +1577,7 @@ function dbVersion(db: Db, newest: number): number {
   return head.version
 }
 
-function migrateDb(db: Db, migrations: readonly string[]): void {
+function migrateDb(db: Db, migrations: readonly string[]) {
   const newest = migrations.length
   if (dbVersion(db, newest) === newest) return
   db.tx(() => {
@@ -1633,7 +1589,7 @@ function migrateDb(db: Db, migrations: readonly string[]): void {
 }
 
 /** Copies the vault under the caller's write lock, so that nothing changes meanwhile. */
-function backUp(file: string, from: number): void {
+function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
   const reader = new Db(file)
@@ -1695,42 +1651,38 @@ const CHAIN_OPENING = 'chain' // the kind of row 0, which is listed only when as
 export const auditHash = (row: Omit<AuditRow, 'hash'>): string =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
-/** Appends a row after the newest of a chain; returns the chain's new head. */
+/** Appends a row after the newest of a chain, whose new head it is. */
 function addAuditRow(
   db: Db,
-  head: AuditHead,
-  said: Pick<AuditRow, 'ts' | 'kind' | 'session' | 'data_json'>,
+  { chain, n, hash }: AuditHead,
+  said: Omit<AuditRow, 'prev_hash' | keyof AuditHead>,
 ): AuditHead {
-  const row = { chain: head.chain, n: head.n + 1, ...said, prev_hash: head.hash }
-  const hash = auditHash(row)
-  db.insert('audit', { ...row, hash })
-  return { chain: row.chain, n: row.n, hash }
+  const row = { chain, n: n + 1, ...said, prev_hash: hash }
+  const added = { ...row, hash: auditHash(row) }
+  db.insert('audit', added)
+  return added
 }
 
 /** Opens a chain with its row 0. */
-function openAuditChain(db: Db, ts: number): AuditHead {
+function openAuditChain(db: Db, ts: number) {
   const sql = 'SELECT chain, n, hash FROM audit_heads ORDER BY seq DESC LIMIT ?'
-  const heads = db.all<AuditHead>(sql, AUDIT_ANCHORS)
+  const data_json = canonicalJson({ heads: db.all<AuditHead>(sql, AUDIT_ANCHORS) })
   const head = { chain: newId(db), n: -1, hash: GENESIS }
-  const data_json = canonicalJson({ heads })
   return addAuditRow(db, head, { ts, kind: CHAIN_OPENING, session: undefined, data_json })
 }
 
 /** The newest rows first. */
-function listAuditRows(
-  db: Db,
-  { kind, tool, server, since = 0, limit }: AuditFilter,
-): AuditEntry[] {
+function listAuditRows(db: Db, { kind, tool, server, since = 0, limit }: AuditFilter) {
   const sql = `SELECT chain, n, ts, kind, session, hash,
       iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
     FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
       AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
       AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
-  return db.all(sql, kind, tool, server, since, limit)
+  return db.all<AuditEntry>(sql, kind, tool, server, since, limit)
 }
 
 /** Rows that are wrong, and rows that a head or a row 0 names and that are not there. */
-const AUDIT_PROBLEMS = `
+const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
     WHEN hash <> audit_hash(chain, n, ts, kind, session, data_json, prev_hash)
@@ -1749,17 +1701,16 @@ const AUDIT_PROBLEMS = `
     SELECT chain, n, hash FROM audit_heads UNION
     SELECT h.value ->> 'chain', h.value ->> 'n', h.value ->> 'hash'
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
-  ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash`
+  ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
-/** Walks every chain inside SQLite, so that no long audit stands in memory; a problem names its chain and row. */
-function checkAudit(db: Db): { rows: number; chains: number; problems: string[] } {
+/** Walks every chain inside SQLite, so that no long audit stands in memory. */
+function checkAudit(db: Db) {
   db.define('audit_hash', (...values) => digest(values))
   const sql =
     'SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit'
   const { rows = 0, chains = 0 } = db.get<{ rows: number; chains: number }>(sql) ?? {}
-  const found = db.all<{ chain: string; n: number; problem: string }>(AUDIT_PROBLEMS)
-  const problems = found.map(({ chain, n, problem }) => `chain ${chain}, row ${n}: ${problem}`)
-  return { rows, chains, problems }
+  const found = db.all<{ said: string }>(AUDIT_PROBLEMS)
+  return { rows, chains, problems: found.map(({ said }) => said) }
 }
 
 //#endregion §audit
@@ -1776,27 +1727,11 @@ function checkAudit(db: Db): { rows: number; chains: number; problems: string[] 
 // Not here: the cipher (§seal).
 
 /** How a vault is opened. */
-/** What a message of each role must hold. */
-const MESSAGE_FIELDS: Readonly<Record<string, Readonly<Record<string, 'string' | 'list'>>>> = {
-  system: { text: 'string' },
-  user: { parts: 'list' },
-  assistant: { text: 'string', calls: 'list' },
-  tool: { id: 'string', name: 'string', text: 'string' },
-}
-
-/** Throws InvalidError for a stored message that is none. */
-function checkMessage(message: unknown, where: string): void {
-  const reader = new Reader(message, where)
-  const fields = MESSAGE_FIELDS[reader.at('role').string()]
-  if (fields === undefined) throw new InvalidError(`${where} has an unknown role`)
-  for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
-}
-
 export type StoreOptions = Readonly<{
   passphrase?: () => Promise<string | undefined> // asked when a sealed value is first needed
   redactor?: Redactor // shared with the rest of the program
 }>
-type SecretRow = { readonly name: string; readonly value: string }
+type SecretRow = Readonly<{ name: string; value: string }>
 
 /** What the seal covers: table, column, and the columns that name its row. */
 const SEALED_COLUMNS = [
@@ -1812,7 +1747,7 @@ export const columnSlot = (table: string, column: string, ...keys: readonly stri
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
 /** Re-writes every sealed column. Part of the caller's transaction. */
-function rewriteSealed(db: Db, from: Seal, to: Seal): void {
+function rewriteSealed(db: Db, from: Seal, to: Seal) {
   for (const [table, column, ...keys] of SEALED_COLUMNS) {
     const sql = `SELECT * FROM ${table} WHERE ${column} IS NOT NULL`
     const where = keys.map((key) => `${key} = ?`).join(' AND ')
@@ -1828,27 +1763,28 @@ function rewriteSealed(db: Db, from: Seal, to: Seal): void {
 }
 
 /** Moves the log into the vault and empties it; false when another process reads from it. */
-const emptyLog = (db: Db): boolean =>
-  db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
+const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
 /** Writes the file anew, so that no old value is left in its free parts; says where one may still be. */
-function eraseOld(db: Db): string[] {
+function eraseOld(db: Db) {
   db.exec('VACUUM')
-  const isEmpty = emptyLog(db)
   const { dir, base } = path.parse(db.file)
-  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
-  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
-  if (isEmpty) return notices
-  return ['another tai still reads old values: end it, then rotate the seal', ...notices]
+  const notices = emptyLog(db)
+    ? []
+    : ['another tai still reads old values: end it, then rotate the seal']
+  for (const name of fs.readdirSync(dir || '.'))
+    if (name.startsWith(`${base}.backup-`))
+      notices.push(`${path.join(dir, name)} still holds old values`)
+  return notices
 }
 
 /** Secrets and the seal over them. Hides the question that is open. */
 export class Secrets {
-  readonly #db: Db
-  readonly #world: World
-  readonly #redactor: Redactor
-  readonly #passphrase: StoreOptions['passphrase']
-  #seal: Seal
+  readonly #db
+  readonly #world
+  readonly #redactor
+  readonly #passphrase
+  #seal
   #unlocking: Promise<void> | undefined
 
   constructor(db: Db, world: World, redactor: Redactor, passphrase?: StoreOptions['passphrase']) {
@@ -1861,13 +1797,13 @@ export class Secrets {
   }
 
   /** The seal as the vault has it at this moment. */
-  get seal(): Seal {
+  get seal() {
     this.#seal.state = this.#db.get<SealState>('SELECT * FROM seal')
     return this.#seal
   }
 
   /** Turns the seal, by the keychain where no passphrase is given; returns what the user should know. */
-  async turn(to: 'on' | 'off' | 'rotate', passphrase?: string): Promise<string[]> {
+  async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (on === (to === 'on'))
       throw new TaiError(`the vault is ${on ? 'sealed already' : 'not sealed'}`, {
@@ -1881,13 +1817,13 @@ export class Secrets {
   }
 
   /** Unlocks if need be, then runs `work` in one transaction under that seal. Throws SealedError. */
-  async within<T>(work: (seal: Seal) => T): Promise<T> {
+  async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
   /** The value replaced is gone from the file too. Throws InvalidError (no value), SealedError. */
-  async set(name: string, value: string): Promise<void> {
+  async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
       ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
@@ -1899,20 +1835,20 @@ export class Secrets {
     emptyLog(this.#db)
   }
 
-  async get(name: string): Promise<string | undefined> {
+  async get(name: string) {
     await this.#unlock()
     const row = this.#db.get<SecretRow>('SELECT * FROM secrets WHERE name = ?', name)
     return row && this.#open(row)
   }
 
-  delete(name: string): boolean {
+  delete(name: string) {
     const found = this.#db.run('DELETE FROM secrets WHERE name = ?', name) > 0
     emptyLog(this.#db)
     return found
   }
 
   /** However many wait for it, the passphrase is asked for once. */
-  async #unlock(): Promise<void> {
+  async #unlock() {
     if (!this.seal.locked) return
     this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
       this.#unlocking = undefined
@@ -1921,7 +1857,7 @@ export class Secrets {
     await this.#unlocking
   }
 
-  #learn(): void {
+  #learn() {
     if (this.seal.locked) return
     for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets')) {
       try {
@@ -1932,14 +1868,14 @@ export class Secrets {
     }
   }
 
-  #open({ name, value }: SecretRow): string {
+  #open({ name, value }: SecretRow) {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
     this.#tell(name, opened)
     return opened
   }
 
   /** The redactor learns the value, under a name that a mark may hold. */
-  #tell(name: string, value: string): void {
+  #tell(name: string, value: string) {
     this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), value)
   }
 }
@@ -1984,6 +1920,22 @@ export type StoredMessage = Readonly<{
   compacted: boolean
 }>
 
+/** What a message of each role must hold. */
+const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
+  system: { text: 'string' },
+  user: { parts: 'list' },
+  assistant: { text: 'string', calls: 'list' },
+  tool: { id: 'string', name: 'string', text: 'string' },
+}
+
+/** Throws InvalidError for a stored message that is none. */
+function checkMessage(message: unknown, where: string) {
+  const reader = new Reader(message, where)
+  const fields = MESSAGE_FIELDS[reader.at('role').string()]
+  if (fields === undefined) throw new InvalidError(`${where} has an unknown role`)
+  for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
+}
+
 /** The value with `change` applied to every string in it, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value)
@@ -1995,13 +1947,13 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
 }
 
 /** SQL: how many terms of the JSON list `?1` are part of the text. */
-const termsIn = (text: string): string =>
+const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
 /** The rows with all the words (the last parameter is FTS5's), or else with parts; without a query every row. */
 function searchRows<T>(
   db: Db,
-  { byWords, byParts }: Readonly<Record<'byWords' | 'byParts', string>>,
+  { byWords, byParts }: Record<'byWords' | 'byParts', string>,
   query: string | undefined,
   ...values: readonly SqlValue[]
 ): T[] {
@@ -2027,9 +1979,6 @@ const RECORD_SEARCH = {
     ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
 }
 
-const recordHits = (db: Db, query: string | undefined, filter: RecordFilter): RecordHit[] =>
-  searchRows(db, RECORD_SEARCH, query, filter.kind, filter.session, filter.limit)
-
 const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
 const NEWEST_FIRST = 'ORDER BY updated DESC, s.rowid DESC LIMIT ?2'
@@ -2042,7 +1991,7 @@ const SESSION_SEARCH = {
 }
 
 /** The session of that id, or the only one whose id begins so. Throws TaiError for several. */
-function sessionLike(db: Db, id: string): SessionRow | undefined {
+function sessionLike(db: Db, id: string) {
   const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
     ORDER BY id = ?1 DESC LIMIT 2`
   const [found, other] = db.all<SessionRow>(sql, id.toLowerCase())
@@ -2182,8 +2131,8 @@ export class Store {
       WHERE id = ?`
     return this.db.get<VaultRecord>(sql, id)
   }
-  listRecords = async (filter: RecordFilter) => recordHits(this.db, undefined, filter)
-  searchRecords = async (query: string, filter: RecordFilter) => recordHits(this.db, query, filter)
+  listRecords = async (filter: RecordFilter) => this.#hits(undefined, filter)
+  searchRecords = async (query: string, filter: RecordFilter) => this.#hits(query, filter)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   async createSession({ title, profile, model, workspace }: NewSession) {
@@ -2331,6 +2280,9 @@ export class Store {
     const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
     return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
   }
+
+  #hits = (query: string | undefined, { kind, session, limit }: RecordFilter) =>
+    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
 
   #knownJson(value: unknown): string {
     return JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
