@@ -2054,26 +2054,26 @@ export type Todo = Readonly<{
 const HISTORY_MAX = 1_000 // lines of input kept; older ones are forgotten
 
 /** What a store in memory takes over from a vault that can be read but not written. */
-const CARRIED_TABLES = `settings seal secrets profiles approvals mcp_servers mcp_server_profiles
-  mcp_tool_pins mcp_server_tools mcp_server_options mcp_consents mcp_tokens mcp_trust`.split(/\s+/)
+const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
+  OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-function carryOver(file: string, into: Db): void {
-  const { pathToFileURL } = process.getBuiltinModule('node:url')
-  try {
-    // As if nobody wrote to it: else SQLite wants to make a log beside it, where it may be unable to.
-    into.run('ATTACH ? AS disk', `${pathToFileURL(file).href}?mode=ro&immutable=1`)
-    for (const table of CARRIED_TABLES) into.run(`INSERT INTO ${table} SELECT * FROM disk.${table}`)
-  } catch {
-    // No vault, or none that can be read: what was read must do.
-  }
+/** Without a vault, or one that can be read, what was read must do. */
+function carryOver(file: string, into: Db) {
+  // As if nobody wrote to it: else SQLite wants to make a log beside it, where it may be unable to.
+  const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
+  attempt(() => {
+    into.run('ATTACH ? AS disk', uri)
+    for (const { name } of into.all<{ name: string }>(CARRIED_TABLES))
+      into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+  })
 }
 
 /** The vault. Methods that only hand on are one line. */
 export class Store {
-  readonly redactor: Redactor
-  readonly db: Db
-  readonly #world: World
-  readonly #secrets: Secrets
+  readonly redactor
+  readonly db
+  readonly #world
+  readonly #secrets
   #head: AuditHead | undefined // of this process's chain
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
@@ -2135,10 +2135,8 @@ export class Store {
   searchRecords = async (query: string, filter: RecordFilter) => this.#hits(query, filter)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
-  async createSession({ title, profile, model, workspace }: NewSession) {
-    const known = this.redactor.known(title)
-    return this.#insertNew('sessions', { title: known, profile, model, workspace })
-  }
+  createSession = async (session: NewSession) =>
+    this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) })
   /** By whole id or by a beginning that only one session has. Throws TaiError for several. */
   findSession = async (id: string) => sessionLike(this.db, id)
   async latestSession(workspace: string) {
@@ -2200,9 +2198,8 @@ export class Store {
   }
   getProfile = async (name: string) =>
     this.db.get<ProfileRow>('SELECT * FROM profiles WHERE name = ?', name)
-  async saveProfile({ name, prompt, model, tools, mode }: Omit<ProfileRow, 'created'>) {
-    const row = { name, prompt, model, tools, mode, created: this.#world.now() }
-    this.db.insert('profiles', row, 'REPLACE')
+  async saveProfile(profile: Omit<ProfileRow, 'created'>) {
+    this.db.insert('profiles', { ...profile, created: this.#world.now() }, 'REPLACE')
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
@@ -2284,29 +2281,26 @@ export class Store {
   #hits = (query: string | undefined, { kind, session, limit }: RecordFilter) =>
     searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
 
-  #knownJson(value: unknown): string {
-    return JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
-  }
+  #knownJson = (value: unknown) =>
+    JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
 
   #redacted({ title, body, tags }: RecordChange) {
     const clean = (text: string) => this.redactor.redact(text)
     return { title: title && clean(title), body: body && clean(body), tags: tags?.map(clean) }
   }
 
-  #newRecord({ kind, session, tags = [], ...text }: NewRecord): string {
-    return this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
-  }
+  #newRecord = ({ kind, session, tags = [], ...text }: NewRecord) =>
+    this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
 
   /** Adds a row under a new id, which it returns. */
-  #insertNew(table: 'records' | 'sessions', row: SqlRow): string {
+  #insertNew(table: 'records' | 'sessions', row: SqlRow) {
     const [id, now] = [newId(this.db), this.#world.now()]
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id
   }
 
-  #delete(table: string, key: string, value: string): boolean {
-    return this.db.run(`DELETE FROM ${table} WHERE ${key} = ?`, value) > 0
-  }
+  #delete = (table: string, key: string, value: string) =>
+    this.db.run(`DELETE FROM ${table} WHERE ${key} = ?`, value) > 0
 }
 
 //#endregion §store
@@ -2328,8 +2322,8 @@ const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)
 
 /** A folder that file tools never leave. A path that it refuses throws TaiError. */
 export class Workspace {
-  readonly root: string // absolute, real
-  readonly #home: string
+  readonly root // absolute, real
+  readonly #home
 
   private constructor(root: string, home: string) {
     this.root = root
@@ -2338,8 +2332,9 @@ export class Workspace {
 
   /** Opens a folder, else throws UsageError. `home` is tai's own. */
   static async open(root: string, home: string): Promise<Workspace> {
-    const real = realFolder(root)
-    if (real !== undefined) return new Workspace(real, resolveReal(path.resolve(home)))
+    const real = attempt(() => fs.realpathSync.native(root)) ?? ''
+    if (attempt(() => fs.statSync(real).isDirectory()))
+      return new Workspace(real, resolveReal(path.resolve(home)))
     const hint = 'name an existing folder with --root DIR'
     throw new UsageError(`the workspace ${visible(root)} is no folder that opens`, { hint })
   }
@@ -2386,17 +2381,17 @@ export class Workspace {
     return path.relative(this.root, absolute).split(path.sep).join('/') || '.'
   }
 
-  #absolute(given: string): string {
+  #absolute(given: string) {
     const isHome = /^~(?:[\w.-]*[/\\]|$)/.test(given)
     return passedPath(given, path.resolve(this.root, given), isHome && 'is for a shell to expand')
   }
 
-  #closed(real: string): string | false {
+  #closed(real: string) {
     if (!isInside(this.root, real)) return `is outside the workspace ${visible(this.root)}`
     return this.hides(real) && 'belongs to tai itself'
   }
 
-  #guarded(absolute: string): string | false {
+  #guarded(absolute: string) {
     if (isInside(absolute, this.#home)) return 'holds the home of tai'
     const shown = this.show(absolute).replace(HIDDEN, '')
     return GUARDED.test(shown) && 'is not written: git runs, tai obeys what stands there'
@@ -2415,7 +2410,7 @@ function pathFault(cause: unknown): never {
   throw new TaiError(clip(visible(messageOf(cause)), 300), { cause })
 }
 
-function isInside(folder: string, absolute: string): boolean {
+function isInside(folder: string, absolute: string) {
   const way = path.relative(folder, absolute)
   return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
 }
@@ -2434,22 +2429,8 @@ function resolveReal(absolute: string): string {
   }
 }
 
-/** The real path of a folder; undefined where it is missing, shut, in a circle, or no folder. */
-function realFolder(given: string): string | undefined {
-  try {
-    const real = fs.realpathSync.native(given)
-    return fs.statSync(real).isDirectory() ? real : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function isLink(absolute: string): boolean {
-  try {
-    return fs.lstatSync(absolute).isSymbolicLink()
-  } catch {
-    return false // nothing there
-  }
+function isLink(absolute: string) {
+  return attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
 }
 
 //#endregion §workspace
@@ -2470,8 +2451,6 @@ const PIPE_GRACE = 250 // for a dead child's pipes; then they are closed
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
-const nodeEvents = () => process.getBuiltinModule('node:events')
-
 type EnvVariables = Readonly<Record<string, string>>
 type ChildExit = Readonly<{ code: number | null; signal: string | null }>
 
@@ -2486,18 +2465,18 @@ export type StartOptions = Readonly<{
 /** A program with everything it starts. Its owner reads stdout and stderr. */
 export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
-  readonly child: ReturnType<typeof spawnHead>
-  readonly pid: number
+  readonly child
+  readonly pid
   readonly ended: Promise<ChildExit> // how its head ended; never rejects
   exit: ChildExit | undefined // the same, once the whole group has ended
-  readonly #record: string | undefined
+  readonly #record
 
   /** Starts `argv[0]`, or throws TaiError. */
   static async start(options: StartOptions): Promise<ChildGroup> {
     try {
       const child = spawnHead(options)
       const group = child.pid === undefined ? undefined : new ChildGroup(child, options.world) // on record at once
-      await nodeEvents().once(child, 'spawn') // or rejects: 'error'
+      await builtin('node:events').once(child, 'spawn') // or rejects: 'error'
       if (group !== undefined) return group
       throw new TaiError('it has no process')
     } catch (error) {
@@ -2515,7 +2494,7 @@ export class ChildGroup {
     }
   }
 
-  private constructor(child: ChildGroup['child'], world: World | undefined) {
+  private constructor(child: ReturnType<typeof spawnHead>, world: World | undefined) {
     this.child = child
     this.pid = child.pid ?? 0
     this.#record = world && recordGroup(world, this.pid)
@@ -2540,8 +2519,8 @@ export class ChildGroup {
 
   /** After the head: whoever it left behind, then pipes that someone outside may hold. */
   async #settle(): Promise<ChildExit> {
-    const closed = nodeEvents().once(this.child, 'close')
-    const [code, signal] = await nodeEvents().once(this.child, 'exit')
+    const closed = builtin('node:events').once(this.child, 'close')
+    const [code, signal] = await builtin('node:events').once(this.child, 'exit')
     const leftBehind = this.kill('SIGTERM')
     await within(PIPE_GRACE, closed)
     if (leftBehind) this.kill('SIGKILL')
@@ -2560,7 +2539,7 @@ export class ChildGroup {
 
 function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
   const [program = '', ...args] = argv
-  return process.getBuiltinModule('node:child_process').spawn(program, args, {
+  return builtin('node:child_process').spawn(program, args, {
     cwd,
     env,
     stdio: [stdin, 'pipe', 'pipe'],
@@ -2570,15 +2549,12 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
 }
 
 /** False when nobody of the group is left that we may signal. */
-function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
+function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
-  const { spawnSync } = process.getBuiltinModule('node:child_process')
-  try {
-    if (process.platform !== 'win32') return process.kill(-pid, signal)
-    return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
-  } catch {
-    return false // gone, or another user's
-  }
+  // Where it throws, the group is gone, or another user's.
+  if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
+  const { spawnSync } = builtin('node:child_process')
+  return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
 }
 
 /** A text that grows: its first and its newest bytes. */
@@ -2586,8 +2562,8 @@ class TextWindow {
   total = 0 // bytes
   #head = ''
   #tail = ''
-  readonly #headMax: number
-  readonly #tailMax: number
+  readonly #headMax
+  readonly #tailMax
   constructor(headMax: number, tailMax: number) {
     this.#headMax = headMax
     this.#tailMax = tailMax
@@ -2671,6 +2647,12 @@ export function childEnv(world: World, redactor: Redactor, extra: EnvVariables =
   return { ...Object.fromEntries(inherited), ...extra }
 }
 
+/** What proc(5) says of a process, from field 3 on. */
+function statFields(pid: number | string) {
+  const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+}
+
 /**
  * Blanks the values of private variables where any process of this user can read them: in
  * /proc/PID/environ (proc(5), Linux only), which does not follow process.env. Take a copy first:
@@ -2679,8 +2661,7 @@ export function childEnv(world: World, redactor: Redactor, extra: EnvVariables =
 export function hideEnvironment(): boolean {
   let memory: number | undefined
   try {
-    const stat = fs.readFileSync('/proc/self/stat', 'latin1')
-    let at = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[47]) // env_start, field 50
+    let at = Number(statFields('self')[47]) // env_start
     memory = fs.openSync('/proc/self/mem', 'r+')
     for (const entry of fs.readFileSync('/proc/self/environ', 'latin1').split('\0')) {
       const value = entry.indexOf('=') + 1
@@ -2705,9 +2686,9 @@ export function refuseMarks(what: string, text: string): void {
 
 /** A group, and the newest of its output, redacted before it is counted. */
 export class BackgroundProcess {
-  readonly id: string
-  readonly label: string
-  readonly group: ChildGroup
+  readonly id
+  readonly label
+  readonly group
   readonly #output = new TextWindow(0, PROCESS_OUTPUT_MAX)
   #news = Promise.withResolvers<void>() // replaced at each
 
@@ -2759,8 +2740,8 @@ export class BackgroundProcess {
 
 /** The background processes of one session, which owns them. */
 export class Processes {
-  readonly #world: World
-  readonly #redactor: Redactor
+  readonly #world
+  readonly #redactor
   readonly #all = new Map<string, BackgroundProcess>() // in the order of their start
   #started = 0
   constructor(world: World, redactor: Redactor) {
@@ -2804,60 +2785,46 @@ export class Processes {
   }
 }
 
-const runFolder = (world: World): string => path.join(world.home, 'run')
+const runFolder = (world: World) => path.join(world.home, 'run')
 
 /** Records a group as the name of an empty file: pid and start of tai and of the head. */
-function recordGroup(world: World, group: number): string | undefined {
+function recordGroup(world: World, group: number) {
   const marks = [world.pid, group].map((pid) => `${pid}.${processStart(pid)}`)
   const file = path.join(runFolder(world), `${marks.join('.')}.group`)
-  try {
+  return attempt(() => {
     fs.mkdirSync(runFolder(world), { recursive: true, mode: 0o700 })
     fs.writeFileSync(file, '', { mode: 0o600 })
     return file
-  } catch {
-    return undefined // a full disk: the work goes on
-  }
+  }) // on a full disk the work goes on
 }
 
 /** Ends the groups in `<home>/run` whose tai was killed; how many there were. */
 export function reapOrphans(world: World): number {
-  const names = namesIn(runFolder(world))
   let ended = 0
-  for (const name of names.filter((found) => found.endsWith('.group'))) {
+  for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
     const [tai = '', taiStart, group = '', groupStart] = name.split('.')
-    if (processStart(tai) === taiStart) continue // it lives
+    if (!name.endsWith('.group') || processStart(tai) === taiStart) continue // it lives
     if (processStart(group) === groupStart && signalGroup(Number(group), 'SIGKILL')) ended += 1
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
   return ended
 }
 
-function namesIn(folder: string): readonly string[] {
-  try {
-    return fs.readdirSync(folder)
-  } catch {
-    return [] // none yet
-  }
-}
-
-/** When a process began, as no other with its pid did. */
-function processStart(pid: number | string): string | undefined {
-  try {
+/** When a process began, as no other with its pid did; undefined for none, and on Windows. */
+function processStart(pid: number | string) {
+  return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
     const boot = fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ') // proc(5), from field 3 on
+    const fields = statFields(pid)
     return fields[0] === 'Z' ? undefined : `${boot}-${fields[19]}`
-  } catch {
-    return undefined // no such process, or Windows
-  }
+  })
 }
 
-function psStart(pid: number | string): string {
-  const { execFileSync } = process.getBuiltinModule('node:child_process')
+function psStart(pid: number | string) {
   const env = { LC_ALL: 'C', TZ: 'UTC' } // one spelling of the time
-  const said = execFileSync('/bin/ps', ['-o', 'lstart=', '-p', `${pid}`], { env })
-  return String(said).trim().replace(/\W+/g, '-')
+  const ps = ['-o', 'lstart=', '-p', `${pid}`]
+  const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env, encoding: 'utf8' })
+  return said.trim().replace(/\W+/g, '-')
 }
 
 //#endregion §process
@@ -8477,7 +8444,8 @@ async function* inputChunks(fd: number, source: InputSource): AsyncGenerator<Buf
   }
   const { Socket } = process.getBuiltinModule('node:net')
   const socket = new Socket({ fd, readable: true, writable: false, signal })
-  if (begun || !hasBegun || (await hasBegun(nodeEvents().once(socket, 'readable')))) yield* socket
+  if (begun || !hasBegun || (await hasBegun(builtin('node:events').once(socket, 'readable'))))
+    yield* socket
   else socket.destroy()
 }
 
