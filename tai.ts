@@ -358,14 +358,13 @@ export type Choice = { readonly key: string; readonly label: string }
 //
 // One root, a closed set of kinds: a kind exists only where some caller acts on it.
 //
-// 1. The message says what is wrong and where, the hint what to do. Neither holds a
-//    stack trace, a secret, or a control character that was not made visible.
-// 2. `cause` keeps what was caught; only `-v` shows that chain.
-// 3. What is no TaiError is a bug of tai, and is reported as one.
+// 1. The message says what is wrong and where, the hint what to do: no stack trace, no
+//    secret, no control character. `cause` keeps what was caught; `-v` shows that chain.
+// 2. What is no TaiError is a bug of tai, and is reported as one.
 
 type ErrorOptions = { hint?: string | undefined; cause?: unknown }
 
-/** An error whose message is fit to show. `hint` says what to do next. */
+/** An error that is fit to show. */
 export class TaiError extends Error {
   readonly exitCode: number = EXIT.failed
   readonly hint
@@ -405,7 +404,7 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** The vault's seal is locked: nothing that needs a secret may go on. */
+/** The seal is locked: nothing that needs a secret may go on. */
 export class SealedError extends TaiError {}
 
 type ModelErrorOptions = ErrorOptions & {
@@ -415,7 +414,7 @@ type ModelErrorOptions = ErrorOptions & {
   partial?: AssistantMessage | undefined // what had arrived of a reply that broke off
 }
 
-/** The model failed: when `busy` it may be asked again, a `context` compacted; the rest end the turn. */
+/** The model failed. One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
   readonly status
@@ -437,7 +436,7 @@ export function messageOf(error: unknown): string {
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
-/** For people: what went wrong, what to do, and with `verbose` each cause, a line each. No stack trace. */
+/** For people, a line each: what went wrong, what to do, and with `verbose` its causes. */
 export function explain(error: unknown, verbose = false): string {
   const [start, hint] =
     error instanceof TaiError
@@ -456,7 +455,7 @@ function causes(error: unknown) {
   return found
 }
 
-/** What a process that ends with this error exits with. */
+/** What a process that ends so exits with. */
 export const exitCodeOf = (error: unknown): number =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
@@ -466,7 +465,7 @@ export function codeOf(error: unknown): string {
   return typeof code === 'string' ? code : ''
 }
 
-/** What `work` returns; undefined where it throws, for what may fail without harm. */
+/** For what may fail without harm: undefined where `work` throws. */
 function attempt<T>(work: () => T): T | undefined {
   try {
     return work()
@@ -479,28 +478,26 @@ function attempt<T>(work: () => T): T | undefined {
 
 //#region §text: strings in, strings out
 //
-// The few operations on text that more than one section needs.
-//
-// 1. Cutting never splits a character, and always says what it left off.
-// 2. What comes from outside and is shown goes through `visible`, so nothing hides in a line.
-// 3. One digest for everything that compares: SHA-256 over canonical JSON.
+// 1. Cutting never splits a character, and says what it left off.
+// 2. What comes from outside is shown through `visible`: nothing hides in a line.
+// 3. What compares, compares one digest: SHA-256 over canonical JSON.
 
-/** A module of Node's own, loaded at its first use: a start pays for none that it does not need. */
+/** A module of Node's own, loaded when it is needed. */
 const builtin = process.getBuiltinModule
 
-/** Number of bytes of the text in UTF-8. */
+/** The length in UTF-8. */
 export const byteLength = (text: string): number => Buffer.byteLength(text)
 
-/** The longest start of `text` that fits into `max` bytes of UTF-8 without splitting a character. */
+/** The longest start of `text`, in whole characters, that fits into `max` bytes. */
 export function headBytes(text: string, max: number): string {
   if (text.length * 3 <= max) return text
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
 }
 
-/** Whether the byte there continues a character. */
+/** Whether that byte continues a character. */
 const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
 
-/** The longest end of `text` that fits into `max` bytes of UTF-8 without splitting a character. */
+/** The longest end of `text`, in whole characters, that fits into `max` bytes. */
 export function tailBytes(text: string, max: number): string {
   const bytes = Buffer.from(text)
   let from = Math.max(0, bytes.length - max)
@@ -508,21 +505,21 @@ export function tailBytes(text: string, max: number): string {
   return bytes.toString('utf8', from)
 }
 
-/** The last position at or before `at` where a character of UTF-8 begins. */
+/** The last place at or before `at` where a character of UTF-8 begins. */
 export function characterStart(bytes: Uint8Array, at: number): number {
   let start = Math.min(at, bytes.length)
   while (start > 0 && isInner(bytes, start)) start -= 1
   return start
 }
 
-/** At most `max` characters on one line, saying how many were left off. For messages, not for data. */
+/** At most `max` characters and how many were left off: for messages, not for data. */
 export function clip(text: string, max: number): string {
   if (text.length <= max) return text
   const cut = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '')
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-/** JSON with sorted keys and no spaces, so equal values have equal text (RFC 8785's order). */
+/** JSON with sorted keys and no spaces (RFC 8785's order): equal values, equal text. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, node: unknown) =>
     node !== null && typeof node === 'object' && !Array.isArray(node)
@@ -535,7 +532,7 @@ export function canonicalJson(value: unknown): string {
 export const sha256 = (data: string | Uint8Array): string =>
   builtin('node:crypto').createHash('sha256').update(data).digest('hex')
 
-/** SHA-256 of a value's canonical JSON, in hex: what approvals, pins and audit rows compare. */
+/** What approvals, pins and audit rows compare: SHA-256 of canonical JSON, in hex. */
 export const digest = (value: unknown): string => sha256(canonicalJson(value))
 
 const HIDDEN =
@@ -545,15 +542,15 @@ const HIDDEN =
 const C1 = /[\u007f-\u009f]/g
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
-/** Control characters, C1 bytes and invisible direction marks written out: what is shown is what runs. */
+/** Control characters and invisible ones written out: what is shown is what runs. */
 export const visible = (text: string): string =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
-/** A value as one line of JSON that is safe on a terminal: C1 bytes, which JSON lets pass, are escaped. */
+/** A value as a line of JSON for a terminal: C1 bytes, which JSON lets pass, are escaped. */
 export const jsonLine = (value: unknown): string =>
   `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
-/** As `visible`, but lines stay lines and tabs stay tabs: for text of many lines on a terminal. */
+/** As `visible`, but lines and tabs stay. */
 export const visibleLines = (text: string): string =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
@@ -573,7 +570,7 @@ function inUnits(n: number, units: Record<string, number>) {
   return `${(n / size).toFixed(/^(MB|KB|s)$/.test(name) ? 1 : 0)} ${name}`
 }
 
-/** Rows as aligned columns, two spaces between them; the last column is never padded. */
+/** Rows as aligned columns; the last is not padded. */
 export function columns(rows: readonly (readonly string[])[]): string {
   const widths: number[] = []
   for (const row of rows)
@@ -583,7 +580,7 @@ export function columns(rows: readonly (readonly string[])[]): string {
   return rows.map((row) => line(row).trimEnd()).join('\n')
 }
 
-/** The known word closest to a mistyped one, or undefined when none is near. */
+/** The known word closest to a mistyped one, if one is near. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   const far = (name: string) => editDistance(word, name)
   const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
@@ -607,25 +604,24 @@ function editDistance(a: string, b: string) {
 
 //#region §json: from unknown to typed, at the border
 //
-// Everything that arrives (a file, a reply, a row) is `unknown` until a Reader
-// has looked at it. Its errors name the place, so a broken file can be mended.
+// What arrives (a file, a reply, a row) is `unknown` until a Reader has looked at it.
+// Its errors name the place, so that a broken file can be mended.
 //
 // 1. A Reader never coerces: "1" is not a number. Optional means absent or null.
-// 2. JSON Schemas that people and servers wrote are looked through before they are used.
-// Not here: which schemas there are (tool rows, --schema).
+// 2. Schemas of others are looked through before they are used.
 
-/** Whether a value is an object with named members (no array, no null). */
+/** Whether a value has named members (no array, no null). */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Parses text that ought to be a JSON object; undefined when it is anything else. */
+/** The object that a text is as JSON, if it is one. */
 export function parseObject(text: string): JsonObject | undefined {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
 }
 
-/** Reads one value of unknown shape; `where` names it in errors. Throws InvalidError. */
+/** Reads one value; `where` names it in errors. Throws InvalidError. */
 export class Reader {
   readonly value
   readonly where
@@ -678,15 +674,12 @@ export class Reader {
 }
 
 const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
-const SCHEMA_DEPTH = 200 // steps of a JSON pointer into a schema; deeper, checking would run out of stack
+const SCHEMA_DEPTH = 200 // steps of a JSON pointer; deeper, checking would run out of stack
 
-/** What is wrong with a value: the JSON pointer to the place ('' for all of it), and why. */
+/** What is wrong with a value: the JSON pointer to it ('' for all), and why. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
-/**
- * A check of values against a JSON Schema (2020-12). Throws InvalidError for one that no value
- * can be held against: a broken pattern, a $ref that leads nowhere, too deep a nesting.
- */
+/** Checks values by a JSON Schema (2020-12). Throws InvalidError for one that cannot be used. */
 export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
@@ -705,7 +698,7 @@ export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
   }
 }
 
-/** Refuses what the library would stumble over only when a value gets there. */
+/** What the library would stumble over only when a value gets there. */
 function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
   if (!isObject(part)) return
@@ -721,18 +714,18 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 
 //#region §waiting: deadlines and ordered retreats
 //
-// Every wait in the program goes through here, so every wait has an end.
+// Every wait goes through here, so every wait has an end.
 //
 // 1. A timer never outlives its wait, and an aborted wait ends at once.
-// Not here: retry policies; they live with what is retried.
+// Not here: retry policies, which live with what is retried.
 
-/** Resolves after `ms`; rejects with the signal's reason when that is aborted first. */
+/** Rejects with the signal's reason when that is aborted first. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await within(ms, new Promise(() => {}), signal)
   signal?.throwIfAborted()
 }
 
-/** Whether `work` settled within `ms`, before an abort. Never rejects: the caller asks, then looks. */
+/** Whether `work` settled within `ms`, before an abort. Never rejects. */
 export async function within(
   ms: number,
   work: Promise<unknown>,
@@ -750,14 +743,14 @@ export async function within(
   }
 }
 
-/** The result of `work`, or `late()` thrown when it takes longer than `ms` (and `work` is left alone). */
+/** The result of `work`, or `late()` thrown after `ms`; `work` is left alone then. */
 export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error): Promise<T> {
   if (await within(ms, work)) return work
-  work.catch(() => {}) // given up: its own end, good or bad, interests nobody any more
+  work.catch(() => {}) // given up: its end interests nobody any more
   throw late()
 }
 
-/** A signal that aborts with `reason()` after `ms`, or together with `parent`. Dispose it to stop the clock. */
+/** Aborts with `reason()` after `ms`, or with `parent`. Dispose it to stop the clock. */
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
@@ -777,7 +770,7 @@ export async function retreat(
   return false
 }
 
-/** Runs `work` over all items, at most `width` at a time; results keep the items' order. */
+/** At most `width` at a time; results keep the items' order. */
 export async function inParallel<T, R>(
   items: readonly T[],
   width: number,
@@ -796,17 +789,15 @@ export async function inParallel<T, R>(
 
 //#region §redact: secrets never leave
 //
-// What a tool prints, a record keeps or a log says may hold a secret. One object takes
-// out the values that must never be seen, and the usual shapes of secrets.
+// What a tool prints, a record keeps or a log says may hold a secret: a value that
+// must never be seen, or what looks like one.
 //
-// 1. A known value is found raw, JSON-escaped (once or twice), URL-encoded, in
-//    base64 at any alignment, and in hex.
-// 2. What is taken out leaves a mark, `[redacted:NAME]`. A write whose text holds
-//    a mark is refused (§files), so a round trip never destroys the secret.
-// 3. A value that arrives in pieces is found too (RedactStream).
-// Not here: which values are secret. §config, §store and the front add them.
+// 1. A known value is found raw, in JSON (once or twice), URL-encoded, in base64 at any
+//    alignment, and in hex; in pieces too (RedactStream).
+// 2. It leaves a mark, `[redacted:NAME]`. A write that holds a mark is refused (§files),
+//    so that no round trip destroys the secret.
+// Not here: which values are secret (§config, §store and the front).
 
-/** Shapes of secrets that give themselves away. */
 const SECRET_SHAPES = {
   'private-key':
     /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
@@ -822,21 +813,21 @@ const SECRET_SHAPES = {
     /(?<=[?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
-/** Whether a variable of that name is expected to hold a secret. */
+/** Whether a variable of that name should hold a secret. */
 export const looksSecret = (name: string): boolean =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
-/** Whether a text holds a mark that stands for a secret taken out of it. */
+/** Whether a text holds the mark of a secret taken out of it. */
 export const hasRedactionMark = (text: string): boolean => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
 
-/** Knows the secrets and takes them out of texts. */
+/** Knows secrets and takes them out. */
 export class Redactor {
-  readonly #names = new Map<string, string>() // each written form of a value, to the value's name
-  readonly #starts = new Set<string>() // first characters of all forms
+  readonly #names = new Map<string, string>() // written form to the value's name
+  readonly #starts = new Set<string>() // of all forms
   #pattern: RegExp | undefined
   #longest = 0
 
-  /** Remembers a secret value; one under SECRET_MIN characters is too common and is ignored. */
+  /** A value under SECRET_MIN characters is too common, and ignored. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
     for (const form of writtenForms(value)) {
@@ -847,14 +838,14 @@ export class Redactor {
     this.#pattern = undefined
   }
 
-  /** Takes out known values only: for text that must otherwise stay as it is. */
+  /** Without known values, else as it is. */
   known(text: string): string {
     if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
-  /** Takes out known values and the usual shapes of secrets. */
+  /** Without known values and the usual shapes of secrets. */
   redact(text: string): string {
     return Object.entries(SECRET_SHAPES).reduce(
       (rest, [name, shape]) => rest.replace(shape, `[redacted:${name}]`),
@@ -862,12 +853,11 @@ export class Redactor {
     )
   }
 
-  /** Whether the text holds a known value. */
   knows(text: string): boolean {
     return this.known(text) !== text
   }
 
-  /** How long the end of `text` is that may be the start of a known value still to come. */
+  /** How long the end of `text` is that may begin a known value. */
   pending(text: string): number {
     const from = Math.max(0, text.length - this.#longest + 1)
     for (let at = from; at < text.length; at++) {
@@ -880,7 +870,7 @@ export class Redactor {
   }
 }
 
-/** A text that arrives in pieces: an end that may be the start of a known value is held back. */
+/** A text in pieces; an end that may begin a known value is held back. */
 export class RedactStream {
   readonly #redactor
   #held = ''
@@ -888,16 +878,16 @@ export class RedactStream {
     this.#redactor = redactor
   }
 
-  /** Takes a piece, returns what is safe to show by now. */
+  /** What is safe to show by now. */
   push(piece: string): string {
     const text = this.#redactor.known(this.#held + piece)
-    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // the first half of a character
+    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // of a character
     const shown = text.length - Math.max(this.#redactor.pending(text), half)
     this.#held = text.slice(shown)
     return text.slice(0, shown)
   }
 
-  /** What was held back, once nothing more can come. */
+  /** What was held back, once nothing can come. */
   end(): string {
     const rest = this.#held
     this.#held = ''
@@ -905,7 +895,7 @@ export class RedactStream {
   }
 }
 
-/** The part of a value's base64 that is the same whatever stands before and after it, per alignment. */
+/** What stays of a value's base64 whatever stands around it, per alignment. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
@@ -934,7 +924,7 @@ function writtenForms(value: string) {
   return new Set(forms.filter((form) => form.length >= SECRET_MIN))
 }
 
-/** One pattern for many texts, longest first so that the longest wins. */
+/** Longest first, so that the longest wins. */
 function alternatives(texts: string[]) {
   const escaped = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
   return new RegExp(escaped.toSorted((a, b) => b.length - a.length).join('|'), 'g')
@@ -944,15 +934,15 @@ function alternatives(texts: string[]) {
 
 //#region §config: settings, and where each comes from
 //
-// Each setting is a row. A value keeps its source and what it hides: why this value?
+// Each setting is a row. A value keeps its source and what it hides.
 //
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
-//    `tai config set`, default. The first place that has a value wins.
-// 2. A project file is the word of whoever wrote the project: it never widens a limit
-//    and never says where credentials go. What it may not say is left out with a notice.
-// Not here: writing these files, which belong to people; what `--auto` stands for.
+//    `tai config set`, default. The first that has a value wins.
+// 2. A project file is a stranger's word: it never widens a limit and never says where
+//    credentials go. What it may not say is left out with a notice.
+// Not here: writing these files; what `--auto` stands for.
 
-/** The permission modes, tightest first; the order decides what "wider" means. */
+/** The permission modes, tightest first. */
 export const MODES = [
   'read-only',
   'workspace-write',
@@ -961,7 +951,7 @@ export const MODES = [
   'danger-full-access',
 ] as const
 
-/** What a setting may be, in words, and the texts that are. */
+/** What a setting may be, and the texts that are. */
 const SETTING_SHAPES = {
   text: /./,
   mode: new RegExp(`^(${MODES.join('|')})$`),
@@ -1011,7 +1001,7 @@ export type SettingKey = (typeof SETTINGS)[number]['key']
 /** The variable that gives a setting. */
 export const variableOf = (key: string): string => `TAI_${key.toUpperCase()}`
 
-/** The files a run reads. No `project` where the root's `.tai` is the home itself. */
+/** No `project` where the root's `.tai` is the home itself. */
 export function configPaths(world: World, root: string) {
   const [home = '', project] = [world.home, path.join(root, '.tai')].map((folder) =>
     path.join(attempt(() => fs.realpathSync(folder)) ?? folder, 'config.toml'),
@@ -1019,7 +1009,7 @@ export function configPaths(world: World, root: string) {
   return { home, project: project === home ? undefined : project }
 }
 
-/** A word as a key. Throws UsageError for an unknown one, naming the nearest. */
+/** Throws UsageError for an unknown one, naming the nearest. */
 export const settingKey = (key: string): SettingKey => settingRow(key).key
 
 /** The text to keep for a value. Throws UsageError: unknown key, wrong value. */
@@ -1066,7 +1056,7 @@ function isTighter(type: Setting['type'], value: string, limit: string) {
   return Number(value) <= Number(limit)
 }
 
-/** The values of a file, if there is one. Throws UsageError for one that cannot be read. */
+/** The values of a file, if there is one. Throws UsageError. */
 async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
@@ -1087,7 +1077,7 @@ export class Config {
   readonly notices: string[] = [] // what was ignored, and why
   readonly #given: { key: SettingKey; value: string; source: string }[] = [] // highest rank first
 
-  /** Reads every place, lowest rank first. Throws UsageError: a broken file, a wrong value. */
+  /** From every place, lowest rank first. Throws UsageError: a broken file, a wrong value. */
   static async load(
     world: World,
     sources: Record<'flags' | 'stored', Readonly<Record<string, string>>> & { root: string },
@@ -1105,7 +1095,6 @@ export class Config {
     return config
   }
 
-  /** Takes what the next higher place gives. */
   #take(given: object, source: string, refusal?: typeof projectRefusal) {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
@@ -1120,14 +1109,14 @@ export class Config {
   }
 
   get = (key: SettingKey) => this.explain(key).value
-  /** Infinity where nothing is set: no limit was given. */
+  /** Infinity where nothing is set. */
   number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
   ms = (key: SettingKey) => this.number(key) * SECOND
   flag = (key: SettingKey) => this.get(key) === 'true'
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** A value, where it came from ('flag --model', a file's path...), and what it hides. */
+  /** The value, its source ('flag --model', a file's path...), and what it hides. */
   explain(key: SettingKey) {
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
@@ -1140,19 +1129,19 @@ export class Config {
 
 //#region §seal: secrets at rest
 //
-// A vault is a file, and files are copied. With the seal on, every value that opens
-// a door is encrypted, under a key from a passphrase or the system's keychain.
+// With the seal on, every value that opens a door is encrypted, under a key from a
+// passphrase or the system's keychain: a vault is a file, and files are copied.
 //
 // 1. One envelope for each value: AES-256-GCM. Its slot (table, column, row) is
-//    authenticated too, so that a value moved elsewhere does not open.
+//    authenticated too: a value moved elsewhere does not open.
 // 2. Locked means closed: to seal or to open throws SealedError.
-// Not here: which columns are sealed, and the transaction that re-writes them (§secrets).
+// Not here: which columns are sealed, and re-writing them (§secrets).
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
 const KEYCHAIN_WAIT = MINUTE // the desktop may ask first; then the seal stays locked
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
-/** What the vault keeps of its seal: `id` salts its key, and only that key opens `proof`. */
+/** `id` salts the key, and only that key opens `proof`. */
 export type SealState = Readonly<{ id: string; source: 'passphrase' | 'keychain'; proof: string }>
 type SealKey = Readonly<{ id: string; bytes: Buffer }>
 
@@ -1184,7 +1173,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
   }
 }
 
-/** The system's own program: how it gives a key, takes one, and from stdin, since arguments can be seen. */
+/** The system's program: how it gives a key, takes one, and that from stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1198,7 +1187,7 @@ const KEYCHAINS = {
   ],
 } as const
 
-/** The key of that id, which is put there first when given. Throws TaiError: no program, refused, too late. */
+/** The key of that id, put there first when given. Throws TaiError: no program, refused, too late. */
 async function askKeychain(world: World, id: string, key?: Buffer) {
   const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
@@ -1206,13 +1195,13 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   const ask = async (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
     const asked = execFile(program, args, options)
-    asked.child.stdin?.on('error', () => {}) // it ended without reading: its exit status tells
+    asked.child.stdin?.on('error', () => {}) // it did not read: its exit status tells
     asked.child.stdin?.end(says)
     return (await asked).stdout.trim()
   }
   try {
     if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
-    // Asked back in any case: macOS's program ends well whatever became of the command on its stdin.
+    // Asked back in any case: macOS's program ends well whatever its stdin did.
     const found = Buffer.from(await ask(get), 'hex')
     if (found.length !== 32) throw new Error('it holds no such key')
     return found
@@ -1222,14 +1211,14 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   }
 }
 
-/** The keychain's, or by scrypt (RFC 7914) from a passphrase in NFKC: every keyboard types the same one. */
+/** In the keychain, or by scrypt (RFC 7914) from a passphrase in NFKC, as keyboards differ. */
 async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
   if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
   const { scryptSync } = builtin('node:crypto')
   return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
 }
 
-/** Encrypts single values, or while the vault has no seal passes them through. Hides the key. */
+/** Encrypts single values; without a state passes them through. Hides the key. */
 export class Seal {
   state: SealState | undefined // as the vault has it by now
   readonly #world
@@ -1238,7 +1227,7 @@ export class Seal {
     this.#world = world
   }
 
-  /** A new seal; without a passphrase the keychain holds its key. Throws InvalidError, TaiError: no keychain. */
+  /** Without a passphrase the keychain holds the key. Throws InvalidError, TaiError: no keychain. */
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
@@ -1257,7 +1246,7 @@ export class Seal {
     return this.state !== undefined && this.#key?.id !== this.state.id
   }
 
-  /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, a wrong one, no key in the keychain. */
+  /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
@@ -1272,13 +1261,13 @@ export class Seal {
     }
   }
 
-  /** The value as it may be stored at `slot`. Throws SealedError when locked. */
+  /** Throws SealedError when locked. */
   seal(value: string, slot: string) {
     if (this.state === undefined) return value
     return encryptValue(this.#keyOf(this.state.id), this.#world.randomBytes(12), value, slot)
   }
 
-  /** What was sealed; a value that is no envelope as it is. Throws SealedError; TaiError for a broken one. */
+  /** What is no envelope stays. Throws SealedError; TaiError for a broken one. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1294,17 +1283,17 @@ export class Seal {
 
 //#region §db: one SQLite file, opened with care
 //
-// What every table needs and none should think of: opening, the way from an old vault to
-// today's, transactions, and SQLite's faults in words that help.
+// Opening, the way from an old vault to today's, transactions, and SQLite's faults in
+// words that help.
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS lead forward: each runs once, all of one opening in one transaction,
-//    after a backup under the same lock. A tai killed on the way leaves the old vault.
-// 3. Tables are STRICT and CHECKed, so `get<T>` and `all<T>` may say what they select.
+// 2. MIGRATIONS lead forward: each once, all of one opening in one transaction, after
+//    a backup under the same lock. A tai killed on the way leaves the old vault.
+// 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
 // Not here: what the tables mean (§audit, §secrets, §recall, §store).
 
 const WAL_PAUSE = 20 // between two tries to switch to WAL
-const APPLICATION_ID = 0x74616931 // 'tai1' in the file's header: no other SQLite file passes for a vault
+const APPLICATION_ID = 0x74616931 // 'tai1' in the header: no other SQLite file passes for a vault
 
 /** What is said, what to do, and the codes of SQLite (sqlite.org/rescode.html) and the system. */
 const VAULT_FAULTS = {
@@ -1326,7 +1315,7 @@ export class VaultError extends TaiError {
   }
 }
 
-/** What `work` returns. Throws VaultError for a fault of the vault or the system. */
+/** Throws VaultError for a fault of the vault or the system. */
 function withFaults<T>(file: string, work: () => T): T {
   try {
     return work()
@@ -1351,7 +1340,7 @@ function asVaultError(error: unknown, file: string) {
 const STAMPS = 'created INTEGER NOT NULL, updated INTEGER NOT NULL'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** The first tables. A bare name is a column of text that is always there. */
+/** A bare name is a column of text that is always there. */
 const FIRST_TABLES = {
   settings: 'key TEXT PRIMARY KEY, value',
   seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
@@ -1393,7 +1382,7 @@ const FIRST_TABLES = {
 const createTable = ([name, said]: [string, string]) =>
   `CREATE TABLE ${name} (${said.replace(/(?<=^|,\s+)("?\w+"?)(?=,|$)/g, '$1 TEXT NOT NULL')}) STRICT;`
 
-/** The way from nothing to today's vault. What was released is never changed; new steps follow. */
+/** What was released is never changed; new steps follow. */
 export const MIGRATIONS: readonly string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
@@ -1432,7 +1421,7 @@ CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit BEGIN
 END;`,
 ]
 
-/** What a column takes; a list is stored as JSON. */
+/** A list is stored as JSON. */
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Readonly<Record<string, SqlValue>>
 
@@ -1441,16 +1430,16 @@ const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-/** A row as the program says it: NULL is undefined, JSON is what it stands for. */
+/** NULL is undefined, JSON is what it stands for. */
 function tableRow<T>(row: object): T {
   const pairs = Object.entries(row).map(([name, value]) => {
     const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
     return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
-  return Object.fromEntries(pairs) as T // borne by the tables (3 above)
+  return Object.fromEntries(pairs) as T // borne by the tables
 }
 
-/** A connection to one SQLite file. Owns it: `close` ends it. */
+/** A connection to one SQLite file, which `close` ends. */
 export class Db {
   readonly file
   readonly #connection: DatabaseSync
@@ -1467,30 +1456,28 @@ export class Db {
     return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
-  /** The first row, or undefined. */
   get<T>(sql: string, ...values: readonly SqlValue[]): T | undefined {
     return this.all<T>(sql, ...values)[0]
   }
 
-  /** Runs one statement; the number of rows it changed. */
+  /** The number of rows it changed. */
   run(sql: string, ...values: readonly SqlValue[]): number {
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
 
-  /** Adds a row; REPLACE takes the place of the one with its key. */
+  /** REPLACE takes the place of the row with its key. */
   insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
     const marks = names.map(() => '?')
     this.run(`${verb} INTO ${table} (${names}) VALUES (${marks})`, ...Object.values(row))
   }
 
-  /** Runs statements that are not worth keeping. */
   exec(sql: string) {
     withFaults(this.file, () => this.#connection.exec(sql))
   }
 
-  /** All of `work`, which must not wait, or nothing. Inside another transaction it is part of that one. */
+  /** All of `work`, which must not wait, or nothing; inside another, a part of it. */
   tx<T>(work: () => T): T {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
@@ -1499,7 +1486,7 @@ export class Db {
       this.run('COMMIT')
       return result
     } catch (error) {
-      // SQLite has rolled back by itself after some faults, a full disk among them.
+      // SQLite rolls back by itself after some faults, such as a full disk.
       if (this.#connection.isTransaction) this.run('ROLLBACK')
       throw error
     }
@@ -1524,18 +1511,18 @@ export class Db {
 
 const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
 
-/** A new id: 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
+/** 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
 export function newId(db: Db): string {
   const row = db.get<{ bytes: Uint8Array }>('SELECT randomblob(10) AS bytes')
   return Array.from(row?.bytes ?? [], (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 }
 
-// NORMAL: only a power cut may take the last moments. Recursive triggers: REPLACE cannot get
-// around those that forbid a deletion.
+// NORMAL: a power cut may take the last moments. Recursive triggers: no REPLACE gets around
+// those that forbid a deletion.
 const CONNECTION =
   'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON'
 
-/** Opens a vault and brings it up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
+/** Brings a vault up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db> {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
@@ -1550,14 +1537,14 @@ export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db>
   }
 }
 
-/** As mkdir -p with mode 0700. Node's own `recursive` never ends where a system refuses, as in /proc. */
+/** Node's own `recursive` never ends where a system refuses, as in /proc. */
 function makeFolders(folder: string) {
   if (fs.existsSync(folder)) return
   makeFolders(path.dirname(folder))
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** Makes what is missing. It never opens a vault: closing that would drop (POSIX) the locks of others. */
+/** It never opens a vault: closing that would drop (POSIX) the locks of others. */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
@@ -1566,7 +1553,7 @@ function prepareFile(file: string) {
   fs.chmodSync(file, 0o600)
 }
 
-/** The vault's version, 0 for a new file. Throws VaultError: a newer vault, another program's file. */
+/** 0 for a new file. Throws VaultError: a newer vault, another program's file. */
 function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
@@ -1588,7 +1575,7 @@ function migrateDb(db: Db, migrations: readonly string[]) {
   })
 }
 
-/** Copies the vault under the caller's write lock, so that nothing changes meanwhile. */
+/** Under the caller's write lock, so that nothing changes meanwhile. */
 function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
@@ -1604,7 +1591,7 @@ function backUp(file: string, from: number) {
   }
 }
 
-/** SQLite does not wait out a writer for this switch, so tai does, for `patience` ms. */
+/** SQLite does not wait out a writer for this switch, so tai does. */
 async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
   try {
     db.exec('PRAGMA journal_mode = WAL')
@@ -1619,12 +1606,12 @@ async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// Every call, decision and change leaves a row that carries the hash of the row before
-// it, so that a row which is changed or taken out later shows.
+// Every call, decision and change leaves a row with the hash of the row before it: one
+// that is changed or taken out later shows.
 //
 // 1. One chain for each writing process: no two ever need the same head.
-// 2. A chain's row 0 carries the newest heads of other chains, so that the end of a
-//    chain cannot be cut off unseen either.
+// 2. Its row 0 carries the newest heads of others, so that the end of a chain cannot
+//    be cut off unseen either.
 // Not here: who writes what (§policy, §toolbox, the bridge).
 
 export type AuditEntry = Readonly<{
@@ -1636,7 +1623,7 @@ export type AuditEntry = Readonly<{
   data: JsonObject
   hash: string
 }>
-/** Members of `T` that may be left out, or be undefined. */
+/** Members may be left out, or be undefined. */
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 export type AuditFilter = { readonly limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
@@ -1644,14 +1631,14 @@ export type AuditFilter = { readonly limit: number } & Loose<
 type AuditRow = Omit<AuditEntry, 'data'> & Readonly<{ data_json: string; prev_hash: string }>
 type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 
-const GENESIS = 'genesis' // stands where row 0 would name the row before it
-const CHAIN_OPENING = 'chain' // the kind of row 0, which is listed only when asked for
+const GENESIS = 'genesis' // before row 0
+const CHAIN_OPENING = 'chain' // the kind of row 0, listed only when asked for
 
-/** The hash of a row: that of its columns as a list, in this order. */
+/** That of the columns as a list, in this order. */
 export const auditHash = (row: Omit<AuditRow, 'hash'>): string =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
-/** Appends a row after the newest of a chain, whose new head it is. */
+/** Appends a row to a chain: its new head. */
 function addAuditRow(
   db: Db,
   { chain, n, hash }: AuditHead,
@@ -1663,7 +1650,6 @@ function addAuditRow(
   return added
 }
 
-/** Opens a chain with its row 0. */
 function openAuditChain(db: Db, ts: number) {
   const sql = 'SELECT chain, n, hash FROM audit_heads ORDER BY seq DESC LIMIT ?'
   const data_json = canonicalJson({ heads: db.all<AuditHead>(sql, AUDIT_ANCHORS) })
@@ -1671,7 +1657,6 @@ function openAuditChain(db: Db, ts: number) {
   return addAuditRow(db, head, { ts, kind: CHAIN_OPENING, session: undefined, data_json })
 }
 
-/** The newest rows first. */
 function listAuditRows(db: Db, { kind, tool, server, since = 0, limit }: AuditFilter) {
   const sql = `SELECT chain, n, ts, kind, session, hash,
       iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
@@ -1681,7 +1666,7 @@ function listAuditRows(db: Db, { kind, tool, server, since = 0, limit }: AuditFi
   return db.all<AuditEntry>(sql, kind, tool, server, since, limit)
 }
 
-/** Rows that are wrong, and rows that a head or a row 0 names and that are not there. */
+/** Rows that are wrong, and those that a head or a row 0 names and that are missing. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
@@ -1703,7 +1688,7 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
   ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
-/** Walks every chain inside SQLite, so that no long audit stands in memory. */
+/** Inside SQLite, so that no long audit stands in memory. */
 function checkAudit(db: Db) {
   db.define('audit_hash', (...values) => digest(values))
   const sql =
@@ -1717,13 +1702,13 @@ function checkAudit(db: Db) {
 
 //#region §secrets: what the seal covers, and the values behind it
 //
-// One owner for everything that opens doors: it unlocks when a value is needed, turns the
-// seal over all sealed columns at once, and tells the redactor every value it has seen.
+// One owner for what opens doors: it unlocks when a value is needed, turns the seal
+// over all sealed columns, and tells the redactor every value it sees.
 //
-// 1. A sealed column is read and written under the seal as the vault has it in that
-//    very moment: another process may have turned it meanwhile.
-// 2. Turning the seal is one transaction; then the file is written anew, so that
-//    no old value is left in its free parts.
+// 1. A sealed column is read and written under the seal as the vault has it then:
+//    another process may have turned it meanwhile.
+// 2. Turning the seal is one transaction; then the file is written anew, so that no
+//    old value is left in its free parts.
 // Not here: the cipher (§seal).
 
 /** How a vault is opened. */
@@ -1733,7 +1718,7 @@ export type StoreOptions = Readonly<{
 }>
 type SecretRow = Readonly<{ name: string; value: string }>
 
-/** What the seal covers: table, column, and the columns that name its row. */
+/** Table, column, and the columns that name its row. */
 const SEALED_COLUMNS = [
   ['secrets', 'value', 'name'],
   ['mcp_servers', 'env_json', 'name'],
@@ -1742,11 +1727,11 @@ const SEALED_COLUMNS = [
   ['mcp_trust', 'value', 'server'],
 ] as const
 
-/** Where a sealed value stands; the envelope is bound to it. */
+/** Where a sealed value stands, to which its envelope is bound. */
 export const columnSlot = (table: string, column: string, ...keys: readonly string[]): string =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
-/** Re-writes every sealed column. Part of the caller's transaction. */
+/** Part of the caller's transaction. */
 function rewriteSealed(db: Db, from: Seal, to: Seal) {
   for (const [table, column, ...keys] of SEALED_COLUMNS) {
     const sql = `SELECT * FROM ${table} WHERE ${column} IS NOT NULL`
@@ -1762,10 +1747,10 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
   if (to.state !== undefined) db.insert('seal', to.state)
 }
 
-/** Moves the log into the vault and empties it; false when another process reads from it. */
+/** Moves the log into the vault; false when another process reads from it. */
 const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
-/** Writes the file anew, so that no old value is left in its free parts; says where one may still be. */
+/** Writes the file anew; says where an old value may still be. */
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const { dir, base } = path.parse(db.file)
@@ -1778,7 +1763,7 @@ function eraseOld(db: Db) {
   return notices
 }
 
-/** Secrets and the seal over them. Hides the question that is open. */
+/** Secrets and the seal over them. Hides the open question. */
 export class Secrets {
   readonly #db
   readonly #world
@@ -1796,13 +1781,13 @@ export class Secrets {
     this.#learn()
   }
 
-  /** The seal as the vault has it at this moment. */
+  /** As the vault has it at this moment. */
   get seal() {
     this.#seal.state = this.#db.get<SealState>('SELECT * FROM seal')
     return this.#seal
   }
 
-  /** Turns the seal, by the keychain where no passphrase is given; returns what the user should know. */
+  /** By the keychain where no passphrase is given; what the user should know. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (on === (to === 'on'))
@@ -1816,13 +1801,13 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** Unlocks if need be, then runs `work` in one transaction under that seal. Throws SealedError. */
+  /** Unlocks if need be, then works in one transaction. Throws SealedError. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The value replaced is gone from the file too. Throws InvalidError (no value), SealedError. */
+  /** The old value is gone from the file too. Throws InvalidError (no value), SealedError. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -1847,7 +1832,7 @@ export class Secrets {
     return found
   }
 
-  /** However many wait for it, the passphrase is asked for once. */
+  /** However many wait, the passphrase is asked for once. */
   async #unlock() {
     if (!this.seal.locked) return
     this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
@@ -1863,7 +1848,7 @@ export class Secrets {
       try {
         this.#open(row)
       } catch (error) {
-        if (!(error instanceof TaiError)) throw error // else: it is told to who asks for this value
+        if (!(error instanceof TaiError)) throw error // else told to who asks for it
       }
     }
   }
@@ -1874,7 +1859,7 @@ export class Secrets {
     return opened
   }
 
-  /** The redactor learns the value, under a name that a mark may hold. */
+  /** Under a name that a mark may hold. */
   #tell(name: string, value: string) {
     this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), value)
   }
@@ -1884,13 +1869,13 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// What was kept (notes, memories, spilled results, summaries) and what was said, and the
-// one search over both. What tools said is not searched.
+// What was kept (notes, memories, spilled results, summaries) and what was said, and
+// one search over both, but not over what tools said.
 //
-// 1. What a user types is words, never FTS5's syntax: every word is quoted, and the
-//    last may be the beginning of one.
-// 2. Where no text has all the words, those come that have the most of them as parts: so
-//    signs are found too, and scripts that put no spaces between words.
+// 1. A user types words, never FTS5's syntax: each is quoted, and the last may be the
+//    beginning of one.
+// 2. Where no text has all the words, those come that have the most of them as parts:
+//    signs are found too, and scripts without spaces.
 // Not here: writing (§store).
 
 export type RecordKind = 'note' | 'memory' | 'spill' | 'summary'
@@ -1920,7 +1905,6 @@ export type StoredMessage = Readonly<{
   compacted: boolean
 }>
 
-/** What a message of each role must hold. */
 const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
   system: { text: 'string' },
   user: { parts: 'list' },
@@ -1936,7 +1920,7 @@ function checkMessage(message: unknown, where: string) {
   for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
 }
 
-/** The value with `change` applied to every string in it, names included. */
+/** `change` applied to every string, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value)
   if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
@@ -1946,11 +1930,11 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   )
 }
 
-/** SQL: how many terms of the JSON list `?1` are part of the text. */
+/** How many terms of the JSON list `?1` are part of the text. */
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** The rows with all the words (the last parameter is FTS5's), or else with parts; without a query every row. */
+/** With all the words (the last parameter is FTS5's), or else with parts; every row without a query. */
 function searchRows<T>(
   db: Db,
   { byWords, byParts }: Record<'byWords' | 'byParts', string>,
@@ -1990,7 +1974,7 @@ const SESSION_SEARCH = {
     SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ${NEWEST_FIRST}`,
 }
 
-/** The session of that id, or the only one whose id begins so. Throws TaiError for several. */
+/** That of the id, or the only one that begins so. Throws TaiError for several. */
 function sessionLike(db: Db, id: string) {
   const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
     ORDER BY id = ?1 DESC LIMIT 2`
@@ -2004,14 +1988,12 @@ function sessionLike(db: Db, id: string) {
 
 //#region §store: the vault, as the program sees it
 //
-// Everything tai remembers goes through here. Methods are coarse, each is one
-// transaction, and they return promises although SQLite answers at once, so that
-// another engine can stand behind the same words.
+// Methods are coarse, each is one transaction, and they return promises although SQLite
+// answers at once: another engine could stand behind the same words.
 //
-// 1. Nothing is stored that the redactor knows: records and audit data lose known
-//    values and the usual shapes, all other texts only known values.
-// 2. Undo blobs are files and stay byte for byte.
-// Not here: the MCP tables (the MCP client), which stand on `db` and `withSeal`.
+// 1. Records and audit data lose known secrets and the usual shapes, other texts
+//    only known ones; undo blobs are files and stay byte for byte.
+// Not here: the MCP tables, which stand on `db` and `withSeal`.
 
 export type ProfileRow = Readonly<{
   name: string
@@ -2053,13 +2035,13 @@ export type Todo = Readonly<{
 
 const HISTORY_MAX = 1_000 // lines of input kept; older ones are forgotten
 
-/** What a store in memory takes over from a vault that can be read but not written. */
+/** What a store in memory takes over from a vault that cannot be written. */
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** Without a vault, or one that can be read, what was read must do. */
+/** A vault that cannot be read either gives nothing. */
 function carryOver(file: string, into: Db) {
-  // As if nobody wrote to it: else SQLite wants to make a log beside it, where it may be unable to.
+  // As if nobody wrote to it: else SQLite may want to make a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
     into.run('ATTACH ? AS disk', uri)
@@ -2068,7 +2050,7 @@ function carryOver(file: string, into: Db) {
   })
 }
 
-/** The vault. Methods that only hand on are one line. */
+/** Everything tai remembers. */
 export class Store {
   readonly redactor
   readonly db
@@ -2083,12 +2065,12 @@ export class Store {
     this.#secrets = new Secrets(db, world, redactor, passphrase)
   }
 
-  /** Opens or makes `<home>/vault.db`. Throws VaultError. */
+  /** `<home>/vault.db`. Throws VaultError. */
   static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
 
-  /** A store that ends with the process, and begins with what CARRIED_TABLES hold. */
+  /** It ends with the process. */
   static async memory(world: World, options?: StoreOptions) {
     const db = await openDb(':memory:')
     carryOver(path.join(world.home, 'vault.db'), db)
@@ -2097,7 +2079,7 @@ export class Store {
 
   close = () => this.db.close()
 
-  // What needs a sealed value throws SealedError while the seal is locked (§secrets).
+  // SealedError: a sealed value is needed, and the seal is locked.
   get seal() {
     return this.#secrets.seal
   }
@@ -2118,7 +2100,7 @@ export class Store {
   }
   deleteSecret = async (name: string) => this.#secrets.delete(name)
 
-  /** Stores the record redacted; returns its id. */
+  /** Redacted; returns its id. */
   addRecord = async (record: NewRecord) => this.#newRecord(record)
   async updateRecord(id: string, change: RecordChange) {
     const { title, body, tags } = this.#redacted(change)
@@ -2137,13 +2119,13 @@ export class Store {
 
   createSession = async (session: NewSession) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) })
-  /** By whole id or by a beginning that only one session has. Throws TaiError for several. */
+  /** By id, or by a beginning that only one has. Throws TaiError for several. */
   findSession = async (id: string) => sessionLike(this.db, id)
   async latestSession(workspace: string) {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
-  /** The newest first; with a query those whose title, or one of whose messages, holds its words. */
+  /** The newest first; the words of a query stand in the title or in a message. */
   listSessions = async ({ query, limit }: { query?: string | undefined; limit: number }) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** With its messages, todos, grants, undo journal, and the records that only it made. */
@@ -2155,7 +2137,7 @@ export class Store {
     })
   }
 
-  /** Stores the message, in order; returns its number. Throws TaiError for no such session. */
+  /** Returns its number. Throws TaiError for no such session. */
   async appendMessage(session: string, message: Message) {
     const json = this.#knownJson(message)
     const sql = `INSERT INTO messages (session, n, message_json, created)
@@ -2176,7 +2158,7 @@ export class Store {
       return { ...row, compacted: Boolean(row.compacted) }
     })
   }
-  /** Marks messages up to number `upTo` and stores their summary as a record; returns its id. */
+  /** Marks messages up to that number; returns the id of their summary. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2212,7 +2194,7 @@ export class Store {
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  /** Appends one redacted row to this process's chain, which the first row opens. */
+  /** Redacted, to this process's chain. */
   async audit(kind: string, data: JsonObject, session?: string) {
     const clean = mapStrings(data, (text) => this.redactor.redact(text))
     const row = { ts: this.#world.now(), kind, session, data_json: canonicalJson(clean) }
@@ -2231,20 +2213,20 @@ export class Store {
     })
     return made
   }
-  /** Unexpired grants, newest first; all tools when none is named. */
+  /** Unexpired, the newest first. */
   async listGrants(toolName?: string) {
     const sql = `SELECT * FROM approvals WHERE (?1 IS NULL OR tool = ?1)
       AND (expires IS NULL OR expires > ?2) ORDER BY created DESC, rowid DESC`
     return this.db.all<Grant>(sql, toolName, this.#world.now())
   }
-  /** Takes a once-grant; false when another process took it first. */
+  /** False when another process took it first. */
   async consumeGrant(id: string) {
     const sql = `DELETE FROM approvals WHERE id = ? AND scope = 'once' AND (expires IS NULL OR expires > ?)`
     return this.db.run(sql, id, this.#world.now()) > 0
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** Keeps what paths held before a change (one `group`); the oldest over UNDO_STEPS_MAX go. */
+  /** What paths held before one change (a `group`); the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
     const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
@@ -2254,7 +2236,7 @@ export class Store {
       this.db.run(sql, session, UNDO_STEPS_MAX)
     })
   }
-  /** The newest entries first, of one path when given. */
+  /** The newest first, of one path when given. */
   async listUndo(session: string, filter: { path?: string; limit: number }) {
     const sql = `SELECT * FROM undo WHERE session = ?1 AND (?2 IS NULL OR path = ?2)
       ORDER BY n DESC LIMIT ?3`
@@ -2266,7 +2248,7 @@ export class Store {
     this.db.run(sql, session, JSON.stringify(numbers))
   }
 
-  /** Remembers a line of input, unless it repeats the last one. */
+  /** Unless it repeats the last one. */
   async addHistory(line: string) {
     const sql = `INSERT INTO history (line) SELECT ?1
       WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
@@ -2292,7 +2274,7 @@ export class Store {
   #newRecord = ({ kind, session, tags = [], ...text }: NewRecord) =>
     this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
 
-  /** Adds a row under a new id, which it returns. */
+  /** Under a new id, which it returns. */
   #insertNew(table: 'records' | 'sessions', row: SqlRow) {
     const [id, now] = [newId(this.db), this.#world.now()]
     this.db.insert(table, { id, ...row, created: now, updated: now })
@@ -2307,20 +2289,19 @@ export class Store {
 
 //#region §workspace: the jail
 //
-// File tools work in one folder, in every mode. However a path is spelled and
-// wherever links lead, what counts is where it really ends.
+// File tools work in one folder, in every mode. However a path is spelled and wherever
+// links lead, what counts is where it ends.
 //
-// 1. A path is judged after its deepest existing ancestor was resolved by the
-//    system, which also settles upper and lower case.
-// 2. A link that leads nowhere is never walked through: its end could appear later.
-// 3. tai's own home is closed. `.git` and the project's `.tai` can be read;
-//    writing there would run programs or widen permissions.
-// Not here: ignore rules and undo (§files), and what a shell command does (§shell).
+// 1. The system resolves the deepest existing ancestor, upper and lower case too.
+// 2. A link that leads nowhere is not walked through: its end could appear later.
+// 3. tai's own home is closed. `.git` and the project's `.tai` are read only: writing
+//    there would run programs or widen permissions.
+// Not here: ignore rules, undo (§files), and what a shell command does (§shell).
 
-/** Read, never written: git's folders anywhere, tai's at the top, and what disks take for them. */
+/** git's folders anywhere, tai's at the top, and what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
 
-/** A folder that file tools never leave. A path that it refuses throws TaiError. */
+/** A folder that file tools never leave. Throws TaiError for a path that it refuses. */
 export class Workspace {
   readonly root // absolute, real
   readonly #home
@@ -2330,7 +2311,7 @@ export class Workspace {
     this.#home = home
   }
 
-  /** Opens a folder, else throws UsageError. `home` is tai's own. */
+  /** Throws UsageError: no folder. `home` is that of tai. */
   static async open(root: string, home: string): Promise<Workspace> {
     const real = attempt(() => fs.realpathSync.native(root)) ?? ''
     if (attempt(() => fs.statSync(real).isDirectory()))
@@ -2339,19 +2320,19 @@ export class Workspace {
     throw new UsageError(`the workspace ${visible(root)} is no folder that opens`, { hint })
   }
 
-  /** Absolute path for reading, with links followed. */
+  /** For reading: absolute, links followed. */
   async read(given: string): Promise<string> {
     const real = resolveReal(this.#absolute(given))
     return passedPath(given, real, this.#closed(real))
   }
 
-  /** Absolute path for writing; parents need not exist. */
+  /** For writing; parents need not exist. */
   async write(given: string): Promise<string> {
     const entry = await this.entry(given)
     return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
   }
 
-  /** As `write`, but a final symlink is the entry itself: for deleting, moving and staging. */
+  /** As `write`, but a final link is meant itself: for deleting, moving and staging. */
   async entry(given: string): Promise<string> {
     const absolute = this.#absolute(given)
     const parent = resolveReal(path.dirname(absolute))
@@ -2361,7 +2342,7 @@ export class Workspace {
     return passedPath(given, entry, why)
   }
 
-  /** A regular file, and no link that was put there meanwhile; the caller closes it. */
+  /** A regular file, and no link put there meanwhile; the caller closes it. */
   async openForRead(given: string): Promise<fs.promises.FileHandle> {
     const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // a FIFO must not hold us up
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
@@ -2370,12 +2351,12 @@ export class Workspace {
     return passedPath(given, handle, 'is not a regular file')
   }
 
-  /** Whether a walk passes over this real path: it is tai's own home. */
+  /** Whether a walk passes over this real path. */
   hides(absolute: string): boolean {
     return isInside(this.#home, absolute)
   }
 
-  /** The path as people see it: relative, with `/`. */
+  /** Relative, with `/`. */
   show(absolute: string): string {
     if (!isInside(this.root, absolute)) return absolute
     return path.relative(this.root, absolute).split(path.sep).join('/') || '.'
@@ -2415,10 +2396,8 @@ function isInside(folder: string, absolute: string) {
   return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
 }
 
-/**
- * The real path; what does not exist yet is kept as it is below its deepest existing ancestor.
- * Nothing here waits: every start looks at paths, and node:fs/promises alone takes 2 ms to load.
- */
+/** What does not exist yet stays below its deepest existing ancestor. At once: node:fs/promises
+ * alone takes 2 ms to load, and every start looks at paths. */
 function resolveReal(absolute: string): string {
   try {
     return fs.realpathSync.native(absolute)
@@ -2437,17 +2416,16 @@ function isLink(absolute: string) {
 
 //#region §process: child processes that always end
 //
-// Whatever tai starts heads a process group, which ends as one: after its head, at
-// a time limit, an interrupt, or the end of tai; of a tai that was killed, when the
-// next one starts.
+// What tai starts heads a process group, which ends as one: after its head, at a time
+// limit, an interrupt, or the end of tai; when tai was killed, as the next one starts.
 //
 // 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
-// 2. A live group has a record in `<home>/run`, acted upon only where pid and
-//    start time both fit: a reused pid is never touched.
+// 2. A live group has a record in `<home>/run`, used only where pid and start time fit:
+//    a reused pid is never touched.
 // 3. Output is text, cut between characters; what is left out is counted.
-// Not here: a process that leaves its group on purpose (setsid); it is its own.
+// Not here: a process that leaves its group on purpose (setsid).
 
-const PIPE_GRACE = 250 // for a dead child's pipes; then they are closed
+const PIPE_GRACE = 250 // for the pipes of the dead; then they are closed
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
@@ -2462,16 +2440,16 @@ export type StartOptions = Readonly<{
   world?: World | undefined // whose home gets the record
 }>
 
-/** A program with everything it starts. Its owner reads stdout and stderr. */
+/** A program with all it starts. Its owner reads stdout and stderr. */
 export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
   readonly child
   readonly pid
-  readonly ended: Promise<ChildExit> // how its head ended; never rejects
-  exit: ChildExit | undefined // the same, once the whole group has ended
+  readonly ended: Promise<ChildExit> // how its head did; never rejects
+  exit: ChildExit | undefined // the same, once the whole group has
   readonly #record
 
-  /** Starts `argv[0]`, or throws TaiError. */
+  /** Starts `argv[0]`. Throws TaiError. */
   static async start(options: StartOptions): Promise<ChildGroup> {
     try {
       const child = spawnHead(options)
@@ -2486,7 +2464,7 @@ export class ChildGroup {
     }
   }
 
-  /** Kills every group at once: for the end of tai. */
+  /** For the end of tai. */
   static endAll(): void {
     for (const group of ChildGroup.#live) {
       group.kill('SIGKILL')
@@ -2503,12 +2481,12 @@ export class ChildGroup {
     this.ended = this.#settle()
   }
 
-  /** Signals the whole group; false when nobody is left. */
+  /** False when nobody of the group is left. */
   kill(signal: NodeJS.Signals): boolean {
     return ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
   }
 
-  /** Ends the group, a signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
+  /** A signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
   stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM'): Promise<boolean> {
     const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
       do: () => void this.kill(signal),
@@ -2517,7 +2495,7 @@ export class ChildGroup {
     return retreat(this.ended, steps)
   }
 
-  /** After the head: whoever it left behind, then pipes that someone outside may hold. */
+  /** After the head end those it left behind, then pipes that someone outside may hold. */
   async #settle(): Promise<ChildExit> {
     const closed = builtin('node:events').once(this.child, 'close')
     const [code, signal] = await builtin('node:events').once(this.child, 'exit')
@@ -2548,10 +2526,10 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
   })
 }
 
-/** False when nobody of the group is left that we may signal. */
+/** False when nobody is left that we may signal. */
 function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
-  // Where it throws, the group is gone, or another user's.
+  // It throws where the group is gone, or another user's.
   if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
   const { spawnSync } = builtin('node:child_process')
   return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
@@ -2581,7 +2559,7 @@ class TextWindow {
     return tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
   }
 
-  /** All, or head and tail with the number of bytes between them. */
+  /** With the number of bytes between head and tail. */
   whole(): string {
     const tail = this.newest(this.#tailMax)
     const left = this.total - byteLength(this.#head + tail)
@@ -2598,7 +2576,7 @@ export type RunOptions = Omit<StartOptions, 'stdin'> &
     maxOutput?: number // bytes per stream; the middle is left out
   }>
 
-/** Runs a program to its end. Throws TaiError when it cannot start, the signal's reason after an abort. */
+/** Runs a program to its end. Throws TaiError: no start; after an abort the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   signal?.throwIfAborted()
   const group = await ChildGroup.start({
@@ -2625,11 +2603,11 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 
 export type RunResult = Awaited<ReturnType<typeof runCommand>>
 
-/** The words that run a shell command; `merged` sends its stderr where its stdout goes. */
+/** Runs a shell command; `merged` sends stderr where stdout goes. */
 export function shellArgv(command: string, merged = false): string[] {
   if (process.platform === 'win32') return ['cmd.exe', '/d', '/s', '/c', `"${command}"`]
   const line = merged ? `exec 2>&1\n${command}` : command
-  // --norc: with a socket as stdin, bash reads ~/.bashrc as a remote shell does
+  // --norc: with a socket as stdin, bash reads ~/.bashrc
   return fs.existsSync('/bin/bash') ? ['/bin/bash', '--norc', '-c', line] : ['/bin/sh', '-c', line]
 }
 
@@ -2637,7 +2615,7 @@ export function shellArgv(command: string, merged = false): string[] {
 const isPrivateName = (name: string): boolean =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
-/** The parent's environment without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
+/** Without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
 export function childEnv(world: World, redactor: Redactor, extra: EnvVariables = {}): EnvVariables {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
@@ -2647,16 +2625,15 @@ export function childEnv(world: World, redactor: Redactor, extra: EnvVariables =
   return { ...Object.fromEntries(inherited), ...extra }
 }
 
-/** What proc(5) says of a process, from field 3 on. */
+/** Of proc(5), from field 3 on. */
 function statFields(pid: number | string) {
   const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
 /**
- * Blanks the values of private variables where any process of this user can read them: in
- * /proc/PID/environ (proc(5), Linux only), which does not follow process.env. Take a copy first:
- * process.env loses them too. Whether it could.
+ * Blanks private variables in /proc/PID/environ (proc(5), Linux only), which any process of
+ * this user can read. process.env loses them too: take a copy first. Whether it could.
  */
 export function hideEnvironment(): boolean {
   let memory: number | undefined
@@ -2678,13 +2655,13 @@ export function hideEnvironment(): boolean {
   }
 }
 
-/** Throws TaiError for a text with a redaction mark: passed on, it would replace the secret. */
+/** A mark that is passed on would replace the secret. Throws TaiError. */
 export function refuseMarks(what: string, text: string): void {
   if (!hasRedactionMark(text)) return
   throw new TaiError(`${what} holds a mark that stands for a secret; leave it where it is`)
 }
 
-/** A group, and the newest of its output, redacted before it is counted. */
+/** A group and its newest output, redacted before it is counted. */
 export class BackgroundProcess {
   readonly id
   readonly label
@@ -2704,7 +2681,7 @@ export class BackgroundProcess {
     return this.#output.total
   }
 
-  /** What is kept from byte `since` on; waits up to `ms` for the first, or for the end. */
+  /** What is kept from byte `since` on; waits up to `ms` for the first. */
   async read(since: number, ms: number, signal: AbortSignal) {
     await within(ms, this.#beyond(since), signal)
     signal.throwIfAborted()
@@ -2713,7 +2690,7 @@ export class BackgroundProcess {
     return { text, next: this.bytes, dropped: wanted - byteLength(text) }
   }
 
-  /** Writes to its stdin; throws TaiError when it is closed. */
+  /** Throws TaiError when its stdin is closed. */
   write(text: string, eof: boolean): void {
     const { stdin } = this.group.child
     if (!stdin?.writable) throw new TaiError(`${this.id} has ended, or its stdin is closed`)
@@ -2738,7 +2715,7 @@ export class BackgroundProcess {
   }
 }
 
-/** The background processes of one session, which owns them. */
+/** The background processes of one session. */
 export class Processes {
   readonly #world
   readonly #redactor
@@ -2749,7 +2726,7 @@ export class Processes {
     this.#redactor = redactor
   }
 
-  /** Starts a shell command. Throws TaiError when PROCESS_MAX run already. */
+  /** A shell command. Throws TaiError when PROCESS_MAX run. */
   async start(
     options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
   ): Promise<BackgroundProcess> {
@@ -2787,7 +2764,7 @@ export class Processes {
 
 const runFolder = (world: World) => path.join(world.home, 'run')
 
-/** Records a group as the name of an empty file: pid and start of tai and of the head. */
+/** The name says it all: pid and start, of tai and of the head. */
 function recordGroup(world: World, group: number) {
   const marks = [world.pid, group].map((pid) => `${pid}.${processStart(pid)}`)
   const file = path.join(runFolder(world), `${marks.join('.')}.group`)
@@ -2798,7 +2775,7 @@ function recordGroup(world: World, group: number) {
   }) // on a full disk the work goes on
 }
 
-/** Ends the groups in `<home>/run` whose tai was killed; how many there were. */
+/** Ends the groups whose tai was killed; how many. */
 export function reapOrphans(world: World): number {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
@@ -2810,7 +2787,7 @@ export function reapOrphans(world: World): number {
   return ended
 }
 
-/** When a process began, as no other with its pid did; undefined for none, and on Windows. */
+/** Not so for another with its pid; undefined for none, and on Windows. */
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
