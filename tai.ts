@@ -431,13 +431,13 @@ export class ModelError extends TaiError {
 }
 
 /** The message of anything that was thrown, on one line. */
-export function messageOf(error: unknown): string {
+export function messageOf(error: unknown) {
   const text = error instanceof Error ? error.message || error.name : String(error)
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
 /** For people, a line each: what went wrong, what to do, and with `verbose` its causes. */
-export function explain(error: unknown, verbose = false): string {
+export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
       ? ['', error.hint]
@@ -456,11 +456,11 @@ function causes(error: unknown) {
 }
 
 /** What a process that ends so exits with. */
-export const exitCodeOf = (error: unknown): number =>
+export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
 /** The `code` of a system error (ENOENT, EACCES, SQLITE_BUSY...), or ''. */
-export function codeOf(error: unknown): string {
+export function codeOf(error: unknown) {
   const code = error instanceof Error && 'code' in error && error.code
   return typeof code === 'string' ? code : ''
 }
@@ -486,10 +486,10 @@ function attempt<T>(work: () => T): T | undefined {
 const builtin = process.getBuiltinModule
 
 /** The length in UTF-8. */
-export const byteLength = (text: string): number => Buffer.byteLength(text)
+export const byteLength = (text: string) => Buffer.byteLength(text)
 
 /** The longest start of `text`, in whole characters, that fits into `max` bytes. */
-export function headBytes(text: string, max: number): string {
+export function headBytes(text: string, max: number) {
   if (text.length * 3 <= max) return text
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
 }
@@ -498,7 +498,7 @@ export function headBytes(text: string, max: number): string {
 const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
 
 /** The longest end of `text`, in whole characters, that fits into `max` bytes. */
-export function tailBytes(text: string, max: number): string {
+export function tailBytes(text: string, max: number) {
   const bytes = Buffer.from(text)
   let from = Math.max(0, bytes.length - max)
   while (isInner(bytes, from)) from += 1
@@ -506,21 +506,21 @@ export function tailBytes(text: string, max: number): string {
 }
 
 /** The last place at or before `at` where a character of UTF-8 begins. */
-export function characterStart(bytes: Uint8Array, at: number): number {
+export function characterStart(bytes: Uint8Array, at: number) {
   let start = Math.min(at, bytes.length)
   while (start > 0 && isInner(bytes, start)) start -= 1
   return start
 }
 
 /** At most `max` characters and how many were left off: for messages, not for data. */
-export function clip(text: string, max: number): string {
+export function clip(text: string, max: number) {
   if (text.length <= max) return text
   const cut = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '')
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
 /** JSON with sorted keys and no spaces (RFC 8785's order): equal values, equal text. */
-export function canonicalJson(value: unknown): string {
+export function canonicalJson(value: unknown) {
   return JSON.stringify(value, (_key, node: unknown) =>
     node !== null && typeof node === 'object' && !Array.isArray(node)
       ? Object.fromEntries(Object.entries(node).toSorted(([a], [b]) => (a < b ? -1 : 1)))
@@ -529,11 +529,11 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** SHA-256 in hex. */
-export const sha256 = (data: string | Uint8Array): string =>
+export const sha256 = (data: string | Uint8Array) =>
   builtin('node:crypto').createHash('sha256').update(data).digest('hex')
 
 /** What approvals, pins and audit rows compare: SHA-256 of canonical JSON, in hex. */
-export const digest = (value: unknown): string => sha256(canonicalJson(value))
+export const digest = (value: unknown) => sha256(canonicalJson(value))
 
 const HIDDEN =
   // oxlint-disable-next-line no-control-regex -- control characters are the subject here
@@ -543,25 +543,25 @@ const C1 = /[\u007f-\u009f]/g
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
 /** Control characters and invisible ones written out: what is shown is what runs. */
-export const visible = (text: string): string =>
+export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
 /** A value as a line of JSON for a terminal: C1 bytes, which JSON lets pass, are escaped. */
-export const jsonLine = (value: unknown): string =>
+export const jsonLine = (value: unknown) =>
   `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
 /** As `visible`, but lines and tabs stay. */
-export const visibleLines = (text: string): string =>
+export const visibleLines = (text: string) =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
 /** "1 file", "2 files". */
-export const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
+export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
 
 /** Bytes for people: "812 B", "64.0 KB", "1.2 MB". */
-export const formatBytes = (bytes: number): string => inUnits(bytes, { MB, KB, B: 1 })
+export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
 
 /** Milliseconds for people: "340 ms", "2.1 s", "3 min", "2 h", "5 d". */
-export const formatDuration = (ms: number): string =>
+export const formatDuration = (ms: number) =>
   inUnits(ms, { d: 24 * HOUR, h: HOUR, min: MINUTE, s: SECOND, ms: 1 })
 
 function inUnits(n: number, units: Record<string, number>) {
@@ -571,7 +571,7 @@ function inUnits(n: number, units: Record<string, number>) {
 }
 
 /** Rows as aligned columns; the last is not padded. */
-export function columns(rows: readonly (readonly string[])[]): string {
+export function columns(rows: readonly (readonly string[])[]) {
   const widths: number[] = []
   for (const row of rows)
     row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)))
@@ -581,7 +581,7 @@ export function columns(rows: readonly (readonly string[])[]): string {
 }
 
 /** The known word closest to a mistyped one, if one is near. */
-export function nearest(word: string, known: readonly string[]): string | undefined {
+export function nearest(word: string, known: readonly string[]) {
   const far = (name: string) => editDistance(word, name)
   const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
   return near.toSorted((a, b) => far(a) - far(b))[0]
@@ -616,7 +616,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** The object that a text is as JSON, if it is one. */
-export function parseObject(text: string): JsonObject | undefined {
+export function parseObject(text: string) {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
 }
@@ -680,7 +680,7 @@ const SCHEMA_DEPTH = 200 // steps of a JSON pointer; deeper, checking would run 
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
 /** Checks values by a JSON Schema (2020-12). Throws InvalidError for one that cannot be used. */
-export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
+export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
     const own = structuredClone(schema) // the library writes into it
@@ -720,17 +720,13 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 // Not here: retry policies, which live with what is retried.
 
 /** Rejects with the signal's reason when that is aborted first. */
-export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+export async function sleep(ms: number, signal?: AbortSignal) {
   await within(ms, new Promise(() => {}), signal)
   signal?.throwIfAborted()
 }
 
 /** Whether `work` settled within `ms`, before an abort. Never rejects. */
-export async function within(
-  ms: number,
-  work: Promise<unknown>,
-  signal?: AbortSignal,
-): Promise<boolean> {
+export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
   const { promise: late, resolve } = Promise.withResolvers<undefined>()
   const giveUp = () => resolve(undefined)
   const timer = setTimeout(giveUp, signal?.aborted ? 0 : ms)
@@ -744,7 +740,7 @@ export async function within(
 }
 
 /** The result of `work`, or `late()` thrown after `ms`; `work` is left alone then. */
-export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error): Promise<T> {
+export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error) {
   if (await within(ms, work)) return work
   work.catch(() => {}) // given up: its end interests nobody any more
   throw late()
@@ -762,7 +758,7 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
 export async function retreat(
   ended: Promise<unknown>,
   steps: readonly { do: () => void; wait: number }[],
-): Promise<boolean> {
+) {
   for (const step of steps) {
     step.do()
     if (await within(step.wait, ended)) return true
@@ -775,7 +771,7 @@ export async function inParallel<T, R>(
   items: readonly T[],
   width: number,
   work: (item: T) => Promise<R>,
-): Promise<R[]> {
+) {
   const results: R[] = []
   const waiting = items.entries()
   const lane = async () => {
@@ -814,11 +810,11 @@ const SECRET_SHAPES = {
 }
 
 /** Whether a variable of that name should hold a secret. */
-export const looksSecret = (name: string): boolean =>
+export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
 /** Whether a text holds the mark of a secret taken out of it. */
-export const hasRedactionMark = (text: string): boolean => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
+export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
 
 /** Knows secrets and takes them out. */
 export class Redactor {
@@ -839,26 +835,26 @@ export class Redactor {
   }
 
   /** Without known values, else as it is. */
-  known(text: string): string {
+  known(text: string) {
     if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
   /** Without known values and the usual shapes of secrets. */
-  redact(text: string): string {
+  redact(text: string) {
     return Object.entries(SECRET_SHAPES).reduce(
       (rest, [name, shape]) => rest.replace(shape, `[redacted:${name}]`),
       this.known(text),
     )
   }
 
-  knows(text: string): boolean {
+  knows(text: string) {
     return this.known(text) !== text
   }
 
   /** How long the end of `text` is that may begin a known value. */
-  pending(text: string): number {
+  pending(text: string) {
     const from = Math.max(0, text.length - this.#longest + 1)
     for (let at = from; at < text.length; at++) {
       if (!this.#starts.has(text[at] ?? '')) continue
@@ -879,7 +875,7 @@ export class RedactStream {
   }
 
   /** What is safe to show by now. */
-  push(piece: string): string {
+  push(piece: string) {
     const text = this.#redactor.known(this.#held + piece)
     const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // of a character
     const shown = text.length - Math.max(this.#redactor.pending(text), half)
@@ -888,7 +884,7 @@ export class RedactStream {
   }
 
   /** What was held back, once nothing can come. */
-  end(): string {
+  end() {
     const rest = this.#held
     this.#held = ''
     return rest
@@ -999,7 +995,7 @@ export const SETTINGS = settingRows([
 export type SettingKey = (typeof SETTINGS)[number]['key']
 
 /** The variable that gives a setting. */
-export const variableOf = (key: string): string => `TAI_${key.toUpperCase()}`
+export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
 
 /** No `project` where the root's `.tai` is the home itself. */
 export function configPaths(world: World, root: string) {
@@ -1010,10 +1006,10 @@ export function configPaths(world: World, root: string) {
 }
 
 /** Throws UsageError for an unknown one, naming the nearest. */
-export const settingKey = (key: string): SettingKey => settingRow(key).key
+export const settingKey = (key: string) => settingRow(key).key
 
 /** The text to keep for a value. Throws UsageError: unknown key, wrong value. */
-export const parseSetting = (key: string, text: string): string =>
+export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
 const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
@@ -1451,17 +1447,17 @@ export class Db {
     this.#connection = withFaults(file, () => new Connection(file, { timeout: STORE_BUSY }))
   }
 
-  all<T>(sql: string, ...values: readonly SqlValue[]): T[] {
+  all<T>(sql: string, ...values: readonly SqlValue[]) {
     const work = () => this.#prepared(sql).all(...values.map(toColumn))
     return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
-  get<T>(sql: string, ...values: readonly SqlValue[]): T | undefined {
+  get<T>(sql: string, ...values: readonly SqlValue[]) {
     return this.all<T>(sql, ...values)[0]
   }
 
   /** The number of rows it changed. */
-  run(sql: string, ...values: readonly SqlValue[]): number {
+  run(sql: string, ...values: readonly SqlValue[]) {
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
@@ -1478,7 +1474,7 @@ export class Db {
   }
 
   /** All of `work`, which must not wait, or nothing; inside another, a part of it. */
-  tx<T>(work: () => T): T {
+  tx<T>(work: () => T) {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
     try {
@@ -1512,7 +1508,7 @@ export class Db {
 const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
 
 /** 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
-export function newId(db: Db): string {
+export function newId(db: Db) {
   const row = db.get<{ bytes: Uint8Array }>('SELECT randomblob(10) AS bytes')
   return Array.from(row?.bytes ?? [], (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 }
@@ -1523,7 +1519,7 @@ const CONNECTION =
   'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON'
 
 /** Brings a vault up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
-export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db> {
+export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
   try {
@@ -1635,7 +1631,7 @@ const GENESIS = 'genesis' // before row 0
 const CHAIN_OPENING = 'chain' // the kind of row 0, listed only when asked for
 
 /** That of the columns as a list, in this order. */
-export const auditHash = (row: Omit<AuditRow, 'hash'>): string =>
+export const auditHash = (row: Omit<AuditRow, 'hash'>) =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
 /** Appends a row to a chain: its new head. */
@@ -1643,7 +1639,7 @@ function addAuditRow(
   db: Db,
   { chain, n, hash }: AuditHead,
   said: Omit<AuditRow, 'prev_hash' | keyof AuditHead>,
-): AuditHead {
+) {
   const row = { chain, n: n + 1, ...said, prev_hash: hash }
   const added = { ...row, hash: auditHash(row) }
   db.insert('audit', added)
@@ -1728,7 +1724,7 @@ const SEALED_COLUMNS = [
 ] as const
 
 /** Where a sealed value stands, to which its envelope is bound. */
-export const columnSlot = (table: string, column: string, ...keys: readonly string[]): string =>
+export const columnSlot = (table: string, column: string, ...keys: readonly string[]) =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
 /** Part of the caller's transaction. */
@@ -1940,7 +1936,7 @@ function searchRows<T>(
   { byWords, byParts }: Record<'byWords' | 'byParts', string>,
   query: string | undefined,
   ...values: readonly SqlValue[]
-): T[] {
+) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
   const terms = query.replaceAll('\0', ' ').split(/\s+/).filter(Boolean)
   if (terms.length === 0) return []
@@ -2185,7 +2181,7 @@ export class Store {
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
-  async getSettings(): Promise<Record<string, string>> {
+  async getSettings() {
     const rows = this.db.all<{ key: string; value: string }>('SELECT key, value FROM settings')
     return Object.fromEntries(rows.map(({ key, value }) => [key, value]))
   }
@@ -2312,7 +2308,7 @@ export class Workspace {
   }
 
   /** Throws UsageError: no folder. `home` is that of tai. */
-  static async open(root: string, home: string): Promise<Workspace> {
+  static async open(root: string, home: string) {
     const real = attempt(() => fs.realpathSync.native(root)) ?? ''
     if (attempt(() => fs.statSync(real).isDirectory()))
       return new Workspace(real, resolveReal(path.resolve(home)))
@@ -2321,19 +2317,19 @@ export class Workspace {
   }
 
   /** For reading: absolute, links followed. */
-  async read(given: string): Promise<string> {
+  async read(given: string) {
     const real = resolveReal(this.#absolute(given))
     return passedPath(given, real, this.#closed(real))
   }
 
   /** For writing; parents need not exist. */
-  async write(given: string): Promise<string> {
+  async write(given: string) {
     const entry = await this.entry(given)
     return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
   }
 
   /** As `write`, but a final link is meant itself: for deleting, moving and staging. */
-  async entry(given: string): Promise<string> {
+  async entry(given: string) {
     const absolute = this.#absolute(given)
     const parent = resolveReal(path.dirname(absolute))
     const named = path.join(parent, path.basename(absolute))
@@ -2343,7 +2339,7 @@ export class Workspace {
   }
 
   /** A regular file, and no link put there meanwhile; the caller closes it. */
-  async openForRead(given: string): Promise<fs.promises.FileHandle> {
+  async openForRead(given: string) {
     const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // a FIFO must not hold us up
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
     if ((await handle.stat()).isFile()) return handle
@@ -2352,12 +2348,12 @@ export class Workspace {
   }
 
   /** Whether a walk passes over this real path. */
-  hides(absolute: string): boolean {
+  hides(absolute: string) {
     return isInside(this.#home, absolute)
   }
 
   /** Relative, with `/`. */
-  show(absolute: string): string {
+  show(absolute: string) {
     if (!isInside(this.root, absolute)) return absolute
     return path.relative(this.root, absolute).split(path.sep).join('/') || '.'
   }
@@ -2380,7 +2376,7 @@ export class Workspace {
 }
 
 /** The value, unless there is a reason against it. */
-function passedPath<T>(given: string, value: T, why: string | false): T {
+function passedPath<T>(given: string, value: T, why: string | false) {
   if (why === false) return value
   throw new TaiError(`the path ${clip(visible(given), 200)} ${why}`, {
     hint: 'use one such as src/main.ts; --root DIR widens the workspace',
@@ -2450,7 +2446,7 @@ export class ChildGroup {
   readonly #record
 
   /** Starts `argv[0]`. Throws TaiError. */
-  static async start(options: StartOptions): Promise<ChildGroup> {
+  static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
       const group = child.pid === undefined ? undefined : new ChildGroup(child, options.world) // on record at once
@@ -2465,7 +2461,7 @@ export class ChildGroup {
   }
 
   /** For the end of tai. */
-  static endAll(): void {
+  static endAll() {
     for (const group of ChildGroup.#live) {
       group.kill('SIGKILL')
       group.#forget()
@@ -2482,12 +2478,12 @@ export class ChildGroup {
   }
 
   /** False when nobody of the group is left. */
-  kill(signal: NodeJS.Signals): boolean {
+  kill(signal: NodeJS.Signals) {
     return ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
   }
 
   /** A signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
-  stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM'): Promise<boolean> {
+  stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
     const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
       do: () => void this.kill(signal),
       wait: SHELL_STOP_GRACE,
@@ -2509,7 +2505,7 @@ export class ChildGroup {
     return (this.exit = { code, signal })
   }
 
-  #forget(): void {
+  #forget() {
     ChildGroup.#live.delete(this)
     if (this.#record !== undefined) fs.rmSync(this.#record, { force: true })
   }
@@ -2547,7 +2543,7 @@ class TextWindow {
     this.#tailMax = tailMax
   }
 
-  push(text: string): void {
+  push(text: string) {
     const start = headBytes(text, Math.max(0, this.#headMax - this.total))
     this.total += byteLength(text)
     this.#head += start
@@ -2555,12 +2551,12 @@ class TextWindow {
     if (this.#tail.length > 2 * this.#tailMax) this.#tail = this.newest(this.#tailMax)
   }
 
-  newest(bytes: number): string {
+  newest(bytes: number) {
     return tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
   }
 
   /** With the number of bytes between head and tail. */
-  whole(): string {
+  whole() {
     const tail = this.newest(this.#tailMax)
     const left = this.total - byteLength(this.#head + tail)
     if (left === 0) return this.#head + tail
@@ -2604,7 +2600,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 export type RunResult = Awaited<ReturnType<typeof runCommand>>
 
 /** Runs a shell command; `merged` sends stderr where stdout goes. */
-export function shellArgv(command: string, merged = false): string[] {
+export function shellArgv(command: string, merged = false) {
   if (process.platform === 'win32') return ['cmd.exe', '/d', '/s', '/c', `"${command}"`]
   const line = merged ? `exec 2>&1\n${command}` : command
   // --norc: with a socket as stdin, bash reads ~/.bashrc
@@ -2612,7 +2608,7 @@ export function shellArgv(command: string, merged = false): string[] {
 }
 
 // GIT_CONFIG_KEY_0 holds the name of a setting
-const isPrivateName = (name: string): boolean =>
+const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
 /** Without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
@@ -2635,7 +2631,7 @@ function statFields(pid: number | string) {
  * Blanks private variables in /proc/PID/environ (proc(5), Linux only), which any process of
  * this user can read. process.env loses them too: take a copy first. Whether it could.
  */
-export function hideEnvironment(): boolean {
+export function hideEnvironment() {
   let memory: number | undefined
   try {
     let at = Number(statFields('self')[47]) // env_start
@@ -2656,7 +2652,7 @@ export function hideEnvironment(): boolean {
 }
 
 /** A mark that is passed on would replace the secret. Throws TaiError. */
-export function refuseMarks(what: string, text: string): void {
+export function refuseMarks(what: string, text: string) {
   if (!hasRedactionMark(text)) return
   throw new TaiError(`${what} holds a mark that stands for a secret; leave it where it is`)
 }
@@ -2677,7 +2673,7 @@ export class BackgroundProcess {
     void group.ended.then(() => this.#push(''))
   }
 
-  get bytes(): number {
+  get bytes() {
     return this.#output.total
   }
 
@@ -2691,24 +2687,24 @@ export class BackgroundProcess {
   }
 
   /** Throws TaiError when its stdin is closed. */
-  write(text: string, eof: boolean): void {
+  write(text: string, eof: boolean) {
     const { stdin } = this.group.child
     if (!stdin?.writable) throw new TaiError(`${this.id} has ended, or its stdin is closed`)
     stdin.write(text)
     if (eof) stdin.end()
   }
 
-  async #beyond(since: number): Promise<void> {
+  async #beyond(since: number) {
     while (this.group.exit === undefined && this.bytes <= since) await this.#news.promise
   }
 
-  #follow(pipe: ChildGroup['child']['stdout'], redactor: Redactor): void {
+  #follow(pipe: ChildGroup['child']['stdout'], redactor: Redactor) {
     const safe = new RedactStream(redactor)
     pipe?.setEncoding('utf8').on('data', (text: string) => this.#push(safe.push(text)))
     pipe?.on('close', () => this.#push(safe.end()))
   }
 
-  #push(text: string): void {
+  #push(text: string) {
     this.#output.push(text)
     this.#news.resolve()
     this.#news = Promise.withResolvers()
@@ -2729,7 +2725,7 @@ export class Processes {
   /** A shell command. Throws TaiError when PROCESS_MAX run. */
   async start(
     options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
-  ): Promise<BackgroundProcess> {
+  ) {
     if (this.#all.size >= PROCESS_MAX) this.#forgetOne()
     const { command, name } = options
     const how = { argv: shellArgv(command, true), stdin: 'pipe', world: this.#world } as const
@@ -2741,21 +2737,21 @@ export class Processes {
     return started
   }
 
-  list(): BackgroundProcess[] {
+  list() {
     return [...this.#all.values()]
   }
 
-  find(id: string): BackgroundProcess {
+  find(id: string) {
     const found = this.#all.get(id)
     if (found !== undefined) return found
     throw new TaiError(`no background process ${visible(clip(id, 40))}; see process_list`)
   }
 
-  async stopAll(): Promise<void> {
+  async stopAll() {
     await Promise.all(this.list().map(({ group }) => group.stop()))
   }
 
-  #forgetOne(): void {
+  #forgetOne() {
     const oldest = this.list().find(({ group }) => group.exit)
     if (oldest && this.#all.delete(oldest.id)) return
     throw new TaiError(`${PROCESS_MAX} background processes run; end one by process_stop first`)
@@ -2776,7 +2772,7 @@ function recordGroup(world: World, group: number) {
 }
 
 /** Ends the groups whose tai was killed; how many. */
-export function reapOrphans(world: World): number {
+export function reapOrphans(world: World) {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
     const [tai = '', taiStart, group = '', groupStart] = name.split('.')
