@@ -41,22 +41,22 @@
 //   §config     settings, and where each comes from
 //     MODES Setting SETTINGS SettingKey variableOf configPaths settingKey parseSetting Config
 //   §seal       secrets at rest
-//     SealState Seal
+//     Seal
 //   §db         one SQLite file, opened with care
 //     VaultError MIGRATIONS SqlValue Db newId openDb
 //   §audit      what was done, in chains that cannot be mended
-//     AuditEntry AuditFilter auditHash
+//     AuditFilter auditHash
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
 //   §recall     records and sessions, and finding in them
-//     RecordKind VaultRecord RecordHit SessionRow StoredMessage mapStrings
+//     mapStrings
 //   §store      the vault, as the program sees it
-//     ProfileRow GrantScope Grant UndoEntry Todo Store
+//     Grant Store
 //   §workspace  the jail
 //     Workspace
 //   §process    child processes that always end
-//     StartOptions ChildGroup RunOptions runCommand RunResult shellArgv childEnv
-//     hideEnvironment refuseMarks BackgroundProcess Processes reapOrphans
+//     ChildGroup RunOptions runCommand shellArgv childEnv hideEnvironment refuseMarks
+//     Processes reapOrphans
 //   §http       requests with deadlines
 //     HttpRequest HttpReply HttpErrorKind HttpError HttpClient proxyFor isPublicAddress
 //     SseEvent SseReader
@@ -407,13 +407,6 @@ export class InterruptedError extends TaiError {
 /** The seal is locked: nothing that needs a secret may go on. */
 export class SealedError extends TaiError {}
 
-type ModelErrorOptions = ErrorOptions & {
-  status?: number | undefined // of HTTP
-  retryAfter?: number | undefined // milliseconds the provider asked to wait
-  kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
-  partial?: AssistantMessage | undefined // what had arrived of a reply that broke off
-}
-
 /** The model failed. One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
@@ -421,7 +414,15 @@ export class ModelError extends TaiError {
   readonly retryAfter
   readonly kind
   readonly partial
-  constructor(message: string, options: ModelErrorOptions = {}) {
+  constructor(
+    message: string,
+    options: ErrorOptions & {
+      status?: number | undefined // of HTTP
+      retryAfter?: number | undefined // milliseconds the provider asked to wait
+      kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
+      partial?: AssistantMessage | undefined // of a reply that broke off
+    } = {},
+  ) {
     super(message, options)
     this.status = options.status
     this.retryAfter = options.retryAfter
@@ -849,9 +850,7 @@ export class Redactor {
     )
   }
 
-  knows(text: string) {
-    return this.known(text) !== text
-  }
+  knows = (text: string) => this.known(text) !== text
 
   /** How long the end of `text` is that may begin a known value. */
   pending(text: string) {
@@ -1138,7 +1137,7 @@ const KEYCHAIN_WAIT = MINUTE // the desktop may ask first; then the seal stays l
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
 /** `id` salts the key, and only that key opens `proof`. */
-export type SealState = Readonly<{ id: string; source: 'passphrase' | 'keychain'; proof: string }>
+type SealState = Readonly<{ id: string; source: 'passphrase' | 'keychain'; proof: string }>
 type SealKey = Readonly<{ id: string; bytes: Buffer }>
 
 const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
@@ -1333,50 +1332,52 @@ function asVaultError(error: unknown, file: string) {
   return new VaultError(free === 0 ? 'full' : kind, file, error)
 }
 
-const STAMPS = 'created INTEGER NOT NULL, updated INTEGER NOT NULL'
+const STAMPS = 'created INTEGER, updated INTEGER'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A bare name is a column of text that is always there. */
+/** A column without a type is text; with nothing else said it is always there, but for a `?`. */
 const FIRST_TABLES = {
   settings: 'key TEXT PRIMARY KEY, value',
   seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
   secrets: `name TEXT PRIMARY KEY, value, ${STAMPS}`,
-  mcp_servers: `name TEXT PRIMARY KEY, transport, command TEXT, args_json TEXT, env_json TEXT,
-    url TEXT, headers_json TEXT, cwd TEXT, allow_json TEXT, deny_json TEXT, source, ${STAMPS}`,
-  mcp_server_profiles: 'server, profile, enabled INTEGER NOT NULL, PRIMARY KEY (server, profile)',
-  mcp_tool_pins: 'server, tool, hash, updated INTEGER NOT NULL, PRIMARY KEY (server, tool)',
-  mcp_server_tools: `server, tool, description, schema_json, updated INTEGER NOT NULL,
-    PRIMARY KEY (server, tool)`,
+  mcp_servers: `name TEXT PRIMARY KEY, transport, command?, args_json?, env_json?, url?,
+    headers_json?, cwd?, allow_json?, deny_json?, source, ${STAMPS}`,
+  mcp_server_profiles: 'server, profile, enabled INTEGER, PRIMARY KEY (server, profile)',
+  mcp_tool_pins: 'server, tool, hash, updated INTEGER, PRIMARY KEY (server, tool)',
+  mcp_server_tools:
+    'server, tool, description, schema_json, updated INTEGER, PRIMARY KEY (server, tool)',
   mcp_server_options: 'server, key, value, PRIMARY KEY (server, key)',
-  mcp_consents: 'server, digest, created INTEGER NOT NULL, PRIMARY KEY (server, digest)',
-  mcp_tokens: 'server, kind, value, updated INTEGER NOT NULL, PRIMARY KEY (server, kind)',
-  mcp_trust: 'server TEXT PRIMARY KEY, value, updated INTEGER NOT NULL',
+  mcp_consents: 'server, digest, created INTEGER, PRIMARY KEY (server, digest)',
+  mcp_tokens: 'server, kind, value, updated INTEGER, PRIMARY KEY (server, kind)',
+  mcp_trust: 'server TEXT PRIMARY KEY, value, updated INTEGER',
   records: `seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
     kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
-    title, body, tags, session TEXT, ${STAMPS}`,
-  profiles: `name TEXT PRIMARY KEY, prompt TEXT, model TEXT, tools TEXT, mode TEXT,
-    created INTEGER NOT NULL`,
+    title, body, tags, session?, ${STAMPS}`,
+  profiles: 'name TEXT PRIMARY KEY, prompt?, model?, tools?, mode?, created INTEGER',
   sessions: `id TEXT PRIMARY KEY, title, profile, model, workspace, ${STAMPS}`,
   messages: `seq INTEGER PRIMARY KEY,
-    session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, n INTEGER NOT NULL,
-    compacted INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL, message_json,
-    UNIQUE (session, n)`,
+    session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, n INTEGER,
+    compacted INTEGER NOT NULL DEFAULT 0, created INTEGER, message_json, UNIQUE (session, n)`,
   todos: 'session TEXT PRIMARY KEY, todos',
   history: 'seq INTEGER PRIMARY KEY, line',
-  audit: `seq INTEGER PRIMARY KEY, chain, n INTEGER NOT NULL, ts INTEGER NOT NULL, kind,
-    session TEXT, data_json, prev_hash, hash, UNIQUE (chain, n)`,
-  audit_heads: 'seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER NOT NULL, hash',
+  audit: `seq INTEGER PRIMARY KEY, chain, n INTEGER, ts INTEGER, kind, session?, data_json,
+    prev_hash, hash, UNIQUE (chain, n)`,
+  audit_heads: 'seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER, hash',
   approvals: `id TEXT PRIMARY KEY, tool,
     scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
-    mode TEXT, digest TEXT, session TEXT, root TEXT, paths, commands,
-    created INTEGER NOT NULL, expires INTEGER`,
+    mode?, digest?, session?, root?, paths, commands, created INTEGER, expires INTEGER?`,
   undo: `n INTEGER PRIMARY KEY, session, "group", path,
     kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
-    mode INTEGER, after TEXT, created INTEGER NOT NULL, before BLOB`,
+    mode INTEGER?, after?, created INTEGER, before BLOB`,
 }
 
-const createTable = ([name, said]: [string, string]) =>
-  `CREATE TABLE ${name} (${said.replace(/(?<=^|,\s+)("?\w+"?)(?=,|$)/g, '$1 TEXT NOT NULL')}) STRICT;`
+function createTable([name, said]: [string, string]) {
+  const plain = /(?<=^|,\s+)("?\w+"?)( INTEGER)?(\??)(?=,|$)/g
+  const inSql = said.replace(plain, (_, column: string, type = ' TEXT', mark: string) =>
+    mark === '?' ? column + type : `${column}${type} NOT NULL`,
+  )
+  return `CREATE TABLE ${name} (${inSql}) STRICT;`
+}
 
 /** What was released is never changed; new steps follow. */
 export const MIGRATIONS: readonly string[] = [
@@ -1452,9 +1453,7 @@ export class Db {
     return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
-  get<T>(sql: string, ...values: readonly SqlValue[]) {
-    return this.all<T>(sql, ...values)[0]
-  }
+  get = <T>(sql: string, ...values: readonly SqlValue[]) => this.all<T>(sql, ...values)[0]
 
   /** The number of rows it changed. */
   run(sql: string, ...values: readonly SqlValue[]) {
@@ -1469,9 +1468,7 @@ export class Db {
     this.run(`${verb} INTO ${table} (${names}) VALUES (${marks})`, ...Object.values(row))
   }
 
-  exec(sql: string) {
-    withFaults(this.file, () => this.#connection.exec(sql))
-  }
+  exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
 
   /** All of `work`, which must not wait, or nothing; inside another, a part of it. */
   tx<T>(work: () => T) {
@@ -1610,7 +1607,7 @@ async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
 //    be cut off unseen either.
 // Not here: who writes what (§policy, §toolbox, the bridge).
 
-export type AuditEntry = Readonly<{
+type AuditEntry = Readonly<{
   chain: string
   n: number
   ts: number
@@ -1874,10 +1871,9 @@ export class Secrets {
 //    signs are found too, and scripts without spaces.
 // Not here: writing (§store).
 
-export type RecordKind = 'note' | 'memory' | 'spill' | 'summary'
-export type VaultRecord = Readonly<{
+type VaultRecord = Readonly<{
   id: string
-  kind: RecordKind
+  kind: 'note' | 'memory' | 'spill' | 'summary'
   title: string
   body: string
   tags: readonly string[]
@@ -1885,16 +1881,16 @@ export type VaultRecord = Readonly<{
   created: number
   updated: number
 }>
-export type RecordHit = Omit<VaultRecord, 'body'> & Readonly<{ snippet: string; bytes: number }>
+type RecordHit = Omit<VaultRecord, 'body'> & Readonly<{ snippet: string; bytes: number }>
 type RecordFilter = Loose<Pick<VaultRecord, 'kind' | 'session'>> & { readonly limit: number }
 type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
 type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
   Loose<Pick<VaultRecord, 'tags' | 'session'>>
 
 type NewSession = Readonly<Record<'title' | 'profile' | 'model' | 'workspace', string>>
-export type SessionRow = NewSession &
+type SessionRow = NewSession &
   Readonly<{ id: string; created: number; updated: number; messages: number }>
-export type StoredMessage = Readonly<{
+type StoredMessage = Readonly<{
   n: number
   created: number
   message: Message
@@ -1991,7 +1987,7 @@ function sessionLike(db: Db, id: string) {
 //    only known ones; undo blobs are files and stay byte for byte.
 // Not here: the MCP tables, which stand on `db` and `withSeal`.
 
-export type ProfileRow = Readonly<{
+type ProfileRow = Readonly<{
   name: string
   prompt: string | undefined
   model: string | undefined
@@ -1999,7 +1995,7 @@ export type ProfileRow = Readonly<{
   mode: Mode | undefined
   created: number
 }>
-export type GrantScope = 'once' | 'session' | 'always' | 'deny'
+type GrantScope = 'once' | 'session' | 'always' | 'deny'
 export type Grant = Readonly<{
   id: string
   tool: string
@@ -2013,7 +2009,7 @@ export type Grant = Readonly<{
   created: number
   expires: number | undefined
 }>
-export type UndoEntry = Readonly<{
+type UndoEntry = Readonly<{
   n: number
   path: string
   before: Buffer | undefined
@@ -2023,7 +2019,7 @@ export type UndoEntry = Readonly<{
   group: string
   created: number
 }>
-export type Todo = Readonly<{
+type Todo = Readonly<{
   id: string
   text: string
   status: 'pending' | 'in_progress' | 'done' | 'cancelled'
@@ -2348,9 +2344,7 @@ export class Workspace {
   }
 
   /** Whether a walk passes over this real path. */
-  hides(absolute: string) {
-    return isInside(this.#home, absolute)
-  }
+  hides = (absolute: string) => isInside(this.#home, absolute)
 
   /** Relative, with `/`. */
   show(absolute: string) {
@@ -2425,13 +2419,12 @@ const PIPE_GRACE = 250 // for the pipes of the dead; then they are closed
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
-type EnvVariables = Readonly<Record<string, string>>
 type ChildExit = Readonly<{ code: number | null; signal: string | null }>
 
-export type StartOptions = Readonly<{
+type StartOptions = Readonly<{
   argv: readonly string[]
   cwd: string
-  env: EnvVariables
+  env: World['env']
   stdin?: 'pipe' | 'ignore'
   world?: World | undefined // whose home gets the record
 }>
@@ -2449,10 +2442,11 @@ export class ChildGroup {
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      const group = child.pid === undefined ? undefined : new ChildGroup(child, options.world) // on record at once
-      await builtin('node:events').once(child, 'spawn') // or rejects: 'error'
-      if (group !== undefined) return group
-      throw new TaiError('it has no process')
+      const { once } = builtin('node:events')
+      if (child.pid === undefined) throw (await once(child, 'error'))[0]
+      const group = new ChildGroup(child, options.world) // on record at once
+      await once(child, 'spawn') // or rejects: 'error'
+      return group
     } catch (error) {
       const isMissing = codeOf(error) === 'ENOENT'
       const why = isMissing ? `no such program, or no folder ${options.cwd}` : messageOf(error)
@@ -2478,9 +2472,7 @@ export class ChildGroup {
   }
 
   /** False when nobody of the group is left. */
-  kill(signal: NodeJS.Signals) {
-    return ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
-  }
+  kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
   /** A signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
   stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
@@ -2493,8 +2485,9 @@ export class ChildGroup {
 
   /** After the head end those it left behind, then pipes that someone outside may hold. */
   async #settle(): Promise<ChildExit> {
-    const closed = builtin('node:events').once(this.child, 'close')
-    const [code, signal] = await builtin('node:events').once(this.child, 'exit')
+    const { once } = builtin('node:events')
+    const closed = once(this.child, 'close')
+    const [code, signal] = await once(this.child, 'exit')
     const leftBehind = this.kill('SIGTERM')
     await within(PIPE_GRACE, closed)
     if (leftBehind) this.kill('SIGKILL')
@@ -2551,9 +2544,7 @@ class TextWindow {
     if (this.#tail.length > 2 * this.#tailMax) this.#tail = this.newest(this.#tailMax)
   }
 
-  newest(bytes: number) {
-    return tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
-  }
+  newest = (bytes: number) => tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
 
   /** With the number of bytes between head and tail. */
   whole() {
@@ -2597,7 +2588,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   }
 }
 
-export type RunResult = Awaited<ReturnType<typeof runCommand>>
+type RunResult = Awaited<ReturnType<typeof runCommand>>
 
 /** Runs a shell command; `merged` sends stderr where stdout goes. */
 export function shellArgv(command: string, merged = false) {
@@ -2612,11 +2603,11 @@ const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
 /** Without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
-export function childEnv(world: World, redactor: Redactor, extra: EnvVariables = {}): EnvVariables {
+export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
-  const inherited = Object.entries(world.env).flatMap(([name, value = '']) =>
-    isPrivateName(name) || redactor.knows(value) ? [] : [[name, value]],
+  const inherited = Object.entries(world.env).filter(
+    ([name, value = '']) => !isPrivateName(name) && !redactor.knows(value),
   )
   return { ...Object.fromEntries(inherited), ...extra }
 }
@@ -2658,7 +2649,7 @@ export function refuseMarks(what: string, text: string) {
 }
 
 /** A group and its newest output, redacted before it is counted. */
-export class BackgroundProcess {
+class BackgroundProcess {
   readonly id
   readonly label
   readonly group
@@ -2737,9 +2728,7 @@ export class Processes {
     return started
   }
 
-  list() {
-    return [...this.#all.values()]
-  }
+  list = () => [...this.#all.values()]
 
   find(id: string) {
     const found = this.#all.get(id)
