@@ -125,7 +125,7 @@
 
 import * as fs from 'node:fs'
 import * as path from 'node:path'
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import type { Readable } from 'node:stream'
 import type { ProxyAgent } from 'undici'
 
@@ -364,7 +364,7 @@ export type Choice = { readonly key: string; readonly label: string }
 
 type ErrorOptions = { hint?: string | undefined; cause?: unknown }
 
-/** An error that is fit to show. */
+/** An error whose message is fit to show; `hint` says what to do. */
 export class TaiError extends Error {
   readonly exitCode: number = EXIT.failed
   readonly hint
@@ -456,7 +456,7 @@ function causes(error: unknown) {
   return found
 }
 
-/** What a process that ends so exits with. */
+/** The exit code of a process that ends with this error. */
 export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
@@ -820,7 +820,7 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 /** Knows secrets and takes them out. */
 export class Redactor {
   readonly #names = new Map<string, string>() // written form to the value's name
-  readonly #starts = new Set<string>() // of all forms
+  readonly #starts = new Set<string>() // first characters of all forms
   #pattern: RegExp | undefined
   #longest = 0
 
@@ -835,20 +835,19 @@ export class Redactor {
     this.#pattern = undefined
   }
 
-  /** Without known values, else as it is. */
+  /** Takes out known values only. */
   known(text: string) {
     if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
-  /** Without known values and the usual shapes of secrets. */
-  redact(text: string) {
-    return Object.entries(SECRET_SHAPES).reduce(
+  /** Takes out known values and the usual shapes of secrets. */
+  redact = (text: string) =>
+    Object.entries(SECRET_SHAPES).reduce(
       (rest, [name, shape]) => rest.replace(shape, `[redacted:${name}]`),
       this.known(text),
     )
-  }
 
   knows = (text: string) => this.known(text) !== text
 
@@ -876,7 +875,7 @@ export class RedactStream {
   /** What is safe to show by now. */
   push(piece: string) {
     const text = this.#redactor.known(this.#held + piece)
-    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // of a character
+    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // the first half of a character
     const shown = text.length - Math.max(this.#redactor.pending(text), half)
     this.#held = text.slice(shown)
     return text.slice(0, shown)
@@ -1440,7 +1439,6 @@ function tableRow<T>(row: object): T {
 export class Db {
   readonly file
   readonly #connection: DatabaseSync
-  readonly #statements = new Map<string, StatementSync>()
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1449,7 +1447,7 @@ export class Db {
   }
 
   all<T>(sql: string, ...values: readonly SqlValue[]) {
-    const work = () => this.#prepared(sql).all(...values.map(toColumn))
+    const work = () => this.#connection.prepare(sql).all(...values.map(toColumn))
     return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
@@ -1457,7 +1455,7 @@ export class Db {
 
   /** The number of rows it changed. */
   run(sql: string, ...values: readonly SqlValue[]) {
-    const work = () => this.#prepared(sql).run(...values.map(toColumn))
+    const work = () => this.#connection.prepare(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
 
@@ -1492,13 +1490,6 @@ export class Db {
 
   close() {
     if (this.#connection.isOpen) this.#connection.close()
-    this.#statements.clear()
-  }
-
-  #prepared(sql: string) {
-    const statement = this.#statements.get(sql) ?? this.#connection.prepare(sql)
-    this.#statements.set(sql, statement)
-    return statement
   }
 }
 
