@@ -356,7 +356,7 @@ export type Choice = { readonly key: string; readonly label: string }
 
 //#region §errors: what can go wrong, and how the user hears of it
 //
-// One root, a closed set of kinds: a kind exists only where some caller acts on it.
+// A kind exists only where some caller acts on it.
 //
 // 1. The message says what is wrong and where, the hint what to do: no stack trace, no
 //    secret, no control character. `cause` keeps what was caught; `-v` shows that chain.
@@ -466,6 +466,11 @@ export function codeOf(error: unknown) {
   return typeof code === 'string' ? code : ''
 }
 
+/** `throw` where an expression stands. */
+function raise(error: Error): never {
+  throw error
+}
+
 /** For what may fail without harm: undefined where `work` throws. */
 function attempt<T>(work: () => T): T | undefined {
   try {
@@ -495,7 +500,6 @@ export function headBytes(text: string, max: number) {
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
 }
 
-/** Whether that byte continues a character. */
 const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
 
 /** The longest end of `text`, in whole characters, that fits into `max` bytes. */
@@ -605,11 +609,9 @@ function editDistance(a: string, b: string) {
 
 //#region §json: from unknown to typed, at the border
 //
-// What arrives (a file, a reply, a row) is `unknown` until a Reader has looked at it.
-// Its errors name the place, so that a broken file can be mended.
-//
-// 1. A Reader never coerces: "1" is not a number. Optional means absent or null.
-// 2. Schemas of others are looked through before they are used.
+// What arrives (a file, a reply, a row) is `unknown` until a Reader has looked at it. It
+// never coerces, and its errors name the place. Schemas of others are looked through
+// before they are used.
 
 /** Whether a value has named members (no array, no null). */
 export function isObject(value: unknown): value is Record<string, unknown> {
@@ -631,7 +633,6 @@ export class Reader {
     this.where = where
   }
 
-  /** The member `key` of an object, absent or not. */
   at(key: string): Reader {
     const inner = isObject(this.value) ? this.value[key] : undefined
     return new Reader(inner, `${this.where}.${key}`)
@@ -715,9 +716,8 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 
 //#region §waiting: deadlines and ordered retreats
 //
-// Every wait goes through here, so every wait has an end.
-//
-// 1. A timer never outlives its wait, and an aborted wait ends at once.
+// Every wait goes through here, so every wait has an end. A timer never outlives its
+// wait, and an aborted wait ends at once.
 // Not here: retry policies, which live with what is retried.
 
 /** Rejects with the signal's reason when that is aborted first. */
@@ -785,9 +785,6 @@ export async function inParallel<T, R>(
 //#endregion §waiting
 
 //#region §redact: secrets never leave
-//
-// What a tool prints, a record keeps or a log says may hold a secret: a value that
-// must never be seen, or what looks like one.
 //
 // 1. A known value is found raw, in JSON (once or twice), URL-encoded, in base64 at any
 //    alignment, and in hex; in pieces too (RedactStream).
@@ -872,7 +869,6 @@ export class RedactStream {
     this.#redactor = redactor
   }
 
-  /** What is safe to show by now. */
   push(piece: string) {
     const text = this.#redactor.known(this.#held + piece)
     const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // the first half of a character
@@ -881,7 +877,6 @@ export class RedactStream {
     return text.slice(0, shown)
   }
 
-  /** What was held back, once nothing can come. */
   end() {
     const rest = this.#held
     this.#held = ''
@@ -918,7 +913,6 @@ function writtenForms(value: string) {
   return new Set(forms.filter((form) => form.length >= SECRET_MIN))
 }
 
-/** Longest first, so that the longest wins. */
 function alternatives(texts: string[]) {
   const escaped = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
   return new RegExp(escaped.toSorted((a, b) => b.length - a.length).join('|'), 'g')
@@ -928,7 +922,7 @@ function alternatives(texts: string[]) {
 
 //#region §config: settings, and where each comes from
 //
-// Each setting is a row. A value keeps its source and what it hides.
+// A value keeps its source and what it hides.
 //
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
 //    `tai config set`, default. The first that has a value wins.
@@ -945,7 +939,6 @@ export const MODES = [
   'danger-full-access',
 ] as const
 
-/** What a setting may be, and the texts that are. */
 const SETTING_SHAPES = {
   text: /./,
   mode: new RegExp(`^(${MODES.join('|')})$`),
@@ -1003,20 +996,16 @@ export function configPaths(world: World, root: string) {
   return { home, project: project === home ? undefined : project }
 }
 
+const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
+
+const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
+
 /** Throws UsageError for an unknown one, naming the nearest. */
 export const settingKey = (key: string) => settingRow(key).key
 
 /** The text to keep for a value. Throws UsageError: unknown key, wrong value. */
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
-
-const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
-
-function settingRow(name: string) {
-  const row = findSetting(name)
-  if (row !== undefined) return row
-  throw unknownSetting(name)
-}
 
 function unknownSetting(name: string) {
   const known = SETTINGS.map(({ key }) => key)
@@ -1035,7 +1024,6 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
 
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
-/** Why a project file may not say that, where `limit` holds without it. */
 function projectRefusal({ project, type }: Setting, value: string, limit: string | undefined) {
   if (project === 'free') return undefined
   if (project === undefined) return 'a project file may not set it'
@@ -1043,7 +1031,6 @@ function projectRefusal({ project, type }: Setting, value: string, limit: string
   return `a project file may only tighten it (here it is ${visible(limit) || 'empty'})`
 }
 
-/** Whether a value allows nothing that the limit does not. */
 function isTighter(type: Setting['type'], value: string, limit: string) {
   if (type === 'list') return splitNames(value).every((name) => splitNames(limit).includes(name))
   if (type === 'mode') return MODES.indexOf(value as Mode) <= MODES.indexOf(limit as Mode)
@@ -1255,7 +1242,6 @@ export class Seal {
     }
   }
 
-  /** Throws SealedError when locked. */
   seal(value: string, slot: string) {
     if (this.state === undefined) return value
     return encryptValue(this.#keyOf(this.state.id), this.#world.randomBytes(12), value, slot)
@@ -1276,9 +1262,6 @@ export class Seal {
 //#endregion §seal
 
 //#region §db: one SQLite file, opened with care
-//
-// Opening, the way from an old vault to today's, transactions, and SQLite's faults in
-// words that help.
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
 // 2. MIGRATIONS lead forward: each once, all of one opening in one transaction, after
@@ -1378,20 +1361,18 @@ function createTable([name, said]: [string, string]) {
   return `CREATE TABLE ${name} (${inSql}) STRICT;`
 }
 
+const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
+  VALUES (new.seq, new.title, new.body, new.tags); END;`
+const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
+
 /** What was released is never changed; new steps follow. */
 export const MIGRATIONS: readonly string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE INDEX undo_by_session ON undo (session, n, "group");
 CREATE VIRTUAL TABLE records_fts USING fts5 (title, body, tags, ${WORD_INDEX});
-CREATE TRIGGER records_added AFTER INSERT ON records BEGIN
-  INSERT INTO records_fts (rowid, title, body, tags)
-    VALUES (new.seq, new.title, new.body, new.tags);
-END;
-CREATE TRIGGER records_changed AFTER UPDATE ON records BEGIN
-  UPDATE records_fts SET title = new.title, body = new.body, tags = new.tags
-    WHERE rowid = new.seq;
-END;
+CREATE TRIGGER records_added AFTER INSERT ON records ${INDEX_RECORD}
+CREATE TRIGGER records_changed AFTER UPDATE ON records ${INDEX_RECORD}
 CREATE TRIGGER records_removed AFTER DELETE ON records BEGIN
   DELETE FROM records_fts WHERE rowid = old.seq;
 END;
@@ -1409,12 +1390,8 @@ END;
 CREATE TRIGGER audit_added AFTER INSERT ON audit BEGIN
   REPLACE INTO audit_heads (chain, n, hash) VALUES (new.chain, new.n, new.hash);
 END;
-CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit BEGIN
-  SELECT RAISE (ABORT, 'the audit is append-only');
-END;
-CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit BEGIN
-  SELECT RAISE (ABORT, 'the audit is append-only');
-END;`,
+CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit ${REFUSE}
+CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
 ]
 
 /** A list is stored as JSON. */
@@ -1453,7 +1430,6 @@ export class Db {
 
   get = <T>(sql: string, ...values: readonly SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** The number of rows it changed. */
   run(sql: string, ...values: readonly SqlValue[]) {
     const work = () => this.#connection.prepare(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
@@ -1483,7 +1459,6 @@ export class Db {
     }
   }
 
-  /** Gives SQL a function. */
   define(name: string, work: (...values: unknown[]) => string) {
     this.#connection.function(name, { deterministic: true, varargs: true }, work)
   }
@@ -1622,7 +1597,6 @@ const CHAIN_OPENING = 'chain' // the kind of row 0, listed only when asked for
 export const auditHash = (row: Omit<AuditRow, 'hash'>) =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
-/** Appends a row to a chain: its new head. */
 function addAuditRow(
   db: Db,
   { chain, n, hash }: AuditHead,
@@ -1686,8 +1660,7 @@ function checkAudit(db: Db) {
 
 //#region §secrets: what the seal covers, and the values behind it
 //
-// One owner for what opens doors: it unlocks when a value is needed, turns the seal
-// over all sealed columns, and tells the redactor every value it sees.
+// One owner for what opens doors, which tells the redactor every value it sees.
 //
 // 1. A sealed column is read and written under the seal as the vault has it then:
 //    another process may have turned it meanwhile.
@@ -1715,7 +1688,6 @@ const SEALED_COLUMNS = [
 export const columnSlot = (table: string, column: string, ...keys: readonly string[]) =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
-/** Part of the caller's transaction. */
 function rewriteSealed(db: Db, from: Seal, to: Seal) {
   for (const [table, column, ...keys] of SEALED_COLUMNS) {
     const sql = `SELECT * FROM ${table} WHERE ${column} IS NOT NULL`
@@ -1765,7 +1737,6 @@ export class Secrets {
     this.#learn()
   }
 
-  /** As the vault has it at this moment. */
   get seal() {
     this.#seal.state = this.#db.get<SealState>('SELECT * FROM seal')
     return this.#seal
@@ -1828,13 +1799,8 @@ export class Secrets {
 
   #learn() {
     if (this.seal.locked) return
-    for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets')) {
-      try {
-        this.#open(row)
-      } catch (error) {
-        if (!(error instanceof TaiError)) throw error // else told to who asks for it
-      }
-    }
+    for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets'))
+      attempt(() => this.#open(row)) // a broken one is told to who asks for it
   }
 
   #open({ name, value }: SecretRow) {
@@ -1895,7 +1861,6 @@ const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
   tool: { id: 'string', name: 'string', text: 'string' },
 }
 
-/** Throws InvalidError for a stored message that is none. */
 function checkMessage(message: unknown, where: string) {
   const reader = new Reader(message, where)
   const fields = MESSAGE_FIELDS[reader.at('role').string()]
@@ -1971,8 +1936,8 @@ function sessionLike(db: Db, id: string) {
 
 //#region §store: the vault, as the program sees it
 //
-// Methods are coarse, each is one transaction, and they return promises although SQLite
-// answers at once: another engine could stand behind the same words.
+// Each method is one transaction, and returns a promise although SQLite answers at once:
+// another engine could stand behind the same words.
 //
 // 1. Records and audit data lose known secrets and the usual shapes, other texts
 //    only known ones; undo blobs are files and stay byte for byte.
@@ -2053,7 +2018,6 @@ export class Store {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
 
-  /** It ends with the process. */
   static async memory(world: World, options?: StoreOptions) {
     const db = await openDb(':memory:')
     carryOver(path.join(world.home, 'vault.db'), db)
@@ -2177,7 +2141,6 @@ export class Store {
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  /** Redacted, to this process's chain. */
   async audit(kind: string, data: JsonObject, session?: string) {
     const clean = mapStrings(data, (text) => this.redactor.redact(text))
     const row = { ts: this.#world.now(), kind, session, data_json: canonicalJson(clean) }
@@ -2196,7 +2159,6 @@ export class Store {
     })
     return made
   }
-  /** Unexpired, the newest first. */
   async listGrants(toolName?: string) {
     const sql = `SELECT * FROM approvals WHERE (?1 IS NULL OR tool = ?1)
       AND (expires IS NULL OR expires > ?2) ORDER BY created DESC, rowid DESC`
@@ -2219,7 +2181,6 @@ export class Store {
       this.db.run(sql, session, UNDO_STEPS_MAX)
     })
   }
-  /** The newest first, of one path when given. */
   async listUndo(session: string, filter: { path?: string; limit: number }) {
     const sql = `SELECT * FROM undo WHERE session = ?1 AND (?2 IS NULL OR path = ?2)
       ORDER BY n DESC LIMIT ?3`
@@ -2231,7 +2192,6 @@ export class Store {
     this.db.run(sql, session, JSON.stringify(numbers))
   }
 
-  /** Unless it repeats the last one. */
   async addHistory(line: string) {
     const sql = `INSERT INTO history (line) SELECT ?1
       WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
@@ -2257,7 +2217,6 @@ export class Store {
   #newRecord = ({ kind, session, tags = [], ...text }: NewRecord) =>
     this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
 
-  /** Under a new id, which it returns. */
   #insertNew(table: 'records' | 'sessions', row: SqlRow) {
     const [id, now] = [newId(this.db), this.#world.now()]
     this.db.insert(table, { id, ...row, created: now, updated: now })
@@ -2337,7 +2296,6 @@ export class Workspace {
   /** Whether a walk passes over this real path. */
   hides = (absolute: string) => isInside(this.#home, absolute)
 
-  /** Relative, with `/`. */
   show(absolute: string) {
     if (!isInside(this.root, absolute)) return absolute
     return path.relative(this.root, absolute).split(path.sep).join('/') || '.'
@@ -2360,7 +2318,6 @@ export class Workspace {
   }
 }
 
-/** The value, unless there is a reason against it. */
 function passedPath<T>(given: string, value: T, why: string | false) {
   if (why === false) return value
   throw new TaiError(`the path ${clip(visible(given), 200)} ${why}`, {
@@ -2445,7 +2402,6 @@ export class ChildGroup {
     }
   }
 
-  /** For the end of tai. */
   static endAll() {
     for (const group of ChildGroup.#live) {
       group.kill('SIGKILL')
@@ -2462,7 +2418,6 @@ export class ChildGroup {
     this.ended = this.#settle()
   }
 
-  /** False when nobody of the group is left. */
   kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
   /** A signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
@@ -2515,7 +2470,6 @@ function signalGroup(pid: number, signal: NodeJS.Signals) {
   return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
 }
 
-/** A text that grows: its first and its newest bytes. */
 class TextWindow {
   total = 0 // bytes
   #head = ''
@@ -2537,7 +2491,6 @@ class TextWindow {
 
   newest = (bytes: number) => tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
 
-  /** With the number of bytes between head and tail. */
   whole() {
     const tail = this.newest(this.#tailMax)
     const left = this.total - byteLength(this.#head + tail)
@@ -2722,9 +2675,8 @@ export class Processes {
   list = () => [...this.#all.values()]
 
   find(id: string) {
-    const found = this.#all.get(id)
-    if (found !== undefined) return found
-    throw new TaiError(`no background process ${visible(clip(id, 40))}; see process_list`)
+    const unknown = `no background process ${visible(clip(id, 40))}; see process_list`
+    return this.#all.get(id) ?? raise(new TaiError(unknown))
   }
 
   async stopAll() {
@@ -2740,7 +2692,6 @@ export class Processes {
 
 const runFolder = (world: World) => path.join(world.home, 'run')
 
-/** The name says it all: pid and start, of tai and of the head. */
 function recordGroup(world: World, group: number) {
   const marks = [world.pid, group].map((pid) => `${pid}.${processStart(pid)}`)
   const file = path.join(runFolder(world), `${marks.join('.')}.group`)
