@@ -817,7 +817,6 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 /** Knows secrets and takes them out. */
 export class Redactor {
   readonly #names = new Map<string, string>() // written form to the value's name
-  readonly #starts = new Set<string>() // first characters of all forms
   #pattern: RegExp | undefined
   #longest = 0
 
@@ -826,7 +825,6 @@ export class Redactor {
     if (value.length < SECRET_MIN) return
     for (const form of writtenForms(value)) {
       if (!this.#names.has(form)) this.#names.set(form, name)
-      this.#starts.add(form[0] ?? '')
       this.#longest = Math.max(this.#longest, form.length)
     }
     this.#pattern = undefined
@@ -852,7 +850,6 @@ export class Redactor {
   pending(text: string) {
     const from = Math.max(0, text.length - this.#longest + 1)
     for (let at = from; at < text.length; at++) {
-      if (!this.#starts.has(text[at] ?? '')) continue
       const end = text.slice(at)
       for (const form of this.#names.keys())
         if (form.length > end.length && form.startsWith(end)) return end.length
@@ -1280,7 +1277,7 @@ const VAULT_FAULTS = {
   full: ['cannot grow: the disk is full', 'free some space', 13, 'ENOSPC', 'EDQUOT'],
   busy: ['is busy: another tai keeps writing', 'wait for it, or end it', 5, 6],
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
-} as const satisfies Record<string, readonly [string, string, ...(string | number)[]]>
+} as const
 
 /** The vault cannot be used. With the kind `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
@@ -1615,14 +1612,11 @@ function openAuditChain(db: Db, ts: number) {
   return addAuditRow(db, head, { ts, kind: CHAIN_OPENING, session: undefined, data_json })
 }
 
-function listAuditRows(db: Db, { kind, tool, server, since = 0, limit }: AuditFilter) {
-  const sql = `SELECT chain, n, ts, kind, session, hash,
-      iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
-    FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
-      AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
-      AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
-  return db.all<AuditEntry>(sql, kind, tool, server, since, limit)
-}
+const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
+    iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
+  FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
+    AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
+    AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
 /** Rows that are wrong, and those that a head or a row 0 names and that are missing. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
@@ -1922,16 +1916,6 @@ const SESSION_SEARCH = {
     SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ${NEWEST_FIRST}`,
 }
 
-/** That of the id, or the only one that begins so. Throws TaiError for several. */
-function sessionLike(db: Db, id: string) {
-  const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
-    ORDER BY id = ?1 DESC LIMIT 2`
-  const [found, other] = db.all<SessionRow>(sql, id.toLowerCase())
-  if (other === undefined || found?.id === id) return found
-  const hint = 'give more of the id; `tai session list` shows them'
-  throw new TaiError(`several sessions begin with ${id}`, { hint })
-}
-
 //#endregion §recall
 
 //#region §store: the vault, as the program sees it
@@ -2067,7 +2051,14 @@ export class Store {
   createSession = async (session: NewSession) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) })
   /** By id, or by a beginning that only one has. Throws TaiError for several. */
-  findSession = async (id: string) => sessionLike(this.db, id)
+  async findSession(id: string) {
+    const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
+      ORDER BY id = ?1 DESC LIMIT 2`
+    const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
+    if (other === undefined || found?.id === id) return found
+    const hint = 'give more of the id; `tai session list` shows them'
+    throw new TaiError(`several sessions begin with ${id}`, { hint })
+  }
   async latestSession(workspace: string) {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
@@ -2091,9 +2082,8 @@ export class Store {
       SELECT id, 1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id), ?2, ?3
       FROM sessions WHERE id = ?1 RETURNING n`
     const row = this.db.get<{ n: number }>(sql, session, json, this.#world.now())
-    if (row !== undefined) return row.n
     const hint = '`tai session list` shows them'
-    throw new TaiError(`there is no session ${visible(session)}`, { hint })
+    return row?.n ?? raise(new TaiError(`there is no session ${visible(session)}`, { hint }))
   }
   /** In order; `compacted` ones are no longer sent. */
   async messages(session: string) {
@@ -2122,9 +2112,7 @@ export class Store {
     this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
-  async listProfiles() {
-    return this.db.all<ProfileRow>('SELECT * FROM profiles ORDER BY name')
-  }
+  listProfiles = async () => this.db.all<ProfileRow>('SELECT * FROM profiles ORDER BY name')
   getProfile = async (name: string) =>
     this.db.get<ProfileRow>('SELECT * FROM profiles WHERE name = ?', name)
   async saveProfile(profile: Omit<ProfileRow, 'created'>) {
@@ -2148,7 +2136,8 @@ export class Store {
       addAuditRow(this.db, this.#head ?? openAuditChain(this.db, row.ts), row),
     )
   }
-  listAudit = async (filter: AuditFilter) => listAuditRows(this.db, filter)
+  listAudit = async ({ kind, tool, server, since = 0, limit }: AuditFilter) =>
+    this.db.all<AuditEntry>(AUDIT_LIST, kind, tool, server, since, limit)
   verifyAudit = async () => checkAudit(this.db)
 
   async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
