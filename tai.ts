@@ -486,7 +486,7 @@ function attempt<T>(work: () => T): T | undefined {
 //
 // 1. Cutting never splits a character, and says what it left off.
 // 2. What comes from outside is shown through `visible`: nothing hides in a line.
-// 3. What compares, compares one digest: SHA-256 over canonical JSON.
+// 3. One digest for all that compares: SHA-256 over canonical JSON.
 
 /** A module of Node's own, loaded when it is needed. */
 const builtin = process.getBuiltinModule
@@ -997,7 +997,7 @@ const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
 
-/** Throws UsageError for an unknown one, naming the nearest. */
+/** A word as a key. Throws UsageError, naming the nearest. */
 export const settingKey = (key: string) => settingRow(key).key
 
 /** The text to keep for a value. Throws UsageError: unknown key, wrong value. */
@@ -1314,7 +1314,7 @@ function asVaultError(error: unknown, file: string) {
 const STAMPS = 'created INTEGER, updated INTEGER'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A column without a type is text; with nothing else said it is always there, but for a `?`. */
+/** A column without a type is text; one that says no more is never NULL, but for a `?`. */
 const FIRST_TABLES = {
   settings: 'key TEXT PRIMARY KEY, value',
   seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
@@ -1590,7 +1590,7 @@ type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 const GENESIS = 'genesis' // before row 0
 const CHAIN_OPENING = 'chain' // the kind of row 0, listed only when asked for
 
-/** That of the columns as a list, in this order. */
+/** The hash of a row: of its columns as a list, in this order. */
 export const auditHash = (row: Omit<AuditRow, 'hash'>) =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
@@ -1736,7 +1736,7 @@ export class Secrets {
     return this.#seal
   }
 
-  /** By the keychain where no passphrase is given; what the user should know. */
+  /** By the keychain where no passphrase is given; returns what the user should know. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (on === (to === 'on'))
@@ -2535,7 +2535,7 @@ export function shellArgv(command: string, merged = false) {
 const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
-/** Without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
+/** The parent's without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
 export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
@@ -2545,7 +2545,7 @@ export function childEnv(world: World, redactor: Redactor, extra: Record<string,
   return { ...Object.fromEntries(inherited), ...extra }
 }
 
-/** Of proc(5), from field 3 on. */
+/** /proc/PID/stat (proc(5)), from field 3 on. */
 function statFields(pid: number | string) {
   const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -2691,7 +2691,7 @@ function recordGroup(world: World, group: number) {
   }) // on a full disk the work goes on
 }
 
-/** Ends the groups whose tai was killed; how many. */
+/** Ends the groups whose tai was killed; returns how many. */
 export function reapOrphans(world: World) {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
@@ -2703,7 +2703,7 @@ export function reapOrphans(world: World) {
   return ended
 }
 
-/** Not so for another with its pid; undefined for none, and on Windows. */
+/** When it began, as no other with its pid did; undefined for none, and on Windows. */
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
