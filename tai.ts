@@ -23,15 +23,15 @@
 //     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
 //     AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX
 //     GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX
-//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_BUSY SECRET_MIN
-//     RECORD_PREVIEW AUDIT_ANCHORS
+//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY
+//     SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
 //     Annotations Tier Mode ToolOutput AgentEvent World Prompter Choice
 //   §errors     what can go wrong, and how the user hears of it
-//     ErrorOptions TaiError UsageError LimitError DeniedError InvalidError InterruptedError
-//     SealedError ModelErrorOptions ModelError messageOf explain exitCodeOf codeOf
+//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError SealedError
+//     ModelError messageOf explain exitCodeOf codeOf
 //   §text       strings in, strings out
 //     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible
 //     jsonLine visibleLines count formatBytes formatDuration columns nearest
@@ -43,24 +43,23 @@
 //     looksSecret hasRedactionMark Redactor RedactStream
 //   §config     settings, and where each comes from
 //     MODES Setting SETTINGS SettingKey variableOf configPaths settingKey parseSetting Config
-//     Provenance
 //   §seal       secrets at rest
-//     SealState Seal
+//     Seal
 //   §db         one SQLite file, opened with care
 //     VaultError MIGRATIONS SqlValue Db newId openDb
 //   §audit      what was done, in chains that cannot be mended
-//     AuditEntry AuditFilter auditHash
+//     AuditFilter auditHash
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
 //   §recall     records and sessions, and finding in them
-//     RecordKind VaultRecord RecordHit SessionRow StoredMessage mapStrings
+//     mapStrings
 //   §store      the vault, as the program sees it
-//     ProfileRow GrantScope Grant UndoEntry Todo Store
+//     Grant Store
 //   §workspace  the jail
 //     Workspace
 //   §process    child processes that always end
-//     StartOptions ChildGroup RunOptions runCommand RunResult shellArgv childEnv
-//     hideEnvironment refuseMarks BackgroundProcess Processes reapOrphans
+//     ChildGroup RunOptions runCommand shellArgv childEnv hideEnvironment refuseMarks
+//     Processes reapOrphans
 //   §http       requests with deadlines
 //     HttpRequest HttpReply HttpErrorKind HttpError HttpClient proxyFor isPublicAddress
 //     SseEvent SseReader
@@ -390,28 +389,26 @@ export type Choice = { readonly key: string; readonly label: string }
 
 //#region §errors: what can go wrong, and how the user hears of it
 //
-// One root, a closed set of kinds. A kind exists only where some caller acts on
-// it; everything else is a plain TaiError with a good message and a hint.
+// A kind exists only where some caller acts on it.
 //
-// 1. The message says what is wrong and where; the hint says what to do. Neither
-//    holds a stack trace, a secret or a control character that was not made visible.
-// 2. `cause` keeps what was caught; `-v` shows that chain, nothing else does.
-// 3. A program that is not a TaiError is a bug of tai and is reported as one.
+// 1. The message says what is wrong and where, the hint what to do: no stack trace, no
+//    secret, no control character. `cause` keeps what was caught; `-v` shows that chain.
+// 2. What is no TaiError is a bug of tai, and is reported as one.
 
-export type ErrorOptions = { hint?: string | undefined; cause?: unknown }
+type ErrorOptions = { hint?: string | undefined; cause?: unknown }
 
-/** An error whose message is fit to show. `hint` says what to do next. */
+/** An error whose message is fit to show; `hint` says what to do. */
 export class TaiError extends Error {
   readonly exitCode: number = EXIT.failed
-  readonly hint: string | undefined
-  constructor(message: string, options: ErrorOptions = {}) {
-    super(message, { cause: options.cause })
+  readonly hint
+  constructor(message: string, { hint, cause }: ErrorOptions = {}) {
+    super(message, { cause })
     this.name = new.target.name
-    this.hint = options.hint
+    this.hint = hint
   }
 }
 
-/** The command line was wrong: exit 2, as shells expect. */
+/** The command line was wrong. */
 export class UsageError extends TaiError {
   override readonly exitCode = EXIT.usage
 }
@@ -433,34 +430,32 @@ export class InvalidError extends TaiError {
 
 /** The person, or a signal, ended the work; the code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
-  override readonly exitCode: number
+  override readonly exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
     super(message)
     this.exitCode = exitCode
   }
 }
 
-/** The vault's seal is locked: nothing that needs a secret may go on. */
+/** The seal is locked: nothing that needs a secret may go on. */
 export class SealedError extends TaiError {}
 
-export type ModelErrorOptions = ErrorOptions & {
-  status?: number | undefined // HTTP status, where there was one
-  retryAfter?: number | undefined // milliseconds the provider asked to wait
-  kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
-  partial?: AssistantMessage | undefined // what had arrived of a reply that broke off
-}
-
-/**
- * The model could not be reached, refused, or broke off. `kind` decides what the
- * caller does: `busy` may be tried again, `context` may be compacted, the rest end the turn.
- */
+/** The model failed. One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
-  readonly status: number | undefined
-  readonly retryAfter: number | undefined
-  readonly kind: NonNullable<ModelErrorOptions['kind']>
-  readonly partial: AssistantMessage | undefined
-  constructor(message: string, options: ModelErrorOptions = {}) {
+  readonly status
+  readonly retryAfter
+  readonly kind
+  readonly partial
+  constructor(
+    message: string,
+    options: ErrorOptions & {
+      status?: number | undefined // of HTTP
+      retryAfter?: number | undefined // milliseconds the provider asked to wait
+      kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
+      partial?: AssistantMessage | undefined // of a reply that broke off
+    } = {},
+  ) {
     super(message, options)
     this.status = options.status
     this.retryAfter = options.retryAfter
@@ -470,86 +465,99 @@ export class ModelError extends TaiError {
 }
 
 /** The message of anything that was thrown, on one line. */
-export function messageOf(error: unknown): string {
+export function messageOf(error: unknown) {
   const text = error instanceof Error ? error.message || error.name : String(error)
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
-/**
- * For people: one line that says what went wrong, one that says what to do, and
- * with `verbose` one more for each cause. Never a stack trace.
- */
-export function explain(error: unknown, verbose = false): string {
-  const known = error instanceof TaiError
-  const lines = [known ? messageOf(error) : `internal error: ${messageOf(error)}`]
-  if (known && error.hint !== undefined) lines.push(`  ${error.hint}`)
-  if (!known) lines.push('  this is a bug of tai; `-v` shows its cause, please report it')
+/** For people, a line each: what went wrong, what to do, and with `verbose` its causes. */
+export function explain(error: unknown, verbose = false) {
+  const [start, hint] =
+    error instanceof TaiError
+      ? ['', error.hint]
+      : ['internal error: ', 'this is a bug of tai; `-v` shows its cause, please report it']
+  const lines = [start + messageOf(error)]
+  if (hint !== undefined) lines.push(`  ${hint}`)
   if (verbose) lines.push(...causes(error).map((cause) => `  because: ${messageOf(cause)}`))
   return lines.join('\n')
 }
 
-function causes(error: unknown): unknown[] {
+function causes(error: unknown) {
   const found: unknown[] = []
   for (let at = error; at instanceof Error && at.cause !== undefined && !found.includes(at.cause); )
     found.push((at = at.cause))
   return found
 }
 
-/** What a process that ends with this error exits with. */
-export const exitCodeOf = (error: unknown): number =>
+/** The exit code of a process that ends with this error. */
+export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
 /** The `code` of a system error (ENOENT, EACCES, SQLITE_BUSY...), or ''. */
-export function codeOf(error: unknown): string {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined
+export function codeOf(error: unknown) {
+  const code = error instanceof Error && 'code' in error && error.code
   return typeof code === 'string' ? code : ''
+}
+
+/** `throw` where an expression stands. */
+function raise(error: Error): never {
+  throw error
+}
+
+/** For what may fail without harm: undefined where `work` throws. */
+function attempt<T>(work: () => T): T | undefined {
+  try {
+    return work()
+  } catch {
+    return undefined
+  }
 }
 
 //#endregion §errors
 
 //#region §text: strings in, strings out
 //
-// The few operations on text that more than one section needs.
-//
-// 1. Cutting never splits a character, and always says what it left off.
-// 2. What comes from outside and is shown to a person goes through `visible`:
-//    a control character is written out, so nothing hides in a line.
-// 3. One digest for everything that compares: SHA-256 over canonical JSON.
+// 1. Cutting never splits a character, and says what it left off.
+// 2. What comes from outside is shown through `visible`: nothing hides in a line.
+// 3. One digest for all that compares: SHA-256 over canonical JSON.
 
-/** Number of bytes of the text in UTF-8. */
-export const byteLength = (text: string): number => Buffer.byteLength(text)
+/** A module of Node's own, loaded when it is needed. */
+const builtin = process.getBuiltinModule
 
-/** The longest start of `text` that fits into `max` bytes of UTF-8 without splitting a character. */
-export function headBytes(text: string, max: number): string {
-  if (text.length * 3 <= max || byteLength(text) <= max) return text
-  const bytes = Buffer.from(text)
-  return bytes.toString('utf8', 0, characterStart(bytes, max))
+/** The length in UTF-8. */
+export const byteLength = (text: string) => Buffer.byteLength(text)
+
+/** The longest start of `text`, in whole characters, that fits into `max` bytes. */
+export function headBytes(text: string, max: number) {
+  if (text.length * 3 <= max) return text
+  return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
 }
 
-/** The longest end of `text` that fits into `max` bytes of UTF-8 without splitting a character. */
-export function tailBytes(text: string, max: number): string {
+const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
+
+/** The longest end of `text`, in whole characters, that fits into `max` bytes. */
+export function tailBytes(text: string, max: number) {
   const bytes = Buffer.from(text)
-  if (bytes.length <= max) return text
-  let from = bytes.length - max
-  while (from < bytes.length && ((bytes[from] ?? 0) & 0xc0) === 0x80) from += 1
+  let from = Math.max(0, bytes.length - max)
+  while (isInner(bytes, from)) from += 1
   return bytes.toString('utf8', from)
 }
 
-/** The last position at or before `at` where a character of UTF-8 begins. */
-export function characterStart(bytes: Uint8Array, at: number): number {
+/** The last place at or before `at` where a character of UTF-8 begins. */
+export function characterStart(bytes: Uint8Array, at: number) {
   let start = Math.min(at, bytes.length)
-  while (start > 0 && start < bytes.length && ((bytes[start] ?? 0) & 0xc0) === 0x80) start -= 1
+  while (start > 0 && isInner(bytes, start)) start -= 1
   return start
 }
 
-/** At most `max` characters on one line, saying how many were left off. For messages, not for data. */
-export function clip(text: string, max: number): string {
+/** At most `max` characters and how many were left off: for messages, not for data. */
+export function clip(text: string, max: number) {
   if (text.length <= max) return text
   const cut = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '')
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-/** JSON with sorted keys and no spaces, so equal values have equal text (RFC 8785's order). */
+/** JSON with sorted keys and no spaces (RFC 8785's order): equal values, equal text. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
@@ -559,80 +567,65 @@ export function canonicalJson(value: unknown): string {
 }
 
 /** SHA-256 in hex. */
-export function sha256(data: string | Uint8Array): string {
-  return process.getBuiltinModule('node:crypto').hash('sha256', data)
-}
+export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash('sha256', data)
 
-/** SHA-256 of a value's canonical JSON, in hex: what approvals, pins and audit rows compare. */
-export const digest = (value: unknown): string => sha256(canonicalJson(value))
+/** What approvals, pins and audit rows compare: SHA-256 of canonical JSON, in hex. */
+export const digest = (value: unknown) => sha256(canonicalJson(value))
 
 const HIDDEN =
   // oxlint-disable-next-line no-control-regex -- control characters are the subject here
   /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
 // oxlint-disable-next-line no-control-regex -- and here
 const C1 = /[\u007f-\u009f]/g
-const SHORT_ESCAPES: Readonly<Record<string, string>> = {
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
-  '\u001b': '\\e',
-}
+const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
-/** Control characters, C1 bytes and invisible direction marks written out: what is shown is what runs. */
-export function visible(text: string): string {
-  return text.replace(HIDDEN, (char) => {
-    const known = SHORT_ESCAPES[char]
-    return known ?? `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`
-  })
-}
-/** A value as one line of JSON that is safe on a terminal: C1 bytes, which JSON lets pass, are escaped. */
-export const jsonLine = (value: unknown): string =>
+/** Control characters and invisible ones written out: what is shown is what runs. */
+export const visible = (text: string) =>
+  text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
+
+/** A value as a line of JSON for a terminal: C1 bytes, which JSON lets pass, are escaped. */
+export const jsonLine = (value: unknown) =>
   `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
-/** As `visible`, but lines stay lines and tabs stay tabs: for text of many lines on a terminal. */
-export const visibleLines = (text: string): string =>
-  text
-    .replace(/\r\n/g, '\n')
-    .split(/(\n|\t)/)
-    .map((part) => (/^[\n\t]$/.test(part) ? part : visible(part)))
-    .join('')
+/** As `visible`, but lines and tabs stay. */
+export const visibleLines = (text: string) =>
+  text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
 /** "1 file", "2 files". */
-export const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`
+export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
 
 /** Bytes for people: "812 B", "64.0 KB", "1.2 MB". */
-export function formatBytes(bytes: number): string {
-  if (bytes < KB) return `${bytes} B`
-  return bytes < MB ? `${(bytes / KB).toFixed(1)} KB` : `${(bytes / MB).toFixed(1)} MB`
-}
+export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
 
 /** Milliseconds for people: "340 ms", "2.1 s", "3 min", "2 h", "5 d". */
-export function formatDuration(ms: number): string {
-  if (ms < SECOND) return `${Math.round(ms)} ms`
-  if (ms < MINUTE) return `${(ms / SECOND).toFixed(1)} s`
-  if (ms < HOUR) return `${Math.round(ms / MINUTE)} min`
-  return ms < 24 * HOUR ? `${Math.round(ms / HOUR)} h` : `${Math.round(ms / (24 * HOUR))} d`
+export const formatDuration = (ms: number) =>
+  inUnits(ms, { d: 24 * HOUR, h: HOUR, min: MINUTE, s: SECOND, ms: 1 })
+
+function inUnits(n: number, units: Record<string, number>) {
+  const found = Object.entries(units).find(([, size]) => n >= size || size === 1)
+  const [name = '', size = 1] = found ?? []
+  return `${(n / size).toFixed(/^(MB|KB|s)$/.test(name) ? 1 : 0)} ${name}`
 }
 
-/** Rows as aligned columns, two spaces between them; the last column is never padded. */
-export function columns(rows: readonly (readonly string[])[]): string {
+/** Rows as aligned columns; the last is not padded. */
+export function columns(rows: readonly (readonly string[])[]) {
   const widths: number[] = []
   for (const row of rows)
     row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)))
   const line = (row: readonly string[]) =>
-    row.map((cell, i) => (i === row.length - 1 ? cell : cell.padEnd(widths[i] ?? 0))).join('  ')
+    row.map((cell, i) => cell.padEnd(i + 1 < row.length ? (widths[i] ?? 0) : 0)).join('  ')
   return rows.map((row) => line(row).trimEnd()).join('\n')
 }
 
-/** The known word closest to a mistyped one, or undefined when none is near. */
-export function nearest(word: string, known: readonly string[]): string | undefined {
-  const scored = known.map((name) => ({ name, far: editDistance(word, name) }))
-  const best = scored.toSorted((a, b) => a.far - b.far)[0]
-  return best !== undefined && best.far <= Math.ceil(word.length / 3) ? best.name : undefined
+/** The known word closest to a mistyped one, if one is near. */
+export function nearest(word: string, known: readonly string[]) {
+  const far = (name: string) => editDistance(word, name)
+  const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
+  return near.toSorted((a, b) => far(a) - far(b))[0]
 }
 
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+function editDistance(a: string, b: string) {
+  let row = [...Array(b.length + 1).keys()]
   for (let i = 1; i <= a.length; i++) {
     const next = [i]
     for (let j = 1; j <= b.length; j++) {
@@ -648,98 +641,81 @@ function editDistance(a: string, b: string): number {
 
 //#region §json: from unknown to typed, at the border
 //
-// Everything that arrives (a file, a reply, a row) is `unknown` until a Reader
-// has looked at it. Its errors name the place, so a broken file can be mended.
-//
-// 1. A Reader never coerces: "1" is not a number.
-// 2. Optional means absent or null; anything else of the wrong type is an error.
-// 3. JSON Schemas that people and servers wrote are looked through before they are used.
-// Not here: which schemas there are (tool rows, --schema).
+// What arrives (a file, a reply, a row) is `unknown` until a Reader has looked at it. It
+// never coerces, and its errors name the place. Schemas of others are looked through
+// before they are used.
 
-/** Whether a value is an object with named members (no array, no null). */
+/** Whether a value has named members (no array, no null). */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Parses text that ought to be a JSON object; undefined when it is anything else. */
-export function parseObject(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) ? (value as JsonObject) : undefined
-  } catch {
-    return undefined // not JSON: the caller decides what that means
-  }
+/** The object that a text is as JSON, if it is one. */
+export function parseObject(text: string) {
+  const value: unknown = attempt(() => JSON.parse(text))
+  return isObject(value) ? (value as JsonObject) : undefined
 }
 
-/** Reads one value of unknown shape; `where` names it in errors. Throws InvalidError. */
+/** Reads one value; `where` names it in errors. Throws InvalidError. */
 export class Reader {
-  readonly value: unknown
-  readonly where: string
+  readonly value
+  readonly where
   constructor(value: unknown, where: string) {
     this.value = value
     this.where = where
   }
 
-  /** The member `key` of an object, absent or not. */
   at(key: string): Reader {
     const inner = isObject(this.value) ? this.value[key] : undefined
     return new Reader(inner, `${this.where}.${key}`)
   }
 
-  get absent(): boolean {
+  get absent() {
     return this.value === undefined || this.value === null
   }
 
-  string(): string {
+  string() {
     return typeof this.value === 'string' ? this.value : this.#wrong('a string')
   }
 
-  number(): number {
-    return typeof this.value === 'number' && Number.isFinite(this.value)
-      ? this.value
-      : this.#wrong('a number')
+  number() {
+    const { value } = this
+    return typeof value === 'number' && Number.isFinite(value) ? value : this.#wrong('a number')
   }
 
-  boolean(): boolean {
+  boolean() {
     return typeof this.value === 'boolean' ? this.value : this.#wrong('true or false')
   }
 
-  object(): JsonObject {
+  object() {
     return isObject(this.value) ? (this.value as JsonObject) : this.#wrong('an object')
   }
 
-  list(): Reader[] {
+  list() {
     if (!Array.isArray(this.value)) return this.#wrong('a list')
     return this.value.map((item: unknown, i) => new Reader(item, `${this.where}[${i}]`))
   }
 
-  optional<T>(read: (reader: Reader) => T): T | undefined {
+  optional<T>(read: (reader: Reader) => T) {
     return this.absent ? undefined : read(this)
   }
 
   #wrong(wanted: string): never {
-    throw new InvalidError(`${this.where} is ${kindOf(this.value)}, not ${wanted}`)
+    const kind = Array.isArray(this.value) ? 'a list' : typeof this.value
+    const found = this.value === null ? 'null' : kind.replace('undefined', 'missing')
+    throw new InvalidError(`${this.where} is ${found}, not ${wanted}`)
   }
-}
-
-function kindOf(value: unknown): string {
-  if (value === undefined) return 'missing'
-  if (value === null) return 'null'
-  return Array.isArray(value) ? 'a list' : typeof value
 }
 
 const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
-const SCHEMA_DEPTH = 200 // steps of a JSON pointer into a schema; deeper, checking would run out of stack
+const SCHEMA_DEPTH = 200 // steps of a JSON pointer; deeper, checking would run out of stack
 
-/** What is wrong with a value: the JSON pointer to the place ('' for all of it), and why. */
+/** What is wrong with a value: the JSON pointer to it ('' for all), and why. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
-/**
- * A check of values against a JSON Schema (2020-12). Throws InvalidError for a schema that
- * values cannot be held against: a broken pattern, a $ref that leads nowhere, too deep a nesting.
- */
-export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
+/** Checks values by a JSON Schema (2020-12). Throws InvalidError for one that cannot be used. */
+export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
     const own = structuredClone(schema) // the library writes into it
@@ -751,22 +727,21 @@ export async function schemaCheck(schema: JsonSchema): Promise<SchemaCheck> {
       const why = error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/^Instance/, 'it')
       return valid ? undefined : { at: instanceLocation.slice(1), why: why.replace(/\.$/, '') }
     }
-    for (const sample of [null, {}, [], '', 0]) check(sample) // the library meets some faults only at work
+    for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only at work
     return check
   } catch (cause) {
     throw new InvalidError(`no usable JSON Schema: ${messageOf(cause)}`, { cause })
   }
 }
 
-/** Refuses what the library would stumble over only when a value gets there. */
-function refuseBroken(at: string, part: unknown, parts: object): void {
+/** What the library would stumble over only when a value gets there. */
+function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
   if (!isObject(part)) return
   const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target, type = [] } = part
   const odd = [type].flat().find((name) => !SCHEMA_TYPES.includes(String(name)))
   if (odd !== undefined && !at.endsWith('/properties')) throw new InvalidError(`${odd} is no type`)
-  const patterns = [String(pattern), ...Object.keys(Object(patternProperties))]
-  for (const each of patterns) RegExp(each, 'u')
+  for (const each of [String(pattern), ...Object.keys(Object(patternProperties))]) RegExp(each, 'u')
   if (ref !== undefined && !Object.hasOwn(parts, String(target)))
     throw new InvalidError(`$ref ${JSON.stringify(ref)} leads nowhere`)
 }
@@ -775,62 +750,39 @@ function refuseBroken(at: string, part: unknown, parts: object): void {
 
 //#region §waiting: deadlines and ordered retreats
 //
-// Every wait in the program goes through here, so every wait has an end.
-//
-// 1. A timer never outlives its wait, and never keeps the process alive alone.
-// 2. An aborted wait rejects with the signal's reason at once.
-// Not here: retry policies; they live with what is retried.
+// Every wait goes through here, so every wait has an end. A timer never outlives its
+// wait, and an aborted wait ends at once.
+// Not here: retry policies, which live with what is retried.
 
-/** Resolves after `ms`; rejects with the signal's reason when that is aborted first. */
-export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+/** Rejects with the signal's reason when that is aborted first. */
+export async function sleep(ms: number, signal?: AbortSignal) {
+  await within(ms, new Promise(() => {}), signal)
   signal?.throwIfAborted()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, ms)
-  const stop = () => reject(signal?.reason)
-  signal?.addEventListener('abort', stop, { once: true })
-  try {
-    await promise
-  } finally {
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', stop)
-  }
 }
 
-/** Whether `work` settled within `ms`, before an abort. Never rejects: the caller asks, then looks. */
-export async function within(
-  ms: number,
-  work: Promise<unknown>,
-  signal?: AbortSignal,
-): Promise<boolean> {
-  const late = Promise.withResolvers<false>()
-  const giveUp = () => late.resolve(false)
+/** Whether `work` settled within `ms`, before an abort. Never rejects. */
+export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>()
+  const giveUp = () => resolve(undefined)
   const timer = setTimeout(giveUp, signal?.aborted ? 0 : ms)
   signal?.addEventListener('abort', giveUp)
-  const settled = work.then(
-    () => true,
-    () => true,
-  )
   try {
-    return await Promise.race([settled, late.promise])
+    return (await Promise.race([late, Promise.allSettled([work])])) !== undefined
   } finally {
     clearTimeout(timer)
     signal?.removeEventListener('abort', giveUp)
   }
 }
 
-/** The result of `work`, or `late()` thrown when it takes longer than `ms` (and `work` is left alone). */
-export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error): Promise<T> {
+/** The result of `work`, or `late()` thrown after `ms`; `work` is left alone then. */
+export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error) {
   if (await within(ms, work)) return work
-  work.catch(() => {}) // given up: its own end, good or bad, interests nobody any more
+  work.catch(() => {}) // given up: its end interests nobody any more
   throw late()
 }
 
-/** A signal that aborts with `reason()` after `ms`, or together with `parent`. Dispose it to stop the clock. */
-export function timeout(
-  ms: number,
-  reason: () => Error,
-  parent?: AbortSignal,
-): Disposable & { signal: AbortSignal } {
+/** Aborts with `reason()` after `ms`, or with `parent`. Dispose it to stop the clock. */
+export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
   const signal = parent === undefined ? own.signal : AbortSignal.any([own.signal, parent])
@@ -841,7 +793,7 @@ export function timeout(
 export async function retreat(
   ended: Promise<unknown>,
   steps: readonly { do: () => void; wait: number }[],
-): Promise<boolean> {
+) {
   for (const step of steps) {
     step.do()
     if (await within(step.wait, ended)) return true
@@ -874,16 +826,16 @@ export class Lane {
   }
 }
 
-/** Runs `work` over all items, at most `width` at a time; results keep the items' order. */
+/** At most `width` at a time; results keep the items' order. */
 export async function inParallel<T, R>(
   items: readonly T[],
   width: number,
   work: (item: T) => Promise<R>,
-): Promise<R[]> {
+) {
   const results: R[] = []
-  let next = 0
+  const waiting = items.entries()
   const lane = async () => {
-    for (let i = next++; i < items.length; i = next++) results[i] = await work(items[i] as T)
+    for (const [i, item] of waiting) results[i] = await work(item)
   }
   await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane))
   return results
@@ -893,73 +845,63 @@ export async function inParallel<T, R>(
 
 //#region §redact: secrets never leave
 //
-// What a tool prints, a record keeps or a log says may hold a secret. One object
-// knows the values that must never be seen and takes them out, together with
-// the usual shapes of secrets that nobody told it about.
-//
-// 1. A known value is found raw, JSON-escaped (once or twice), URL-encoded, in
-//    base64 at any alignment, and in hex.
-// 2. What is taken out leaves a mark, `[redacted:NAME]`. A write whose text holds
-//    a mark is refused (§files), so a round trip never destroys the secret.
-// 3. A value that arrives in pieces is found too: RedactStream holds back an end
-//    that may be the start of a secret.
-// Not here: which values are secret. §config, §store and the front add them.
+// 1. A known value is found raw, in JSON (once or twice), URL-encoded, in base64 at any
+//    alignment, and in hex; in pieces too (RedactStream).
+// 2. It leaves a mark, `[redacted:NAME]`. A write that holds a mark is refused (§files),
+//    so that no round trip destroys the secret.
+// Not here: which values are secret (§config, §store and the front).
 
-/** Shapes of secrets that give themselves away; the first group, if any, is kept. */
-const SECRET_SHAPES: readonly { readonly name: string; readonly shape: RegExp }[] = [
-  {
-    name: 'private-key',
-    shape: /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
-  },
-  { name: 'bearer', shape: /(\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g },
-  { name: 'api-key', shape: /\bsk-[A-Za-z0-9_-]{20,}/g },
-  { name: 'github-token', shape: /\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,})/g },
-  { name: 'slack-token', shape: /\bxox[abeoprs]-[A-Za-z0-9-]{10,}/g },
-  { name: 'aws-key', shape: /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g },
-  { name: 'google-key', shape: /\bAIza[A-Za-z0-9_-]{35}/g },
-  { name: 'jwt', shape: /\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g },
-  { name: 'url-password', shape: /(\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g },
-  {
-    name: 'query-secret',
-    shape:
-      /([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
-  },
-]
+const SECRET_SHAPES = {
+  'private-key':
+    /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
+  bearer: /(?<=\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g,
+  'api-key': /\bsk-[A-Za-z0-9_-]{20,}/g,
+  'github-token': /\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,})/g,
+  'slack-token': /\bxox[abeoprs]-[A-Za-z0-9-]{10,}/g,
+  'aws-key': /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
+  'google-key': /\bAIza[A-Za-z0-9_-]{35}/g,
+  jwt: /\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g,
+  'url-password': /(?<=\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g,
+  'query-secret':
+    /(?<=[?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
+}
 
-/** Whether a text may hold one of them at all: most do not, and one pattern is faster than ten. */
-const MAY_HOLD_SECRET = new RegExp(SECRET_SHAPES.map(({ shape }) => shape.source).join('|'), 'i')
+/** Whether a text may hold one at all: most do not, and one pattern is faster than ten. */
+const MAY_HOLD_SECRET = RegExp(
+  Object.values(SECRET_SHAPES)
+    .map(({ source }) => source)
+    .join('|'),
+  'i',
+)
 
-const SECRET_NAME = /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i
+/** Whether a variable of that name should hold a secret. */
+export const looksSecret = (name: string) =>
+  /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
-/** Whether a variable of that name is expected to hold a secret. */
-export const looksSecret = (name: string): boolean => SECRET_NAME.test(name)
+/** Whether a text holds the mark of a secret taken out of it. */
+export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
 
-/** Whether a text holds a mark that stands for a secret taken out of it. */
-export const hasRedactionMark = (text: string): boolean => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
-
-/** Knows the secrets and takes them out of texts. */
+/** Knows secrets and takes them out. */
 export class Redactor {
-  readonly #names = new Map<string, string>() // each written form of a value, to the value's name
-  readonly #starts = new Set<string>() // first characters of all forms
+  readonly #names = new Map<string, string>() // written form to the value's name
   #pattern: RegExp | undefined
   #longest = 0
 
-  /** Remembers a secret value; values under SECRET_MIN characters are too common and are ignored. */
-  add(name: string, value: string): void {
+  /** A value under SECRET_MIN characters is too common, and ignored. */
+  add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
     for (const form of writtenForms(value)) {
       if (!this.#names.has(form)) this.#names.set(form, name)
-      this.#starts.add(form[0] ?? '')
       this.#longest = Math.max(this.#longest, form.length)
     }
     this.#pattern = undefined
   }
 
-  /** Takes out known values only: for text that must otherwise stay as it is. */
-  known(text: string): string {
+  /** Takes out known values only. */
+  known(text: string) {
     if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
-    return text.replace(this.#pattern, (found) => this.#mark(found))
+    return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
   /** Takes out known values and the usual shapes of secrets. */
@@ -967,76 +909,71 @@ export class Redactor {
     if (text.length < SECRET_MIN) return text
     const known = this.known(text)
     if (!MAY_HOLD_SECRET.test(known)) return known
-    return SECRET_SHAPES.reduce(
-      (rest, { name, shape }) =>
-        rest.replace(
-          shape,
-          (...groups: unknown[]) =>
-            `${typeof groups[1] === 'string' ? groups[1] : ''}[redacted:${name}]`,
-        ),
+    return Object.entries(SECRET_SHAPES).reduce(
+      (rest, [name, shape]) => rest.replace(shape, `[redacted:${name}]`),
       known,
     )
   }
 
-  /** Whether the text holds a known value. */
-  knows(text: string): boolean {
-    return this.known(text) !== text
-  }
+  knows = (text: string) => this.known(text) !== text
 
-  /** How long the end of `text` is that may be the start of a known value still to come. */
-  pending(text: string): number {
+  /** How long the end of `text` is that may begin a known value. */
+  pending(text: string) {
     const from = Math.max(0, text.length - this.#longest + 1)
     for (let at = from; at < text.length; at++) {
-      if (!this.#starts.has(text[at] ?? '')) continue
       const end = text.slice(at)
       for (const form of this.#names.keys())
         if (form.length > end.length && form.startsWith(end)) return end.length
     }
     return 0
   }
-
-  #mark(found: string): string {
-    return `[redacted:${this.#names.get(found) ?? 'secret'}]`
-  }
 }
 
-/** A text that arrives in pieces, with known values taken out even where they are split. */
+/** A text in pieces; an end that may begin a known value is held back. */
 export class RedactStream {
-  readonly #redactor: Redactor
+  readonly #redactor
   #held = ''
   constructor(redactor: Redactor) {
     this.#redactor = redactor
   }
 
-  /** Takes a piece, returns what is safe to show by now. */
-  push(piece: string): string {
+  push(piece: string) {
     const text = this.#redactor.known(this.#held + piece)
     const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // the first half of a character
-    const keep = Math.max(this.#redactor.pending(text), half)
-    this.#held = text.slice(text.length - keep)
-    return text.slice(0, text.length - keep)
+    const shown = text.length - Math.max(this.#redactor.pending(text), half)
+    this.#held = text.slice(shown)
+    return text.slice(0, shown)
   }
 
-  /** What was held back, once nothing more can come. */
-  end(): string {
+  end() {
     const rest = this.#held
     this.#held = ''
     return rest
   }
 }
 
+/** What stays of a value's base64 whatever stands around it, per alignment. */
+const base64Forms = (value: string) =>
+  [0, 1, 2].flatMap((shift) => {
+    const bytes = Buffer.from('\0'.repeat(shift) + value)
+    const end = bytes.length % 3 === 0 ? undefined : -1
+    const form = bytes.toString('base64url').slice(shift === 0 ? 0 : shift + 1, end)
+    return [form, form.replaceAll('-', '+').replaceAll('_', '/')]
+  })
+
+const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
+
 /** Every way in which a value is likely to be written. */
-function writtenForms(value: string): Set<string> {
-  const json = JSON.stringify(value).slice(1, -1)
+function writtenForms(value: string) {
   const url = encodeURIComponent(value)
   const hex = Buffer.from(value).toString('hex')
   const forms = [
     value,
-    json,
-    JSON.stringify(json).slice(1, -1),
+    inJson(value),
+    inJson(inJson(value)),
     url,
     url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
-    url.replace(/%20/g, '+'),
+    url.replaceAll('%20', '+'),
     hex,
     hex.toUpperCase(),
     ...base64Forms(value),
@@ -1044,41 +981,24 @@ function writtenForms(value: string): Set<string> {
   return new Set(forms.filter((form) => form.length >= SECRET_MIN))
 }
 
-/** The part of a value's base64 that is the same whatever stands before and after it, per alignment. */
-function base64Forms(value: string): string[] {
-  const bytes = Buffer.from(value)
-  return [0, 1, 2].flatMap((shift) => {
-    const text = Buffer.concat([Buffer.alloc(shift), bytes])
-      .toString('base64')
-      .replace(/=+$/, '')
-    const whole = (shift + bytes.length) % 3 === 0 ? text : text.slice(0, -1)
-    const form = whole.slice(shift === 0 ? 0 : shift + 1)
-    return form.length < SECRET_MIN ? [] : [form, form.replaceAll('+', '-').replaceAll('/', '_')]
-  })
-}
-
-/** One pattern for many texts, longest first so that the longest wins. */
-function alternatives(texts: readonly string[]): RegExp {
-  const longestFirst = texts.toSorted((a, b) => b.length - a.length)
-  return new RegExp(
-    longestFirst.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')).join('|'),
-    'g',
-  )
+function alternatives(texts: string[]) {
+  const escaped = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
+  return new RegExp(escaped.toSorted((a, b) => b.length - a.length).join('|'), 'g')
 }
 
 //#endregion §redact
 
 //#region §config: settings, and where each comes from
 //
-// Each setting is a row. A value keeps its source and what it hides: why this value?
+// A value keeps its source and what it hides.
 //
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
-//    `tai config set`, default. The first place that has a value wins.
-// 2. A project file is the word of whoever wrote the project: it never widens a limit
-//    and never says where credentials go. What it may not say is left out with a notice.
-// Not here: writing these files, which belong to people; what `--auto` stands for.
+//    `tai config set`, default. The first that has a value wins.
+// 2. A project file is a stranger's word: it never widens a limit and never says where
+//    credentials go. What it may not say is left out with a notice.
+// Not here: writing these files; what `--auto` stands for.
 
-/** The permission modes, tightest first; the order decides what "wider" means. */
+/** The permission modes, tightest first. */
 export const MODES = [
   'read-only',
   'workspace-write',
@@ -1087,7 +1007,6 @@ export const MODES = [
   'danger-full-access',
 ] as const
 
-/** What a setting may be, in words, and the texts that are. */
 const SETTING_SHAPES = {
   text: /./,
   mode: new RegExp(`^(${MODES.join('|')})$`),
@@ -1099,18 +1018,19 @@ const SETTING_SHAPES = {
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
   'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
   'set of tables': /^/,
-} as const
+}
 
-export type Setting = {
-  readonly key: string
+export type Setting<Key = string> = {
+  readonly key: Key
   readonly type: keyof typeof SETTING_SHAPES
   readonly default?: string
   readonly project?: 'free' | 'tighten' // what a project file may do; absent: nothing
   readonly help: string
 }
+const settingRows = <const Key>(rows: readonly Setting<Key>[]) => rows
 
 // biome-ignore format: a table
-export const SETTINGS = [
+export const SETTINGS = settingRows([
   { key: 'model', type: 'text', project: 'free', help: 'the model: provider/model, or a bare name' },
   { key: 'profile', type: 'text', help: 'the profile a session starts with' },
   { key: 'permission_mode', type: 'mode', default: 'prompt', project: 'tighten',
@@ -1134,44 +1054,40 @@ export const SETTINGS = [
   { key: 'mcp_bind', type: 'text', default: '127.0.0.1', help: 'the address --serve-mcp listens on' },
   { key: 'mcp_hosts', type: 'list', help: 'host names, beside loopback, that clients may call it by' },
   { key: 'providers', type: 'set of tables', help: 'providers of your own: [providers.NAME]' },
-] as const satisfies readonly Setting[]
+])
 
 export type SettingKey = (typeof SETTINGS)[number]['key']
-type SettingRow = Setting & { readonly key: SettingKey }
-const SETTING_ROWS: readonly SettingRow[] = SETTINGS
 
 /** The variable that gives a setting. */
-export const variableOf = (key: string): string => `TAI_${key.toUpperCase()}`
+export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
 
-/** The files a run reads. No `project` where the root's `.tai` is the home itself. */
+/** No `project` where the root's `.tai` is the home itself. */
 export function configPaths(world: World, root: string) {
   const [home = '', project] = [world.home, path.join(root, '.tai')].map((folder) =>
-    path.join(fs.existsSync(folder) ? fs.realpathSync(folder) : folder, 'config.toml'),
+    path.join(attempt(() => fs.realpathSync(folder)) ?? folder, 'config.toml'),
   )
   return { home, project: project === home ? undefined : project }
 }
 
-/** A word as a key. Throws UsageError for an unknown one, naming the nearest. */
-export const settingKey = (key: string): SettingKey => settingRow(key).key
+const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
+
+const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
+
+/** A word as a key. Throws UsageError, naming the nearest. */
+export const settingKey = (key: string) => settingRow(key).key
 
 /** The text to keep for a value. Throws UsageError: unknown key, wrong value. */
-export const parseSetting = (key: string, text: string): string =>
+export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
-function settingRow(name: string): SettingRow {
-  const row = SETTING_ROWS.find(({ key }) => key === name)
-  if (row !== undefined) return row
-  throw unknownSetting(name)
-}
-
-function unknownSetting(name: string): UsageError {
-  const known = SETTING_ROWS.map(({ key }) => key)
+function unknownSetting(name: string) {
+  const known = SETTINGS.map(({ key }) => key)
   const close = nearest(name, known)
   const hint = close === undefined ? `there are ${known.join(', ')}` : `did you mean ${close}?`
   return new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, { hint })
 }
 
-function settingText({ key, type, help }: Setting, value: unknown, source: string): string {
+function settingText({ key, type, help }: Setting, value: unknown, source: string) {
   const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
   const isTables = isObject(value) && Object.values(value).every(isObject)
   if (isTables === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
@@ -1179,9 +1095,8 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
   throw new UsageError(`${source}: ${key} is ${given}, not a ${type}`, { hint: help })
 }
 
-const splitNames = (text: string): string[] => text.split(',').flatMap((name) => name.trim() || [])
+const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
-/** Why a project file may not say that, where `limit` holds without it. */
 function projectRefusal({ project, type }: Setting, value: string, limit: string | undefined) {
   if (project === 'free') return undefined
   if (project === undefined) return 'a project file may not set it'
@@ -1189,14 +1104,13 @@ function projectRefusal({ project, type }: Setting, value: string, limit: string
   return `a project file may only tighten it (here it is ${visible(limit) || 'empty'})`
 }
 
-/** Whether a value allows nothing that the limit does not. */
-function isTighter(type: Setting['type'], value: string, limit: string): boolean {
+function isTighter(type: Setting['type'], value: string, limit: string) {
   if (type === 'list') return splitNames(value).every((name) => splitNames(limit).includes(name))
   if (type === 'mode') return MODES.indexOf(value as Mode) <= MODES.indexOf(limit as Mode)
   return Number(value) <= Number(limit)
 }
 
-/** The values of a file, if there is one. Throws UsageError for one that cannot be read. */
+/** The values of a file, if there is one. Throws UsageError. */
 async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
@@ -1215,105 +1129,92 @@ async function readToml(file: string): Promise<object> {
 /** The settings of one run. */
 export class Config {
   readonly notices: string[] = [] // what was ignored, and why
-  readonly #given: { key: string; value: string; source: string }[] = [] // highest rank first
+  readonly #given: { key: SettingKey; value: string; source: string }[] = [] // highest rank first
 
-  /** Reads every place, lowest rank first. Throws UsageError: a broken file, a wrong value. */
+  /** From every place, lowest rank first. Throws UsageError: a broken file, a wrong value. */
   static async load(
     world: World,
     sources: Record<'flags' | 'stored', Readonly<Record<string, string>>> & { root: string },
-  ): Promise<Config> {
+  ) {
     const config = new Config()
     const { home, project = '' } = configPaths(world, sources.root)
-    for (const row of SETTING_ROWS) config.#take({ [row.key]: row.default }, 'default')
+    for (const row of SETTINGS) config.#take({ [row.key]: row.default }, 'default')
     config.#take(sources.stored, 'tai config set')
     config.#take(await readToml(home), home)
     config.#take(await readToml(project), project, projectRefusal)
-    for (const { key } of SETTING_ROWS)
+    for (const { key } of SETTINGS)
       config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
     for (const [key, text] of Object.entries(sources.flags))
       config.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
     return config
   }
 
-  /** Takes what the next higher place gives. */
-  #take(given: object, source: string, refusal?: typeof projectRefusal): void {
+  #take(given: object, source: string, refusal?: typeof projectRefusal) {
     for (const [name, raw] of Object.entries(given)) {
-      const row = SETTING_ROWS.find(({ key }) => key === name)
-      if (row === undefined) {
-        const { message, hint } = unknownSetting(name)
-        this.notices.push(`${source}: ${message}; ${hint}`)
-        continue
-      }
-      if (raw === undefined) continue
-      const [key, value] = [row.key, settingText(row, raw, source)]
-      const why = refusal?.(row, value, this.get(key))
-      if (why === undefined) this.#given.unshift({ key, value, source })
-      else this.notices.push(`${source}: ${key} = ${visible(value)} is left out: ${why}`)
+      const row = findSetting(name)
+      if (row === undefined)
+        this.notices.push(`${source}: ${explain(unknownSetting(name)).replace('\n ', ';')}`)
+      if (row === undefined || raw === undefined) continue
+      const value = settingText(row, raw, source)
+      const why = refusal?.(row, value, this.get(row.key))
+      if (why === undefined) this.#given.unshift({ key: row.key, value, source })
+      else this.notices.push(`${source}: ${name} = ${visible(value)} is left out: ${why}`)
     }
   }
 
   get = (key: SettingKey) => this.explain(key).value
-  /** Infinity where nothing is set: no limit was given. */
+  /** Infinity where nothing is set. */
   number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
   ms = (key: SettingKey) => this.number(key) * SECOND
   flag = (key: SettingKey) => this.get(key) === 'true'
-  list = (key: SettingKey) =>
-    this.get(key)
-      ?.split(',')
-      .flatMap((name) => name.trim() || []) ?? []
+  list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
+  /** The value, its source ('flag --model', a file's path...), and what it hides. */
   explain(key: SettingKey) {
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
   }
 
-  all = (): Provenance[] => SETTING_ROWS.map(({ key }) => this.explain(key))
+  all = () => SETTINGS.map(({ key }) => this.explain(key))
 }
-
-/** A value, where it came from ('flag --model', a file's path...), and what it hides. */
-export type Provenance = ReturnType<Config['explain']>
 
 //#endregion §config
 
 //#region §seal: secrets at rest
 //
-// A vault is a file, and files are copied. With the seal on, every value that opens
-// a door is encrypted, under a key from a passphrase or the system's keychain.
+// With the seal on, every value that opens a door is encrypted, under a key from a
+// passphrase or the system's keychain: a vault is a file, and files are copied.
 //
 // 1. One envelope for each value: AES-256-GCM. Its slot (table, column, row) is
-//    authenticated too, so that a value moved elsewhere does not open.
+//    authenticated too: a value moved elsewhere does not open.
 // 2. Locked means closed: to seal or to open throws SealedError.
-// Not here: which columns are sealed, and the transaction that re-writes them (§secrets).
+// Not here: which columns are sealed, and re-writing them (§secrets).
 
-const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } as const // 32 MB a guess
+const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
 const KEYCHAIN_WAIT = MINUTE // the desktop may ask first; then the seal stays locked
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
-/** What the vault keeps of its seal: `id` salts its key, and only that key opens `proof`. */
-export type SealState = Readonly<{
-  id: string
-  source: 'passphrase' | 'keychain'
-  proof: string
-}>
-type SealKey = { readonly id: string; readonly bytes: Buffer }
+/** `id` salts the key, and only that key opens `proof`. */
+type SealState = Readonly<{ id: string; source: 'passphrase' | 'keychain'; proof: string }>
+type SealKey = Readonly<{ id: string; bytes: Buffer }>
 
-const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown): SealedError =>
+const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
   new SealedError(`needs-unlock: ${why}`, {
     hint: 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks',
     cause,
   })
 
-function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string): string {
-  const { createCipheriv } = process.getBuiltinModule('node:crypto')
+function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string) {
+  const { createCipheriv } = builtin('node:crypto')
   const cipher = createCipheriv('aes-256-gcm', key.bytes, nonce).setAAD(Buffer.from(slot))
   const body = [nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]
   return `tai-sealed:1:${key.id}:${Buffer.concat(body).toString('base64url')}`
 }
 
 /** Throws TaiError for an envelope that was changed, or of another slot or key. */
-function decryptValue(key: SealKey, envelope: string, slot: string): string {
-  const { createDecipheriv } = process.getBuiltinModule('node:crypto')
+function decryptValue(key: SealKey, envelope: string, slot: string) {
+  const { createDecipheriv } = builtin('node:crypto')
   const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
   const options = { authTagLength: 16 } // a shorter one would be easier to forge
   try {
@@ -1326,13 +1227,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string): string {
   }
 }
 
-/** scrypt (RFC 7914) over the passphrase in NFKC, so that every keyboard types the same one. */
-function deriveKey(passphrase: string, salt: string): Buffer {
-  const { scryptSync } = process.getBuiltinModule('node:crypto')
-  return scryptSync(passphrase.normalize('NFKC'), salt, 32, SCRYPT_COST)
-}
-
-/** The system's own program: how it gives a key, takes one, and from stdin, since arguments can be seen. */
+/** The system's program: how it gives a key, takes one, and that from stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1346,22 +1241,21 @@ const KEYCHAINS = {
   ],
 } as const
 
-/** The key of that id, which is put there first when given. Throws TaiError: no program, refused, too late. */
-async function askKeychain(world: World, id: string, key?: Buffer): Promise<Buffer> {
-  const { execFile } = process.getBuiltinModule('node:child_process')
-  const { promisify } = process.getBuiltinModule('node:util')
+/** The key of that id, put there first when given. Throws TaiError: no program, refused, too late. */
+async function askKeychain(world: World, id: string, key?: Buffer) {
+  const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
   const options = { env: { ...world.env }, timeout: KEYCHAIN_WAIT, killSignal: 'SIGKILL' } as const
   const ask = async (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
-    const asked = promisify(execFile)(program, args, options)
-    asked.child.stdin?.on('error', () => {}) // it ended without reading: its exit status tells
+    const asked = execFile(program, args, options)
+    asked.child.stdin?.on('error', () => {}) // it did not read: its exit status tells
     asked.child.stdin?.end(says)
     return (await asked).stdout.trim()
   }
   try {
     if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
-    // Asked back in any case: macOS's program ends well whatever became of the command on its stdin.
+    // Asked back in any case: macOS's program ends well whatever its stdin did.
     const found = Buffer.from(await ask(get), 'hex')
     if (found.length !== 32) throw new Error('it holds no such key')
     return found
@@ -1371,73 +1265,68 @@ async function askKeychain(world: World, id: string, key?: Buffer): Promise<Buff
   }
 }
 
-/** Encrypts single values, or while the vault has no seal passes them through. Hides the key. */
+/** In the keychain, or by scrypt (RFC 7914) from a passphrase in NFKC, as keyboards differ. */
+async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
+  if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
+  const { scryptSync } = builtin('node:crypto')
+  return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
+}
+
+/** Encrypts single values; without a state passes them through. Hides the key. */
 export class Seal {
-  readonly #world: World
-  #state: SealState | undefined
+  state: SealState | undefined // as the vault has it by now
+  readonly #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
   }
 
-  /** A new seal; without a passphrase the keychain holds its key. Throws InvalidError, TaiError: no keychain. */
-  static async make(world: World, passphrase: string | undefined): Promise<Seal> {
+  /** Without a passphrase the keychain holds the key. Throws InvalidError, TaiError: no keychain. */
+  static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
-    const isKept = passphrase === undefined
-    const fresh = world.randomBytes(32)
-    const bytes = isKept ? await askKeychain(world, id, fresh) : deriveKey(passphrase, id)
+    const key = await findKey(world, id, passphrase, world.randomBytes(32))
+    const proof = encryptValue(key, world.randomBytes(12), id, 'proof')
     const seal = new Seal(world)
-    seal.#key = { id, bytes }
-    const proof = encryptValue(seal.#key, world.randomBytes(12), id, 'proof')
-    seal.#state = { id, source: isKept ? 'keychain' : 'passphrase', proof }
+    seal.#key = key
+    seal.state = { id, source: passphrase === undefined ? 'keychain' : 'passphrase', proof }
     return seal
   }
 
-  get state(): SealState | undefined {
-    return this.#state
+  get on() {
+    return this.state !== undefined
   }
-  get on(): boolean {
-    return this.#state !== undefined
-  }
-  get locked(): boolean {
-    return this.#state !== undefined && this.#key?.id !== this.#state.id
+  get locked() {
+    return this.state !== undefined && this.#key?.id !== this.state.id
   }
 
-  /** Takes over what the vault says by now. */
-  adopt(state: SealState | undefined): void {
-    this.#state = state
-  }
-
-  /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, a wrong one, no key in the keychain. */
-  async unlock(ask?: () => Promise<string | undefined>): Promise<void> {
-    if (this.#state === undefined) return
-    const { id, source, proof } = this.#state
+  /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, or a wrong one. */
+  async unlock(ask?: () => Promise<string | undefined>) {
+    if (this.state === undefined) return
+    const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? await ask?.() : undefined
     if (source === 'passphrase' && passphrase === undefined) throw needsUnlock()
     try {
-      const isKept = passphrase === undefined
-      const bytes = isKept ? await askKeychain(this.#world, id) : deriveKey(passphrase, id)
-      decryptValue({ id, bytes }, proof, 'proof')
-      this.#key = { id, bytes }
+      const key = await findKey(this.#world, id, passphrase)
+      decryptValue(key, proof, 'proof')
+      this.#key = key
     } catch (cause) {
       throw needsUnlock(`the ${source} does not open the vault`, cause)
     }
   }
 
-  /** The value as it may be stored at `slot`. Throws SealedError when locked. */
-  seal(value: string, slot: string): string {
-    if (this.#state === undefined) return value
-    return encryptValue(this.#keyOf(this.#state.id), this.#world.randomBytes(12), value, slot)
+  seal(value: string, slot: string) {
+    if (this.state === undefined) return value
+    return encryptValue(this.#keyOf(this.state.id), this.#world.randomBytes(12), value, slot)
   }
 
-  /** What was sealed; a value that is no envelope as it is. Throws SealedError; TaiError for a broken one. */
-  open(stored: string, slot: string): string {
+  /** What is no envelope stays. Throws SealedError; TaiError for a broken one. */
+  open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
   }
 
-  #keyOf(id: string): SealKey {
+  #keyOf(id: string) {
     if (this.#key?.id === id) return this.#key
     throw needsUnlock()
   }
@@ -1447,17 +1336,14 @@ export class Seal {
 
 //#region §db: one SQLite file, opened with care
 //
-// What every table needs and none should think of: opening, the way from an old vault to
-// today's, transactions, and SQLite's faults in words that help.
-//
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS lead forward: each runs once, all of one opening in one transaction,
-//    after a backup under the same lock. A tai killed on the way leaves the old vault.
-// 3. Tables are STRICT and CHECKed, so `get<T>` and `all<T>` may say what they select.
+// 2. MIGRATIONS lead forward: each once, all of one opening in one transaction, after
+//    a backup under the same lock. A tai killed on the way leaves the old vault.
+// 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
 // Not here: what the tables mean (§audit, §secrets, §recall, §store).
 
 const WAL_PAUSE = 20 // between two tries to switch to WAL
-const APPLICATION_ID = 0x74616931 // 'tai1' in the file's header: no other SQLite file passes for a vault
+const APPLICATION_ID = 0x74616931 // 'tai1' in the header: no other SQLite file passes for a vault
 
 /** What is said, what to do, and the codes of SQLite (sqlite.org/rescode.html) and the system. */
 const VAULT_FAULTS = {
@@ -1467,11 +1353,11 @@ const VAULT_FAULTS = {
   full: ['cannot grow: the disk is full', 'free some space', 13, 'ENOSPC', 'EDQUOT'],
   busy: ['is busy: another tai keeps writing', 'wait for it, or end it', 5, 6],
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
-} as const satisfies Record<string, readonly [string, string, ...(string | number)[]]>
+} as const
 
 /** The vault cannot be used. With the kind `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
-  readonly kind: keyof typeof VAULT_FAULTS
+  readonly kind
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
     const [says, hint] = VAULT_FAULTS[kind]
     super(`the vault ${visible(file)} ${says}`, { hint, cause })
@@ -1479,7 +1365,7 @@ export class VaultError extends TaiError {
   }
 }
 
-/** What `work` returns. Throws VaultError for a fault of the vault or the system. */
+/** Throws VaultError for a fault of the vault or the system. */
 function withFaults<T>(file: string, work: () => T): T {
   try {
     return work()
@@ -1488,98 +1374,81 @@ function withFaults<T>(file: string, work: () => T): T {
   }
 }
 
-function asVaultError(error: unknown, file: string): unknown {
+function asVaultError(error: unknown, file: string) {
   if (!(error instanceof Error)) return error
   if (error instanceof SyntaxError) return new VaultError('corrupt', file, error) // JSON of a row
   const code = 'errcode' in error ? Number(error.errcode) & 0xff : codeOf(error)
   const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
-  const known = kinds.find((kind) => VAULT_FAULTS[kind].some((each) => each === code))
-  if (known === undefined && !('syscall' in error)) return error
-  if (known !== undefined && known !== 'broken') return new VaultError(known, file, error)
-  const folder = path.dirname(file) // SQLite has many words for a full disk
-  const isFull = fs.existsSync(folder) && fs.statfsSync(folder).bavail === 0
-  return new VaultError(isFull ? 'full' : 'broken', file, error)
+  const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
+  const kind = known ?? ('syscall' in error ? 'broken' : undefined)
+  if (kind === undefined) return error
+  // SQLite has many words for a full disk.
+  const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
+  return new VaultError(free === 0 ? 'full' : kind, file, error)
 }
 
-const STAMPS = 'created INTEGER NOT NULL, updated INTEGER NOT NULL'
+const STAMPS = 'created INTEGER, updated INTEGER'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** The way from nothing to today's vault. What was released is never changed; new steps follow. */
+/** A column without a type is text; one that says no more is never NULL, but for a `?`. */
+const FIRST_TABLES = {
+  settings: 'key TEXT PRIMARY KEY, value',
+  seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
+  secrets: `name TEXT PRIMARY KEY, value, ${STAMPS}`,
+  mcp_servers: `name TEXT PRIMARY KEY, transport, command?, args_json?, env_json?, url?,
+    headers_json?, cwd?, allow_json?, deny_json?, source, ${STAMPS}`,
+  mcp_server_profiles: 'server, profile, enabled INTEGER, PRIMARY KEY (server, profile)',
+  mcp_tool_pins: 'server, tool, hash, updated INTEGER, PRIMARY KEY (server, tool)',
+  mcp_server_tools:
+    'server, tool, description, schema_json, updated INTEGER, PRIMARY KEY (server, tool)',
+  mcp_server_options: 'server, key, value, PRIMARY KEY (server, key)',
+  mcp_consents: 'server, digest, created INTEGER, PRIMARY KEY (server, digest)',
+  mcp_tokens: 'server, kind, value, updated INTEGER, PRIMARY KEY (server, kind)',
+  mcp_trust: 'server TEXT PRIMARY KEY, value, updated INTEGER',
+  records: `seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
+    title, body, tags, session?, ${STAMPS}`,
+  profiles: 'name TEXT PRIMARY KEY, prompt?, model?, tools?, mode?, created INTEGER',
+  sessions: `id TEXT PRIMARY KEY, title, profile, model, workspace, ${STAMPS}`,
+  messages: `seq INTEGER PRIMARY KEY,
+    session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, n INTEGER,
+    compacted INTEGER NOT NULL DEFAULT 0, created INTEGER, message_json, UNIQUE (session, n)`,
+  todos: 'session TEXT PRIMARY KEY, todos',
+  history: 'seq INTEGER PRIMARY KEY, line',
+  audit: `seq INTEGER PRIMARY KEY, chain, n INTEGER, ts INTEGER, kind, session?, data_json,
+    prev_hash, hash, UNIQUE (chain, n)`,
+  audit_heads: 'seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER, hash',
+  approvals: `id TEXT PRIMARY KEY, tool,
+    scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
+    mode?, digest?, session?, root?, paths, commands, created INTEGER, expires INTEGER?`,
+  undo: `n INTEGER PRIMARY KEY, session, "group", path,
+    kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
+    mode INTEGER?, after?, created INTEGER, before BLOB`,
+}
+
+function createTable([name, said]: [string, string]) {
+  const plain = /(?<=^|,\s+)("?\w+"?)( INTEGER)?(\??)(?=,|$)/g
+  const inSql = said.replace(plain, (_, column: string, type = ' TEXT', mark: string) =>
+    mark === '?' ? column + type : `${column}${type} NOT NULL`,
+  )
+  return `CREATE TABLE ${name} (${inSql}) STRICT;`
+}
+
+const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
+  VALUES (new.seq, new.title, new.body, new.tags); END;`
+const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
+
+/** What was released is never changed; new steps follow. */
 export const MIGRATIONS: readonly string[] = [
-  `
-CREATE TABLE settings (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE seal (
-  id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')),
-  proof TEXT NOT NULL
-) STRICT;
-CREATE TABLE secrets (
-  name TEXT PRIMARY KEY, value TEXT NOT NULL, ${STAMPS}
-) STRICT;
-
-CREATE TABLE mcp_servers (
-  name TEXT PRIMARY KEY, transport TEXT NOT NULL, command TEXT, args_json TEXT, env_json TEXT,
-  url TEXT, headers_json TEXT, cwd TEXT, allow_json TEXT, deny_json TEXT, source TEXT NOT NULL,
-  ${STAMPS}
-) STRICT;
-CREATE TABLE mcp_server_profiles (
-  server TEXT NOT NULL, profile TEXT NOT NULL, enabled INTEGER NOT NULL,
-  PRIMARY KEY (server, profile)
-) STRICT;
-CREATE TABLE mcp_tool_pins (
-  server TEXT NOT NULL, tool TEXT NOT NULL, hash TEXT NOT NULL, updated INTEGER NOT NULL,
-  PRIMARY KEY (server, tool)
-) STRICT;
-CREATE TABLE mcp_server_tools (
-  server TEXT NOT NULL, tool TEXT NOT NULL, description TEXT NOT NULL, schema_json TEXT NOT NULL,
-  updated INTEGER NOT NULL, PRIMARY KEY (server, tool)
-) STRICT;
-CREATE TABLE mcp_server_options (
-  server TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (server, key)
-) STRICT;
-CREATE TABLE mcp_consents (
-  server TEXT NOT NULL, digest TEXT NOT NULL, created INTEGER NOT NULL,
-  PRIMARY KEY (server, digest)
-) STRICT;
-CREATE TABLE mcp_tokens (
-  server TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL, updated INTEGER NOT NULL,
-  PRIMARY KEY (server, kind)
-) STRICT;
-CREATE TABLE mcp_trust (server TEXT PRIMARY KEY, value TEXT NOT NULL, updated INTEGER NOT NULL)
-  STRICT;
-
-CREATE TABLE records (
-  seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-  kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
-  title TEXT NOT NULL, body TEXT NOT NULL, tags TEXT NOT NULL, session TEXT,
-  ${STAMPS}
-) STRICT;
+  `${Object.entries(FIRST_TABLES).map(createTable).join('')}
+CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
+CREATE INDEX undo_by_session ON undo (session, n, "group");
 CREATE VIRTUAL TABLE records_fts USING fts5 (title, body, tags, ${WORD_INDEX});
-CREATE TRIGGER records_added AFTER INSERT ON records BEGIN
-  INSERT INTO records_fts (rowid, title, body, tags)
-    VALUES (new.seq, new.title, new.body, new.tags);
-END;
-CREATE TRIGGER records_changed AFTER UPDATE ON records BEGIN
-  UPDATE records_fts SET title = new.title, body = new.body, tags = new.tags
-    WHERE rowid = new.seq;
-END;
+CREATE TRIGGER records_added AFTER INSERT ON records ${INDEX_RECORD}
+CREATE TRIGGER records_changed AFTER UPDATE ON records ${INDEX_RECORD}
 CREATE TRIGGER records_removed AFTER DELETE ON records BEGIN
   DELETE FROM records_fts WHERE rowid = old.seq;
 END;
-
-CREATE TABLE profiles (
-  name TEXT PRIMARY KEY, prompt TEXT, model TEXT, tools TEXT, mode TEXT,
-  created INTEGER NOT NULL
-) STRICT;
-CREATE TABLE sessions (
-  id TEXT PRIMARY KEY, title TEXT NOT NULL, profile TEXT NOT NULL, model TEXT NOT NULL,
-  workspace TEXT NOT NULL, ${STAMPS}
-) STRICT;
-CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
-CREATE TABLE messages (
-  seq INTEGER PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-  n INTEGER NOT NULL, compacted INTEGER NOT NULL DEFAULT 0, created INTEGER NOT NULL,
-  message_json TEXT NOT NULL, UNIQUE (session, n)
-) STRICT;
 CREATE VIRTUAL TABLE messages_fts USING fts5 (text, ${WORD_INDEX});
 CREATE TRIGGER messages_added AFTER INSERT ON messages BEGIN
   UPDATE sessions SET updated = new.created WHERE id = new.session;
@@ -1591,39 +1460,11 @@ END;
 CREATE TRIGGER messages_removed AFTER DELETE ON messages BEGIN
   DELETE FROM messages_fts WHERE rowid = old.seq;
 END;
-CREATE TABLE todos (session TEXT PRIMARY KEY, todos TEXT NOT NULL) STRICT;
-CREATE TABLE history (seq INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;
-
-CREATE TABLE audit (
-  seq INTEGER PRIMARY KEY, chain TEXT NOT NULL, n INTEGER NOT NULL, ts INTEGER NOT NULL,
-  kind TEXT NOT NULL, session TEXT, data_json TEXT NOT NULL, prev_hash TEXT NOT NULL,
-  hash TEXT NOT NULL, UNIQUE (chain, n)
-) STRICT;
-CREATE TABLE audit_heads (
-  seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER NOT NULL, hash TEXT NOT NULL
-) STRICT;
 CREATE TRIGGER audit_added AFTER INSERT ON audit BEGIN
   REPLACE INTO audit_heads (chain, n, hash) VALUES (new.chain, new.n, new.hash);
 END;
-CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit BEGIN
-  SELECT RAISE (ABORT, 'the audit is append-only');
-END;
-CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit BEGIN
-  SELECT RAISE (ABORT, 'the audit is append-only');
-END;
-
-CREATE TABLE approvals (
-  id TEXT PRIMARY KEY, tool TEXT NOT NULL,
-  scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
-  mode TEXT, digest TEXT, session TEXT, root TEXT, paths TEXT NOT NULL,
-  commands TEXT NOT NULL, created INTEGER NOT NULL, expires INTEGER
-) STRICT;
-CREATE TABLE undo (
-  n INTEGER PRIMARY KEY, session TEXT NOT NULL, "group" TEXT NOT NULL, path TEXT NOT NULL,
-  kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
-  mode INTEGER, after TEXT, created INTEGER NOT NULL, before BLOB
-) STRICT;
-CREATE INDEX undo_by_session ON undo (session, n, "group");`,
+CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit ${REFUSE}
+CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
   `
 DROP TRIGGER audit_added;
 CREATE TABLE mcp_sessions (
@@ -1631,7 +1472,7 @@ CREATE TABLE mcp_sessions (
 ) STRICT;`,
 ]
 
-/** What a column takes; a list is stored as JSON. */
+/** A list is stored as JSON. */
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Readonly<Record<string, SqlValue>>
 
@@ -1640,41 +1481,35 @@ const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-/** A row as the program says it: NULL is undefined, JSON is what it stands for. */
+/** NULL is undefined, JSON is what it stands for. */
 function tableRow<T>(row: object): T {
   const pairs = Object.entries(row).map(([name, value]) => {
     const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
     return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
-  return Object.fromEntries(pairs) as T // borne by the tables (3 above)
+  return Object.fromEntries(pairs) as T // borne by the tables
 }
 
-/** A connection to one SQLite file. Owns it: `close` ends it. */
+/** A connection to one SQLite file, which `close` ends. */
 export class Db {
-  readonly file: string
+  readonly file
   readonly #connection: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
   readonly #glances = new Map<string, readonly unknown[]>()
   #glanced = 0 // when the oldest of them was read
 
   constructor(file: string) {
-    const sqlite = process.getBuiltinModule('node:sqlite')
+    const { DatabaseSync: Connection } = builtin('node:sqlite')
     this.file = file
-    this.#connection = withFaults(
-      file,
-      () => new sqlite.DatabaseSync(file, { timeout: STORE_BUSY }),
-    )
+    this.#connection = withFaults(file, () => new Connection(file, { timeout: STORE_BUSY }))
   }
 
-  all<T>(sql: string, ...values: readonly SqlValue[]): T[] {
+  all<T>(sql: string, ...values: readonly SqlValue[]) {
     const work = () => this.#prepared(sql).all(...values.map(toColumn))
     return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
-  /** The first row, or undefined. */
-  get<T>(sql: string, ...values: readonly SqlValue[]): T | undefined {
-    return this.all<T>(sql, ...values)[0]
-  }
+  get = <T>(sql: string, ...values: readonly SqlValue[]) => this.all<T>(sql, ...values)[0]
 
   /** As `all`; what was read a moment ago is not read again, unless this connection wrote since. */
   glance<T>(sql: string, ...values: readonly string[]): readonly T[] {
@@ -1687,27 +1522,23 @@ export class Db {
     return known as readonly T[]
   }
 
-  /** Runs one statement; the number of rows it changed. */
-  run(sql: string, ...values: readonly SqlValue[]): number {
+  run(sql: string, ...values: readonly SqlValue[]) {
     this.#glances.clear()
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
 
-  /** Adds a row; REPLACE takes the place of the one with its key. */
-  insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT'): void {
+  /** REPLACE takes the place of the row with its key. */
+  insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
     const marks = names.map(() => '?')
     this.run(`${verb} INTO ${table} (${names}) VALUES (${marks})`, ...Object.values(row))
   }
 
-  /** Runs statements that are not worth keeping. */
-  exec(sql: string): void {
-    withFaults(this.file, () => this.#connection.exec(sql))
-  }
+  exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
 
-  /** All of `work`, which must not wait, or nothing. Inside another transaction it is part of that one. */
-  tx<T>(work: () => T): T {
+  /** All of `work`, which must not wait, or nothing; inside another, a part of it. */
+  tx<T>(work: () => T) {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
     try {
@@ -1715,18 +1546,17 @@ export class Db {
       this.run('COMMIT')
       return result
     } catch (error) {
-      // SQLite has rolled back by itself after some faults, a full disk among them.
+      // SQLite rolls back by itself after some faults, such as a full disk.
       if (this.#connection.isTransaction) this.run('ROLLBACK')
       throw error
     }
   }
 
-  /** Gives SQL a function. */
-  define(name: string, work: (...values: unknown[]) => string): void {
+  define(name: string, work: (...values: unknown[]) => string) {
     this.#connection.function(name, { deterministic: true, varargs: true }, work)
   }
 
-  close(): void {
+  close() {
     if (this.#connection.isOpen) this.#connection.close()
     this.#statements.clear()
   }
@@ -1741,23 +1571,22 @@ export class Db {
 const ID_BYTES = 10
 const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
 
-/** Bytes as an id, a letter for each. */
-const idLetters = (bytes: Uint8Array): string =>
+const idLetters = (bytes: Uint8Array) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** A new id: 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
-export function newId(db: Db): string {
+/** 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
+export function newId(db: Db) {
   const row = db.get<{ bytes: Uint8Array }>(`SELECT randomblob(${ID_BYTES}) AS bytes`)
   return idLetters(row?.bytes ?? new Uint8Array())
 }
 
-// NORMAL: only a power cut may take the last moments. Recursive triggers: REPLACE cannot get
-// around those that forbid a deletion.
+// NORMAL: a power cut may take the last moments. Recursive triggers: no REPLACE gets around
+// those that forbid a deletion.
 const CONNECTION =
   'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON'
 
-/** Opens a vault and brings it up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
-export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db> {
+/** Brings a vault up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
+export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
   try {
@@ -1771,15 +1600,15 @@ export async function openDb(file: string, migrations = MIGRATIONS): Promise<Db>
   }
 }
 
-/** As mkdir -p with mode 0700. Node's own `recursive` never ends where a system refuses, as in /proc. */
-function makeFolders(folder: string): void {
+/** Node's own `recursive` never ends where a system refuses, as in /proc. */
+function makeFolders(folder: string) {
   if (fs.existsSync(folder)) return
   makeFolders(path.dirname(folder))
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** Makes what is missing. It never opens a vault: closing that would drop (POSIX) the locks of others. */
-function prepareFile(file: string): void {
+/** It never opens a vault: closing that would drop (POSIX) the locks of others. */
+function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
   if (!fs.existsSync(file)) fs.closeSync(fs.openSync(file, 'a', 0o600))
@@ -1787,8 +1616,8 @@ function prepareFile(file: string): void {
   fs.chmodSync(file, 0o600)
 }
 
-/** The vault's version, 0 for a new file. Throws VaultError: a newer vault, another program's file. */
-function dbVersion(db: Db, newest: number): number {
+/** 0 for a new file. Throws VaultError: a newer vault, another program's file. */
+function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
     FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
@@ -1798,7 +1627,7 @@ function dbVersion(db: Db, newest: number): number {
   return head.version
 }
 
-function migrateDb(db: Db, migrations: readonly string[]): void {
+function migrateDb(db: Db, migrations: readonly string[]) {
   const newest = migrations.length
   if (dbVersion(db, newest) === newest) return
   db.tx(() => {
@@ -1809,8 +1638,8 @@ function migrateDb(db: Db, migrations: readonly string[]): void {
   })
 }
 
-/** Copies the vault under the caller's write lock, so that nothing changes meanwhile. */
-function backUp(file: string, from: number): void {
+/** Under the caller's write lock, so that nothing changes meanwhile. */
+function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
   const reader = new Db(file)
@@ -1825,7 +1654,7 @@ function backUp(file: string, from: number): void {
   }
 }
 
-/** SQLite does not wait out a writer for this switch, so tai does, for `patience` ms. */
+/** SQLite does not wait out a writer for this switch, so tai does. */
 async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
   try {
     db.exec('PRAGMA journal_mode = WAL')
@@ -1840,15 +1669,15 @@ async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// Every call, decision and change leaves a row that carries the hash of the row before
-// it, so that a row which is changed or taken out later shows.
+// Every call, decision and change leaves a row with the hash of the row before it: one
+// that is changed or taken out later shows.
 //
 // 1. One chain for each writing process: no two ever need the same head.
-// 2. A chain's row 0 carries the newest heads of other chains, so that the end of a
-//    chain cannot be cut off unseen either.
+// 2. Its row 0 carries the newest heads of others, so that the end of a chain cannot
+//    be cut off unseen either.
 // Not here: who writes what (§policy, §toolbox, the bridge).
 
-export type AuditEntry = Readonly<{
+type AuditEntry = Readonly<{
   chain: string
   n: number
   ts: number
@@ -1857,7 +1686,7 @@ export type AuditEntry = Readonly<{
   data: JsonObject
   hash: string
 }>
-/** Members of `T` that may be left out, or be undefined. */
+/** Members may be left out, or be undefined. */
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 export type AuditFilter = { readonly limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
@@ -1865,47 +1694,38 @@ export type AuditFilter = { readonly limit: number } & Loose<
 type AuditRow = Omit<AuditEntry, 'data'> & Readonly<{ data_json: string; prev_hash: string }>
 type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 
-const GENESIS = 'genesis' // stands where row 0 would name the row before it
-const CHAIN_OPENING = 'chain' // the kind of row 0, which is listed only when asked for
+const GENESIS = 'genesis' // before row 0
+const CHAIN_OPENING = 'chain' // the kind of row 0, listed only when asked for
 
-/** The hash of a row: that of its columns as a list, in this order. */
-export const auditHash = (row: Omit<AuditRow, 'hash'>): string =>
+/** The hash of a row: of its columns as a list, in this order. */
+export const auditHash = (row: Omit<AuditRow, 'hash'>) =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
-type AuditSaid = Pick<AuditRow, 'ts' | 'kind' | 'session' | 'data_json'>
+type AuditSaid = Omit<AuditRow, 'prev_hash' | keyof AuditHead>
 
-/** Appends a row after the newest of a chain; returns the chain's new head, which `audit_heads` must be told. */
-function addAuditRow(db: Db, head: AuditHead, said: AuditSaid): AuditHead {
-  const row = { chain: head.chain, n: head.n + 1, ...said, prev_hash: head.hash }
-  const hash = auditHash(row)
-  db.insert('audit', { ...row, hash })
-  return { chain: row.chain, n: row.n, hash }
+/** The chain's new head, which `audit_heads` must be told. */
+function addAuditRow(db: Db, { chain, n, hash }: AuditHead, said: AuditSaid) {
+  const row = { chain, n: n + 1, ...said, prev_hash: hash }
+  const added = { ...row, hash: auditHash(row) }
+  db.insert('audit', added)
+  return added
 }
 
-/** Opens a chain with its row 0. */
-function openAuditChain(db: Db, ts: number): AuditHead {
+function openAuditChain(db: Db, ts: number) {
   const sql = 'SELECT chain, n, hash FROM audit_heads ORDER BY seq DESC LIMIT ?'
-  const heads = db.all<AuditHead>(sql, AUDIT_ANCHORS)
+  const data_json = canonicalJson({ heads: db.all<AuditHead>(sql, AUDIT_ANCHORS) })
   const head = { chain: newId(db), n: -1, hash: GENESIS }
-  const data_json = canonicalJson({ heads })
   return addAuditRow(db, head, { ts, kind: CHAIN_OPENING, session: undefined, data_json })
 }
 
-/** The newest rows first. */
-function listAuditRows(
-  db: Db,
-  { kind, tool, server, since = 0, limit }: AuditFilter,
-): AuditEntry[] {
-  const sql = `SELECT chain, n, ts, kind, session, hash,
-      iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
-    FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
-      AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
-      AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
-  return db.all(sql, kind, tool, server, since, limit)
-}
+const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
+    iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
+  FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
+    AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
+    AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
-/** Rows that are wrong, and rows that a head or a row 0 names and that are not there. */
-const AUDIT_PROBLEMS = `
+/** Rows that are wrong, and those that a head or a row 0 names and that are missing. */
+const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
     WHEN hash <> audit_hash(chain, n, ts, kind, session, data_json, prev_hash)
@@ -1924,56 +1744,38 @@ const AUDIT_PROBLEMS = `
     SELECT chain, n, hash FROM audit_heads UNION
     SELECT h.value ->> 'chain', h.value ->> 'n', h.value ->> 'hash'
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
-  ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash`
+  ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
-/** Walks every chain inside SQLite, so that no long audit stands in memory; a problem names its chain and row. */
-function checkAudit(db: Db): { rows: number; chains: number; problems: string[] } {
+/** Inside SQLite, so that no long audit stands in memory. */
+function checkAudit(db: Db) {
   db.define('audit_hash', (...values) => digest(values))
   const sql =
     'SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit'
   const { rows = 0, chains = 0 } = db.get<{ rows: number; chains: number }>(sql) ?? {}
-  const found = db.all<{ chain: string; n: number; problem: string }>(AUDIT_PROBLEMS)
-  const problems = found.map(({ chain, n, problem }) => `chain ${chain}, row ${n}: ${problem}`)
-  return { rows, chains, problems }
+  const found = db.all<{ said: string }>(AUDIT_PROBLEMS)
+  return { rows, chains, problems: found.map(({ said }) => said) }
 }
 
 //#endregion §audit
 
 //#region §secrets: what the seal covers, and the values behind it
 //
-// One owner for everything that opens doors: it unlocks when a value is needed, turns the
-// seal over all sealed columns at once, and tells the redactor every value it has seen.
+// One owner for what opens doors, which tells the redactor every value it sees.
 //
-// 1. A sealed column is read and written under the seal as the vault has it in that
-//    very moment: another process may have turned it meanwhile.
-// 2. Turning the seal is one transaction; then the file is written anew, so that
-//    no old value is left in its free parts.
+// 1. A sealed column is read and written under the seal as the vault has it then:
+//    another process may have turned it meanwhile.
+// 2. Turning the seal is one transaction; then the file is written anew, so that no
+//    old value is left in its free parts.
 // Not here: the cipher (§seal).
 
 /** How a vault is opened. */
-/** What a message of each role must hold. */
-const MESSAGE_FIELDS: Readonly<Record<string, Readonly<Record<string, 'string' | 'list'>>>> = {
-  system: { text: 'string' },
-  user: { parts: 'list' },
-  assistant: { text: 'string', calls: 'list' },
-  tool: { id: 'string', name: 'string', text: 'string' },
-}
-
-/** Throws InvalidError for a stored message that is none. */
-function checkMessage(message: unknown, where: string): void {
-  const reader = new Reader(message, where)
-  const fields = MESSAGE_FIELDS[reader.at('role').string()]
-  if (fields === undefined) throw new InvalidError(`${where} has an unknown role`)
-  for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
-}
-
 export type StoreOptions = Readonly<{
   passphrase?: () => Promise<string | undefined> // asked when a sealed value is first needed
   redactor?: Redactor // shared with the rest of the program
 }>
-type SecretRow = { readonly name: string; readonly value: string }
+type SecretRow = Readonly<{ name: string; value: string }>
 
-/** What the seal covers: table, column, and the columns that name its row. */
+/** Table, column, and the columns that name its row. */
 const SEALED_COLUMNS = [
   ['secrets', 'value', 'name'],
   ['mcp_servers', 'env_json', 'name'],
@@ -1982,12 +1784,11 @@ const SEALED_COLUMNS = [
   ['mcp_trust', 'value', 'server'],
 ] as const
 
-/** Where a sealed value stands; the envelope is bound to it. */
-export const columnSlot = (table: string, column: string, ...keys: readonly string[]): string =>
+/** Where a sealed value stands, to which its envelope is bound. */
+export const columnSlot = (table: string, column: string, ...keys: readonly string[]) =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
-/** Re-writes every sealed column. Part of the caller's transaction. */
-function rewriteSealed(db: Db, from: Seal, to: Seal): void {
+function rewriteSealed(db: Db, from: Seal, to: Seal) {
   for (const [table, column, ...keys] of SEALED_COLUMNS) {
     const sql = `SELECT * FROM ${table} WHERE ${column} IS NOT NULL`
     const where = keys.map((key) => `${key} = ?`).join(' AND ')
@@ -2002,28 +1803,29 @@ function rewriteSealed(db: Db, from: Seal, to: Seal): void {
   if (to.state !== undefined) db.insert('seal', to.state)
 }
 
-/** Moves the log into the vault and empties it; false when another process reads from it. */
-const emptyLog = (db: Db): boolean =>
-  db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
+/** Moves the log into the vault; false when another process reads from it. */
+const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
-/** Writes the file anew, so that no old value is left in its free parts; says where one may still be. */
-function eraseOld(db: Db): string[] {
+/** Writes the file anew; says where an old value may still be. */
+function eraseOld(db: Db) {
   db.exec('VACUUM')
-  const isEmpty = emptyLog(db)
   const { dir, base } = path.parse(db.file)
-  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
-  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
-  if (isEmpty) return notices
-  return ['another tai still reads old values: end it, then rotate the seal', ...notices]
+  const notices = emptyLog(db)
+    ? []
+    : ['another tai still reads old values: end it, then rotate the seal']
+  for (const name of fs.readdirSync(dir || '.'))
+    if (name.startsWith(`${base}.backup-`))
+      notices.push(`${path.join(dir, name)} still holds old values`)
+  return notices
 }
 
-/** Secrets and the seal over them. Hides the question that is open. */
+/** Secrets and the seal over them. Hides the open question. */
 export class Secrets {
-  readonly #db: Db
-  readonly #world: World
-  readonly #redactor: Redactor
-  readonly #passphrase: StoreOptions['passphrase']
-  #seal: Seal
+  readonly #db
+  readonly #world
+  readonly #redactor
+  readonly #passphrase
+  #seal
   #unlocking: Promise<void> | undefined
 
   constructor(db: Db, world: World, redactor: Redactor, passphrase?: StoreOptions['passphrase']) {
@@ -2035,14 +1837,13 @@ export class Secrets {
     this.#learn()
   }
 
-  /** The seal as the vault has it at this moment. */
-  get seal(): Seal {
-    this.#seal.adopt(this.#db.get<SealState>('SELECT * FROM seal'))
+  get seal() {
+    this.#seal.state = this.#db.get<SealState>('SELECT * FROM seal')
     return this.#seal
   }
 
-  /** Turns the seal, by the keychain where no passphrase is given; returns what the user should know. */
-  async turn(to: 'on' | 'off' | 'rotate', passphrase?: string): Promise<string[]> {
+  /** By the keychain where no passphrase is given; returns what the user should know. */
+  async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (on === (to === 'on'))
       throw new TaiError(`the vault is ${on ? 'sealed already' : 'not sealed'}`, {
@@ -2055,14 +1856,14 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** Unlocks if need be, then runs `work` in one transaction under that seal. Throws SealedError. */
-  async within<T>(work: (seal: Seal) => T): Promise<T> {
+  /** Unlocks if need be, then works in one transaction. Throws SealedError. */
+  async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The value replaced is gone from the file too. Throws InvalidError (no value), SealedError. */
-  async set(name: string, value: string): Promise<void> {
+  /** The old value is gone from the file too. Throws InvalidError (no value), SealedError. */
+  async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
       ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
@@ -2074,20 +1875,20 @@ export class Secrets {
     emptyLog(this.#db)
   }
 
-  async get(name: string): Promise<string | undefined> {
+  async get(name: string) {
     await this.#unlock()
     const row = this.#db.get<SecretRow>('SELECT * FROM secrets WHERE name = ?', name)
     return row && this.#open(row)
   }
 
-  delete(name: string): boolean {
+  delete(name: string) {
     const found = this.#db.run('DELETE FROM secrets WHERE name = ?', name) > 0
     emptyLog(this.#db)
     return found
   }
 
-  /** However many wait for it, the passphrase is asked for once. */
-  async #unlock(): Promise<void> {
+  /** However many wait, the passphrase is asked for once. */
+  async #unlock() {
     if (!this.seal.locked) return
     this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
       this.#unlocking = undefined
@@ -2096,25 +1897,20 @@ export class Secrets {
     await this.#unlocking
   }
 
-  #learn(): void {
+  #learn() {
     if (this.seal.locked) return
-    for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets')) {
-      try {
-        this.#open(row)
-      } catch (error) {
-        if (!(error instanceof TaiError)) throw error // else: it is told to who asks for this value
-      }
-    }
+    for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets'))
+      attempt(() => this.#open(row)) // a broken one is told to who asks for it
   }
 
-  #open({ name, value }: SecretRow): string {
+  #open({ name, value }: SecretRow) {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
     this.#tell(name, opened)
     return opened
   }
 
-  /** The redactor learns the value, under a name that a mark may hold. */
-  #tell(name: string, value: string): void {
+  /** Under a name that a mark may hold. */
+  #tell(name: string, value: string) {
     this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), value)
   }
 }
@@ -2123,19 +1919,18 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// What was kept (notes, memories, spilled results, summaries) and what was said, and the
-// one search over both. What tools said is not searched.
+// What was kept (notes, memories, spilled results, summaries) and what was said, and
+// one search over both, but not over what tools said.
 //
-// 1. What a user types is words, never FTS5's syntax: every word is quoted, and the
-//    last may be the beginning of one.
-// 2. Where no text has all the words, those come that have the most of them as parts: so
-//    signs are found too, and scripts that put no spaces between words.
+// 1. A user types words, never FTS5's syntax: each is quoted, and the last may be the
+//    beginning of one.
+// 2. Where no text has all the words, those come that have the most of them as parts:
+//    signs are found too, and scripts without spaces.
 // Not here: writing (§store).
 
-export type RecordKind = 'note' | 'memory' | 'spill' | 'summary'
-export type VaultRecord = Readonly<{
+type VaultRecord = Readonly<{
   id: string
-  kind: RecordKind
+  kind: 'note' | 'memory' | 'spill' | 'summary'
   title: string
   body: string
   tags: readonly string[]
@@ -2143,23 +1938,37 @@ export type VaultRecord = Readonly<{
   created: number
   updated: number
 }>
-export type RecordHit = Omit<VaultRecord, 'body'> & Readonly<{ snippet: string; bytes: number }>
+type RecordHit = Omit<VaultRecord, 'body'> & Readonly<{ snippet: string; bytes: number }>
 type RecordFilter = Loose<Pick<VaultRecord, 'kind' | 'session'>> & { readonly limit: number }
 type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
 type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
   Loose<Pick<VaultRecord, 'tags' | 'session'>>
 
 type NewSession = Readonly<Record<'title' | 'profile' | 'model' | 'workspace', string>>
-export type SessionRow = NewSession &
+type SessionRow = NewSession &
   Readonly<{ id: string; created: number; updated: number; messages: number }>
-export type StoredMessage = Readonly<{
+type StoredMessage = Readonly<{
   n: number
   created: number
   message: Message
   compacted: boolean
 }>
 
-/** The value with `change` applied to every string in it, names included. */
+const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
+  system: { text: 'string' },
+  user: { parts: 'list' },
+  assistant: { text: 'string', calls: 'list' },
+  tool: { id: 'string', name: 'string', text: 'string' },
+}
+
+function checkMessage(message: unknown, where: string) {
+  const reader = new Reader(message, where)
+  const fields = MESSAGE_FIELDS[reader.at('role').string()]
+  if (fields === undefined) throw new InvalidError(`${where} has an unknown role`)
+  for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
+}
+
+/** `change` applied to every string, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value)
   if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
@@ -2169,17 +1978,17 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   )
 }
 
-/** SQL: how many terms of the JSON list `?1` are part of the text. */
-const termsIn = (text: string): string =>
+/** How many terms of the JSON list `?1` are part of the text. */
+const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** The rows with all the words (the last parameter is FTS5's), or else with parts; without a query every row. */
+/** With all the words (the last parameter is FTS5's), or else with parts; every row without a query. */
 function searchRows<T>(
   db: Db,
-  { byWords, byParts }: Readonly<Record<'byWords' | 'byParts', string>>,
+  { byWords, byParts }: Record<'byWords' | 'byParts', string>,
   query: string | undefined,
   ...values: readonly SqlValue[]
-): T[] {
+) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
   const terms = query.replaceAll('\0', ' ').split(/\s+/).filter(Boolean)
   if (terms.length === 0) return []
@@ -2202,9 +2011,6 @@ const RECORD_SEARCH = {
     ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
 }
 
-const recordHits = (db: Db, query: string | undefined, filter: RecordFilter): RecordHit[] =>
-  searchRows(db, RECORD_SEARCH, query, filter.kind, filter.session, filter.limit)
-
 const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
 const NEWEST_FIRST = 'ORDER BY updated DESC, s.rowid DESC LIMIT ?2'
@@ -2216,30 +2022,18 @@ const SESSION_SEARCH = {
     SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ${NEWEST_FIRST}`,
 }
 
-/** The session of that id, or the only one whose id begins so. Throws TaiError for several. */
-function sessionLike(db: Db, id: string): SessionRow | undefined {
-  const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
-    ORDER BY id = ?1 DESC LIMIT 2`
-  const [found, other] = db.all<SessionRow>(sql, id.toLowerCase())
-  if (other === undefined || found?.id === id) return found
-  const hint = 'give more of the id; `tai session list` shows them'
-  throw new TaiError(`several sessions begin with ${id}`, { hint })
-}
-
 //#endregion §recall
 
 //#region §store: the vault, as the program sees it
 //
-// Everything tai remembers goes through here. Methods are coarse, each is one
-// transaction, and they return promises although SQLite answers at once, so that
-// another engine can stand behind the same words.
+// Each method is one transaction, and returns a promise although SQLite answers at once:
+// another engine could stand behind the same words.
 //
-// 1. Nothing is stored that the redactor knows: records and audit data lose known
-//    values and the usual shapes, all other texts only known values.
-// 2. Undo blobs are files and stay byte for byte.
-// Not here: the MCP tables (the MCP client), which stand on `db` and `withSeal`.
+// 1. Records and audit data lose known secrets and the usual shapes, other texts
+//    only known ones; undo blobs are files and stay byte for byte.
+// Not here: the MCP tables, which stand on `db` and `withSeal`.
 
-export type ProfileRow = Readonly<{
+type ProfileRow = Readonly<{
   name: string
   prompt: string | undefined
   model: string | undefined
@@ -2247,7 +2041,7 @@ export type ProfileRow = Readonly<{
   mode: Mode | undefined
   created: number
 }>
-export type GrantScope = 'once' | 'session' | 'always' | 'deny'
+type GrantScope = 'once' | 'session' | 'always' | 'deny'
 export type Grant = Readonly<{
   id: string
   tool: string
@@ -2261,7 +2055,7 @@ export type Grant = Readonly<{
   created: number
   expires: number | undefined
 }>
-export type UndoEntry = Readonly<{
+type UndoEntry = Readonly<{
   n: number
   path: string
   before: Buffer | undefined
@@ -2271,7 +2065,7 @@ export type UndoEntry = Readonly<{
   group: string
   created: number
 }>
-export type Todo = Readonly<{
+type Todo = Readonly<{
   id: string
   text: string
   status: 'pending' | 'in_progress' | 'done' | 'cancelled'
@@ -2279,27 +2073,27 @@ export type Todo = Readonly<{
 
 const HISTORY_MAX = 1_000 // lines of input kept; older ones are forgotten
 
-/** What a store in memory takes over from a vault that can be read but not written. */
-const CARRIED_TABLES = `settings seal secrets profiles approvals mcp_servers mcp_server_profiles
-  mcp_tool_pins mcp_server_tools mcp_server_options mcp_consents mcp_tokens mcp_trust`.split(/\s+/)
+/** What a store in memory takes over from a vault that cannot be written. */
+const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
+  OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-function carryOver(file: string, into: Db): void {
-  const { pathToFileURL } = process.getBuiltinModule('node:url')
-  try {
-    // As if nobody wrote to it: else SQLite wants to make a log beside it, where it may be unable to.
-    into.run('ATTACH ? AS disk', `${pathToFileURL(file).href}?mode=ro&immutable=1`)
-    for (const table of CARRIED_TABLES) into.run(`INSERT INTO ${table} SELECT * FROM disk.${table}`)
-  } catch {
-    // No vault, or none that can be read: what was read must do.
-  }
+/** A vault that cannot be read either gives nothing. */
+function carryOver(file: string, into: Db) {
+  // As if nobody wrote to it: else SQLite may want to make a log beside it, and fail.
+  const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
+  attempt(() => {
+    into.run('ATTACH ? AS disk', uri)
+    for (const { name } of into.all<{ name: string }>(CARRIED_TABLES))
+      into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+  })
 }
 
-/** The vault. Methods that only hand on are one line. */
+/** Everything tai remembers. */
 export class Store {
-  readonly redactor: Redactor
-  readonly db: Db
-  readonly #world: World
-  readonly #secrets: Secrets
+  readonly redactor
+  readonly db
+  readonly #world
+  readonly #secrets
   #head: AuditHead | undefined // of this process's chain
   readonly #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined // writes them within AUDIT_DELAY
@@ -2311,12 +2105,11 @@ export class Store {
     this.#secrets = new Secrets(db, world, redactor, passphrase)
   }
 
-  /** Opens or makes `<home>/vault.db`. Throws VaultError. */
+  /** `<home>/vault.db`. Throws VaultError. */
   static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
 
-  /** A store that ends with the process, and begins with what CARRIED_TABLES hold. */
   static async memory(world: World, options?: StoreOptions) {
     const db = await openDb(':memory:')
     carryOver(path.join(world.home, 'vault.db'), db)
@@ -2331,7 +2124,7 @@ export class Store {
     }
   }
 
-  // What needs a sealed value throws SealedError while the seal is locked (§secrets).
+  // SealedError: a sealed value is needed, and the seal is locked.
   get seal() {
     return this.#secrets.seal
   }
@@ -2352,7 +2145,7 @@ export class Store {
   }
   deleteSecret = async (name: string) => this.#secrets.delete(name)
 
-  /** Stores the record redacted; returns its id. */
+  /** Redacted; returns its id. */
   addRecord = async (record: NewRecord) => this.#newRecord(record)
   async updateRecord(id: string, change: RecordChange) {
     const { title, body, tags } = this.#redacted(change)
@@ -2365,20 +2158,26 @@ export class Store {
       WHERE id = ?`
     return this.db.get<VaultRecord>(sql, id)
   }
-  listRecords = async (filter: RecordFilter) => recordHits(this.db, undefined, filter)
-  searchRecords = async (query: string, filter: RecordFilter) => recordHits(this.db, query, filter)
+  listRecords = async (filter: RecordFilter) => this.#hits(undefined, filter)
+  searchRecords = async (query: string, filter: RecordFilter) => this.#hits(query, filter)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
-  async createSession({ title, id = newId(this.db), ...facts }: NewSession & { id?: string }) {
-    return this.#insertNew('sessions', { title: this.redactor.known(title), ...facts }, id)
+  createSession = async ({ id = newId(this.db), ...session }: NewSession & { id?: string }) =>
+    this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
+  /** By id, or by a beginning that only one has. Throws TaiError for several. */
+  async findSession(id: string) {
+    const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
+      ORDER BY id = ?1 DESC LIMIT 2`
+    const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
+    if (other === undefined || found?.id === id) return found
+    const hint = 'give more of the id; `tai session list` shows them'
+    throw new TaiError(`several sessions begin with ${id}`, { hint })
   }
-  /** By whole id or by a beginning that only one session has. Throws TaiError for several. */
-  findSession = async (id: string) => sessionLike(this.db, id)
   async latestSession(workspace: string) {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
-  /** The newest first; with a query those whose title, or one of whose messages, holds its words. */
+  /** The newest first; the words of a query stand in the title or in a message. */
   listSessions = async ({ query, limit }: { query?: string | undefined; limit: number }) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** With its messages, todos, grants, undo journal, and the records that only it made. */
@@ -2390,16 +2189,15 @@ export class Store {
     })
   }
 
-  /** Stores the message, in order; returns its number. Throws TaiError for no such session. */
+  /** Returns its number. Throws TaiError for no such session. */
   async appendMessage(session: string, message: Message) {
     const json = this.#knownJson(message)
     const sql = `INSERT INTO messages (session, n, message_json, created)
       SELECT id, 1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id), ?2, ?3
       FROM sessions WHERE id = ?1 RETURNING n`
     const row = this.db.get<{ n: number }>(sql, session, json, this.#world.now())
-    if (row !== undefined) return row.n
     const hint = '`tai session list` shows them'
-    throw new TaiError(`there is no session ${visible(session)}`, { hint })
+    return row?.n ?? raise(new TaiError(`there is no session ${visible(session)}`, { hint }))
   }
   /** In order; `compacted` ones are no longer sent. */
   async messages(session: string) {
@@ -2411,7 +2209,7 @@ export class Store {
       return { ...row, compacted: Boolean(row.compacted) }
     })
   }
-  /** Marks messages up to number `upTo` and stores their summary as a record; returns its id. */
+  /** Marks messages up to that number; returns the id of their summary. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2428,18 +2226,15 @@ export class Store {
     this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
-  async listProfiles() {
-    return this.db.all<ProfileRow>('SELECT * FROM profiles ORDER BY name')
-  }
+  listProfiles = async () => this.db.all<ProfileRow>('SELECT * FROM profiles ORDER BY name')
   getProfile = async (name: string) =>
     this.db.get<ProfileRow>('SELECT * FROM profiles WHERE name = ?', name)
-  async saveProfile({ name, prompt, model, tools, mode }: Omit<ProfileRow, 'created'>) {
-    const row = { name, prompt, model, tools, mode, created: this.#world.now() }
-    this.db.insert('profiles', row, 'REPLACE')
+  async saveProfile(profile: Omit<ProfileRow, 'created'>) {
+    this.db.insert('profiles', { ...profile, created: this.#world.now() }, 'REPLACE')
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
-  async getSettings(): Promise<Record<string, string>> {
+  async getSettings() {
     const rows = this.db.all<{ key: string; value: string }>('SELECT key, value FROM settings')
     return Object.fromEntries(rows.map(({ key, value }) => [key, value]))
   }
@@ -2448,7 +2243,6 @@ export class Store {
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  /** Appends one redacted row to this process's chain, which the first row opens. */
   async audit(kind: string, data: JsonObject, session?: string) {
     this.#say(kind, data, session)
     try {
@@ -2470,9 +2264,9 @@ export class Store {
       }
     }, AUDIT_DELAY).unref()
   }
-  async listAudit(filter: AuditFilter) {
+  async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
     this.#writeAudit()
-    return listAuditRows(this.db, filter)
+    return this.db.all<AuditEntry>(AUDIT_LIST, kind, tool, server, since, limit)
   }
   async verifyAudit() {
     this.#writeAudit()
@@ -2513,14 +2307,14 @@ export class Store {
     const now = this.#world.now()
     return this.db.glance<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
   }
-  /** Takes a once-grant; false when another process took it first. */
+  /** False when another process took it first. */
   async consumeGrant(id: string) {
     const sql = `DELETE FROM approvals WHERE id = ? AND scope = 'once' AND (expires IS NULL OR expires > ?)`
     return this.db.run(sql, id, this.#world.now()) > 0
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** Keeps what paths held before a change (one `group`); the oldest over UNDO_STEPS_MAX go. */
+  /** What paths held before one change (a `group`); the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
     const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
@@ -2530,7 +2324,6 @@ export class Store {
       this.db.run(sql, session, UNDO_STEPS_MAX)
     })
   }
-  /** The newest entries first, of one path when given. */
   async listUndo(session: string, filter: { path?: string; limit: number }) {
     const sql = `SELECT * FROM undo WHERE session = ?1 AND (?2 IS NULL OR path = ?2)
       ORDER BY n DESC LIMIT ?3`
@@ -2542,7 +2335,6 @@ export class Store {
     this.db.run(sql, session, JSON.stringify(numbers))
   }
 
-  /** Remembers a line of input, unless it repeats the last one. */
   async addHistory(line: string) {
     const sql = `INSERT INTO history (line) SELECT ?1
       WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
@@ -2554,80 +2346,79 @@ export class Store {
     return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
   }
 
-  #knownJson(value: unknown): string {
-    return JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
-  }
+  #hits = (query: string | undefined, { kind, session, limit }: RecordFilter) =>
+    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
+
+  #knownJson = (value: unknown) =>
+    JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
 
   #redacted({ title, body, tags }: RecordChange) {
     const clean = (text: string) => this.redactor.redact(text)
     return { title: title && clean(title), body: body && clean(body), tags: tags?.map(clean) }
   }
 
-  #newRecord({ kind, session, tags = [], ...text }: NewRecord): string {
-    return this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
-  }
+  #newRecord = ({ kind, session, tags = [], ...text }: NewRecord) =>
+    this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
 
-  /** Adds a row under a new id, which it returns. */
-  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)): string {
+  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)) {
     const now = this.#world.now()
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id
   }
 
-  #delete(table: string, key: string, value: string): boolean {
-    return this.db.run(`DELETE FROM ${table} WHERE ${key} = ?`, value) > 0
-  }
+  #delete = (table: string, key: string, value: string) =>
+    this.db.run(`DELETE FROM ${table} WHERE ${key} = ?`, value) > 0
 }
 
 //#endregion §store
 
 //#region §workspace: the jail
 //
-// File tools work in one folder, in every mode. However a path is spelled and
-// wherever links lead, what counts is where it really ends.
+// File tools work in one folder, in every mode. However a path is spelled and wherever
+// links lead, what counts is where it ends.
 //
-// 1. A path is judged after its deepest existing ancestor was resolved by the
-//    system, which also settles upper and lower case.
-// 2. A link that leads nowhere is never walked through: its end could appear later.
-// 3. tai's own home is closed. `.git` and the project's `.tai` can be read;
-//    writing there would run programs or widen permissions.
-// Not here: ignore rules and undo (§files), and what a shell command does (§shell).
+// 1. The system resolves the deepest existing ancestor, upper and lower case too.
+// 2. A link that leads nowhere is not walked through: its end could appear later.
+// 3. tai's own home is closed. `.git` and the project's `.tai` are read only: writing
+//    there would run programs or widen permissions.
+// Not here: ignore rules, undo (§files), and what a shell command does (§shell).
 
-/** Read, never written: git's folders anywhere, tai's at the top, and what disks take for them. */
+/** git's folders anywhere, tai's at the top, and what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
 
-/** A folder that file tools never leave. A path that it refuses throws TaiError. */
+/** A folder that file tools never leave. Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root: string // absolute, real
-  readonly #home: string
+  readonly root // absolute, real
+  readonly #home
 
   private constructor(root: string, home: string) {
     this.root = root
     this.#home = home
   }
 
-  /** Opens a folder, else throws UsageError. `home` is tai's own. */
-  static async open(root: string, home: string): Promise<Workspace> {
-    const real = realFolder(root)
-    if (real !== undefined) return new Workspace(real, resolveReal(path.resolve(home)))
+  /** Throws UsageError: no folder. `home` is that of tai. */
+  static async open(root: string, home: string) {
+    const real = attempt(() => fs.realpathSync.native(root)) ?? ''
+    if (attempt(() => fs.statSync(real).isDirectory()))
+      return new Workspace(real, resolveReal(path.resolve(home)))
     const hint = 'name an existing folder with --root DIR'
     throw new UsageError(`the workspace ${visible(root)} is no folder that opens`, { hint })
   }
 
-  /** Absolute path for reading, with links followed. */
-  async read(given: string): Promise<string> {
+  /** For reading: absolute, links followed. */
+  async read(given: string) {
     const real = resolveReal(this.#absolute(given))
     return passedPath(given, real, this.#closed(real))
   }
 
-  /** Absolute path for writing; parents need not exist. */
-  async write(given: string): Promise<string> {
+  /** For writing; parents need not exist. */
+  async write(given: string) {
     const entry = await this.entry(given)
     return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
   }
 
-  /** As `write`, but a final symlink is the entry itself: for deleting, moving and staging. */
-  async entry(given: string): Promise<string> {
+  /** As `write`, but a final link is meant itself: for deleting, moving and staging. */
+  async entry(given: string) {
     const absolute = this.#absolute(given)
     const parent = resolveReal(path.dirname(absolute))
     const named = path.join(parent, path.basename(absolute))
@@ -2636,8 +2427,8 @@ export class Workspace {
     return passedPath(given, entry, why)
   }
 
-  /** A regular file, and no link that was put there meanwhile; the caller closes it. */
-  async openForRead(given: string): Promise<fs.promises.FileHandle> {
+  /** A regular file, and no link put there meanwhile; the caller closes it. */
+  async openForRead(given: string) {
     const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // a FIFO must not hold us up
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
     if ((await handle.stat()).isFile()) return handle
@@ -2645,36 +2436,32 @@ export class Workspace {
     return passedPath(given, handle, 'is not a regular file')
   }
 
-  /** Whether a walk passes over this real path: it is tai's own home. */
-  hides(absolute: string): boolean {
-    return isInside(this.#home, absolute)
-  }
+  /** Whether a walk passes over this real path. */
+  hides = (absolute: string) => isInside(this.#home, absolute)
 
-  /** The path as people see it: relative, with `/`. */
-  show(absolute: string): string {
+  show(absolute: string) {
     if (!isInside(this.root, absolute)) return absolute
     return path.relative(this.root, absolute).split(path.sep).join('/') || '.'
   }
 
-  #absolute(given: string): string {
+  #absolute(given: string) {
     const isHome = /^~(?:[\w.-]*[/\\]|$)/.test(given)
     return passedPath(given, path.resolve(this.root, given), isHome && 'is for a shell to expand')
   }
 
-  #closed(real: string): string | false {
+  #closed(real: string) {
     if (!isInside(this.root, real)) return `is outside the workspace ${visible(this.root)}`
     return this.hides(real) && 'belongs to tai itself'
   }
 
-  #guarded(absolute: string): string | false {
+  #guarded(absolute: string) {
     if (isInside(absolute, this.#home)) return 'holds the home of tai'
     const shown = this.show(absolute).replace(HIDDEN, '')
     return GUARDED.test(shown) && 'is not written: git runs, tai obeys what stands there'
   }
 }
 
-/** The value, unless there is a reason against it. */
-function passedPath<T>(given: string, value: T, why: string | false): T {
+function passedPath<T>(given: string, value: T, why: string | false) {
   if (why === false) return value
   throw new TaiError(`the path ${clip(visible(given), 200)} ${why}`, {
     hint: 'use one such as src/main.ts; --root DIR widens the workspace',
@@ -2685,15 +2472,13 @@ function pathFault(cause: unknown): never {
   throw new TaiError(clip(visible(messageOf(cause)), 300), { cause })
 }
 
-function isInside(folder: string, absolute: string): boolean {
+function isInside(folder: string, absolute: string) {
   const way = path.relative(folder, absolute)
   return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
 }
 
-/**
- * The real path; what does not exist yet is kept as it is below its deepest existing ancestor.
- * Nothing here waits: every start looks at paths, and node:fs/promises alone takes 2 ms to load.
- */
+/** What does not exist yet stays below its deepest existing ancestor. At once: node:fs/promises
+ * alone takes 2 ms to load, and every start looks at paths. */
 function resolveReal(absolute: string): string {
   try {
     return fs.realpathSync.native(absolute)
@@ -2704,72 +2489,55 @@ function resolveReal(absolute: string): string {
   }
 }
 
-/** The real path of a folder; undefined where it is missing, shut, in a circle, or no folder. */
-function realFolder(given: string): string | undefined {
-  try {
-    const real = fs.realpathSync.native(given)
-    return fs.statSync(real).isDirectory() ? real : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function isLink(absolute: string): boolean {
-  try {
-    return fs.lstatSync(absolute).isSymbolicLink()
-  } catch {
-    return false // nothing there
-  }
+function isLink(absolute: string) {
+  return attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
 }
 
 //#endregion §workspace
 
 //#region §process: child processes that always end
 //
-// Whatever tai starts heads a process group, which ends as one: after its head, at
-// a time limit, an interrupt, or the end of tai; of a tai that was killed, when the
-// next one starts.
+// What tai starts heads a process group, which ends as one: after its head, at a time
+// limit, an interrupt, or the end of tai; when tai was killed, as the next one starts.
 //
 // 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
-// 2. A live group has a record in `<home>/run`, acted upon only where pid and
-//    start time both fit: a reused pid is never touched.
+// 2. A live group has a record in `<home>/run`, used only where pid and start time fit:
+//    a reused pid is never touched.
 // 3. Output is text, cut between characters; what is left out is counted.
-// Not here: a process that leaves its group on purpose (setsid); it is its own.
+// Not here: a process that leaves its group on purpose (setsid).
 
-const PIPE_GRACE = 250 // for a dead child's pipes; then they are closed
+const PIPE_GRACE = 250 // for the pipes of the dead; then they are closed
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
-const nodeEvents = () => process.getBuiltinModule('node:events')
-
-type EnvVariables = Readonly<Record<string, string>>
 type ChildExit = Readonly<{ code: number | null; signal: string | null }>
 
-export type StartOptions = Readonly<{
+type StartOptions = Readonly<{
   argv: readonly string[]
   cwd: string
-  env: EnvVariables
+  env: World['env']
   stdin?: 'pipe' | 'ignore'
   world?: World | undefined // whose home gets the record
 }>
 
-/** A program with everything it starts. Its owner reads stdout and stderr. */
+/** A program with all it starts. Its owner reads stdout and stderr. */
 export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
-  readonly child: ReturnType<typeof spawnHead>
-  readonly pid: number
-  readonly ended: Promise<ChildExit> // how its head ended; never rejects
-  exit: ChildExit | undefined // the same, once the whole group has ended
-  readonly #record: string | undefined
+  readonly child
+  readonly pid
+  readonly ended: Promise<ChildExit> // how its head did; never rejects
+  exit: ChildExit | undefined // the same, once the whole group has
+  readonly #record
 
-  /** Starts `argv[0]`, or throws TaiError. */
-  static async start(options: StartOptions): Promise<ChildGroup> {
+  /** Starts `argv[0]`. Throws TaiError. */
+  static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      const group = child.pid === undefined ? undefined : new ChildGroup(child, options.world) // on record at once
-      await nodeEvents().once(child, 'spawn') // or rejects: 'error'
-      if (group !== undefined) return group
-      throw new TaiError('it has no process')
+      const { once } = builtin('node:events')
+      if (child.pid === undefined) throw (await once(child, 'error'))[0]
+      const group = new ChildGroup(child, options.world) // on record at once
+      await once(child, 'spawn') // or rejects: 'error'
+      return group
     } catch (error) {
       const isMissing = codeOf(error) === 'ENOENT'
       const why = isMissing ? `no such program, or no folder ${options.cwd}` : messageOf(error)
@@ -2777,15 +2545,14 @@ export class ChildGroup {
     }
   }
 
-  /** Kills every group at once: for the end of tai. */
-  static endAll(): void {
+  static endAll() {
     for (const group of ChildGroup.#live) {
       group.kill('SIGKILL')
       group.#forget()
     }
   }
 
-  private constructor(child: ChildGroup['child'], world: World | undefined) {
+  private constructor(child: ReturnType<typeof spawnHead>, world: World | undefined) {
     this.child = child
     this.pid = child.pid ?? 0
     this.#record = world && recordGroup(world, this.pid)
@@ -2794,13 +2561,10 @@ export class ChildGroup {
     this.ended = this.#settle()
   }
 
-  /** Signals the whole group; false when nobody is left. */
-  kill(signal: NodeJS.Signals): boolean {
-    return ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
-  }
+  kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
-  /** Ends the group, a signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
-  stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM'): Promise<boolean> {
+  /** A signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
+  stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
     const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
       do: () => void this.kill(signal),
       wait: SHELL_STOP_GRACE,
@@ -2808,10 +2572,11 @@ export class ChildGroup {
     return retreat(this.ended, steps)
   }
 
-  /** After the head: whoever it left behind, then pipes that someone outside may hold. */
+  /** After the head end those it left behind, then pipes that someone outside may hold. */
   async #settle(): Promise<ChildExit> {
-    const closed = nodeEvents().once(this.child, 'close')
-    const [code, signal] = await nodeEvents().once(this.child, 'exit')
+    const { once } = builtin('node:events')
+    const closed = once(this.child, 'close')
+    const [code, signal] = await once(this.child, 'exit')
     const leftBehind = this.kill('SIGTERM')
     await within(PIPE_GRACE, closed)
     if (leftBehind) this.kill('SIGKILL')
@@ -2822,7 +2587,7 @@ export class ChildGroup {
     return (this.exit = { code, signal })
   }
 
-  #forget(): void {
+  #forget() {
     ChildGroup.#live.delete(this)
     if (this.#record !== undefined) fs.rmSync(this.#record, { force: true })
   }
@@ -2830,7 +2595,7 @@ export class ChildGroup {
 
 function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
   const [program = '', ...args] = argv
-  return process.getBuiltinModule('node:child_process').spawn(program, args, {
+  return builtin('node:child_process').spawn(program, args, {
     cwd,
     env,
     stdio: [stdin, 'pipe', 'pipe'],
@@ -2839,31 +2604,27 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
   })
 }
 
-/** False when nobody of the group is left that we may signal. */
-function signalGroup(pid: number, signal: NodeJS.Signals): boolean {
+/** False when nobody is left that we may signal. */
+function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
-  const { spawnSync } = process.getBuiltinModule('node:child_process')
-  try {
-    if (process.platform !== 'win32') return process.kill(-pid, signal)
-    return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
-  } catch {
-    return false // gone, or another user's
-  }
+  // It throws where the group is gone, or another user's.
+  if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
+  const { spawnSync } = builtin('node:child_process')
+  return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
 }
 
-/** A text that grows: its first and its newest bytes. */
 class TextWindow {
   total = 0 // bytes
   #head = ''
   #tail = ''
-  readonly #headMax: number
-  readonly #tailMax: number
+  readonly #headMax
+  readonly #tailMax
   constructor(headMax: number, tailMax: number) {
     this.#headMax = headMax
     this.#tailMax = tailMax
   }
 
-  push(text: string): void {
+  push(text: string) {
     const start = headBytes(text, Math.max(0, this.#headMax - this.total))
     this.total += byteLength(text)
     this.#head += start
@@ -2871,12 +2632,9 @@ class TextWindow {
     if (this.#tail.length > 2 * this.#tailMax) this.#tail = this.newest(this.#tailMax)
   }
 
-  newest(bytes: number): string {
-    return tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
-  }
+  newest = (bytes: number) => tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
 
-  /** All, or head and tail with the number of bytes between them. */
-  whole(): string {
+  whole() {
     const tail = this.newest(this.#tailMax)
     const left = this.total - byteLength(this.#head + tail)
     if (left === 0) return this.#head + tail
@@ -2892,7 +2650,7 @@ export type RunOptions = Omit<StartOptions, 'stdin'> &
     maxOutput?: number // bytes per stream; the middle is left out
   }>
 
-/** Runs a program to its end. Throws TaiError when it cannot start, the signal's reason after an abort. */
+/** Runs a program to its end. Throws TaiError: no start; after an abort the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   signal?.throwIfAborted()
   const group = await ChildGroup.start({
@@ -2917,40 +2675,44 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   }
 }
 
-export type RunResult = Awaited<ReturnType<typeof runCommand>>
+type RunResult = Awaited<ReturnType<typeof runCommand>>
 
-/** The words that run a shell command; `merged` sends its stderr where its stdout goes. */
-export function shellArgv(command: string, merged = false): string[] {
+/** Runs a shell command; `merged` sends stderr where stdout goes. */
+export function shellArgv(command: string, merged = false) {
   if (process.platform === 'win32') return ['cmd.exe', '/d', '/s', '/c', `"${command}"`]
   const line = merged ? `exec 2>&1\n${command}` : command
-  // --norc: with a socket as stdin, bash reads ~/.bashrc as a remote shell does
+  // --norc: with a socket as stdin, bash reads ~/.bashrc
   return fs.existsSync('/bin/bash') ? ['/bin/bash', '--norc', '-c', line] : ['/bin/sh', '-c', line]
 }
 
 // GIT_CONFIG_KEY_0 holds the name of a setting
-const isPrivateName = (name: string): boolean =>
+const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
-/** The parent's environment without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
-export function childEnv(world: World, redactor: Redactor, extra: EnvVariables = {}): EnvVariables {
+/** The parent's without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
+export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
-  const inherited = Object.entries(world.env).flatMap(([name, value = '']) =>
-    isPrivateName(name) || redactor.knows(value) ? [] : [[name, value]],
+  const inherited = Object.entries(world.env).filter(
+    ([name, value = '']) => !isPrivateName(name) && !redactor.knows(value),
   )
   return { ...Object.fromEntries(inherited), ...extra }
 }
 
+/** /proc/PID/stat (proc(5)), from field 3 on. */
+function statFields(pid: number | string) {
+  const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+}
+
 /**
- * Blanks the values of private variables where any process of this user can read them: in
- * /proc/PID/environ (proc(5), Linux only), which does not follow process.env. Take a copy first:
- * process.env loses them too. Whether it could.
+ * Blanks private variables in /proc/PID/environ (proc(5), Linux only), which any process of
+ * this user can read. process.env loses them too: take a copy first. Whether it could.
  */
-export function hideEnvironment(): boolean {
+export function hideEnvironment() {
   let memory: number | undefined
   try {
-    const stat = fs.readFileSync('/proc/self/stat', 'latin1')
-    let at = Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[47]) // env_start, field 50
+    let at = Number(statFields('self')[47]) // env_start
     memory = fs.openSync('/proc/self/mem', 'r+')
     for (const entry of fs.readFileSync('/proc/self/environ', 'latin1').split('\0')) {
       const value = entry.indexOf('=') + 1
@@ -2967,17 +2729,17 @@ export function hideEnvironment(): boolean {
   }
 }
 
-/** Throws TaiError for a text with a redaction mark: passed on, it would replace the secret. */
-export function refuseMarks(what: string, text: string): void {
+/** A mark that is passed on would replace the secret. Throws TaiError. */
+export function refuseMarks(what: string, text: string) {
   if (!hasRedactionMark(text)) return
   throw new TaiError(`${what} holds a mark that stands for a secret; leave it where it is`)
 }
 
-/** A group, and the newest of its output, redacted before it is counted. */
-export class BackgroundProcess {
-  readonly id: string
-  readonly label: string
-  readonly group: ChildGroup
+/** A group and its newest output, redacted before it is counted. */
+class BackgroundProcess {
+  readonly id
+  readonly label
+  readonly group
   readonly #output = new TextWindow(0, PROCESS_OUTPUT_MAX)
   #news = Promise.withResolvers<void>() // replaced at each
 
@@ -2989,11 +2751,11 @@ export class BackgroundProcess {
     void group.ended.then(() => this.#push(''))
   }
 
-  get bytes(): number {
+  get bytes() {
     return this.#output.total
   }
 
-  /** What is kept from byte `since` on; waits up to `ms` for the first, or for the end. */
+  /** What is kept from byte `since` on; waits up to `ms` for the first. */
   async read(since: number, ms: number, signal: AbortSignal) {
     await within(ms, this.#beyond(since), signal)
     signal.throwIfAborted()
@@ -3002,35 +2764,35 @@ export class BackgroundProcess {
     return { text, next: this.bytes, dropped: wanted - byteLength(text) }
   }
 
-  /** Writes to its stdin; throws TaiError when it is closed. */
-  write(text: string, eof: boolean): void {
+  /** Throws TaiError when its stdin is closed. */
+  write(text: string, eof: boolean) {
     const { stdin } = this.group.child
     if (!stdin?.writable) throw new TaiError(`${this.id} has ended, or its stdin is closed`)
     stdin.write(text)
     if (eof) stdin.end()
   }
 
-  async #beyond(since: number): Promise<void> {
+  async #beyond(since: number) {
     while (this.group.exit === undefined && this.bytes <= since) await this.#news.promise
   }
 
-  #follow(pipe: ChildGroup['child']['stdout'], redactor: Redactor): void {
+  #follow(pipe: ChildGroup['child']['stdout'], redactor: Redactor) {
     const safe = new RedactStream(redactor)
     pipe?.setEncoding('utf8').on('data', (text: string) => this.#push(safe.push(text)))
     pipe?.on('close', () => this.#push(safe.end()))
   }
 
-  #push(text: string): void {
+  #push(text: string) {
     this.#output.push(text)
     this.#news.resolve()
     this.#news = Promise.withResolvers()
   }
 }
 
-/** The background processes of one session, which owns them. */
+/** The background processes of one session. */
 export class Processes {
-  readonly #world: World
-  readonly #redactor: Redactor
+  readonly #world
+  readonly #redactor
   readonly #all = new Map<string, BackgroundProcess>() // in the order of their start
   #started = 0
   constructor(world: World, redactor: Redactor) {
@@ -3038,10 +2800,10 @@ export class Processes {
     this.#redactor = redactor
   }
 
-  /** Starts a shell command. Throws TaiError when PROCESS_MAX run already. */
+  /** A shell command. Throws TaiError when PROCESS_MAX run. */
   async start(
     options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
-  ): Promise<BackgroundProcess> {
+  ) {
     if (this.#all.size >= PROCESS_MAX) this.#forgetOne()
     const { command, name } = options
     const how = { argv: shellArgv(command, true), stdin: 'pipe', world: this.#world } as const
@@ -3053,81 +2815,63 @@ export class Processes {
     return started
   }
 
-  list(): BackgroundProcess[] {
-    return [...this.#all.values()]
+  list = () => [...this.#all.values()]
+
+  find(id: string) {
+    const unknown = `no background process ${visible(clip(id, 40))}; see process_list`
+    return this.#all.get(id) ?? raise(new TaiError(unknown))
   }
 
-  find(id: string): BackgroundProcess {
-    const found = this.#all.get(id)
-    if (found !== undefined) return found
-    throw new TaiError(`no background process ${visible(clip(id, 40))}; see process_list`)
-  }
-
-  async stopAll(): Promise<void> {
+  async stopAll() {
     await Promise.all(this.list().map(({ group }) => group.stop()))
   }
 
-  #forgetOne(): void {
+  #forgetOne() {
     const oldest = this.list().find(({ group }) => group.exit)
     if (oldest && this.#all.delete(oldest.id)) return
     throw new TaiError(`${PROCESS_MAX} background processes run; end one by process_stop first`)
   }
 }
 
-const runFolder = (world: World): string => path.join(world.home, 'run')
+const runFolder = (world: World) => path.join(world.home, 'run')
 
-/** Records a group as the name of an empty file: pid and start of tai and of the head. */
-function recordGroup(world: World, group: number): string | undefined {
+function recordGroup(world: World, group: number) {
   const marks = [world.pid, group].map((pid) => `${pid}.${processStart(pid)}`)
   const file = path.join(runFolder(world), `${marks.join('.')}.group`)
-  try {
+  return attempt(() => {
     fs.mkdirSync(runFolder(world), { recursive: true, mode: 0o700 })
     fs.writeFileSync(file, '', { mode: 0o600 })
     return file
-  } catch {
-    return undefined // a full disk: the work goes on
-  }
+  }) // on a full disk the work goes on
 }
 
-/** Ends the groups in `<home>/run` whose tai was killed; how many there were. */
-export function reapOrphans(world: World): number {
-  const names = namesIn(runFolder(world))
+/** Ends the groups whose tai was killed; returns how many. */
+export function reapOrphans(world: World) {
   let ended = 0
-  for (const name of names.filter((found) => found.endsWith('.group'))) {
+  for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
     const [tai = '', taiStart, group = '', groupStart] = name.split('.')
-    if (processStart(tai) === taiStart) continue // it lives
+    if (!name.endsWith('.group') || processStart(tai) === taiStart) continue // it lives
     if (processStart(group) === groupStart && signalGroup(Number(group), 'SIGKILL')) ended += 1
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
   return ended
 }
 
-function namesIn(folder: string): readonly string[] {
-  try {
-    return fs.readdirSync(folder)
-  } catch {
-    return [] // none yet
-  }
-}
-
-/** When a process began, as no other with its pid did. */
-function processStart(pid: number | string): string | undefined {
-  try {
+/** When it began, as no other with its pid did; undefined for none, and on Windows. */
+function processStart(pid: number | string) {
+  return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
     const boot = fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ') // proc(5), from field 3 on
+    const fields = statFields(pid)
     return fields[0] === 'Z' ? undefined : `${boot}-${fields[19]}`
-  } catch {
-    return undefined // no such process, or Windows
-  }
+  })
 }
 
-function psStart(pid: number | string): string {
-  const { execFileSync } = process.getBuiltinModule('node:child_process')
+function psStart(pid: number | string) {
   const env = { LC_ALL: 'C', TZ: 'UTC' } // one spelling of the time
-  const said = execFileSync('/bin/ps', ['-o', 'lstart=', '-p', `${pid}`], { env })
-  return String(said).trim().replace(/\W+/g, '-')
+  const ps = ['-o', 'lstart=', '-p', `${pid}`]
+  const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env, encoding: 'utf8' })
+  return said.trim().replace(/\W+/g, '-')
 }
 
 //#endregion §process
@@ -8877,7 +8621,8 @@ async function* inputChunks(fd: number, source: InputSource): AsyncGenerator<Buf
   }
   const { Socket } = process.getBuiltinModule('node:net')
   const socket = new Socket({ fd, readable: true, writable: false, signal })
-  if (begun || !hasBegun || (await hasBegun(nodeEvents().once(socket, 'readable')))) yield* socket
+  if (begun || !hasBegun || (await hasBegun(builtin('node:events').once(socket, 'readable'))))
+    yield* socket
   else socket.destroy()
 }
 
