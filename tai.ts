@@ -1706,9 +1706,9 @@ type AuditSaid = Omit<AuditRow, 'prev_hash' | keyof AuditHead>
 /** The chain's new head, which `audit_heads` must be told. */
 function addAuditRow(db: Db, { chain, n, hash }: AuditHead, said: AuditSaid) {
   const row = { chain, n: n + 1, ...said, prev_hash: hash }
-  const added = { ...row, hash: auditHash(row) }
-  db.insert('audit', added)
-  return added
+  const head = { chain, n: row.n, hash: auditHash(row) }
+  db.insert('audit', { ...row, ...head })
+  return head
 }
 
 function openAuditChain(db: Db, ts: number) {
