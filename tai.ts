@@ -125,10 +125,9 @@
 //     Outside main
 
 import * as fs from 'node:fs'
+import type { Agent as HttpAgent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Readable } from 'node:stream'
-import type { ProxyAgent } from 'undici'
 
 //#region §caps: every limit in the program
 //
@@ -2994,14 +2993,12 @@ function psStart(pid: number | string): string {
 
 //#region §http: requests with deadlines
 //
-// One way out to HTTP for models, MCP and the web tools. Direct requests go over
-// node:http(s), which loads in half the time of built-in fetch; where a proxy is in
-// the way undici sends them, loaded then.
+// The one way out for models, MCP and web tools, over node:http(s): they load in half
+// the time of built-in fetch, and pass through proxies.
 //
-// 1. Two deadlines hold every exchange: `timeout` until the headers of the last hop,
-//    `idle` for each piece of the body. An abort ends the socket at once.
-// 2. `maxBody` counts decompressed bytes; a body that stops before its announced end
-//    is an error, never a short text.
+// 1. Two deadlines hold every exchange: `timeout` until the last hop's headers, `idle`
+//    for each piece of the body. An abort ends both at once.
+// 2. `maxBody` counts decompressed bytes; a body that breaks off is never a short text.
 // 3. `publicOnly` judges the addresses that are connected to, at every hop.
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
 // Not here: retries (§chat); only the caller knows what may be repeated.
@@ -3018,14 +3015,14 @@ export type HttpRequest = Readonly<{
   redirects?: number // of GET and HEAD, followed at most; with 0, the default, a 3xx is a reply
   publicOnly?: boolean // refuse loopback, private and special addresses
   socketPath?: string // a Unix socket instead, which publicOnly does not judge
-  signal?: AbortSignal | undefined // holds until the body has ended
+  signal?: AbortSignal | undefined // until the body has ended
 }>
 
 export type HttpReply = Readonly<{
   status: number
   headers: Readonly<Record<string, string>> // lower case
   url: string // of the last hop, without credentials
-  body: AsyncIterable<Buffer> // decompressed; read once, here, by text() or by bytes()
+  body: AsyncIterable<Buffer> // decompressed; read once: here, by text() or by bytes()
   text(): Promise<string> // as UTF-8
   bytes(): Promise<Buffer>
   cancel(): void // ends the socket and whoever still reads
@@ -3041,20 +3038,16 @@ export type HttpErrorKind =
   | 'refused' // a bad URL, header or redirect
 
 /** Codes of system errors after which the same request may succeed in a moment. */
-const PASSING_FAULTS =
-  /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+const PASSING_FAULTS = /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*)$/
 
 /** An exchange that did not come to its end; a reply with any status is no error. */
 export class HttpError extends TaiError {
   readonly kind: HttpErrorKind
+  readonly passes: boolean // maybe, by itself
   constructor(kind: HttpErrorKind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
-  }
-
-  /** Whether it may pass by itself. */
-  get passes(): boolean {
-    return PASSING_FAULTS.test(codeOf(this.cause))
+    this.passes = PASSING_FAULTS.test(codeOf(options?.cause))
   }
 }
 
@@ -3063,10 +3056,10 @@ const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_L
 /** Codes of system errors, and what they mean; others speak for themselves. */
 const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
-  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
+  [/^(ECONNRESET|EPIPE)/, 'connection closed before a reply'],
   [/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
-  [/^(ETIMEDOUT|UND_ERR_CONNECT_T)/, 'no connection in time'],
-  [/^(ERR_PROXY|UND_ERR)/, 'the proxy refuses, or wants another user and password'],
+  [/^ETIMEDOUT/, 'no connection in time'],
+  [/^ERR_PROXY/, 'the proxy refuses, or wants another user and password'],
   [/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
   [/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
   [
@@ -3095,23 +3088,16 @@ const SPECIAL_RANGES =
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
 type HttpHop = Omit<HttpRequest, 'url'> & Readonly<{ url: URL; headers: HttpReply['headers'] }>
-type NodeHttp = ReturnType<typeof nodeHttp>
-type RequestOptions = Parameters<NodeHttp['request']>[1]
-type RawReply = Readable & {
-  readonly statusCode?: number | undefined
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>
-}
 
-const nodeHttp = () => process.getBuiltinModule('node:http')
+const systemError = (code: string) => Object.assign(new Error(code), { code })
 
 /** The host without the brackets of IPv6 and without the root's dot. */
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Sends requests and keeps their connections, until `close`. `env` names the proxies. */
+/** Sends requests and keeps their connections until `close`. `env` names the proxies. */
 export class HttpClient {
   readonly #env: World['env']
-  readonly #agents = new Map<string, InstanceType<NodeHttp['Agent']>>()
-  readonly #proxies = new Map<string, ProxyAgent>()
+  readonly #agents = new Map<string, HttpAgent>()
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -3120,117 +3106,96 @@ export class HttpClient {
 
   /** The reply once its headers are there. Throws HttpError, or the signal's reason. */
   async send(request: HttpRequest): Promise<HttpReply> {
-    const { redirects = 0, signal } = request
-    signal?.throwIfAborted()
+    const { redirects = 0, timeout: wait, signal: parent } = request
+    parent?.throwIfAborted()
     let hop = firstHop(request)
-    const wait = formatDuration(request.timeout)
-    const late = () => new HttpError('timeout', `no reply from ${hop.url.host} in ${wait}`)
-    using clock = timeout(request.timeout, late, signal)
+    const late = () =>
+      new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
+    using clock = timeout(wait, late, parent)
     for (let left = redirects; ; left--) {
       const raw = await this.#exchange(hop, clock.signal)
-      const next = redirects > 0 ? redirected(hop, raw) : undefined
-      if (next === undefined) return replyTo(hop, raw, clock.signal)
+      const next = redirects > 0 && redirected(hop, raw)
+      if (!next) return replyTo(hop, raw, clock.signal)
       if (left === 0) throw new HttpError('unreachable', `more than ${redirects} redirects`)
       hop = next
     }
   }
 
   /** Ends all connections, those in use too. */
-  async close(): Promise<void> {
+  close(): void {
     for (const agent of this.#agents.values()) agent.destroy()
-    for (const proxy of this.#proxies.values()) await proxy.destroy()
   }
 
-  async #exchange(hop: HttpHop, signal: AbortSignal): Promise<RawReply> {
-    const { url, publicOnly } = hop
-    const local = hop.socketPath !== undefined
-    const proxy = local ? undefined : proxyFor(url, this.#env)
+  async #exchange(hop: HttpHop, signal: AbortSignal): Promise<IncomingMessage> {
+    const { url, publicOnly, socketPath } = hop
+    const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
-      const route = publicOnly && !local ? await publicRoute(url, proxy !== undefined) : {}
-      for (;;) {
-        const raw = proxy
-          ? await this.#through(proxy.url.href, hop, signal)
-          : await this.#direct(hop, { signal, ...route })
-        if (raw !== undefined) return raw
-      }
+      const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : {}
+      return await this.#attempt(hop, { ...route, signal }, proxy?.url.href)
     } catch (error) {
       const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
       throw signal.aborted ? signal.reason : networkError(error, url.host + via)
     }
   }
 
-  /** Undefined when the request may be sent once more. */
-  async #direct(hop: HttpHop, options: RequestOptions): Promise<RawReply | undefined> {
+  /** Sends the hop, and once more where no server has seen it. */
+  async #attempt(
+    hop: HttpHop,
+    options: RequestOptions,
+    proxy: string | undefined,
+  ): Promise<IncomingMessage> {
     const { method, url, headers, socketPath, publicOnly } = hop
-    const library = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : nodeHttp()
-    const key = `${url.protocol} ${publicOnly}` // connections that were judged and others never mix
-    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
+    const secure = url.protocol === 'https:'
+    const library = process.getBuiltinModule(secure ? 'node:https' : 'node:http')
+    const key = `${url.protocol} ${proxy} ${publicOnly}` // judged connections and others never mix
+    const proxyEnv = proxy ? { HTTP_PROXY: proxy, HTTPS_PROXY: proxy } : undefined
+    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true, proxyEnv })
     this.#agents.set(key, agent)
-    const request = library.request(url, { method, headers, agent, socketPath, ...options })
-    return replyOver(request, hop).catch((error) => this.#forgive(error, request.reusedSocket))
-  }
-
-  /** As `#direct`, through the proxy at `uri`: plain http in absolute form, https in a tunnel. */
-  async #through(uri: string, hop: HttpHop, signal: AbortSignal): Promise<RawReply | undefined> {
-    const { url, method, headers, body = null } = hop
-    const Proxying = await proxyLibrary()
-    const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
-    this.#proxies.set(uri, agent)
-    const target = { origin: url.origin, path: url.pathname + url.search, method, headers }
-    const limits = { headersTimeout: 0, bodyTimeout: 0 } // the deadlines of this section hold instead
+    const target = { method, headers, agent, socketPath, timeout: hop.timeout } // that of a tunnel
+    const request = library.request(url, { ...target, ...options })
     try {
-      const reply = await agent.request({ ...target, body, signal, ...limits })
-      const { statusCode, headers: replied, body: raw } = reply
-      raw.on('error', () => {})
-      if (statusCode !== 407) return Object.assign(raw, { statusCode, headers: replied })
+      const raw = await replyOver(request, hop, options.signal)
+      if (proxy === undefined || raw.statusCode !== 407) return raw
       raw.destroy()
-      throw Object.assign(new Error('407'), { code: 'ERR_PROXY' })
+      throw systemError('ERR_PROXY')
     } catch (error) {
-      return this.#forgive(error, false)
+      const code = codeOf(error)
+      const closed = request.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code) // meanwhile
+      if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
+      if (!closed) this.#trustSystem()
+      return this.#attempt(hop, options, proxy)
     }
   }
 
-  /** Returns when the request may be sent again, because no server has seen it. */
-  #forgive(error: unknown, reused: boolean): undefined {
-    const code = codeOf(error)
-    if (reused && /^(ECONNRESET|EPIPE)$/.test(code)) return undefined // closed meanwhile
-    if (this.#trustsSystem || !UNKNOWN_CA.test(code)) throw error
-    const tls = process.getBuiltinModule('node:tls') // tens of ms, so only when needed
+  /** Takes tens of ms, so only when needed. */
+  #trustSystem(): void {
+    const tls = process.getBuiltinModule('node:tls')
     const stores = ['default', 'system'] as const
     tls.setDefaultCACertificates(stores.flatMap((name) => tls.getCACertificates(name)))
     this.#trustsSystem = true
-    return undefined
   }
 }
 
-/** Sends one hop; the reply is there once its headers are. */
-function replyOver(request: ReturnType<NodeHttp['request']>, hop: HttpHop): Promise<RawReply> {
-  const { promise, resolve, reject } = Promise.withResolvers<RawReply>()
-  const late = Object.assign(new Error('no connection'), { code: 'ETIMEDOUT' })
-  const timer = setTimeout(() => request.destroy(late), hop.connect ?? hop.timeout)
+/** The reply, once its headers are there. */
+function replyOver(request: ClientRequest, hop: HttpHop, signal?: AbortSignal) {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const fail = (error: Error) => {
+    reject(error) // a request that waits for its tunnel would not say so
+    request.destroy(error)
+  }
+  const timer = setTimeout(fail, hop.connect ?? hop.timeout, systemError('ETIMEDOUT'))
   const stop = () => clearTimeout(timer)
+  signal?.addEventListener('abort', () => fail(signal.reason))
   request.on('socket', (socket) => (socket.connecting ? socket.once('connect', stop) : stop()))
   request.on('close', stop).on('error', reject).end(hop.body)
   request.on('response', (raw) => resolve(raw.on('error', () => {}))) // whoever reads hears of it
   return promise
 }
 
-/** The parts of undici that a proxy takes, joined as the index of the whole joins them. */
-async function proxyLibrary(): Promise<typeof ProxyAgent> {
-  // @ts-expect-error -- undici declares types for its index only
-  const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
-  // @ts-expect-error -- as above
-  const { default: api } = await import('undici/lib/api/index.js')
-  // @ts-expect-error -- as above
-  const { default: proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
-  Object.assign(dispatcher.prototype, api)
-  return proxying
-}
-
 function firstHop(request: HttpRequest): HttpHop {
   const url = URL.parse(request.url)
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    const what = url === null ? 'the URL cannot be read' : `${url.protocol} URLs are not fetched`
+    const what = url ? `${url.protocol} URLs are not fetched` : 'the URL cannot be read'
     throw new HttpError('refused', what, { hint: 'Give one like https://example.org/page.' })
   }
   const headers = {
@@ -3244,11 +3209,11 @@ function firstHop(request: HttpRequest): HttpHop {
 }
 
 /** The hop that a redirect asks for; what is sent twice must not change anything. */
-function redirected(hop: HttpHop, raw: RawReply): HttpHop | undefined {
+function redirected(hop: HttpHop, raw: IncomingMessage): HttpHop | undefined {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
-  const redirects = [301, 302, 303, 307, 308].includes(raw.statusCode ?? 0)
-  if (!redirects || typeof location !== 'string' || !/^(GET|HEAD)$/.test(method)) return undefined
+  if (!/^30[12378]$/.test(`${raw.statusCode}`) || !location || !/^(GET|HEAD)$/.test(method))
+    return undefined
   raw.destroy()
   const url = URL.parse(location, from)
   if (url === null || !['https:', from.protocol].includes(url.protocol))
@@ -3260,14 +3225,10 @@ function redirected(hop: HttpHop, raw: RawReply): HttpHop | undefined {
   return { ...hop, url, headers: Object.fromEntries(kept) }
 }
 
-function replyTo(hop: HttpHop, raw: RawReply, signal: AbortSignal): HttpReply {
+function replyTo(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal): HttpReply {
   const headers = Object.entries(raw.headers).map(([name, value]) => [name, String(value)])
   const body = readBody(hop, raw, signal)
-  const bytes = async () => {
-    const pieces: Buffer[] = []
-    for await (const piece of body) pieces.push(piece)
-    return Buffer.concat(pieces)
-  }
+  const bytes = async () => Buffer.concat(await Array.fromAsync(body))
   return {
     status: raw.statusCode ?? 0,
     headers: Object.fromEntries(headers),
@@ -3279,7 +3240,7 @@ function replyTo(hop: HttpHop, raw: RawReply, signal: AbortSignal): HttpReply {
   }
 }
 
-async function* readBody(hop: HttpHop, raw: RawReply, signal: AbortSignal): AsyncGenerator<Buffer> {
+async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const whose = `the reply of ${hop.url.host}`
   const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
@@ -3306,8 +3267,8 @@ async function* readBody(hop: HttpHop, raw: RawReply, signal: AbortSignal): Asyn
   }
 }
 
-function decompressed({ url, method }: HttpHop, raw: RawReply): AsyncIterable<Buffer> {
-  const coding = String(raw.headers['content-encoding'] ?? 'identity')
+function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIterable<Buffer> {
+  const { 'content-encoding': coding = 'identity' } = raw.headers
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
   const [, create] = Object.entries(BODY_DECODERS).find(([name]) => name === coding) ?? []
@@ -3331,8 +3292,7 @@ export function proxyFor(url: URL, env: World['env']): { url: URL; variable: str
   const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
   const variable = names.flatMap((name) => [name, name.toUpperCase()]).find((name) => env[name])
   if (variable === undefined || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
-  const value = env[variable] ?? ''
-  const proxy = URL.parse(/^\w+:\/\//.test(value) ? value : `http://${value}`)
+  const proxy = URL.parse(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
   if (proxy !== null && /^https?:$/.test(proxy.protocol)) return { url: proxy, variable }
   throw new TaiError(`${variable} is not the URL of an HTTP proxy`, {
     hint: 'Set it as in http://user:password@host:3128.',
@@ -3372,11 +3332,8 @@ async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> 
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
-  const { lookup } = process.getBuiltinModule('node:dns').promises
-  const found = await lookup(host, { all: true }).catch((error: unknown) => {
-    if (proxied) return []
-    throw error
-  })
+  const looking = process.getBuiltinModule('node:dns').promises.lookup(host, { all: true })
+  const found = await (proxied ? looking.catch(() => []) : looking)
   if (!found.every(({ address }) => isPublicAddress(address))) throw refusal
   return proxied ? {} : { lookup: (_host, _all, done) => done(null, found) }
 }
@@ -3423,9 +3380,7 @@ export class SseReader {
   }
 
   #line(line: string): SseEvent[] {
-    const colon = line.includes(':') ? line.indexOf(':') : line.length
-    const name = line.slice(0, colon)
-    const value = line.slice(colon + 1).replace(/^ /, '')
+    const [, name, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
     if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.lastId = value
