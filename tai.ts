@@ -3404,8 +3404,8 @@ export class SseReader {
 //    all of it is a model of the provider that would be chosen (`qwen/qwen3-coder`).
 // 2. Nothing asked: the first row that the environment or config.toml sets up, else the
 //    first whose key the vault holds, else a local server that answers.
-// 3. A row's own address demands a key. One that the user put in its place works
-//    without, and no key of the vault goes there.
+// 3. A row's own address demands a key. One that the user gave works without, and no
+//    key of the vault goes there.
 // Not here: how a request looks (§dialects) and how it is sent (§chat).
 
 export type Provider = Readonly<{
@@ -3512,7 +3512,7 @@ export type ChooseOptions = Readonly<{
 const MOVED = { own: true, model: undefined, refuses: [] } as const
 
 function readAddress(text: string, where: string): string {
-  if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text.trim().replace(/\/+$/, '')
+  if (URL.parse(text)?.protocol.match(/^https?:$/)) return text.trim().replace(/\/+$/, '')
   const hint = 'give one such as https://models.example.com/v1'
   throw new UsageError(`${where} is no http address: ${visible(clip(text, 100))}`, { hint })
 }
@@ -3530,9 +3530,10 @@ function readProvider(name: string, table: JsonObject): Provider {
   const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
   const fields = PROVIDER_FIELDS.join(', ')
   if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${fields}`)
-  const given = PROVIDER_FIELDS.map((key) => reader.at(key).optional((field) => field.string()))
   const row = PROVIDERS.find((each) => each.name === name) ?? hostedRow(name, '', '', { keys: [] })
-  const [url = row.baseUrl, dialect = row.dialect, key, model] = given
+  const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
+    reader.at(field).optional((value) => value.string()),
+  )
   const baseUrl = readAddress(url, `${reader.where}.base_url`)
   if (dialect !== 'openai' && dialect !== 'anthropic')
     throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
@@ -3586,11 +3587,15 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
 function serverFrom(provider: Provider, env: World['env']): FoundServer {
   const { name, keys, baseEnv = '' } = provider
   const variable = keys.find((each) => env[each]?.trim())
-  const key = variable && env[variable]?.trim()
   const baseUrl = env[baseEnv] ? readAddress(env[baseEnv], baseEnv) : provider.baseUrl
-  if (baseUrl !== provider.baseUrl)
-    return { provider: { ...provider, ...MOVED }, baseUrl, key, why: `${baseEnv} is set` }
-  return { provider, baseUrl, key, why: variable ? `${variable} is set` : `${name} needs no key` }
+  const moved = baseUrl !== provider.baseUrl
+  const set = moved ? baseEnv : variable
+  return {
+    provider: { ...provider, ...(moved && MOVED) },
+    baseUrl,
+    key: variable && env[variable]?.trim(),
+    why: set ? `${set} is set` : `${name} needs no key`,
+  }
 }
 
 async function answersNow(server: FoundServer, options: ChooseOptions): Promise<boolean> {
@@ -3615,12 +3620,10 @@ function nothingSetUp(named: Provider | undefined): ModelError {
 
 async function firstChatModel(found: FoundServer, options: ChooseOptions): Promise<ModelChoice> {
   const models = await listModels(options.http, found, options)
-  const first = models.find(({ id }) => !NOT_CHAT.test(id))
+  const { id: model, window = CONTEXT_DEFAULT } = models.find(({ id }) => !NOT_CHAT.test(id)) ?? {}
   const { name } = found.provider
-  if (first === undefined)
-    throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
-  const why = `${found.why}; the first model of its list`
-  return { ...found, model: first.id, window: first.window ?? CONTEXT_DEFAULT, why }
+  if (model) return { ...found, model, window, why: `${found.why}; the first model of its list` }
+  throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
 /** The models a provider lists. Throws ModelError when it gives no list within `wait` ms. */
@@ -3636,9 +3639,8 @@ export async function listModels(
   const request = { method: 'GET', url, headers: endpointHeaders(at), timeout: wait }
   try {
     const reply = await http.send({ ...request, signal: clock.signal })
-    const body = parseObject(await reply.text())
-    const rows = body?.['data'] ?? body?.['models']
-    if (Array.isArray(rows)) return rows.filter(isObject).flatMap((row) => modelInfo(row, name))
+    const { models, data = models } = parseObject(await reply.text()) ?? {}
+    if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
     throw new TaiError(`no list of models (status ${reply.status})`)
   } catch (cause) {
     signal?.throwIfAborted()
@@ -3649,8 +3651,8 @@ export async function listModels(
 }
 
 function modelInfo(row: Record<string, unknown>, provider: string): ModelInfo[] {
-  const id = row['id'] ?? row['name']
-  const windows = [row['context_length'], row['max_model_len'], row['context_window']]
+  const { name, id = name, context_length, max_model_len, context_window } = row
+  const windows = [context_length, max_model_len, context_window]
   const window = windows.find((tokens) => typeof tokens === 'number')
   return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
 }
@@ -3659,8 +3661,8 @@ function modelInfo(row: Record<string, unknown>, provider: string): ModelInfo[] 
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0): number | undefined {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
-  const [input, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
-  if (!official || !usage || !input || !store) return undefined
+  const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
+  if (!official || !usage || !input) return undefined
   const fresh = Math.max(0, usage.input - usage.cached - written)
   return (fresh * input + usage.cached * cached + written * store + usage.output * output) / 1e6
 }
