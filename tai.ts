@@ -3672,8 +3672,8 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0): 
 //#region §dialects: neutral messages in a provider's words, and back
 //
 // Two tongues: OpenAI chat completions, which most servers speak more or less, and
-// Anthropic Messages. A dialect encodes a request, and reads one chunk of a reply into
-// a StreamDecoder; a reply that comes whole is one large chunk.
+// Anthropic Messages. A dialect encodes a request, and reads a chunk of a reply into a
+// StreamDecoder; a reply that comes whole is one large chunk.
 //
 // 1. Servers are read leniently: a wrong type counts as absent, an unknown event is
 //    passed over. What cannot be understood is an error, never an empty answer.
@@ -3698,17 +3698,13 @@ type Wire = Json | undefined
 
 const wireObject = (value: Wire): JsonObject => (isObject(value) ? value : {})
 const wireList = (value: Wire): JsonObject[] => (Array.isArray(value) ? value.map(wireObject) : [])
-const wireText = (value: Wire): string => (typeof value === 'string' ? value : '')
-const hasNoFields = (value: Wire): boolean => Object.keys(wireObject(value)).length === 0
-const wireNumber = (value: Wire): number => (typeof value === 'number' ? value : 0)
+const wireText = (value: Wire) => (typeof value === 'string' ? value : '')
+const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
+const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
 
-/** What status, code, type and message of a failure mean; the first row that fits counts. */
+/** What status, code, type and message of a failure mean; the first that fits counts. */
 const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
-  [
-    /^402|insufficient_quota|billing_error|credit balance is too low/,
-    'refused',
-    'add credit, or use another model with -m',
-  ],
+  [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
   [
     /^413|(maximum|available|configured) context|context[_ ](length|size|limit|window)|(prompt|input) is too long|maximum number of tokens/,
     'context',
@@ -3717,7 +3713,7 @@ const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
   [
     /^(408|409|425|429|5..)|(overloaded|server|api|unavailable|timeout)_error|rate_limit/,
     'busy',
-    'try again later, or use another model with -m',
+    'try again later, or use another model: -m',
   ],
   [/^404|not_found/, 'refused', 'check the name of the model: tai model list'],
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
@@ -3725,7 +3721,7 @@ const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
 
 /**
  * What a provider said about a failure (a parsed body, or text), as a ModelError. `status` is
- * that of HTTP; within a stream the number that the provider gave as `code` stands for it.
+ * that of HTTP; within a stream the provider's own `code` stands for it, if it is a number.
  */
 export function failureOf(
   said: JsonObject | string,
@@ -3733,46 +3729,34 @@ export function failureOf(
   http: { status?: number; retryAfter?: number | undefined } = {},
 ): ModelError {
   const body: JsonObject = typeof said === 'string' ? { message: said } : said
-  const error = isObject(body['error']) ? body['error'] : body
-  const { code = '', type = '', metadata, message: first } = error
+  const { error: inner, message, detail } = body
+  const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
   const upstream = wireObject(metadata)['raw'] // of OpenRouter
-  const words = [first, body['error'], body['message'], body['detail'], upstream].map(wireText)
-  const spoken = [...new Set(words)].filter(Boolean).join('; ') || (said && JSON.stringify(said))
+  const words = new Set([first, inner, message, detail, upstream].map(wireText))
+  const spoken = [...words].filter(Boolean).join('; ') || (said && JSON.stringify(said))
   const status = http.status ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
   const [, kind = http.status ? 'refused' : 'broken', hint = 'try again, or another model'] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
-  const how = http.status === undefined ? 'broke off' : `answered ${status}`
-  const message = `${provider} ${how}: ${shownWords(spoken)}`
-  return new ModelError(message, { ...http, kind, hint, status })
+  const how = http.status ? `answered ${status}` : 'broke off'
+  const options = { ...http, kind, hint, status }
+  return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, options)
 }
 
 /** What was said, or the words of an HTML page, fit to show. */
 function shownWords(said: string): string {
-  const page = /^\s*</.test(said)
-  const text = page ? said.replace(/<(script|style)[^]*?<\/\1>|<[^>]*>/gi, ' ') : said
-  return visible(clip(text.replace(/\s+/g, ' ').trim(), CHAT_ERROR_MAX)) || 'no reason given'
+  const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
+  const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
+  return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
 }
-
-/** Whether a chunk or a whole reply speaks of a failure. */
-const hasFailed = ({ error = null, type, object }: JsonObject): boolean =>
-  error !== null || type === 'error' || object === 'error'
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
 /** What cuts an answer short, in the words of either dialect; any other reason is its end. */
-const CUTS: readonly [RegExp, StopReason, notice: string][] = [
-  [
-    /^(length|max_tokens|model_context_window_exceeded)$/,
-    'length',
-    'the answer was cut off: the output limit was reached',
-  ],
-  [
-    /^(content_filter|refusal)$/,
-    'filter',
-    "the answer was stopped by the provider's content filter",
-  ],
+const CUTS: readonly [RegExp, StopReason, how: string][] = [
+  [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off: the output limit'],
+  [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
 ]
 
 /** Reads one reply, whole or in events; holds what has arrived of it. */
@@ -3802,11 +3786,13 @@ export class StreamDecoder {
   /** Takes an event, or a whole body. Throws ModelError for an error in it, and for nonsense. */
   feed(data: string, event = 'message'): ChatEvent[] {
     const said = data.trim()
-    if (said === '[DONE]') this.done = true
-    if (said === '[DONE]' || said === '') return []
+    this.done ||= said === '[DONE]'
+    if (/^(\[DONE\])?$/.test(said)) return []
     const chunk = parseObject(said)
     const provider = this.#provider
-    if (event === 'error' || (chunk && hasFailed(chunk))) throw failureOf(chunk ?? said, provider)
+    const { error = null, type, object } = chunk ?? {}
+    if (error !== null || [event, type, object].includes('error'))
+      throw failureOf(chunk ?? said, provider)
     if (chunk === undefined)
       throw new ModelError(`${provider} sent a malformed stream: ${shownWords(said)}`, {
         hint: 'check that the address is one of a model server: tai doctor',
@@ -3817,7 +3803,7 @@ export class StreamDecoder {
 
   say(text: string): void {
     this.text += text
-    if (text !== '') this.#events.push({ kind: 'text', text })
+    this.#tell('text', text)
   }
 
   /** Adds to the last thought, or begins the first. */
@@ -3825,8 +3811,12 @@ export class StreamDecoder {
     const thought = this.thoughts.pop() ?? { text: '' }
     thought.text += text
     this.thoughts.push(thought)
-    if (text !== '') this.#events.push({ kind: 'reasoning', text })
+    this.#tell('reasoning', text)
     return thought
+  }
+
+  #tell(kind: ChatEvent['kind'], text: string): void {
+    if (text !== '') this.#events.push({ kind, text })
   }
 
   /** Text, in front of which some servers leave `<think>...</think>`: held until that is whole. */
@@ -3850,23 +3840,22 @@ export class StreamDecoder {
     if (!this.finished && this.partial())
       throw new ModelError(`${provider}: the stream ended before the answer was complete`)
     const { calls, usage, cost, stop: said = 'end' } = this
-    const [, , notice] = CUTS.find(([, cut]) => cut === said) ?? []
+    const [, , how] = CUTS.find(([, cut]) => cut === said) ?? []
     if (this.text.trim() === '' && calls.length === 0)
-      throw new ModelError(`${provider} sent an empty response: ${notice ?? 'not a word'}`, {
+      throw new ModelError(`${provider} sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
-        hint: 'ask in other words or for less at once, or use another model with -m',
+        hint: 'ask in other words or for less, or use another model: -m',
       })
-    if (notice) this.#events.push({ kind: 'notice', text: notice })
+    if (how) this.#tell('notice', `the answer was ${how}`)
     const stop = said === 'end' && calls.length > 0 ? 'calls' : said
-    const message = this.#message(notice ? 'cut' : 'complete')
+    const message = this.#message(how ? 'cut' : 'complete')
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
   /** What has arrived of a reply that broke off; undefined: nothing, so it may be asked for again. */
   partial(): AssistantMessage | undefined {
     this.#flush()
-    const parts = this.text.length + this.thoughts.length + this.calls.length
-    return parts > 0 ? this.#message('failed') : undefined
+    return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
   }
 
   #flush(): void {
@@ -3899,16 +3888,14 @@ function problemOf({ name, args }: CallDraft, cut: boolean): string | undefined 
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
 
-// What both dialects send of a message.
-
 type Picture = Readonly<{ mime: string; base64: string }>
+
+const textBlock = (text: string): JsonObject => ({ type: 'text', text })
 
 function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonObject) {
   const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
-  if (some.length === 0) return [{ type: 'text', text: '(an empty message)' }]
-  return some.map((part) =>
-    part.kind === 'image' ? picture(part) : { type: 'text', text: part.text },
-  )
+  if (some.length === 0) return [textBlock('(an empty message)')]
+  return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
 /** The text of an answer, with a mark where it is not whole, so that the model knows. */
@@ -3934,17 +3921,18 @@ function readOpenAi(chunk: JsonObject, reply: StreamDecoder): void {
   if (typeof input === 'number') reply.usage = { input, output: wireNumber(output), cached }
   if (typeof cost === 'number') reply.cost = cost
   const choice = wireList(chunk['choices']).find(({ index }) => !index) ?? {}
-  if (choice['message']) reply.done = true // it came whole
-  const delta = wireObject(choice['delta'] ?? choice['message'])
-  readOpenAiThought(delta, reply)
-  const content = delta['content'] ?? delta['refusal']
+  const { message, delta, finish_reason } = choice
+  if (message) reply.done = true // it came whole
+  const said = wireObject(delta ?? message)
+  readOpenAiThought(said, reply)
+  const content = said['content'] ?? said['refusal']
   reply.content(wireText(content))
   for (const { thinking, text } of wireList(content)) {
     for (const thought of wireList(thinking)) reply.think(wireText(thought['text'])) // Mistral
     reply.say(wireText(text))
   }
-  for (const piece of wireList(delta['tool_calls'])) addCallPiece(piece, reply)
-  reply.stopFor(choice['finish_reason'])
+  for (const piece of wireList(said['tool_calls'])) addCallPiece(piece, reply)
+  reply.stopFor(finish_reason)
 }
 
 function readOpenAiThought(delta: JsonObject, reply: StreamDecoder): void {
@@ -4021,7 +4009,7 @@ const openAiPicture = ({ mime, base64 }: Picture): JsonObject => ({
 })
 
 function openAiMessages(messages: readonly Message[], provider: Provider): JsonObject[] {
-  let images: JsonObject[] = [] // a tool reply holds text only, so its images follow the last reply
+  const images: JsonObject[] = [] // replies of tools hold text only, so these follow the last
   return messages.flatMap((message, i): JsonObject[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
@@ -4029,18 +4017,16 @@ function openAiMessages(messages: readonly Message[], provider: Provider): JsonO
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
     if (images.length === 0 || messages[i + 1]?.role === 'tool') return [reply]
-    const note = { type: 'text', text: `(${count(images.length, 'image')} from the tools)` }
-    const content = [note, ...images]
-    images = []
-    return [reply, { role: 'user', content }]
+    const note = `(${count(images.length, 'image')} from the tools)`
+    return [reply, { role: 'user', content: [textBlock(note), ...images.splice(0)] }]
   })
 }
 
 /** One text where there are no images: some servers take nothing else. */
 function openAiContent(parts: readonly Part[]): Json {
   const content = encodedParts(parts, openAiPicture)
-  const textOnly = content.every(({ type }) => type === 'text')
-  return textOnly ? content.map(({ text }) => text).join('\n\n') : content
+  if (content.some(({ text }) => text === undefined)) return content
+  return content.map(({ text }) => text).join('\n\n')
 }
 
 function openAiAssistant(message: AssistantMessage, { returns }: Provider): JsonObject {
@@ -4124,7 +4110,8 @@ function anthropicMessages(messages: readonly Message[]): JsonObject[] {
   for (const message of messages) {
     const role = message.role === 'assistant' ? 'assistant' : 'user'
     const content = anthropicBlocks(message)
-    if (turns.at(-1)?.role === role) turns.at(-1)?.content.push(...content)
+    const last = turns.at(-1)
+    if (last?.role === role) last.content.push(...content)
     else if (content.length > 0) turns.push({ role, content })
   }
   for (const { content } of turns.filter(({ role }) => role === 'user').slice(-CACHED_TURNS))
@@ -4142,7 +4129,7 @@ function anthropicBlocks(message: Message): JsonObject[] {
   if (message.role === 'user') return encodedParts(message.parts, anthropicPicture)
   if (message.role === 'tool') {
     const { images = [], isError: is_error } = message
-    const content = [{ type: 'text', text: replyText(message) }, ...images.map(anthropicPicture)]
+    const content = [textBlock(replyText(message)), ...images.map(anthropicPicture)]
     return [{ type: 'tool_result', tool_use_id: message.id, is_error, content }]
   }
   const { reasoning = [], calls } = message
@@ -4152,7 +4139,7 @@ function anthropicBlocks(message: Message): JsonObject[] {
       if (signature) return [{ type: 'thinking', thinking, signature }]
       return sealed ? [{ type: 'redacted_thinking', data: sealed }] : [] // others are refused
     }),
-    ...(text ? [{ type: 'text', text }] : []),
+    ...(text ? [textBlock(text)] : []),
     ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
   ]
 }
@@ -4162,9 +4149,7 @@ export const DIALECTS = {
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
 } as const satisfies Record<Provider['dialect'], Dialect>
 
-// Histories that every provider accepts.
-
-/** `id`, or what is made from it where it has not the wanted form or is taken; accepts it. */
+/** `id`, or another made from it, where it has not the wanted form or is taken; takes it. */
 function freshId(id: string, taken: Set<string>, wanted = /./): string {
   let fresh = id
   while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
@@ -4174,8 +4159,8 @@ function freshId(id: string, taken: Set<string>, wanted = /./): string {
 
 /**
  * A history that every provider accepts: each call has an id of its own and exactly one reply
- * directly behind its message, "interrupted" if there was none; replies without a call and answers
- * with nothing in them are left out. Always the same for a history, so that it stays cached.
+ * directly behind its message, "interrupted" if there was none; replies without a call and empty
+ * answers are left out. Always the same for a history, so that it stays cached.
  */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp): Message[] {
   const taken = new Set<string>()
@@ -4183,41 +4168,37 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp): M
     if (message.role === 'tool') return [] // it stands behind its call
     if (message.role !== 'assistant') return [message]
     if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
-    const next = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
-    const replies = messages.slice(at + 1, next === -1 ? undefined : next)
+    const later = messages.slice(at + 1)
+    const next = later.findIndex(({ role }) => role === 'assistant')
+    if (next >= 0) later.splice(next)
     const answers: ToolMessage[] = []
     const calls = message.calls.map((call) => {
       const id = freshId(call.id, taken, callIds)
       const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed' // models make up names
-      answers.push({ ...takeReply(replies, call), id, name })
+      const text = call.problem ? `not run: ${call.problem}` : 'interrupted: no result'
+      const found = later.findIndex((each) => each.role === 'tool' && each.id === call.id)
+      const [reply] = found < 0 ? [] : later.splice(found, 1)
+      answers.push({ text, isError: true, ...reply, role: 'tool', id, name })
       return { ...call, id, name }
     })
     return [{ ...message, calls }, ...answers]
   })
 }
 
-/** Takes the first reply to a call out of the list, or makes one up. */
-function takeReply(replies: Message[], { id, name, problem }: ToolCall): ToolMessage {
-  const found = replies.findIndex((reply) => reply.role === 'tool' && reply.id === id)
-  const [reply] = found === -1 ? [] : replies.splice(found, 1)
-  const text = problem ? `not run: ${problem}` : 'interrupted: no result'
-  return reply?.role === 'tool' ? reply : { role: 'tool', id, name, text, isError: true }
-}
-
-// Schemas of tools: those of MCP servers hold whatever their authors like, and providers
-// refuse a whole request for one that they do not.
+// Schemas of MCP servers hold whatever their authors like, and providers refuse a whole
+// request for one that they do not.
 
 const SCHEMA_NODES = 1_500 // objects and lists in one tool's schema; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
 
-type SchemaJob = { readonly root: JsonSchema; readonly drops: readonly string[]; left: number }
+type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
 
 /**
- * A schema that providers take: an object with properties, references put in place, no
- * alternatives on top (their properties are joined), none of the keywords in `drops`. It may
- * accept more than the original; arguments are checked against the original.
+ * A schema that providers take: an object with properties, references put in place, alternatives
+ * on top joined, without the keywords in `drops`. It may accept more than the original, which is
+ * what arguments are checked against.
  */
 export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): JsonObject {
   const top = wireObject(adaptNode(schema, { root: schema, drops, left: SCHEMA_NODES }, []))
@@ -4225,28 +4206,26 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): 
   const parts = [...wireList(top['anyOf']), ...wireList(top['oneOf']), ...all]
   const properties = Object.assign({}, ...parts.map((part) => part['properties']))
   const required = all.flatMap(({ required: names }) => (Array.isArray(names) ? names : []))
-  return completedNode({ type: 'object', properties, ...(required.length > 0 && { required }) })
+  return completedNode({ type: 'object', properties, ...(required[0] && { required }) })
 }
 
 /** A schema, or what stands in one. `above`: the references on the way here; one to itself ends. */
 function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   if (typeof node !== 'object' || node === null) return node
-  job.left -= 1
-  if (job.left < 0) return {}
+  if (job.left-- <= 0) return {}
   if (!isObject(node)) return node.map((each) => adaptNode(each, job, above))
   const { $ref: ref, ...own } = node
   if (typeof ref === 'string') {
     const found = above.includes(ref) ? {} : pointedAt(job.root, ref)
     return adaptNode({ ...found, ...own }, job, [...above, ref])
   }
+  const adapt = (value: Json) => adaptNode(value, job, above)
   const adapted = Object.entries(own).flatMap(([key, value]) => {
     if (SCHEMA_LEFT_OUT.test(key) || job.drops.includes(key)) return []
     if (SCHEMA_DATA.test(key)) return [[key, value]]
-    if (key !== 'properties') return [[key, adaptNode(value, job, above)]]
+    if (key !== 'properties') return [[key, adapt(value)]]
     const fit = Object.entries(wireObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-    return [
-      [key, Object.fromEntries(fit.map(([name, each]) => [name, adaptNode(each, job, above)]))],
-    ]
+    return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each)]))]]
   })
   return completedNode(Object.fromEntries(adapted))
 }
@@ -4265,9 +4244,10 @@ function completedNode(schema: JsonObject): JsonObject {
 
 /** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`; an empty one when there is none. */
 function pointedAt(root: JsonSchema, ref: string): JsonObject {
-  let at: Wire = ref.startsWith('#') ? root : {}
-  for (const key of ref.replaceAll('~1', '\0').replaceAll('~0', '~').split('/').slice(1))
-    at = typeof at === 'object' ? Object(at)[key.replaceAll('\0', '/')] : undefined
+  const [start, ...names] = ref.split('/')
+  let at: Wire = start === '#' ? root : {}
+  for (const name of names)
+    at = typeof at === 'object' ? Object(at)[name.replaceAll('~1', '/').replaceAll('~0', '~')] : 0
   return wireObject(at)
 }
 
@@ -4284,27 +4264,27 @@ function pointedAt(root: JsonSchema, ref: string): JsonObject {
 //    so a reply that ran into it is not asked for again.
 // 3. A reply that broke off is an error that carries the part which arrived.
 // 4. The key is in no error and no notice, even where the server echoes it.
-// Not here: running tools and shortening a history that is too long (§agent).
+// Not here: running tools, and compacting the history (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB // a reply over this ends with an error
 const CHAT_DRAIN = 100 // a body that goes on longer after its end loses its connection
 
+type ChatOptions = Readonly<{
+  http: HttpClient
+  idle: number // ms of silence that end a reply
+  random?: () => number // 0 to 1, spreads the retries of many clients
+}>
+
 /** Talks to the chosen model in its dialect: streams, retries, counts. */
 export class ChatClient {
   readonly choice: ModelChoice
-  readonly #http: HttpClient
-  readonly #idle: number
-  readonly #random: () => number
+  readonly #options: ChatOptions
+  readonly #redactor = new Redactor()
 
-  /** `idle`: ms of silence that end a reply. `random`: 0 to 1, spreads the retries of many clients. */
-  constructor(
-    choice: ModelChoice,
-    options: { http: HttpClient; idle: number; random?: () => number },
-  ) {
+  constructor(choice: ModelChoice, options: ChatOptions) {
     this.choice = choice
-    this.#http = options.http
-    this.#idle = options.idle
-    this.#random = options.random ?? (() => 1)
+    this.#options = options
+    this.#redactor.add('api-key', choice.key ?? '')
   }
 
   /** Streams one reply. Throws ModelError (`partial`: what had arrived), or the signal's reason. */
@@ -4340,11 +4320,7 @@ export class ChatClient {
     }
   }
 
-  async *#exchange(
-    body: string,
-    decoder: StreamDecoder,
-    signal: AbortSignal,
-  ): AsyncGenerator<ChatEvent> {
+  async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
     const reply = await this.#post(body, signal)
     const sse = new SseReader(CHAT_EVENT_MAX)
     const early: Buffer[] = [] // what came before any event: some send JSON and call it a stream
@@ -4370,7 +4346,8 @@ export class ChatClient {
 
   async #post(body: string, signal: AbortSignal): Promise<HttpReply> {
     const { provider } = this.choice
-    const reply = await this.#http.send({
+    const { http, idle } = this.#options
+    const reply = await http.send({
       method: 'POST',
       url: endpointUrl(this.choice, DIALECTS[provider.dialect].tail),
       headers: {
@@ -4380,22 +4357,24 @@ export class ChatClient {
       },
       body,
       connect: CHAT_CONNECT_TIMEOUT,
-      timeout: this.#idle,
+      timeout: idle,
       maxBody: CHAT_REPLY_MAX,
       signal,
     })
-    if (reply.status < 300) return reply
-    const text = this.#withoutKey(await reply.text())
-    const http = { status: reply.status, retryAfter: askedWait(reply.headers) }
-    throw failureOf(parseObject(text) ?? text, provider.name, http)
+    const { status, headers } = reply
+    if (status < 300) return reply
+    const text = this.#redactor.known(await reply.text())
+    const facts = { status, retryAfter: askedWait(headers) }
+    throw failureOf(parseObject(text) ?? text, provider.name, facts)
   }
 
   /** Milliseconds before the next try; undefined: there is none. */
   #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number): number | undefined {
     const passes = kind === 'busy' || (cause instanceof HttpError && cause.passes)
-    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * this.#random()
-    if (partial || !passes || tries > CHAT_RETRIES) return undefined
-    return pause > CHAT_RETRY_AFTER_MAX ? undefined : pause
+    const { random = () => 1 } = this.#options
+    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * random()
+    const goesOn = passes && !partial && tries <= CHAT_RETRIES && pause <= CHAT_RETRY_AFTER_MAX
+    return goesOn ? pause : undefined
   }
 
   /** What was thrown, as a ModelError without the key. A bug of tai stays what it is. */
@@ -4405,23 +4384,17 @@ export class ChatClient {
     const { retryAfter = 0, cause } = error
     const long = retryAfter > CHAT_RETRY_AFTER_MAX
     const asks = long ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
-    return new ModelError(this.#withoutKey(error.message) + asks, { ...error, cause, partial })
+    const message = this.#redactor.known(error.message) + asks
+    return new ModelError(message, { ...error, cause, partial })
   }
 
-  /** What went wrong on the way, in the words of this section. */
   #broken(cause: TaiError): ModelError {
     const fault = cause instanceof HttpError ? cause.kind : 'cut'
     const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
     const silent = /idle|timeout/.test(fault)
-    const what = silent ? `no data for ${this.#idle / SECOND} s` : cause.message
+    const what = silent ? `no data for ${this.#options.idle / SECOND} s` : cause.message
     const hint = silent ? 'try again; TAI_STREAM_IDLE sets the limit' : (cause.hint ?? 'try again')
     return new ModelError(`${this.choice.provider.name}: ${what}`, { kind, hint, cause })
-  }
-
-  #withoutKey(text: string): string {
-    const redactor = new Redactor()
-    redactor.add('api-key', this.choice.key ?? '')
-    return redactor.known(text)
   }
 }
 
