@@ -126,6 +126,7 @@
 
 import * as fs from 'node:fs'
 import type { Agent as HttpAgent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http'
+import type { Token, Tokens } from 'marked'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 
@@ -4460,22 +4461,18 @@ export const RULES = {
 
 export type Reason = keyof typeof RULES
 
-export type ApprovalRequest = {
-  readonly tool: string
-  readonly args: JsonObject
-  readonly paths?: readonly string[] // every path the call touches; none: grants cannot judge it
-  readonly annotations: Annotations
-  readonly session: string
-  readonly origin?: string // the server a bridged tool comes from
-  readonly detail?: string | undefined // what the call would change, as a diff
-}
+export type ApprovalRequest = Readonly<{
+  tool: string
+  args: JsonObject
+  paths?: readonly string[] // every path the call touches; none: grants cannot judge it
+  annotations: Annotations
+  session: string
+  origin?: string // the server a bridged tool comes from
+  detail?: string | undefined // what the call would change, as a diff
+}>
 
 /** What mode and grants say, before anybody is asked. */
-export type Ruling = {
-  readonly verdict: Verdict
-  readonly reason: Reason
-  readonly grant?: Grant
-}
+export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
 
 /** The digest of a call: SHA-256 of canonical `{arguments, tool_name}`; shown by its first 12 digits. */
 export const callDigest = (name: string, args: JsonObject): string =>
@@ -4484,20 +4481,22 @@ export const callDigest = (name: string, args: JsonObject): string =>
 /** The tighter of two modes. */
 export const tighterMode = (a: Mode, b: Mode): Mode => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
-// Programs that only read, and the options that leave it so. None that takes lines or words apart:
-// what is redacted must be seen as it stands.
-const READ_PROGRAMS: ReadonlyMap<string, RegExp> = new Map([
-  ['cat', /^-[AbEenstTuv]+$/],
-  ['echo', /^-[neE]+$/],
-  ['find', /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/],
-  ['grep', /^(-[ABCEFHILcehilmnqrsvwx]+\d*|--(include|exclude(-dir)?)=.*)$/],
-  ['head', /^-[nqv]*\d*$/],
-  ['tail', /^-[nqv]*\d*$/],
-  ['ls', /^-[1AFRSadhilnoprtu]+$/],
-  ['pwd', /^-[LP]$/],
-  ['stat', /^-[cf]$/],
-  ['wc', /^-[Lclmw]+$/],
-])
+/**
+ * Programs that only read, and the options that leave it so. None that takes lines or words apart:
+ * what is redacted must be seen as it stands.
+ */
+const READ_PROGRAMS = {
+  cat: /^-[AbEenstTuv]+$/,
+  echo: /^-[neE]+$/,
+  find: /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/,
+  grep: /^(-[ABCEFHILcehilmnqrsvwx]+\d*|--(include|exclude(-dir)?)=.*)$/,
+  head: /^-[nqv]*\d*$/,
+  tail: /^-[nqv]*\d*$/,
+  ls: /^-[1AFRSadhilnoprtu]+$/,
+  pwd: /^-[LP]$/,
+  stat: /^-[cf]$/,
+  wc: /^-[Lclmw]+$/,
+}
 
 // Words in the quoting of a POSIX shell (2.2), of which none means anything but itself.
 const PLAIN_WORD =
@@ -4512,10 +4511,10 @@ const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
  */
 export function isReadOnlyCommand(command: string, root: string, home: string): boolean {
   if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
-  const [program = '', ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
+  const [program, ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
-  const options = READ_PROGRAMS.get(program)
+  const [, options] = Object.entries(READ_PROGRAMS).find(([name]) => name === program) ?? []
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (options === undefined || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
@@ -4544,7 +4543,7 @@ const commandOf = ({ command, cmd }: JsonObject): string | undefined =>
   [command, cmd].find((value) => typeof value === 'string')
 
 /** A path of a call: relative to the workspace with `/`, as spelled and as it really is. */
-type Place = { readonly spelled: string; readonly real: string; readonly isFolder: boolean }
+type Place = Readonly<{ spelled: string; real: string; isFolder: boolean | undefined }>
 
 /** Where a call works; undefined where that cannot be told. */
 function placesOf({ paths = [] }: ApprovalRequest, root: string): Place[] | undefined {
@@ -4552,7 +4551,7 @@ function placesOf({ paths = [] }: ApprovalRequest, root: string): Place[] | unde
   const place = (given: string): Place => {
     const absolute = path.resolve(root, given)
     const real = resolveReal(absolute)
-    const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() === true
+    const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory()
     return { spelled: show(absolute), real: show(real), isFolder }
   }
   try {
@@ -4565,15 +4564,16 @@ function placesOf({ paths = [] }: ApprovalRequest, root: string): Place[] | unde
 /** The words of a text between single spaces, to look for one text in another. */
 const spacedWords = (text: string): string => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
+/** Variables, input and another folder can make another command of the same words. */
+const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string): boolean =>
+  env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
+
 function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string): boolean {
   const command = commandOf(args)
   if (commands.length === 0 || command === undefined) return commands.length === 0
   const all = spacedWords(command)
   if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
-  // Variables, input and another folder can make another command of the same words.
-  const { env, stdin, cwd = '.' } = args
-  const isBent = env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
-  if (isBent || COMMAND_CHAIN.test(command)) return false
+  if (isBent(args, root) || COMMAND_CHAIN.test(command)) return false
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
@@ -4586,18 +4586,16 @@ async function pathsMatch({ paths: globs, scope }: Grant, places: readonly Place
   if (scope !== 'deny') return names.every((at) => !at.startsWith('..') && isGranted(at))
   const wider = globs.flatMap((glob) => [glob, `${glob}/**`, `**/${glob}`])
   const isDenied = picomatch(wider, { dot: true, nocase: true })
+  if (names.some((at) => isDenied(at))) return true
   const bases = globs.map((glob) => (glob.includes('/') ? picomatch.scan(glob).base : ''))
-  return (
-    names.some((at) => isDenied(at)) ||
-    places.some((place) => bases.some((base) => mayHold(place, base)))
-  )
+  return places.some((place) => bases.some((base) => mayHold(place, base)))
 }
 
 /** Whether a folder may hold what a glob with this beginning matches. */
 function mayHold({ spelled, real, isFolder }: Place, base: string): boolean {
-  const [start, ...names] = [base, spelled, real].map((at) => `${at}/`.toLowerCase())
-  const isBelow = (at: string) => base === '' || at.startsWith(`${start}`)
-  return names.some((at) => at === './' || start?.startsWith(at) || (isFolder && isBelow(at)))
+  const [start = '', ...names] = [base, spelled, real].map((at) => `${at}/`.toLowerCase())
+  const isBelow = (at: string) => base === '' || at.startsWith(start)
+  return names.some((at) => at === './' || start.startsWith(at) || (isFolder && isBelow(at)))
 }
 
 /** What one keypress allows, and the words for it. */
@@ -4639,12 +4637,15 @@ function questionOf(call: ApprovalRequest, max: number): string {
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
   const args = Object.entries(call.args).map(([name, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
-    return text.includes('\n') ? `${name}: \n${text}` : `${name}: ${text}`
+    return `${name}: ${text.includes('\n') ? '\n' : ''}${text}`
   })
-  const head = `${callName(call)}${from} wants to run (${annotations.securityTier})`
   const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail, max)]
-  const asks = `Allow ${callName(call)}?`
-  return [head, ...inMargin(args.join('\n'), max), ...change, asks].join('\n')
+  return [
+    `${callName(call)}${from} wants to run (${annotations.securityTier})`,
+    ...inMargin(args.join('\n'), max),
+    ...change,
+    `Allow ${callName(call)}?`,
+  ].join('\n')
 }
 
 function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
@@ -4662,29 +4663,25 @@ export async function awaitAnswer(
   ask: (until: AbortSignal) => Promise<string | undefined>,
 ): Promise<string | undefined> {
   using clock = timeout(wait, () => new DeniedError('no answer in time'), parent)
-  const { signal } = clock
-  if (signal.aborted) return undefined
-  const stopped = process.getBuiltinModule('node:events').once(signal, 'abort')
-  const answer = Promise.race([ask(signal), stopped.then(() => undefined)])
-  return await answer.catch(() => undefined) // awaited: the clock runs until then
+  if (parent.aborted) return undefined
+  const answer = ask(clock.signal).catch(() => undefined)
+  return (await within(wait, answer, clock.signal)) ? answer : undefined
 }
 
-const SHOW_ALL: readonly Choice[] = [
-  { key: 'f', label: 'show it all, then ask again' },
-  { key: 'n', label: 'no' },
-]
+const NO: Choice = { key: 'n', label: 'no' }
+const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
 const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
 const GRANT_ORDER: readonly GrantScope[] = ['deny', 'always', 'session', 'once']
 
-export type ApprovalOptions = {
-  readonly mode: Mode
-  readonly store: Store
-  readonly prompter: Prompter
-  readonly world: World
-  readonly root?: string | undefined // of the paths of grants; absent: the current folder
-  readonly wait?: number | undefined // ms for an answer
-  readonly inherited?: readonly string[] // sessions whose grants count too
-}
+export type ApprovalOptions = Readonly<{
+  mode: Mode
+  store: Store
+  prompter: Prompter
+  world: World
+  root?: string | undefined // of the paths of grants; absent: the current folder
+  wait?: number | undefined // ms for an answer
+  inherited?: readonly string[] // sessions whose grants count too
+}>
 
 /** One engine for every call: mode, grants, prompt; each decision is audited. */
 export class Approvals {
@@ -4712,14 +4709,8 @@ export class Approvals {
     const verdict: 'run' | 'deny' = ruling.verdict === 'deny' ? 'deny' : 'run'
     const facts = { digest: callDigest(name, args), verdict, reason }
     if (ruling.verdict !== 'run' || riskOf(call.annotations) !== 'low') {
-      const row = {
-        ...facts,
-        tool: name,
-        server: origin,
-        mode: this.mode,
-        grant: grant?.id ?? null,
-      }
-      await this.#options.store.audit('approval', row, session)
+      const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
+      await this.#options.store.audit('approval', { ...facts, ...about }, session)
     }
     const line = `runs ${callName(call)} ${visible(canonicalJson(args))}`
     const say = ruling.verdict === 'say' ? clip(line, SAID_MAX) : undefined
@@ -4759,26 +4750,25 @@ export class Approvals {
     return undefined
   }
 
-  #isFor(call: ApprovalRequest, grant: Grant): boolean {
-    const sessions = [undefined, call.session, ...(this.#options.inherited ?? [])]
-    if (![undefined, this.mode].includes(grant.mode) || !sessions.includes(grant.session))
+  #isFor({ tool: name, args, session }: ApprovalRequest, grant: Grant): boolean {
+    const { inherited = [] } = this.#options
+    const { mode = this.mode, root = this.#root, session: at = session, digest: exact } = grant
+    if (mode !== this.mode || root !== this.#root || ![session, ...inherited].includes(at))
       return false
-    if (![undefined, this.#root].includes(grant.root)) return false
-    if (grant.digest !== undefined) return grant.digest === callDigest(call.tool, call.args)
-    return grant.scope !== 'once' && commandMatches(grant, call.args, this.#root)
+    if (exact !== undefined) return exact === callDigest(name, args)
+    return grant.scope !== 'once' && commandMatches(grant, args, root)
   }
 
-  /** shell_exec of a plain read; no input, no variables, no other folder. */
-  #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest): boolean {
+  #isPlainRead({ tool: name, args }: ApprovalRequest): boolean {
     const { home, platform } = this.#options.world
+    const { command } = args
     if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
-    if (stdin !== undefined || env !== undefined) return false
-    if (path.resolve(this.#root, `${cwd}`) !== this.#root) return false
+    if (isBent(args, this.#root)) return false
     return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
-    const { prompter, wait = APPROVAL_WAIT } = this.#options
+    const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return denyRuling('jit_no_approval')
     const places = placesOf(call, this.#root)
     const session = boundsOf(call, 'session', places)
@@ -4787,7 +4777,7 @@ export class Approvals {
       { key: 'y', label: 'yes, once' },
       { key: 's', label: `for this session, in this folder: ${session.shown}` },
       { key: 'a', label: `always, in this folder: ${always.shown}` },
-      { key: 'n', label: 'no' },
+      NO,
     ]
     const choose = (question: string, from: readonly Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
@@ -4797,21 +4787,16 @@ export class Approvals {
     const key = first === 'f' ? await choose(whole, choices) : first && 'n'
     const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
     if (key === 'y') return approved
-    if (key === 's') return { ...approved, grant: await this.#keep(call, 'session', session) }
-    if (key === 'a') return { ...approved, grant: await this.#keep(call, 'always', always) }
-    return denyRuling(key === undefined ? 'jit_no_answer' : 'jit_user_denied')
-  }
-
-  #keep(
-    { tool: name, session: at }: ApprovalRequest,
-    scope: 'session' | 'always',
-    { bounds }: ReturnType<typeof boundsOf>,
-  ): Promise<Grant> {
-    const { store, world } = this.#options
-    const end = world.now() + GRANT_SESSION_TTL
-    const [session, expires] = scope === 'session' ? [at, end] : []
-    const open = { mode: undefined, digest: undefined, paths: [], commands: [], ...bounds }
-    return store.addGrant({ tool: name, scope, session, expires, root: this.#root, ...open })
+    const expires = world.now() + GRANT_SESSION_TTL
+    const grants = {
+      s: { scope: 'session', session: call.session, expires, ...session.bounds },
+      a: { scope: 'always', session: undefined, expires: undefined, ...always.bounds },
+    } as const
+    if (key !== 's' && key !== 'a')
+      return denyRuling(key === undefined ? 'jit_no_answer' : 'jit_user_denied')
+    const open = { mode: undefined, digest: undefined, paths: [], commands: [], root: this.#root }
+    const grant = await store.addGrant({ tool: call.tool, ...open, ...grants[key] })
+    return { ...approved, grant }
   }
 }
 
@@ -8187,28 +8172,11 @@ const BODY_MIN = 8 // columns; deeper nesting and wider tables make lines longer
 
 export type MarkdownOptions = { readonly width: number; readonly color: boolean }
 
-/** What is used of marked's tokens. */
-type MarkdownToken = Readonly<{
-  type: string
-  raw: string
-  text?: string
-  tokens?: readonly MarkdownToken[]
-  href?: string
-  start?: number | ''
-  loose?: boolean
-  items?: readonly MarkdownToken[]
-  checked?: boolean
-  align?: readonly (string | null)[]
-  header?: readonly MarkdownCell[]
-  rows?: readonly (readonly MarkdownCell[])[]
-}>
-type MarkdownCell = Pick<MarkdownToken, 'tokens'>
-
 /** Where something is drawn. */
 type MarkdownPage = MarkdownOptions &
   Readonly<{
     styles: readonly Style[]
-    lex: (source: string) => readonly MarkdownToken[]
+    lex: (source: string) => Token[]
     charWidth: (codePoint: number) => number
   }>
 
@@ -8219,14 +8187,14 @@ function columnsOf(text: string, page: MarkdownPage): number {
   return chars.reduce((sum, char) => sum + page.charWidth(char.codePointAt(0) ?? 0), 0)
 }
 
-const styled = (page: MarkdownPage, added: Style): MarkdownPage => ({
+const styled = ({ styles, ...page }: MarkdownPage, added: Style) => ({
   ...page,
-  styles: [...page.styles, added],
+  styles: [...styles, added],
 })
 
-const narrower = (page: MarkdownPage, by: number): MarkdownPage => ({
+const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
   ...page,
-  width: Math.max(BODY_MIN, page.width - by),
+  width: Math.max(BODY_MIN, width - by),
 })
 
 function paintText(text: string, { color, styles }: MarkdownPage): string {
@@ -8239,18 +8207,18 @@ const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&',
 const decodeEntities = (text: string): string =>
   text.replace(/&(lt|gt|amp|quot);/g, (_entity, name) => ENTITIES[name] ?? '')
 
-type DrawInline = (token: MarkdownToken, page: MarkdownPage) => string
+type Draw<Result> = Readonly<Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>>
 
-const INLINES: Readonly<Record<string, DrawInline>> = {
-  text: ({ text = '', tokens }, page) =>
+const INLINES: Draw<string> = {
+  text: ({ text, tokens }, page) =>
     tokens ? drawInlines(tokens, page) : paintText(decodeEntities(text), page),
-  escape: ({ text = '' }, page) => paintText(text, page),
+  escape: ({ text }, page) => paintText(text, page),
   strong: ({ tokens }, page) => drawInlines(tokens, styled(page, 'bold')),
   em: ({ tokens }, page) => drawInlines(tokens, styled(page, 'italic')),
   del: ({ tokens }, page) => drawInlines(tokens, styled(page, 'strikethrough')),
-  codespan: ({ text = '' }, page) => paintText(text, styled(page, 'cyan')),
+  codespan: ({ text }, page) => paintText(text, styled(page, 'cyan')),
   br: () => '\n',
-  link: ({ tokens, text = '', href = '' }, page) => {
+  link: ({ tokens, text, href }, page) => {
     const isSaid = [text, `mailto:${text}`].includes(href)
     const end = isSaid ? '' : paintText(` (${href})`, styled(page, 'dim'))
     return drawInlines(tokens, styled(page, 'underline')) + end
@@ -8259,9 +8227,8 @@ const INLINES: Readonly<Record<string, DrawInline>> = {
   checkbox: () => '', // shown with its item's marker
 }
 
-function drawInlines(tokens: readonly MarkdownToken[] = [], page: MarkdownPage): string {
-  const draw = (token: MarkdownToken) =>
-    INLINES[token.type]?.(token, page) ?? paintText(token.raw, page)
+function drawInlines(tokens: readonly Token[] = [], page: MarkdownPage): string {
+  const draw = (token: Token) => INLINES[token.type]?.(token, page) ?? paintText(token.raw, page)
   return tokens.map(draw).join('')
 }
 
@@ -8281,34 +8248,28 @@ function wrapText(text: string, page: MarkdownPage): string[] {
   return lines
 }
 
-type DrawBlock = (token: MarkdownToken, page: MarkdownPage) => string[]
-
-const BLOCKS: Readonly<Record<string, DrawBlock>> = {
+const BLOCKS: Draw<string[]> = {
   space: () => [],
   checkbox: () => [],
   paragraph: ({ tokens }, page) => wrapText(drawInlines(tokens, page), page),
   text: (token, page) => wrapText(drawInlines([token], page), page),
   heading: ({ tokens }, page) => wrapText(drawInlines(tokens, styled(page, 'bold')), page),
   hr: (_token, page) => ['─'.repeat(page.width)],
-  code: ({ text = '' }, page) => {
+  code: ({ text }, page) => {
     const lines = paintText(text, styled(page, 'cyan')).split('\n')
     return lines.map((line) => `  ${line}`)
   },
   blockquote: ({ tokens }, page) =>
     drawBlocks(tokens, narrower(page, 2)).map((line) => `│ ${line}`),
-  list: drawList,
-  table: drawTable,
+  list: (token, page) => drawList(token as Tokens.List, page),
+  table: (token, page) => drawTable(token as Tokens.Table, page),
 }
 
 const asWritten = (text: string): string[] => terminalText(text).trimEnd().split('\n')
 
 /** The lines of several blocks, with `gap` between them. */
-function drawBlocks(
-  tokens: readonly MarkdownToken[] = [],
-  page: MarkdownPage,
-  gap = [''],
-): string[] {
-  const draw = (token: MarkdownToken) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
+function drawBlocks(tokens: readonly Token[] = [], page: MarkdownPage, gap = ['']): string[] {
+  const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
 }
 
@@ -8317,21 +8278,21 @@ function joinBlocks(blocks: readonly string[][], gap: string[]): string[] {
   return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 }
 
-function drawList({ items = [], start = '', loose }: MarkdownToken, page: MarkdownPage): string[] {
+function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage): string[] {
   const markers = items.map((_item, i) => (start === '' ? '• ' : `${start + i}. `))
   const width = markers.at(-1)?.length ?? 0
   const gap = loose ? [''] : []
   const blocks = items.map(({ tokens, checked }, i) => {
     const box = checked === undefined ? '' : `[${checked ? 'x' : ' '}] `
-    const marker = (markers[i] ?? '').padStart(width) + box
-    const lines = drawBlocks(tokens, narrower(page, marker.length), gap)
+    const marker = `${markers[i]}`.padStart(width) + box
     const indent = ' '.repeat(marker.length)
-    return [marker + (lines[0] ?? ''), ...lines.slice(1).map((line) => indent + line)]
+    const [first = '', ...more] = drawBlocks(tokens, narrower(page, marker.length), gap)
+    return [marker + first, ...more.map((line) => indent + line)]
   })
   return joinBlocks(blocks, gap)
 }
 
-function drawTable({ header = [], rows = [], align = [] }: MarkdownToken, page: MarkdownPage) {
+function drawTable({ header, rows, align }: Tokens.Table, page: MarkdownPage): string[] {
   const head = header.map(({ tokens }) => drawInlines(tokens, styled(page, 'bold')))
   const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
   const widths = fitColumns([head, ...body], page)
@@ -8380,7 +8341,7 @@ export class MarkdownStream {
   #rest = '' // arrived, not drawn
   #gap = ''
 
-  private constructor(page: MarkdownPage) {
+  constructor(page: MarkdownPage) {
     this.#page = page
   }
 
