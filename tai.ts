@@ -129,6 +129,7 @@ import type { Agent as HttpAgent, ClientRequest, IncomingMessage, RequestOptions
 import type { Token, Tokens } from 'marked'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { styleText } from 'node:util'
 
 //#region §caps: every limit in the program
 //
@@ -7809,8 +7810,7 @@ export function parseAnswer(answer: string): Json | undefined {
 //
 // A terminal obeys what is written to it, and a person believes what it shows.
 //
-// 1. What a model or a tool says is shown without escape sequences, wherever its
-//    pieces are cut.
+// 1. What a model or a tool says is shown without escape sequences, however it is cut.
 // 2. Writing never throws, never blocks and never loses order, whoever reads.
 // 3. A question goes to the controlling terminal, never to stdin or stdout. What was
 //    typed before it appeared is dropped: nobody agrees to what they have not read.
@@ -7826,8 +7826,7 @@ const CLEAR_LINE = '\r\u001b[K'
 
 const nodeUtil = () => process.getBuiltinModule('node:util')
 
-type StyleText = ReturnType<typeof nodeUtil>['styleText']
-type Style = Exclude<Parameters<StyleText>[0], readonly unknown[]>
+type Style = Exclude<Parameters<typeof styleText>[0], readonly unknown[]>
 
 /** The text in all the named styles. */
 export const style = (text: string, ...names: readonly Style[]): string =>
@@ -7841,10 +7840,8 @@ export function wantsColor(env: World['env'], isTerminal: boolean, noColor = fal
   return isTerminal && TERM !== 'dumb' && CLICOLOR !== '0'
 }
 
-type FdKind = 'terminal' | 'file' | 'pipe' | 'socket' | 'device' | 'closed'
-
 /** What a file descriptor is; node:tty is loaded only where it may be a terminal. */
-export function fdKind(fd: number): FdKind {
+export function fdKind(fd: number) {
   try {
     const stat = fs.fstatSync(fd)
     if (stat.isFile()) return 'file'
@@ -7877,7 +7874,7 @@ export class Output {
   constructor(fd: 1 | 2, { env, noColor }: { env: World['env']; noColor?: boolean | undefined }) {
     const kind = fdKind(fd)
     this.#fd = fd
-    this.#room = kind === 'pipe' || kind === 'socket' ? PIPE_HEAD : Infinity
+    this.#room = /pipe|socket/.test(kind) ? PIPE_HEAD : Infinity
     this.isTerminal = kind === 'terminal'
     this.color = wantsColor(env, this.isTerminal, noColor)
   }
@@ -7911,7 +7908,7 @@ export class Output {
   async drained(signal?: AbortSignal): Promise<void> {
     if (this.#queued === 0 || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
-    signal?.addEventListener('abort', () => resolve(), { once: true })
+    signal?.addEventListener('abort', () => resolve())
     this.#stream.write('', () => resolve())
     await promise
   }
@@ -8002,31 +7999,32 @@ function openTty(platform: NodeJS.Platform): number[] {
 
 /** One line typed there; undefined after EOF, Ctrl-C or too long, or with no terminal. */
 async function askLine(question: string, options: LineOptions): TtyAnswer {
-  const [from, to] = options.signal.aborted ? [] : openTty(options.platform)
+  const { platform, secret, signal, wait = ASK_WAIT, onInterrupt = () => {} } = options
+  const [from, to] = signal.aborted ? [] : openTty(platform)
   if (from === undefined || to === undefined) return undefined
-  using clock = timeout(options.wait ?? ASK_WAIT, () => new TaiError('no answer'), options.signal)
+  using clock = timeout(wait, () => new TaiError('no answer'), signal)
   const tty = process.getBuiltinModule('node:tty')
   const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const stop = () => resolve(undefined)
   for (const stream of [input, output]) stream.on('error', stop) // the terminal was closed
-  const shown = options.secret ? question.length : question.lastIndexOf('\n') + 1
+  const shown = secret ? question.length : question.lastIndexOf('\n') + 1
   const editor = process.getBuiltinModule('node:readline').createInterface({
     input,
-    output: options.secret ? undefined : output,
+    output: secret ? undefined : output,
     prompt: question.slice(shown), // one line, as the editor draws it again and again
     terminal: true,
     historySize: 0,
     signal: clock.signal,
   })
   editor.once('line', resolve).once('close', stop).once('error', stop)
-  editor.once('SIGINT', stop).once('SIGINT', () => options.onInterrupt?.())
-  if (options.platform !== 'win32') dropTyped(from)
+  editor.once('SIGINT', stop).once('SIGINT', onInterrupt)
+  if (platform !== 'win32') dropTyped(from)
   output.write(question.slice(0, shown))
   editor.prompt()
   const line = await promise
   editor.close()
-  if (options.secret || line === undefined) output.write('\n')
+  if (secret || line === undefined) output.write('\n')
   input.destroy()
   output.destroy()
   return line
@@ -8061,10 +8059,12 @@ export class TtyPrompter implements Prompter {
     let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
     for (let again = 0; again <= ASK_AGAIN; again++) {
       const line = await this.#line(`${prompt}[${keys}] `, options)
-      const typed = line?.trim().toLowerCase() ?? ''
-      const isTyped = (name: string) => name.toLowerCase() === typed
-      const choice = choices.find(({ key, label }) => isTyped(key) || isTyped(label))
-      if (line === undefined || choice !== undefined) return choice?.key
+      if (line === undefined) return undefined
+      const typed = line.trim().toLowerCase()
+      const choice = choices.find(({ key, label }) =>
+        [key, label].some((name) => name.toLowerCase() === typed),
+      )
+      if (choice !== undefined) return choice.key
       prompt = `Please type one of ${keys}, then Enter. `
     }
     return undefined
@@ -8092,7 +8092,7 @@ export class Spinner {
   readonly #screen: readonly Output[] // what shows on it
   #timer: NodeJS.Timeout | undefined
   #label: string | undefined // what it shows, or would but for a pause
-  #pauses = 0
+  #paused = false
 
   constructor(output: Output, others: readonly Output[]) {
     this.#output = output
@@ -8104,7 +8104,7 @@ export class Spinner {
     const { isTerminal, color } = this.#output
     if (!isTerminal || !color || this.#screen.some((each) => !each.atLineStart)) return
     this.#label = label
-    if (this.#pauses > 0) return
+    if (this.#paused) return
     const text = clip(visible(label), COLUMNS_DEFAULT / 2)
     let tick = 0
     const turn = () => {
@@ -8122,11 +8122,11 @@ export class Spinner {
 
   /** Draws nothing until the result is disposed; then it shows what it would show by then. */
   pause(): Disposable {
-    this.#pauses += 1
+    this.#paused = true
     this.#hide()
     return {
       [Symbol.dispose]: () => {
-        this.#pauses -= 1
+        this.#paused = false
         if (this.#label !== undefined) this.start(this.#label)
       },
     }
