@@ -8454,13 +8454,13 @@ type InputSource = Readonly<{
 async function readInput(source: InputSource): Promise<Buffer> {
   const { what, max, signal, file } = source
   const chunks: Buffer[] = []
-  let size = 0
+  let left = max
   try {
     const fd = file === undefined ? openStdin() : fs.openSync(file, NEVER_BLOCK)
     for await (const chunk of inputChunks(fd, source)) {
       chunks.push(chunk)
-      size += chunk.length
-      if (size > max)
+      left -= chunk.length
+      if (left < 0)
         throw new UsageError(`${what} is larger than ${formatBytes(max)}`, {
           hint: 'give it with --file, or name the file in the prompt',
         })
@@ -8469,8 +8469,9 @@ async function readInput(source: InputSource): Promise<Buffer> {
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof TaiError) throw error
-    const hint = 'give a text file or an image that you may read'
-    throw new UsageError(`cannot read ${what}: ${systemFault(error)}`, { hint })
+    throw new UsageError(`cannot read ${what}: ${systemFault(error)}`, {
+      hint: 'give a text file or an image that you may read',
+    })
   }
 }
 
@@ -8515,29 +8516,27 @@ function readNow(fd: number): Buffer | undefined {
 
 /** Whether stdin speaks within its time; a person is told of the wait. */
 async function stdinBegins(begun: Promise<unknown>, options: StdinOptions): Promise<boolean> {
-  const limit = fdKind(0) === 'pipe' ? options.wait : STDIN_SOCKET_WAIT
-  const patience = options.prompted ? limit : STDIN_ALONE_WAIT
-  if (await within(Math.min(STDIN_NOTICE, patience), begun)) return true
-  if (patience > STDIN_NOTICE) {
-    options.notice('waiting for standard input ...')
-    if (await within(patience - STDIN_NOTICE, begun)) return true
-  }
+  const { notice, prompted, wait } = options
+  const limit = fdKind(0) === 'pipe' ? wait : STDIN_SOCKET_WAIT
+  const patience = prompted ? limit : STDIN_ALONE_WAIT
+  const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for standard input ...')
+  const hasBegun = await within(patience, begun)
+  clearTimeout(timer)
   const waited = formatDuration(patience).replace('.0', '')
-  options.notice(`standard input stayed silent for ${waited} and was left out`)
-  return false
+  if (!hasBegun) notice(`standard input stayed silent for ${waited} and was left out`)
+  return hasBegun
 }
 
 /**
  * Stdin to its end, as text; '' when it is a terminal or silent. Throws UsageError when it
  * is binary, too large or unreadable, and the signal's reason.
  */
-export async function readStdin(options: StdinOptions): Promise<{ text: string }> {
+export async function readStdin(options: StdinOptions): Promise<string> {
   const { signal } = options
   signal.throwIfAborted()
-  if (['terminal', 'closed', 'device'].includes(fdKind(0))) return { text: '' } // such as /dev/null
+  if (/terminal|closed|device/.test(fdKind(0))) return '' // such as /dev/null
   const hasBegun = (begun: Promise<unknown>) => stdinBegins(begun, options)
-  const bytes = await readInput({ what: 'stdin', max: STDIN_MAX, signal, hasBegun })
-  return { text: inputText(bytes, 'stdin') }
+  return inputText(await readInput({ what: 'stdin', max: STDIN_MAX, signal, hasBegun }), 'stdin')
 }
 
 /** Stdin byte for byte, an empty line, the prompt; or either alone; undefined when both are blank. */
@@ -9057,7 +9056,7 @@ export class App {
     const { signal } = this
     const notice = (text: string) => this.notice(text)
     const prompted = wait !== undefined
-    return (await readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal })).text
+    return readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal })
   }
 
   /** A line for the person, unless they asked for quiet. */
@@ -9126,13 +9125,14 @@ export interface Presenter {
 }
 
 /** What `--json` prints, and what the last line of `--stream-json` is. */
-export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> & {
-  readonly session: string
-  readonly model: string
-  readonly cost: number | null
-  readonly exit: number
-  readonly error?: { readonly message: string; readonly hint: string | null; readonly code: number }
-}
+export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> &
+  Readonly<{
+    session: string
+    model: string
+    cost: number | null
+    exit: number
+    error?: Readonly<{ message: string; hint: string | null; code: number }>
+  }>
 
 const ANSWER_HOLD = 4 * KB // text of one step over this is taken for the answer and no longer held back
 
@@ -9208,8 +9208,9 @@ export class TextPresenter implements Presenter {
     this.#held += piece
     if (whole !== undefined) return
     this.#flowing ||= !hold || this.#held.length > ANSWER_HOLD
-    if (this.#flowing) this.#print(this.#held)
-    if (this.#flowing) this.#held = ''
+    if (!this.#flowing) return
+    this.#print(this.#held)
+    this.#held = ''
   }
 
   /** A step is over: what was held is the answer, or was said on the way to a call. */
@@ -9251,31 +9252,29 @@ export class TextPresenter implements Presenter {
 export class JsonPresenter implements Presenter {
   readonly #options: PresentOptions
   readonly #streams: boolean
-  readonly #pieces: { readonly reasoning: RedactStream; readonly text: RedactStream }
+  readonly #pieces: Readonly<Record<'reasoning' | 'text', RedactStream>>
 
   constructor(options: PresentOptions, start?: JsonObject) {
     const { redactor } = options
     this.#options = options
     this.#streams = start !== undefined
     this.#pieces = { reasoning: new RedactStream(redactor), text: new RedactStream(redactor) }
-    if (start !== undefined) this.#line({ type: 'start', ...start })
+    if (this.#streams) this.#line({ type: 'start', ...start })
   }
 
   event(event: AgentEvent): void {
-    if (this.#streams) this.#stream(event)
-    else if (event.kind === 'notice') writeNotice(this.#options, event.text)
+    const { kind } = event
+    if (!this.#streams)
+      return kind === 'notice' ? writeNotice(this.#options, event.text) : undefined
+    if (kind === 'text' || kind === 'reasoning')
+      return this.#piece(kind, this.#pieces[kind].push(event.text))
+    this.#flush()
+    this.#line(streamLine(event, (text) => this.#options.redactor.redact(text)))
   }
 
   end(outcome: TurnOutcome): void {
-    if (this.#streams) this.#flush()
-    this.#line(this.#streams ? { type: 'end', ...outcome } : outcome)
-  }
-
-  #stream(event: AgentEvent): void {
-    if (event.kind === 'text' || event.kind === 'reasoning')
-      return this.#piece(event.kind, this.#pieces[event.kind].push(event.text))
     this.#flush()
-    this.#line(streamLine(event, (text) => this.#options.redactor.redact(text)))
+    this.#line(this.#streams ? { type: 'end', ...outcome } : outcome)
   }
 
   #flush(): void {
