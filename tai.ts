@@ -4543,24 +4543,26 @@ const WRAPPERS =
 const commandOf = ({ command, cmd }: JsonObject): string | undefined =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/** A path of a call: relative to the workspace with `/`, as spelled and as it really is. */
-type Place = Readonly<{ spelled: string; real: string; isFolder: boolean | undefined }>
-
-/** Where a call works; undefined where that cannot be told. */
-function placesOf({ paths = [] }: ApprovalRequest, root: string): Place[] | undefined {
-  const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
-  const place = (given: string): Place => {
-    const absolute = path.resolve(root, given)
-    const real = resolveReal(absolute)
-    const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory()
-    return { spelled: show(absolute), real: show(real), isFolder }
-  }
+/**
+ * What a call touches, relative to the workspace, as spelled and as it really is; a folder ends in
+ * `/`. Undefined where that cannot be told.
+ */
+function placesOf({ paths = [] }: ApprovalRequest, root: string): string[] | undefined {
   try {
-    return paths.length > 0 ? paths.map(place) : undefined
+    const places = paths.flatMap((given) => {
+      const spelled = path.resolve(root, given)
+      const real = resolveReal(spelled)
+      const end = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() ? '/' : ''
+      const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
+      return [show(spelled) + end, show(real) + end]
+    })
+    return places.length > 0 ? [...new Set(places)] : undefined
   } catch {
     return undefined
   }
 }
+
+const bareNames = (places: readonly string[]) => places.map((place) => place.replace(/\/$/, ''))
 
 /** The words of a text between single spaces, to look for one text in another. */
 const spacedWords = (text: string): string => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
@@ -4578,11 +4580,11 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, places: readonly Place[] | undefined) {
+async function pathsMatch({ paths: globs, scope }: Grant, places: readonly string[] | undefined) {
   if (globs.length === 0) return true
   if (places === undefined) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
-  const names = places.flatMap(({ spelled, real }) => [spelled, real])
+  const names = bareNames(places)
   const isGranted = picomatch([...globs], { dot: true })
   if (scope !== 'deny') return names.every((at) => !at.startsWith('..') && isGranted(at))
   const wider = globs.flatMap((glob) => [glob, `${glob}/**`, `**/${glob}`])
@@ -4593,28 +4595,30 @@ async function pathsMatch({ paths: globs, scope }: Grant, places: readonly Place
 }
 
 /** Whether a folder may hold what a glob with this beginning matches. */
-function mayHold({ spelled, real, isFolder }: Place, base: string): boolean {
-  const [start = '', ...names] = [base, spelled, real].map((at) => `${at}/`.toLowerCase())
-  const isBelow = (at: string) => base === '' || at.startsWith(start)
-  return names.some((at) => at === './' || start.startsWith(at) || (isFolder && isBelow(at)))
+function mayHold(place: string, base: string): boolean {
+  const [at = '', start = ''] = bareNames([place, base]).map((name) => `${name}/`.toLowerCase())
+  const isBelow = place.endsWith('/') && (base === '' || at.startsWith(start))
+  return at === './' || start.startsWith(at) || isBelow
 }
 
-/** What one keypress allows, and the words for it. */
-function boundsOf(call: ApprovalRequest, scope: GrantScope, places: readonly Place[] = []) {
-  const { tool: name, args } = call
-  const [command, isSession] = [commandOf(args) ?? '', scope === 'session']
-  if (isSession && command === '' && riskOf(call.annotations) !== 'high')
-    return { shown: visible(`every ${name}`), bounds: {} }
+/** What "for this session" allows beyond the call itself, and the words for it. */
+function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
+  const command = commandOf(args)
+  if (!command)
+    return riskOf(annotations) === 'high' ? undefined : { shown: visible(`every ${name}`) }
   // "npm run build" of "npm run build --watch"; one word would be too wide.
   const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
-  const isOpen = WRAPPERS.test(command) || COMMAND_CHAIN.test(command)
-  if (isSession && start !== undefined && !isOpen)
-    return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
-  const names = [...new Set(places.flatMap(({ spelled, real }) => [spelled, real]))]
-  if (command !== '' || names.length === 0 || names.some((at) => at.startsWith('..')))
+  if (!start || WRAPPERS.test(command) || COMMAND_CHAIN.test(command)) return undefined
+  return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
+}
+
+/** What "always" allows. */
+function exactBounds({ tool: name, args }: ApprovalRequest, places: readonly string[] = []) {
+  const names = bareNames(places)
+  if (commandOf(args) || names.length === 0 || names.some((at) => at.startsWith('..')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
-  const globs = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
-  return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths: globs } }
+  const paths = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
+  return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths } }
 }
 
 const callName = ({ tool: name, args }: ApprovalRequest): string =>
@@ -4771,9 +4775,8 @@ export class Approvals {
   async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
     const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return denyRuling('jit_no_approval')
-    const places = placesOf(call, this.#root)
-    const session = boundsOf(call, 'session', places)
-    const always = boundsOf(call, 'always', places)
+    const always = exactBounds(call, placesOf(call, this.#root))
+    const session = widerBounds(call) ?? always
     const choices = [
       { key: 'y', label: 'yes, once' },
       { key: 's', label: `for this session, in this folder: ${session.shown}` },
