@@ -2995,11 +2995,10 @@ function psStart(pid: number | string): string {
 
 //#region §http: requests with deadlines
 //
-// The one way out for models, MCP and web tools, over node:http(s): they load in half
-// the time of built-in fetch, and pass through proxies.
+// The one way out, over node:http(s): in half the loading time of built-in fetch.
 //
-// 1. Two deadlines hold every exchange: `timeout` until the last hop's headers, `idle`
-//    for each piece of the body. An abort ends both at once.
+// 1. Two deadlines hold: `timeout` until the last hop's headers, `idle` for each piece
+//    of the body. An abort ends both at once.
 // 2. `maxBody` counts decompressed bytes; a body that breaks off is never a short text.
 // 3. `publicOnly` judges the addresses that are connected to, at every hop.
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
@@ -3014,8 +3013,8 @@ export type HttpRequest = Readonly<{
   connect?: number // ms until a direct connection stands; else `timeout`
   idle?: number // ms for each piece of the body; else `timeout`
   maxBody?: number // bytes; else MCP_HTTP_MAX_BODY
-  redirects?: number // of GET and HEAD, followed at most; with 0, the default, a 3xx is a reply
-  publicOnly?: boolean // refuse loopback, private and special addresses
+  redirects?: number // followed at most, of GET and HEAD; by default a 3xx is a reply
+  publicOnly?: boolean // refuses loopback, private and special addresses
   socketPath?: string // a Unix socket instead, which publicOnly does not judge
   signal?: AbortSignal | undefined // until the body has ended
 }>
@@ -3025,7 +3024,7 @@ export type HttpReply = Readonly<{
   headers: Readonly<Record<string, string>> // lower case
   url: string // of the last hop, without credentials
   body: AsyncIterable<Buffer> // decompressed; read once: here, by text() or by bytes()
-  text(): Promise<string> // as UTF-8
+  text(): Promise<string>
   bytes(): Promise<Buffer>
   cancel(): void // ends the socket and whoever still reads
 }>
@@ -3039,13 +3038,13 @@ export type HttpErrorKind =
   | 'private' // no public address
   | 'refused' // a bad URL, header or redirect
 
-/** Codes of system errors after which the same request may succeed in a moment. */
+/** Codes after which the same request may succeed in a moment. */
 const PASSING_FAULTS = /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*)$/
 
 /** An exchange that did not come to its end; a reply with any status is no error. */
 export class HttpError extends TaiError {
   readonly kind: HttpErrorKind
-  readonly passes: boolean // maybe, by itself
+  readonly passes: boolean // perhaps, by itself
   constructor(kind: HttpErrorKind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
@@ -3055,7 +3054,7 @@ export class HttpError extends TaiError {
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
-/** Codes of system errors, and what they mean; others speak for themselves. */
+/** Codes of system errors, in words; others speak for themselves. */
 const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
   [/^(ECONNRESET|EPIPE)/, 'connection closed before a reply'],
@@ -3074,7 +3073,7 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
 
-/** Content-Encoding, and what undoes it in node:zlib. */
+/** Content-Encoding, and its undoing in node:zlib. */
 const BODY_DECODERS = {
   gzip: 'createGunzip',
   deflate: 'createInflate',
@@ -3093,7 +3092,7 @@ type HttpHop = Omit<HttpRequest, 'url'> & Readonly<{ url: URL; headers: HttpRepl
 
 const systemError = (code: string) => Object.assign(new Error(code), { code })
 
-/** The host without the brackets of IPv6 and without the root's dot. */
+/** Without the brackets of IPv6 and the root's dot. */
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
 /** Sends requests and keeps their connections until `close`. `env` names the proxies. */
@@ -3178,7 +3177,6 @@ export class HttpClient {
   }
 }
 
-/** The reply, once its headers are there. */
 function replyOver(request: ClientRequest, hop: HttpHop, signal?: AbortSignal) {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const fail = (error: Error) => {
@@ -3210,7 +3208,7 @@ function firstHop(request: HttpRequest): HttpHop {
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
-/** The hop that a redirect asks for; what is sent twice must not change anything. */
+/** What is sent twice must not change anything. */
 function redirected(hop: HttpHop, raw: IncomingMessage): HttpHop | undefined {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
@@ -3280,7 +3278,7 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   return process.getBuiltinModule('node:stream').pipeline(raw, decoder, () => {})
 }
 
-/** What was caught, as an HttpError; what has no code is a bug and stays as it is. */
+/** What has no code is a bug, and stays as it is. */
 function networkError(error: unknown, route: string): unknown {
   const code = codeOf(error)
   if (code === '') return error
@@ -3325,10 +3323,7 @@ export function isPublicAddress(address: string): boolean {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-/**
- * How to connect to a host whose addresses are all public. A proxy resolves the name again:
- * one that only it can resolve, or that changes in between, is left to its rules.
- */
+/** A proxy resolves the name again: one that only it knows, or that changes, is left to its rules. */
 async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> {
   const host = hostOf(url)
   const hint = 'The user can allow it: tai config set web_private true'
@@ -3348,12 +3343,12 @@ export type SseEvent = Readonly<{
 
 /** Reads server-sent events (WHATWG HTML, 9.2.6); throws when one is over `maxEvent` characters. */
 export class SseReader {
-  lastId: string | undefined // to send as Last-Event-ID when reconnecting
+  lastId: string | undefined // to reconnect with, as Last-Event-ID
   retry: number | undefined // ms to wait before that
   readonly #maxEvent: number
   readonly #decoder = new TextDecoder()
   #held = '' // a line whose end has not come
-  #afterCr = false // the last character was CR: an LF now belongs to it
+  #afterCr = false // then an LF belongs to it
   #event = ''
   #data: string | undefined
 
@@ -3466,7 +3461,7 @@ export const PROVIDERS: readonly Provider[] = [
   localRow('vllm', 8000),
 ]
 
-/** Tokens that a model takes, by a part of `provider/model`; the first that fits counts. */
+/** Tokens that a model takes, by the first part of `provider/model` that fits. */
 const WINDOWS: readonly (readonly [part: string, tokens: number])[] = [
   ['gpt-5', 272_000], // of 400,000, the rest is for output
   ['gpt-4.1', 1_047_576],
@@ -3477,7 +3472,7 @@ const WINDOWS: readonly (readonly [part: string, tokens: number])[] = [
   ['/o4', 200_000],
 ]
 
-/** US dollars per million tokens (January 2026): input, cached input, output, input into the cache. */
+/** US dollars per million tokens (January 2026): input, from cache, output, into the cache. */
 const PRICES: Readonly<Record<string, readonly number[]>> = {
   'openai/gpt-5': [1.25, 0.125, 10],
   'openai/gpt-5.1': [1.25, 0.125, 10],
@@ -3510,7 +3505,7 @@ export type ChooseOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-/** Another address is another server: it has other models, and takes the common fields. */
+/** Another address is another server: other models, and the common fields. */
 const MOVED = { own: true, model: undefined, refuses: [] } as const
 
 function readAddress(text: string, where: string): string {
@@ -3521,7 +3516,7 @@ function readAddress(text: string, where: string): string {
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
-/** The rows of `[providers.NAME]` in config.toml (PROVIDER_FIELDS), then the rest. Throws InvalidError. */
+/** The rows of `[providers.NAME]` in config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Readonly<Record<string, JsonObject>>): Provider[] {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => tables[row.name] === undefined)]
@@ -3544,7 +3539,7 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...row, ...moved, ...named, baseUrl, dialect }
 }
 
-/** Headers that name the dialect's version and the key, if there is one. */
+/** Those of the dialect's version and of the key, if there is one. */
 export function endpointHeaders({ provider, key }: Endpoint): Record<string, string> {
   if (provider.dialect === 'openai') return key ? { authorization: `Bearer ${key}` } : {}
   return { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
@@ -3585,7 +3580,6 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
   return local.find((_server, i) => alive[i])
 }
 
-/** A provider as the environment and config.toml set it up. */
 function serverFrom(provider: Provider, env: World['env']): FoundServer {
   const { name, keys, baseEnv = '' } = provider
   const variable = keys.find((each) => env[each]?.trim())
@@ -3768,7 +3762,7 @@ export class StreamDecoder {
   text = ''
   stop: StopReason | undefined
   usage: Usage | undefined
-  written = 0 // input tokens that went into the provider's cache
+  written = 0 // input tokens, into the provider's cache
   cost: number | undefined // where the provider itself names it
   done = false // the provider said that nothing more comes
   readonly #dialect: Dialect
@@ -3821,7 +3815,7 @@ export class StreamDecoder {
     if (text !== '') this.#events.push({ kind, text })
   }
 
-  /** Text, in front of which some servers leave `<think>...</think>`: held until that is whole. */
+  /** Some servers leave `<think>...</think>` in front of the text: held until that is whole. */
   content(piece: string): void {
     this.#held += piece
     const start = this.#held.trimStart().slice(0, '<think>'.length)
@@ -3829,7 +3823,6 @@ export class StreamDecoder {
     if (!thinks || /<\/think>\s*\S/.test(this.#held)) this.#flush()
   }
 
-  /** Why the model stopped, in the words of either dialect. */
   stopFor(reason: Wire): void {
     const [, cut = 'end'] = CUTS.find(([shape]) => shape.test(wireText(reason))) ?? []
     if (reason) this.stop = cut
@@ -3854,7 +3847,7 @@ export class StreamDecoder {
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** What has arrived of a reply that broke off; undefined: nothing, so it may be asked for again. */
+  /** What has arrived of a reply that broke off; undefined: it may be asked for again. */
   partial(): AssistantMessage | undefined {
     this.#flush()
     return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
@@ -3900,14 +3893,14 @@ function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonO
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
-/** The text of an answer, with a mark where it is not whole, so that the model knows. */
+/** With a mark where it is not whole, so that the model knows. */
 const markedText = ({ text, state }: AssistantMessage): string =>
   text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
 
 const replyText = ({ text, images }: ToolMessage): string =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-/** All that is told to the model beforehand; the schema too, where no field of a request holds it. */
+/** The schema too, where no field of a request holds it. */
 function systemText(messages: readonly Message[], schema: JsonObject | undefined): string {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
@@ -3958,8 +3951,8 @@ function addDetail(details: JsonObject[], piece: JsonObject): void {
 }
 
 /**
- * A piece belongs to the last call that its index and id allow. Servers leave out the index,
- * or give 0 to all, or leave out the id, or repeat id and name with every piece.
+ * A piece belongs to the last call that its index and id allow. Servers leave out either, or give
+ * the index 0 to all, or repeat id and name with every piece.
  */
 function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder): void {
   const { index, extra_content } = piece
@@ -3996,7 +3989,7 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice): J
   }
 }
 
-const DESCRIPTION_MAX = 980 // characters, beside the note on the rest: OpenAI refuses 1025
+const DESCRIPTION_MAX = 980 // characters, without clip's note: OpenAI refuses 1025
 
 function openAiTool(tool: ToolSchema, refuses: readonly string[]): JsonObject {
   const parameters = adaptSchema(tool.parameters, refuses)
@@ -4052,7 +4045,6 @@ function openAiAssistant(message: AssistantMessage, { returns }: Provider): Json
 
 // Anthropic Messages.
 
-/** Events that are not known are passed over, as the API demands. */
 function readAnthropic(chunk: JsonObject, reply: StreamDecoder): void {
   const { type, index, message, content, content_block, stop_reason } = chunk
   const delta = wireObject(chunk['delta'])
@@ -4088,7 +4080,7 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder): void {
 }
 
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } } as const
-const CACHED_TURNS = 2 // of the user; with system and tools that makes the four marks allowed
+const CACHED_TURNS = 2 // of the user; with system and tools, the four marks allowed
 
 function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
   const system = systemText(messages, schema)
@@ -4190,7 +4182,7 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp): M
 // Schemas of MCP servers hold whatever their authors like, and providers refuse a whole
 // request for one that they do not.
 
-const SCHEMA_NODES = 1_500 // objects and lists in one tool's schema; those beyond accept anything
+const SCHEMA_NODES = 1_500 // objects and lists of a schema; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
@@ -4211,7 +4203,7 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): 
   return completedNode({ type: 'object', properties, ...(required[0] && { required }) })
 }
 
-/** A schema, or what stands in one. `above`: the references on the way here; one to itself ends. */
+/** `above`: the references on the way here; one to itself ends. */
 function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   if (typeof node !== 'object' || node === null) return node
   if (job.left-- <= 0) return {}
@@ -4232,7 +4224,7 @@ function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   return completedNode(Object.fromEntries(adapted))
 }
 
-/** Adds what providers miss in a schema that is otherwise good. */
+/** Adds what providers miss. */
 function completedNode(schema: JsonObject): JsonObject {
   const { type, items, properties, required } = schema
   const named = (name: Json) => !isObject(properties) || Object.hasOwn(properties, String(name))
@@ -4244,7 +4236,7 @@ function completedNode(schema: JsonObject): JsonObject {
   }
 }
 
-/** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`; an empty one when there is none. */
+/** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`, or an empty one. */
 function pointedAt(root: JsonSchema, ref: string): JsonObject {
   const [start, ...names] = ref.split('/')
   let at: Wire = start === '#' ? root : {}
@@ -4269,7 +4261,7 @@ function pointedAt(root: JsonSchema, ref: string): JsonObject {
 // Not here: running tools, and compacting the history (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB // a reply over this ends with an error
-const CHAT_DRAIN = 100 // a body that goes on longer after its end loses its connection
+const CHAT_DRAIN = 100 // a body that goes on so long after its end loses its connection
 
 type ChatOptions = Readonly<{
   http: HttpClient
@@ -4325,7 +4317,7 @@ export class ChatClient {
   async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
     const reply = await this.#post(body, signal)
     const sse = new SseReader(CHAT_EVENT_MAX)
-    const early: Buffer[] = [] // what came before any event: some send JSON and call it a stream
+    const early: Buffer[] = [] // before any event: some send JSON and call it a stream
     let [isStream, drain]: [boolean, NodeJS.Timeout?] = [false]
     try {
       for await (const piece of reply.body) {
@@ -4379,7 +4371,7 @@ export class ChatClient {
     return goesOn ? pause : undefined
   }
 
-  /** What was thrown, as a ModelError without the key. A bug of tai stays what it is. */
+  /** A ModelError without the key; a bug of tai stays what it is. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined): ModelError {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
@@ -4475,7 +4467,7 @@ export type ApprovalRequest = Readonly<{
 /** What mode and grants say, before anybody is asked. */
 export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
 
-/** The digest of a call: SHA-256 of canonical `{arguments, tool_name}`; shown by its first 12 digits. */
+/** SHA-256 of canonical `{arguments, tool_name}`; its first 12 digits are shown. */
 export const callDigest = (name: string, args: JsonObject): string =>
   digest({ arguments: args, tool_name: name })
 
@@ -4507,8 +4499,7 @@ const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
 /**
  * Whether a command for a POSIX shell is one program that plainly only reads, below the real folder
- * `root` and not in tai's `home`. What this does not understand is not plain. No git: a
- * repository's own configuration can name programs to run.
+ * `root` and not in tai's `home`. No git: a repository's configuration can name programs to run.
  */
 export function isReadOnlyCommand(command: string, root: string, home: string): boolean {
   if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
@@ -4523,7 +4514,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string): 
   )
 }
 
-/** Whether a word names nothing, or what really is in the folder; a link to nowhere may lead anywhere. */
+/** Whether a word names nothing, or what is in the folder; a link to nowhere may lead anywhere. */
 function staysInside(word: string, root: string, home: string): boolean {
   if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
   try {
@@ -4564,7 +4555,7 @@ function placesOf({ paths = [] }: ApprovalRequest, root: string): string[] | und
 
 const bareNames = (places: readonly string[]) => places.map((place) => place.replace(/\/$/, ''))
 
-/** The words of a text between single spaces, to look for one text in another. */
+/** To look for one text in another, word by word. */
 const spacedWords = (text: string): string => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
 /** Variables, input and another folder can make another command of the same words. */
@@ -4636,7 +4627,7 @@ function inMargin(text: string, max: number): string[] {
     .map((line) => `  | ${visible(line)}`)
 }
 
-/** The question: who wants to do what, with which arguments; of long ones `max` characters. */
+/** Who wants to do what, with which arguments; of long ones `max` characters. */
 function questionOf(call: ApprovalRequest, max: number): string {
   const { origin, detail, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
@@ -4723,7 +4714,6 @@ export class Approvals {
     return { ...facts, grant: grant?.id, say, denial }
   }
 
-  /** A ruling that is no question any more. */
   async #settle(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
     const ruling = await this.check(call)
     if (ruling.verdict === 'ask') return this.#ask(call, signal)
@@ -4745,7 +4735,6 @@ export class Approvals {
     return { verdict, reason: 'jit_no_approval' }
   }
 
-  /** The grant that counts: a denial, one that lasts, one for once. */
   async #grantFor(call: ApprovalRequest): Promise<Grant | undefined> {
     const places = placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
@@ -7820,9 +7809,9 @@ export function parseAnswer(answer: string): Json | undefined {
 // Not here: what is asked and what an answer means (§policy).
 
 const PIPE_HEAD = 16 * KB // any pipe holds this at once; the rest waits for its reader
-const SEQUENCE_MAX = 4 * KB // characters; a sequence without an end by then is shown as text
+const SEQUENCE_MAX = 4 * KB // characters; a sequence that goes on is shown as text
 const ASK_WAIT = 10 * MINUTE // a question for free text then counts as unanswered
-const ASK_AGAIN = 3 // times, after an answer that is no choice; one more counts as none
+const ASK_AGAIN = 3 // times, after an answer that is no choice; then it counts as none
 const SPINNER_TICK = 100 // between two frames
 const COLUMNS_DEFAULT = 80 // where a terminal does not say how wide it is
 const CLEAR_LINE = '\r\u001b[K'
@@ -7857,7 +7846,7 @@ export function fdKind(fd: number) {
   return process.getBuiltinModule('node:tty').isatty(fd) ? 'terminal' : 'device'
 }
 
-/** A fault in the system's words, such as "no space left on device". */
+/** Such as "no space left on device". */
 const systemFault = (error: unknown): string =>
   messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
@@ -7865,7 +7854,7 @@ const systemFault = (error: unknown): string =>
 export class Output {
   readonly isTerminal: boolean
   readonly color: boolean
-  failure: TaiError | undefined // why nothing more can be written; a reader that left is no failure
+  failure: TaiError | undefined // of writing; a reader that left is none
   atLineStart = true
   beforeWrite: (() => void) | undefined
   readonly #fd: 1 | 2
@@ -7895,7 +7884,7 @@ export class Output {
     return this.color ? style(text, ...names) : text
   }
 
-  /** Never throws; false when some of it is queued: await `drained` before making much more. */
+  /** False when some of it is queued: await `drained` before making much more. */
   write(text: string): boolean {
     if (text === '' || this.gone.aborted) return true
     this.beforeWrite?.()
@@ -7985,7 +7974,7 @@ type TtyPrompterOptions = Readonly<{
   platform: NodeJS.Platform
   wait?: number // for one of several choices
   onInterrupt?: () => void // Ctrl-C was typed
-  pause?: () => Disposable // holds what draws on the terminal, such as a Spinner's `pause`
+  pause?: () => Disposable // of what draws on the terminal, such as a Spinner
 }>
 type TtyAnswer = Promise<string | undefined>
 type LineOptions = TtyPrompterOptions & Readonly<{ secret?: boolean; signal: AbortSignal }>
@@ -8000,7 +7989,7 @@ function openTty(platform: NodeJS.Platform): number[] {
   }
 }
 
-/** One line typed there; undefined after EOF, Ctrl-C or too long, or with no terminal. */
+/** One line; undefined after EOF, Ctrl-C or too long, or with no terminal. */
 async function askLine(question: string, options: LineOptions): TtyAnswer {
   const { platform, secret, signal, wait = ASK_WAIT, onInterrupt = () => {} } = options
   const [from, to] = signal.aborted ? [] : openTty(platform)
@@ -8033,7 +8022,7 @@ async function askLine(question: string, options: LineOptions): TtyAnswer {
   return line
 }
 
-/** Drops what was typed ahead: in a raw terminal, unfinished lines too. */
+/** In a raw terminal, unfinished lines too. */
 function dropTyped(fd: number): void {
   try {
     while (fs.readSync(fd, Buffer.alloc(KB)) > 0);
@@ -8171,7 +8160,7 @@ export const denyPrompter: Prompter = {
 // 3. Of a stream, a block is drawn when nothing that follows can change it.
 // Not here: pipes, which get the answer's own bytes (§turn).
 
-const BODY_MIN = 8 // columns; deeper nesting and wider tables make lines longer than the screen
+const BODY_MIN = 8 // columns; deep nesting and wide tables go beyond the screen
 
 export type MarkdownOptions = { readonly width: number; readonly color: boolean }
 
@@ -8183,7 +8172,7 @@ type MarkdownPage = MarkdownOptions &
     charWidth: (codePoint: number) => number
   }>
 
-/** The columns that a text takes: 2 for each East Asian wide character (UAX #11). */
+/** An East Asian wide character takes two (UAX #11). */
 function columnsOf(text: string, page: MarkdownPage): number {
   const shown = nodeUtil().stripVTControlCharacters(text)
   const chars = Array.from(shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, ''))
@@ -8270,7 +8259,6 @@ const BLOCKS: Draw<string[]> = {
 
 const asWritten = (text: string): string[] => terminalText(text).trimEnd().split('\n')
 
-/** The lines of several blocks, with `gap` between them. */
 function drawBlocks(tokens: readonly Token[] = [], page: MarkdownPage, gap = ['']): string[] {
   const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
@@ -8314,7 +8302,7 @@ function drawTable({ header, rows, align }: Tokens.Table, page: MarkdownPage): s
   return [...drawRow(head), rule, ...body.flatMap(drawRow)]
 }
 
-/** Widths of the columns, the widest narrowed until all fit. */
+/** The widest is narrowed until all fit. */
 function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage): number[] {
   const widths = (rows[0] ?? []).map((_cell, x) =>
     Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
@@ -8327,7 +8315,7 @@ function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage): n
   }
 }
 
-/** What `work` gives, or `otherwise` when the text is nested deeper than the stack. */
+/** `otherwise` when the text is nested deeper than the stack. */
 function unlessTooDeep<T>(work: () => T, otherwise: T): T {
   try {
     return work()
@@ -8357,7 +8345,7 @@ export class MarkdownStream {
     return new MarkdownStream(page)
   }
 
-  /** Returns the lines of the blocks that are complete by now. */
+  /** The lines of the blocks that are complete by now. */
   push(piece: string): string {
     const text = this.#filter.push(piece)
     this.#rest += text
@@ -8416,7 +8404,7 @@ type StdinOptions = Readonly<{
   signal: AbortSignal
 }>
 
-/** How files of a kind begin, as Latin-1. Those with a MIME type are images that models take. */
+/** How files of a kind begin, as Latin-1; models take those with a MIME type. */
 const SIGNATURES: readonly (readonly [start: string, kind: string, mime?: string])[] = [
   ['\u0089PNG', 'PNG image', 'image/png'],
   ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
@@ -8453,7 +8441,6 @@ type InputSource = Readonly<{
   hasBegun?: (begun: Promise<unknown>) => Promise<boolean> // false: give it up
 }>
 
-/** Everything that a source holds. */
 async function readInput(source: InputSource): Promise<Buffer> {
   const { what, max, signal, file } = source
   const chunks: Buffer[] = []
@@ -8517,7 +8504,6 @@ function readNow(fd: number): Buffer | undefined {
   }
 }
 
-/** Whether stdin speaks within its time; a person is told of the wait. */
 async function stdinBegins(begun: Promise<unknown>, options: StdinOptions): Promise<boolean> {
   const { notice, prompted, wait } = options
   const limit = fdKind(0) === 'pipe' ? wait : STDIN_SOCKET_WAIT
@@ -8542,7 +8528,7 @@ export async function readStdin(options: StdinOptions): Promise<string> {
   return inputText(await readInput({ what: 'stdin', max: STDIN_MAX, signal, hasBegun }), 'stdin')
 }
 
-/** Stdin byte for byte, an empty line, the prompt; or either alone; undefined when both are blank. */
+/** Stdin byte for byte, an empty line, the prompt; or either; undefined when both are blank. */
 export function composePrompt(parts: { stdin: string | undefined; prompt: string | undefined }) {
   const { stdin = '', prompt = '' } = parts
   if (stdin.trim() === '') return prompt.trim() === '' ? undefined : prompt
@@ -8550,7 +8536,7 @@ export function composePrompt(parts: { stdin: string | undefined; prompt: string
   return `${stdin}${stdin.endsWith('\n') ? '\n' : '\n\n'}${prompt}`
 }
 
-/** For --file: an image as it is, text in a frame with its name. Throws UsageError for what is neither. */
+/** For --file: an image, or text in a frame with its name. Throws UsageError for what is neither. */
 export async function readPromptFile(
   given: string,
   { cwd, signal }: { cwd: string; signal: AbortSignal },
@@ -9116,9 +9102,8 @@ function flagSettings(given: Given): Record<string, string> {
 // rendered Markdown), or JSON: one object, or with --stream-json one an event.
 //
 // 1. stdout carries the answer and nothing else; of JSON, the first byte is `{`.
-// 2. What the model says before it calls a tool is no answer. In a pipe a step's
-//    text is held until the step ends or ANSWER_HOLD is passed; a step that ends
-//    in calls has its text shown on stderr.
+// 2. What the model says before it calls a tool is no answer, and goes to stderr: in a
+//    pipe a step's text is held until the step ends or ANSWER_HOLD is passed.
 // 3. Known secrets are taken out of every piece, also where one is cut in two.
 
 /** How a turn is shown. `end` writes what is left. */
@@ -9137,7 +9122,7 @@ export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> &
     error?: Readonly<{ message: string; hint: string | null; code: number }>
   }>
 
-const ANSWER_HOLD = 4 * KB // text of one step over this is taken for the answer and no longer held back
+const ANSWER_HOLD = 4 * KB // more text of one step is taken for the answer
 
 export type PresentOptions = Readonly<{
   out: Output
@@ -9216,7 +9201,6 @@ export class TextPresenter implements Presenter {
     this.#held = ''
   }
 
-  /** A step is over: what was held is the answer, or was said on the way to a call. */
   #endStep(as: 'answer' | 'narration'): void {
     const rest = this.#held + this.#text.end()
     const isAnswer = as === 'answer' || this.#flowing
@@ -9233,7 +9217,7 @@ export class TextPresenter implements Presenter {
     out.write(render === undefined ? text : render.push(text))
   }
 
-  /** Words that are not the answer: dimmed, and only for a person who watches. */
+  /** Dimmed, and only for a person who watches. */
   #aside(text: string): void {
     const { err } = this.#options
     if (this.#spinner !== undefined) err.write(err.paint(visibleLines(text), 'dim'))
@@ -9251,7 +9235,7 @@ export class TextPresenter implements Presenter {
   }
 }
 
-/** JSON on stdout: one object at the end, or, given what it starts with, one an event and that one last. */
+/** JSON on stdout: one object at the end; given a `start`, before it one for that and each event. */
 export class JsonPresenter implements Presenter {
   readonly #options: PresentOptions
   readonly #streams: boolean
