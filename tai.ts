@@ -3093,7 +3093,7 @@ type HttpHop = Omit<HttpRequest, 'url'> & Readonly<{ url: URL; headers: HttpRepl
 const systemError = (code: string) => Object.assign(new Error(code), { code })
 
 /** Without the brackets of IPv6 and the root's dot. */
-const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$|\.$/g, '')
+const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
 /** Sends requests and keeps their connections until `close`. `env` names the proxies. */
 export class HttpClient {
@@ -3127,7 +3127,7 @@ export class HttpClient {
     for (const agent of this.#agents.values()) agent.destroy()
   }
 
-  async #exchange(hop: HttpHop, signal: AbortSignal): Promise<IncomingMessage> {
+  async #exchange(hop: HttpHop, signal: AbortSignal) {
     const { url, publicOnly, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
@@ -3169,7 +3169,7 @@ export class HttpClient {
   }
 
   /** Takes tens of ms, so only when needed. */
-  #trustSystem(): void {
+  #trustSystem() {
     const tls = process.getBuiltinModule('node:tls')
     const stores = ['default', 'system'] as const
     tls.setDefaultCACertificates(stores.flatMap((name) => tls.getCACertificates(name)))
@@ -3279,7 +3279,7 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
 }
 
 /** What has no code is a bug, and stays as it is. */
-function networkError(error: unknown, route: string): unknown {
+function networkError(error: unknown, route: string) {
   const code = codeOf(error)
   if (code === '') return error
   const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
@@ -3300,7 +3300,7 @@ export function proxyFor(url: URL, env: World['env']): { url: URL; variable: str
 }
 
 /** Loopback, and what NO_PROXY lists: `*`, a host or its domain, with a port or without. */
-function isExempt(url: URL, list = ''): boolean {
+function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
   const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
@@ -3508,7 +3508,7 @@ export type ChooseOptions = Readonly<{
 /** Another address is another server: other models, and the common fields. */
 const MOVED = { own: true, model: undefined, refuses: [] } as const
 
-function readAddress(text: string, where: string): string {
+function readAddress(text: string, where: string) {
   if (URL.parse(text)?.protocol.match(/^https?:$/)) return text.trim().replace(/\/+$/, '')
   const hint = 'give one such as https://models.example.com/v1'
   throw new UsageError(`${where} is no http address: ${visible(clip(text, 100))}`, { hint })
@@ -3594,7 +3594,7 @@ function serverFrom(provider: Provider, env: World['env']): FoundServer {
   }
 }
 
-async function answersNow(server: FoundServer, options: ChooseOptions): Promise<boolean> {
+async function answersNow(server: FoundServer, options: ChooseOptions) {
   try {
     return (await listModels(options.http, server, options, LOCAL_PROBE)).length > 0
   } catch {
@@ -3603,7 +3603,7 @@ async function answersNow(server: FoundServer, options: ChooseOptions): Promise<
   }
 }
 
-function nothingSetUp(named: Provider | undefined): ModelError {
+function nothingSetUp(named: Provider | undefined) {
   const hint = `set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY (or: tai secret set NAME)
   or start a local server, for instance: ollama serve
   or name an address: OPENAI_BASE_URL, or [providers.NAME] with base_url in config.toml`
@@ -3740,7 +3740,7 @@ export function failureOf(
 }
 
 /** What was said, or the words of an HTML page, fit to show. */
-function shownWords(said: string): string {
+function shownWords(said: string) {
   const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
   const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
   return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
@@ -3811,7 +3811,7 @@ export class StreamDecoder {
     return thought
   }
 
-  #tell(kind: ChatEvent['kind'], text: string): void {
+  #tell(kind: ChatEvent['kind'], text: string) {
     if (text !== '') this.#events.push({ kind, text })
   }
 
@@ -3853,7 +3853,7 @@ export class StreamDecoder {
     return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
   }
 
-  #flush(): void {
+  #flush() {
     const rest = this.#held
     this.#held = ''
     const found = this.text === '' && /^\s*<think>([^]*?)(<\/think>\s*|$)/.exec(rest)
@@ -3894,14 +3894,14 @@ function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonO
 }
 
 /** With a mark where it is not whole, so that the model knows. */
-const markedText = ({ text, state }: AssistantMessage): string =>
+const markedText = ({ text, state }: AssistantMessage) =>
   text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
 
-const replyText = ({ text, images }: ToolMessage): string =>
+const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
 /** The schema too, where no field of a request holds it. */
-function systemText(messages: readonly Message[], schema: JsonObject | undefined): string {
+function systemText(messages: readonly Message[], schema: JsonObject | undefined) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
@@ -3909,7 +3909,7 @@ function systemText(messages: readonly Message[], schema: JsonObject | undefined
 
 // OpenAI chat completions.
 
-function readOpenAi(chunk: JsonObject, reply: StreamDecoder): void {
+function readOpenAi(chunk: JsonObject, reply: StreamDecoder) {
   const usage = wireObject(chunk['usage'])
   const { prompt_tokens: input, completion_tokens: output, prompt_tokens_details, cost } = usage
   const cached = wireNumber(wireObject(prompt_tokens_details)['cached_tokens'])
@@ -3930,7 +3930,7 @@ function readOpenAi(chunk: JsonObject, reply: StreamDecoder): void {
   reply.stopFor(finish_reason)
 }
 
-function readOpenAiThought(delta: JsonObject, reply: StreamDecoder): void {
+function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   const { reasoning_details, reasoning_content, reasoning } = delta
   const pieces = wireList(reasoning_details)
   const said = pieces.map(({ text, summary }) => wireText(text ?? summary)).join('')
@@ -3941,7 +3941,7 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder): void {
 }
 
 /** Details stream in pieces of one type and index, and are wanted back joined. */
-function addDetail(details: JsonObject[], piece: JsonObject): void {
+function addDetail(details: JsonObject[], piece: JsonObject) {
   const last = details.at(-1)
   if (last?.['type'] !== piece['type'] || last?.['index'] !== piece['index'])
     return void details.push(piece)
@@ -3954,7 +3954,7 @@ function addDetail(details: JsonObject[], piece: JsonObject): void {
  * A piece belongs to the last call that its index and id allow. Servers leave out either, or give
  * the index 0 to all, or repeat id and name with every piece.
  */
-function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder): void {
+function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
   const { name, arguments: args } = wireObject(piece['function'])
   const [id, indexed] = [wireText(piece['id']), typeof index === 'number']
@@ -4045,7 +4045,7 @@ function openAiAssistant(message: AssistantMessage, { returns }: Provider): Json
 
 // Anthropic Messages.
 
-function readAnthropic(chunk: JsonObject, reply: StreamDecoder): void {
+function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   const { type, index, message, content, content_block, stop_reason } = chunk
   const delta = wireObject(chunk['delta'])
   readBlock(wireObject(content_block ?? delta), index, reply)
@@ -4056,7 +4056,7 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder): void {
 }
 
 /** `input_tokens` leaves out what came from the cache or went into it; Usage counts all. */
-function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder): void {
+function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   const output = wireNumber(usage['output_tokens'])
   if (reply.usage && output > 0) reply.usage = { ...reply.usage, output }
   if (typeof usage['input_tokens'] !== 'number') return
@@ -4066,7 +4066,7 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder): void {
 }
 
 /** A block, or a piece of one; the `{}` of a call's first piece stands for arguments to come. */
-function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder): void {
+function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
   if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: wireText(data) })
@@ -4144,7 +4144,7 @@ export const DIALECTS = {
 } as const satisfies Record<Provider['dialect'], Dialect>
 
 /** `id`, or another made from it, where it has not the wanted form or is taken; takes it. */
-function freshId(id: string, taken: Set<string>, wanted = /./): string {
+function freshId(id: string, taken: Set<string>, wanted = /./) {
   let fresh = id
   while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
   taken.add(fresh)
@@ -4338,7 +4338,7 @@ export class ChatClient {
     }
   }
 
-  async #post(body: string, signal: AbortSignal): Promise<HttpReply> {
+  async #post(body: string, signal: AbortSignal) {
     const { provider } = this.choice
     const { http, idle } = this.#options
     const reply = await http.send({
@@ -4372,7 +4372,7 @@ export class ChatClient {
   }
 
   /** A ModelError without the key; a bug of tai stays what it is. */
-  #failure(thrown: unknown, partial: AssistantMessage | undefined): ModelError {
+  #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
     const { retryAfter = 0, cause } = error
@@ -4382,7 +4382,7 @@ export class ChatClient {
     return new ModelError(message, { ...error, cause, partial })
   }
 
-  #broken(cause: TaiError): ModelError {
+  #broken(cause: TaiError) {
     const fault = cause instanceof HttpError ? cause.kind : 'cut'
     const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
     const silent = /idle|timeout/.test(fault)
@@ -4515,7 +4515,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string): 
 }
 
 /** Whether a word names nothing, or what is in the folder; a link to nowhere may lead anywhere. */
-function staysInside(word: string, root: string, home: string): boolean {
+function staysInside(word: string, root: string, home: string) {
   if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
   try {
     const real = resolveReal(path.join(root, word))
@@ -4556,13 +4556,13 @@ function placesOf({ paths = [] }: ApprovalRequest, root: string): string[] | und
 const bareNames = (places: readonly string[]) => places.map((place) => place.replace(/\/$/, ''))
 
 /** To look for one text in another, word by word. */
-const spacedWords = (text: string): string => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
+const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
 /** Variables, input and another folder can make another command of the same words. */
-const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string): boolean =>
+const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
   env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
 
-function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string): boolean {
+function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string) {
   const command = commandOf(args)
   if (commands.length === 0 || command === undefined) return commands.length === 0
   const all = spacedWords(command)
@@ -4586,7 +4586,7 @@ async function pathsMatch({ paths: globs, scope }: Grant, places: readonly strin
 }
 
 /** Whether a folder may hold what a glob with this beginning matches. */
-function mayHold(place: string, base: string): boolean {
+function mayHold(place: string, base: string) {
   const [at = '', start = ''] = bareNames([place, base]).map((name) => `${name}/`.toLowerCase())
   const isBelow = place.endsWith('/') && (base === '' || at.startsWith(start))
   return at === './' || start.startsWith(at) || isBelow
@@ -4612,11 +4612,11 @@ function exactBounds({ tool: name, args }: ApprovalRequest, places: readonly str
   return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths } }
 }
 
-const callName = ({ tool: name, args }: ApprovalRequest): string =>
+const callName = ({ tool: name, args }: ApprovalRequest) =>
   `${visible(name)} (${callDigest(name, args).slice(0, 12)})`
 
 /** Behind a margin no line can pass for tai's own, and what is left out is counted. */
-function inMargin(text: string, max: number): string[] {
+function inMargin(text: string, max: number) {
   const half = max / 2
   const left = `\n(${text.length - max} characters left out)\n`
   const shown = text.length > max ? text.slice(0, half) + left + text.slice(-half) : text
@@ -4628,7 +4628,7 @@ function inMargin(text: string, max: number): string[] {
 }
 
 /** Who wants to do what, with which arguments; of long ones `max` characters. */
-function questionOf(call: ApprovalRequest, max: number): string {
+function questionOf(call: ApprovalRequest, max: number) {
   const { origin, detail, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
   const args = Object.entries(call.args).map(([name, value]) => {
@@ -4667,7 +4667,7 @@ export async function awaitAnswer(
 const NO: Choice = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
 const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
-const GRANT_ORDER: readonly GrantScope[] = ['deny', 'always', 'session', 'once']
+const rankOf = ({ scope }: Grant) => ['deny', 'always', 'session', 'once'].indexOf(scope)
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
@@ -4735,16 +4735,15 @@ export class Approvals {
     return { verdict, reason: 'jit_no_approval' }
   }
 
-  async #grantFor(call: ApprovalRequest): Promise<Grant | undefined> {
+  async #grantFor(call: ApprovalRequest) {
     const places = placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
-    const rank = ({ scope }: Grant) => GRANT_ORDER.indexOf(scope)
-    for (const grant of grants.toSorted((a, b) => rank(a) - rank(b)))
+    for (const grant of grants.toSorted((a, b) => rankOf(a) - rankOf(b)))
       if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
   }
 
-  #isFor({ tool: name, args, session }: ApprovalRequest, grant: Grant): boolean {
+  #isFor({ tool: name, args, session }: ApprovalRequest, grant: Grant) {
     const { inherited = [] } = this.#options
     const { mode = this.mode, root = this.#root, session: at = session, digest: exact } = grant
     if (mode !== this.mode || root !== this.#root || ![session, ...inherited].includes(at))
@@ -4753,7 +4752,7 @@ export class Approvals {
     return grant.scope !== 'once' && commandMatches(grant, args, root)
   }
 
-  #isPlainRead({ tool: name, args }: ApprovalRequest): boolean {
+  #isPlainRead({ tool: name, args }: ApprovalRequest) {
     const { home, platform } = this.#options.world
     const { command } = args
     if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
@@ -7847,8 +7846,7 @@ export function fdKind(fd: number) {
 }
 
 /** Such as "no space left on device". */
-const systemFault = (error: unknown): string =>
-  messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
+const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
 /** One of the two standard outputs. Nothing else writes to its file descriptor. */
 export class Output {
@@ -7909,7 +7907,7 @@ export class Output {
     return this.#fd === 1 ? process.stdout : process.stderr
   }
 
-  #writeNow(bytes: Buffer): number {
+  #writeNow(bytes: Buffer) {
     let done = 0
     try {
       while (done < bytes.length) done += fs.writeSync(this.#fd, bytes, done)
@@ -7920,7 +7918,7 @@ export class Output {
   }
 
   /** Node's stream waits for a slow reader by event; most runs never load it. */
-  #queue(bytes: Buffer): void {
+  #queue(bytes: Buffer) {
     if (this.#stream.listenerCount('error') === 0) this.#stream.on('error', () => {}) // told below
     this.#queued += 1
     this.#stream.write(bytes, (error) => {
@@ -7929,7 +7927,7 @@ export class Output {
     })
   }
 
-  #fail(error: unknown): void {
+  #fail(error: unknown) {
     if (this.gone.aborted) return
     const failure = new TaiError(`cannot write output: ${systemFault(error)}`)
     if (!/^(EPIPE|ECONNRESET|EOF)$/.test(codeOf(error))) this.failure = failure
@@ -7980,7 +7978,7 @@ type TtyAnswer = Promise<string | undefined>
 type LineOptions = TtyPrompterOptions & Readonly<{ secret?: boolean; signal: AbortSignal }>
 
 /** The controlling terminal, to read and to write; empty where there is none. */
-function openTty(platform: NodeJS.Platform): number[] {
+function openTty(platform: NodeJS.Platform) {
   const names = platform === 'win32' ? ['//./CONIN$', '//./CONOUT$'] : ['/dev/tty', '/dev/tty']
   try {
     return names.map((name) => fs.openSync(name, fs.constants.O_RDWR | fs.constants.O_NONBLOCK))
@@ -8023,7 +8021,7 @@ async function askLine(question: string, options: LineOptions): TtyAnswer {
 }
 
 /** In a raw terminal, unfinished lines too. */
-function dropTyped(fd: number): void {
+function dropTyped(fd: number) {
   try {
     while (fs.readSync(fd, Buffer.alloc(KB)) > 0);
   } catch {
@@ -8124,14 +8122,14 @@ export class Spinner {
     }
   }
 
-  #hide(): void {
+  #hide() {
     if (this.#timer === undefined) return
     clearInterval(this.#timer)
     this.#timer = undefined
     this.#put('')
   }
 
-  #put(line: string): void {
+  #put(line: string) {
     const listener = this.#timer && (() => this.stop())
     for (const each of this.#screen) each.beforeWrite = undefined
     this.#output.write(CLEAR_LINE + line)
@@ -8173,7 +8171,7 @@ type MarkdownPage = MarkdownOptions &
   }>
 
 /** An East Asian wide character takes two (UAX #11). */
-function columnsOf(text: string, page: MarkdownPage): number {
+function columnsOf(text: string, page: MarkdownPage) {
   const shown = nodeUtil().stripVTControlCharacters(text)
   const chars = Array.from(shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, ''))
   return chars.reduce((sum, char) => sum + page.charWidth(char.codePointAt(0) ?? 0), 0)
@@ -8189,14 +8187,14 @@ const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
   width: Math.max(BODY_MIN, width - by),
 })
 
-function paintText(text: string, { color, styles }: MarkdownPage): string {
+function paintText(text: string, { color, styles }: MarkdownPage) {
   const shown = terminalText(text)
   return color ? shown.replace(/\S+/g, (word) => style(word, ...styles)) : shown
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"' }
 
-const decodeEntities = (text: string): string =>
+const decodeEntities = (text: string) =>
   text.replace(/&(lt|gt|amp|quot);/g, (_entity, name) => ENTITIES[name] ?? '')
 
 type Draw<Result> = Readonly<Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>>
@@ -8225,7 +8223,7 @@ function drawInlines(tokens: readonly Token[] = [], page: MarkdownPage): string 
 }
 
 /** Breaks at spaces; a word that is wider than the page is left to the terminal. */
-function wrapText(text: string, page: MarkdownPage): string[] {
+function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
   for (const source of text === '' ? [] : text.split('\n')) {
     let line = ''
@@ -8257,19 +8255,19 @@ const BLOCKS: Draw<string[]> = {
   table: (token, page) => drawTable(token as Tokens.Table, page),
 }
 
-const asWritten = (text: string): string[] => terminalText(text).trimEnd().split('\n')
+const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
 
 function drawBlocks(tokens: readonly Token[] = [], page: MarkdownPage, gap = ['']): string[] {
   const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
 }
 
-function joinBlocks(blocks: readonly string[][], gap: string[]): string[] {
+function joinBlocks(blocks: readonly string[][], gap: string[]) {
   const drawn = blocks.filter((lines) => lines.length > 0)
   return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 }
 
-function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage): string[] {
+function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage) {
   const markers = items.map((_item, i) => (start === '' ? '• ' : `${start + i}. `))
   const width = markers.at(-1)?.length ?? 0
   const gap = loose ? [''] : []
@@ -8283,11 +8281,11 @@ function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage): str
   return joinBlocks(blocks, gap)
 }
 
-function drawTable({ header, rows, align }: Tokens.Table, page: MarkdownPage): string[] {
+function drawTable({ header, rows, align }: Tokens.Table, page: MarkdownPage) {
   const head = header.map(({ tokens }) => drawInlines(tokens, styled(page, 'bold')))
   const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
   const widths = fitColumns([head, ...body], page)
-  const drawRow = (row: readonly string[]): string[] => {
+  const drawRow = (row: readonly string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
     const height = Math.max(1, ...cells.map((lines) => lines.length))
     return Array.from({ length: height }, (_, y) => {
@@ -8303,7 +8301,7 @@ function drawTable({ header, rows, align }: Tokens.Table, page: MarkdownPage): s
 }
 
 /** The widest is narrowed until all fit. */
-function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage): number[] {
+function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage) {
   const widths = (rows[0] ?? []).map((_cell, x) =>
     Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
   )
@@ -8359,7 +8357,7 @@ export class MarkdownStream {
     return this.#draw(this.#rest + this.#filter.end())
   }
 
-  #draw(source: string): string {
+  #draw(source: string) {
     const page = this.#page
     const lines = unlessTooDeep(() => drawBlocks(page.lex(source), page), asWritten(source))
     if (lines.join('') === '') return ''
@@ -8370,7 +8368,7 @@ export class MarkdownStream {
 }
 
 /** The blocks that a word on the next line would not join; some may go on even so. */
-function completeBlocks(source: string, page: MarkdownPage): string {
+function completeBlocks(source: string, page: MarkdownPage) {
   const lines = source.slice(0, source.lastIndexOf('\n') + 1)
   const blocks = unlessTooDeep(() => page.lex(`${lines}word`), []).slice(0, -1)
   const last = blocks.findLastIndex((block) => block.type !== 'space')
@@ -8423,7 +8421,7 @@ function signatureOf(bytes: Buffer): (typeof SIGNATURES)[number] | [] {
 }
 
 /** Bytes as text; a UsageError names their kind when they are none. */
-function inputText(bytes: Buffer, what: string): string {
+function inputText(bytes: Buffer, what: string) {
   const hasNul = bytes.includes(0)
   if (!hasNul && process.getBuiltinModule('node:buffer').isUtf8(bytes)) return bytes.toString()
   const [, kind = hasNul ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
@@ -8441,7 +8439,7 @@ type InputSource = Readonly<{
   hasBegun?: (begun: Promise<unknown>) => Promise<boolean> // false: give it up
 }>
 
-async function readInput(source: InputSource): Promise<Buffer> {
+async function readInput(source: InputSource) {
   const { what, max, signal, file } = source
   const chunks: Buffer[] = []
   let left = max
@@ -8466,7 +8464,7 @@ async function readInput(source: InputSource): Promise<Buffer> {
 }
 
 /** A pipe is opened anew by way of proc(5): then it is ours alone, and never blocks. */
-function openStdin(): number {
+function openStdin() {
   try {
     return fdKind(0) === 'pipe' ? fs.openSync('/proc/self/fd/0', NEVER_BLOCK) : 0
   } catch {
@@ -8504,7 +8502,7 @@ function readNow(fd: number): Buffer | undefined {
   }
 }
 
-async function stdinBegins(begun: Promise<unknown>, options: StdinOptions): Promise<boolean> {
+async function stdinBegins(begun: Promise<unknown>, options: StdinOptions) {
   const { notice, prompted, wait } = options
   const limit = fdKind(0) === 'pipe' ? wait : STDIN_SOCKET_WAIT
   const patience = prompted ? limit : STDIN_ALONE_WAIT
@@ -8551,7 +8549,7 @@ export async function readPromptFile(
 }
 
 /** The tag grows until the text does not end it. */
-function frameFile(name: string, text: string): string {
+function frameFile(name: string, text: string) {
   let tag = 'file'
   while (text.includes(`</${tag}>`)) tag += '_'
   const body = text.replace(/[^\n]$/, '$&\n')
@@ -9141,7 +9139,7 @@ export interface TextRenderer {
   end(): string
 }
 
-function writeNotice({ err, quiet }: PresentOptions, text: string): void {
+function writeNotice({ err, quiet }: PresentOptions, text: string) {
   if (!quiet) err.write(`${err.atLineStart ? '' : '\n'}tai: ${visible(text)}\n`)
 }
 
@@ -9191,7 +9189,7 @@ export class TextPresenter implements Presenter {
     if (!out.atLineStart) out.write('\n')
   }
 
-  #take(piece: string): void {
+  #take(piece: string) {
     const { hold, whole } = this.#options
     this.#held += piece
     if (whole !== undefined) return
@@ -9201,7 +9199,7 @@ export class TextPresenter implements Presenter {
     this.#held = ''
   }
 
-  #endStep(as: 'answer' | 'narration'): void {
+  #endStep(as: 'answer' | 'narration') {
     const rest = this.#held + this.#text.end()
     const isAnswer = as === 'answer' || this.#flowing
     this.#held = ''
@@ -9211,19 +9209,19 @@ export class TextPresenter implements Presenter {
     else this.#aside(`${rest}\n`)
   }
 
-  #print(text: string): void {
+  #print(text: string) {
     const { out, render } = this.#options
     if (text !== '') this.#spinner?.stop()
     out.write(render === undefined ? text : render.push(text))
   }
 
   /** Dimmed, and only for a person who watches. */
-  #aside(text: string): void {
+  #aside(text: string) {
     const { err } = this.#options
     if (this.#spinner !== undefined) err.write(err.paint(visibleLines(text), 'dim'))
   }
 
-  #toolLine({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>): void {
+  #toolLine({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>) {
     const { err, redactor } = this.#options
     if (this.#spinner === undefined) return
     this.#spinner.stop()
@@ -9264,22 +9262,22 @@ export class JsonPresenter implements Presenter {
     this.#line(this.#streams ? { type: 'end', ...outcome } : outcome)
   }
 
-  #flush(): void {
+  #flush() {
     for (const kind of ['reasoning', 'text'] as const) this.#piece(kind, this.#pieces[kind].end())
   }
 
-  #piece(type: 'text' | 'reasoning', text: string): void {
+  #piece(type: 'text' | 'reasoning', text: string) {
     if (text !== '') this.#line({ type, text })
   }
 
-  #line(value: object): void {
+  #line(value: object) {
     this.#options.out.write(jsonLine(value))
   }
 }
 
 type WholeEvent = Exclude<AgentEvent, { kind: 'text' | 'reasoning' }>
 
-function streamLine(event: WholeEvent, clean: (text: string) => string): object {
+function streamLine(event: WholeEvent, clean: (text: string) => string) {
   switch (event.kind) {
     case 'notice':
       return { type: 'notice', text: clean(event.text) }
