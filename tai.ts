@@ -69,8 +69,8 @@
 //   §chat       one request to a model, one whole reply
 //     ChatClient
 //   §policy     what may run, and who says so
-//     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
-//     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
+//     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
+//     awaitAnswer ApprovalOptions Approvals
 //   §toolkit    what a tool is made of
 //     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool pathArgument arg takes
 //     annotate
@@ -3751,7 +3751,7 @@ type ThoughtDraft = { text: string; signature?: string; sealed?: string; details
 
 /** What cuts an answer short, in the words of either dialect; any other reason is its end. */
 const CUTS: readonly [RegExp, StopReason, how: string][] = [
-  [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off: the output limit'],
+  [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
 ]
 
@@ -4471,9 +4471,6 @@ export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant 
 export const callDigest = (name: string, args: JsonObject): string =>
   digest({ arguments: args, tool_name: name })
 
-/** The tighter of two modes. */
-export const tighterMode = (a: Mode, b: Mode): Mode => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
-
 /**
  * Programs that only read, and the options that leave it so. None that takes lines or words apart:
  * what is redacted must be seen as it stands.
@@ -4692,9 +4689,10 @@ export class Approvals {
   }
 
   /** The approvals of a sub-agent: those of `session`, in the tighter of both modes. */
-  child(session: string, mode: Mode = this.mode): Approvals {
+  child(session: string, wanted: Mode = this.mode): Approvals {
     const inherited = [...(this.#options.inherited ?? []), session]
-    return new Approvals({ ...this.#options, mode: tighterMode(this.mode, mode), inherited })
+    const mode = MODES.indexOf(wanted) < MODES.indexOf(this.mode) ? wanted : this.mode
+    return new Approvals({ ...this.#options, mode, inherited })
   }
 
   /** Whether a call may run. Asks where the rules say so; never throws for a refusal. */
@@ -4791,8 +4789,6 @@ export class Approvals {
     return { ...approved, grant }
   }
 }
-
-export type Decision = Awaited<ReturnType<Approvals['decide']>>
 
 //#endregion §policy
 
