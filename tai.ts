@@ -3063,11 +3063,7 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^ERR_PROXY/, 'the proxy refuses, or wants another user and password'],
   [/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
   [/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
-  [
-    UNKNOWN_CA,
-    'its certificate comes from an unknown CA',
-    'For a private CA set NODE_EXTRA_CA_CERTS to its PEM file and start tai again.',
-  ],
+  [UNKNOWN_CA, 'its certificate is of an unknown CA', 'Set NODE_EXTRA_CA_CERTS to its PEM file.'],
   [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS', 'Try http:// in place of https://.'],
 ]
 
@@ -3133,18 +3129,19 @@ export class HttpClient {
     try {
       const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : {}
       return await this.#attempt(hop, { ...route, signal }, proxy?.url.href)
-    } catch (error) {
+    } catch (cause) {
+      if (signal.aborted) throw signal.reason
+      const code = codeOf(cause)
+      if (code === '') throw cause // of this section, or a bug
+      const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
       const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
-      throw signal.aborted ? signal.reason : networkError(error, url.host + via)
+      const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
+      throw new HttpError(kind, `cannot reach ${url.host}${via}: ${says}`, { hint, cause })
     }
   }
 
   /** Sends the hop, and once more where no server has seen it. */
-  async #attempt(
-    hop: HttpHop,
-    options: RequestOptions,
-    proxy: string | undefined,
-  ): Promise<IncomingMessage> {
+  async #attempt(hop: HttpHop, options: RequestOptions, proxy?: string): Promise<IncomingMessage> {
     const { method, url, headers, socketPath, publicOnly } = hop
     const secure = url.protocol === 'https:'
     const library = process.getBuiltinModule(secure ? 'node:https' : 'node:http')
@@ -3276,15 +3273,6 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
     throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
   const decoder = process.getBuiltinModule('node:zlib')[create]()
   return process.getBuiltinModule('node:stream').pipeline(raw, decoder, () => {})
-}
-
-/** What has no code is a bug, and stays as it is. */
-function networkError(error: unknown, route: string) {
-  const code = codeOf(error)
-  if (code === '') return error
-  const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
-  const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
-  return new HttpError(kind, `cannot reach ${route}: ${says}`, { hint, cause: error })
 }
 
 /** The proxy for a URL, from the variables that curl reads; throws TaiError when it is none. */
@@ -3576,8 +3564,10 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
   const local = servers.filter(({ provider }) => provider.localPort)
-  const alive = await Promise.all(local.map((server) => answersNow(server, options)))
-  return local.find((_server, i) => alive[i])
+  const listing = local.map((at) => listModels(options.http, at, options, LOCAL_PROBE))
+  const lists = await Promise.all(listing.map((list) => list.catch(() => []))) // nobody is there
+  options.signal?.throwIfAborted()
+  return local.find((_at, i) => lists[i]?.length)
 }
 
 function serverFrom(provider: Provider, env: World['env']): FoundServer {
@@ -3591,15 +3581,6 @@ function serverFrom(provider: Provider, env: World['env']): FoundServer {
     baseUrl,
     key: variable && env[variable]?.trim(),
     why: set ? `${set} is set` : `${name} needs no key`,
-  }
-}
-
-async function answersNow(server: FoundServer, options: ChooseOptions) {
-  try {
-    return (await listModels(options.http, server, options, LOCAL_PROBE)).length > 0
-  } catch {
-    options.signal?.throwIfAborted()
-    return false // nobody there, or another kind of server
   }
 }
 
