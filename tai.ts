@@ -8154,19 +8154,14 @@ function columnsOf(text: string, page: MarkdownPage) {
   return chars.reduce((sum, char) => sum + page.charWidth(char.codePointAt(0) ?? 0), 0)
 }
 
-const styled = ({ styles, ...page }: MarkdownPage, added: Style) => ({
-  ...page,
-  styles: [...styles, added],
-})
-
 const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
   ...page,
   width: Math.max(BODY_MIN, width - by),
 })
 
-function paintText(text: string, { color, styles }: MarkdownPage) {
+function paintText(text: string, { color, styles }: MarkdownPage, ...more: Style[]) {
   const shown = terminalText(text)
-  return color ? shown.replace(/\S+/g, (word) => style(word, ...styles)) : shown
+  return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"' }
@@ -8180,22 +8175,23 @@ const INLINES: Draw<string> = {
   text: ({ text, tokens }, page) =>
     tokens ? drawInlines(tokens, page) : paintText(decodeEntities(text), page),
   escape: ({ text }, page) => paintText(text, page),
-  strong: ({ tokens }, page) => drawInlines(tokens, styled(page, 'bold')),
-  em: ({ tokens }, page) => drawInlines(tokens, styled(page, 'italic')),
-  del: ({ tokens }, page) => drawInlines(tokens, styled(page, 'strikethrough')),
-  codespan: ({ text }, page) => paintText(text, styled(page, 'cyan')),
+  strong: ({ tokens }, page) => drawInlines(tokens, page, 'bold'),
+  em: ({ tokens }, page) => drawInlines(tokens, page, 'italic'),
+  del: ({ tokens }, page) => drawInlines(tokens, page, 'strikethrough'),
+  codespan: ({ text }, page) => paintText(text, page, 'cyan'),
   br: () => '\n',
   link: ({ tokens, text, href }, page) => {
     const isSaid = [text, `mailto:${text}`].includes(href)
-    const end = isSaid ? '' : paintText(` (${href})`, styled(page, 'dim'))
-    return drawInlines(tokens, styled(page, 'underline')) + end
+    const end = isSaid ? '' : paintText(` (${href})`, page, 'dim')
+    return drawInlines(tokens, page, 'underline') + end
   },
   html: ({ raw }, page) => (/^<br\s*\/?>$/i.test(raw) ? '\n' : paintText(raw, page)),
   checkbox: () => '', // shown with its item's marker
 }
 
-function drawInlines(tokens: readonly Token[] = [], page: MarkdownPage): string {
-  const draw = (token: Token) => INLINES[token.type]?.(token, page) ?? paintText(token.raw, page)
+function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: Style[]): string {
+  const inner = { ...page, styles: [...page.styles, ...more] }
+  const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
   return tokens.map(draw).join('')
 }
 
@@ -8220,10 +8216,10 @@ const BLOCKS: Draw<string[]> = {
   checkbox: () => [],
   paragraph: ({ tokens }, page) => wrapText(drawInlines(tokens, page), page),
   text: (token, page) => wrapText(drawInlines([token], page), page),
-  heading: ({ tokens }, page) => wrapText(drawInlines(tokens, styled(page, 'bold')), page),
+  heading: ({ tokens }, page) => wrapText(drawInlines(tokens, page, 'bold'), page),
   hr: (_token, page) => ['─'.repeat(page.width)],
   code: ({ text }, page) => {
-    const lines = paintText(text, styled(page, 'cyan')).split('\n')
+    const lines = paintText(text, page, 'cyan').split('\n')
     return lines.map((line) => `  ${line}`)
   },
   blockquote: ({ tokens }, page) =>
@@ -8234,7 +8230,7 @@ const BLOCKS: Draw<string[]> = {
 
 const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
 
-function drawBlocks(tokens: readonly Token[] = [], page: MarkdownPage, gap = ['']): string[] {
+function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']): string[] {
   const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
 }
@@ -8259,7 +8255,7 @@ function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage) {
 }
 
 function drawTable({ header, rows, align }: Tokens.Table, page: MarkdownPage) {
-  const head = header.map(({ tokens }) => drawInlines(tokens, styled(page, 'bold')))
+  const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
   const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
   const widths = fitColumns([head, ...body], page)
   const drawRow = (row: readonly string[]) => {
