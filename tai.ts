@@ -111,8 +111,7 @@
 //   §app        what one run has opened, and closes
 //     Interrupts AppOptions App
 //   §present    a turn, as it is seen
-//     Presenter TurnOutcome PresentOptions TextRenderer TextPresenter JsonPresenter
-//     firstCodeBlock
+//     Presenter TurnOutcome PresentOptions TextPresenter JsonPresenter firstCodeBlock
 //   §turn       from a command line to an answer
 //     Conversation playTurn openConversation chosenModel prepared oneShot titleOf presenterFor
 //   §repl       the plain chat
@@ -4040,10 +4039,11 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
 function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   const output = wireNumber(usage['output_tokens'])
   if (reply.usage && output > 0) reply.usage = { ...reply.usage, output }
-  if (typeof usage['input_tokens'] !== 'number') return
+  const { input_tokens: fresh } = usage
+  if (typeof fresh !== 'number') return
   const cached = wireNumber(usage['cache_read_input_tokens'])
   reply.written = wireNumber(usage['cache_creation_input_tokens'])
-  reply.usage = { input: usage['input_tokens'] + cached + reply.written, output, cached }
+  reply.usage = { input: fresh + cached + reply.written, output, cached }
 }
 
 /** A block, or a piece of one; the `{}` of a call's first piece stands for arguments to come. */
@@ -9103,14 +9103,8 @@ export type PresentOptions = Readonly<{
   quiet: boolean
   hold: boolean // tools are offered, so a step's text may not be the answer
   whole: ((answer: string) => string) | undefined // --extract, --schema: printed once, changed
-  render: TextRenderer | undefined // a terminal's
+  render: Pick<MarkdownStream, 'push' | 'end'> | undefined // a terminal's
 }>
-
-/** Turns pieces of Markdown into what a terminal shows. */
-export interface TextRenderer {
-  push(piece: string): string
-  end(): string
-}
 
 function writeNotice({ err, quiet }: PresentOptions, text: string) {
   if (!quiet) err.write(`${err.atLineStart ? '' : '\n'}tai: ${visible(text)}\n`)
@@ -9137,7 +9131,7 @@ export class TextPresenter implements Presenter {
   event(event: AgentEvent): void {
     switch (event.kind) {
       case 'text':
-        return this.#take(this.#text.push(event.text))
+        return this.#options.whole ? undefined : this.#take(this.#text.push(event.text))
       case 'reasoning':
         return this.#aside(this.#thought.push(event.text))
       case 'call':
@@ -9157,16 +9151,14 @@ export class TextPresenter implements Presenter {
     const { out, whole, render } = this.#options
     this.#endStep('answer')
     this.#spinner?.stop()
-    if (whole !== undefined && error === undefined) this.#print(whole(answer))
-    if (render !== undefined) out.write(render.end())
+    if (whole && error === undefined) this.#print(whole(answer))
+    if (render) out.write(render.end())
     if (!out.atLineStart) out.write('\n')
   }
 
   #take(piece: string) {
-    const { hold, whole } = this.#options
     this.#held += piece
-    if (whole !== undefined) return
-    this.#flowing ||= !hold || this.#held.length > ANSWER_HOLD
+    this.#flowing ||= !this.#options.hold || this.#held.length > ANSWER_HOLD
     if (!this.#flowing) return
     this.#print(this.#held)
     this.#held = ''
@@ -9177,15 +9169,14 @@ export class TextPresenter implements Presenter {
     const isAnswer = as === 'answer' || this.#flowing
     this.#held = ''
     this.#flowing = false
-    if (this.#options.whole !== undefined || rest === '') return
     if (isAnswer) this.#print(rest)
-    else this.#aside(`${rest}\n`)
+    else if (rest !== '') this.#aside(`${rest}\n`)
   }
 
   #print(text: string) {
     const { out, render } = this.#options
     if (text !== '') this.#spinner?.stop()
-    out.write(render === undefined ? text : render.push(text))
+    out.write(render ? render.push(text) : text)
   }
 
   /** Dimmed, and only for a person who watches. */
