@@ -74,8 +74,8 @@
 //     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError nestsDeeper
 //     readRpc rpcResult rpcFailure
 //   §policy     what may run, and who says so
-//     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
-//     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
+//     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
+//     awaitAnswer ApprovalOptions Approvals
 //   §toolkit    what a tool is made of
 //     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool pathArgument arg takes
 //     annotate
@@ -116,8 +116,7 @@
 //   §app        what one run has opened, and closes
 //     Interrupts AppOptions App
 //   §present    a turn, as it is seen
-//     Presenter TurnOutcome PresentOptions TextRenderer TextPresenter JsonPresenter
-//     firstCodeBlock
+//     Presenter TurnOutcome PresentOptions TextPresenter JsonPresenter firstCodeBlock
 //   §turn       from a command line to an answer
 //     Conversation playTurn openConversation converse chosenModel openTools prepared oneShot
 //     titleOf presenterFor
@@ -135,12 +134,21 @@
 //     Outside main
 
 import * as fs from 'node:fs'
-import type * as http from 'node:http'
+import type {
+  Agent as HttpAgent,
+  ClientRequest,
+  IncomingHttpHeaders,
+  IncomingMessage,
+  RequestListener,
+  RequestOptions,
+  Server as HttpServer,
+  ServerResponse,
+} from 'node:http'
+import type { Token, Tokens } from 'marked'
 import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Readable } from 'node:stream'
-import type { ProxyAgent } from 'undici'
+import type { styleText } from 'node:util'
 
 //#region §caps: every limit in the program
 //
@@ -2878,14 +2886,11 @@ function psStart(pid: number | string) {
 
 //#region §http: requests with deadlines
 //
-// One way out to HTTP for models, MCP and the web tools. Direct requests go over
-// node:http(s), which loads in half the time of built-in fetch; where a proxy is in
-// the way undici sends them, loaded then.
+// The one way out, over node:http(s): in half the loading time of built-in fetch.
 //
-// 1. Two deadlines hold every exchange: `timeout` until the headers of the last hop,
-//    `idle` for each piece of the body. An abort ends the socket at once.
-// 2. `maxBody` counts decompressed bytes; a body that stops before its announced end
-//    is an error, never a short text.
+// 1. Two deadlines hold: `timeout` until the last hop's headers, `idle` for each piece
+//    of the body. An abort ends both at once.
+// 2. `maxBody` counts decompressed bytes; a body that breaks off is never a short text.
 // 3. `publicOnly` judges the addresses that are connected to, at every hop.
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
 // Not here: retries (§chat); only the caller knows what may be repeated.
@@ -2899,18 +2904,18 @@ export type HttpRequest = Readonly<{
   connect?: number // ms until a direct connection stands; else `timeout`
   idle?: number // ms for each piece of the body; else `timeout`
   maxBody?: number // bytes; else MCP_HTTP_MAX_BODY
-  redirects?: number // of GET and HEAD, followed at most; with 0, the default, a 3xx is a reply
-  publicOnly?: boolean // refuse loopback, private and special addresses
+  redirects?: number // followed at most, of GET and HEAD; by default a 3xx is a reply
+  publicOnly?: boolean // refuses loopback, private and special addresses
   socketPath?: string // a Unix socket instead, which publicOnly does not judge
-  signal?: AbortSignal | undefined // holds until the body has ended
+  signal?: AbortSignal | undefined // until the body has ended
 }>
 
 export type HttpReply = Readonly<{
   status: number
   headers: Readonly<Record<string, string>> // lower case
   url: string // of the last hop, without credentials
-  body: AsyncIterable<Buffer> // decompressed; read once, here, by text() or by bytes()
-  text(): Promise<string> // as UTF-8
+  body: AsyncIterable<Buffer> // decompressed; read once: here, by text() or by bytes()
+  text(): Promise<string>
   bytes(): Promise<Buffer>
   cancel(): void // ends the socket and whoever still reads
 }>
@@ -2924,46 +2929,38 @@ export type HttpErrorKind =
   | 'private' // no public address
   | 'refused' // a bad URL, header or redirect
 
-/** Codes of system errors after which the same request may succeed in a moment. */
-const PASSING_FAULTS =
-  /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+/** Codes after which the same request may succeed in a moment. */
+const PASSING_FAULTS = /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*)$/
 
 /** An exchange that did not come to its end; a reply with any status is no error. */
 export class HttpError extends TaiError {
   readonly kind: HttpErrorKind
+  readonly passes: boolean // perhaps, by itself
   constructor(kind: HttpErrorKind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
-  }
-
-  /** Whether it may pass by itself. */
-  get passes(): boolean {
-    return PASSING_FAULTS.test(codeOf(this.cause))
+    this.passes = PASSING_FAULTS.test(codeOf(options?.cause))
   }
 }
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
-/** Codes of system errors, and what they mean; others speak for themselves. */
+/** Codes of system errors, in words; others speak for themselves. */
 const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
-  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
+  [/^(ECONNRESET|EPIPE)/, 'connection closed before a reply'],
   [/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
-  [/^(ETIMEDOUT|UND_ERR_CONNECT_T)/, 'no connection in time'],
-  [/^(ERR_PROXY|UND_ERR)/, 'the proxy refuses, or wants another user and password'],
+  [/^ETIMEDOUT/, 'no connection in time'],
+  [/^ERR_PROXY/, 'the proxy refuses, or wants another user and password'],
   [/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
   [/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
-  [
-    UNKNOWN_CA,
-    'its certificate comes from an unknown CA',
-    'For a private CA set NODE_EXTRA_CA_CERTS to its PEM file and start tai again.',
-  ],
+  [UNKNOWN_CA, 'its certificate is of an unknown CA', 'Set NODE_EXTRA_CA_CERTS to its PEM file.'],
   [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS', 'Try http:// in place of https://.'],
 ]
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
 
-/** Content-Encoding, and what undoes it in node:zlib. */
+/** Content-Encoding, and its undoing in node:zlib. */
 const BODY_DECODERS = {
   gzip: 'createGunzip',
   deflate: 'createInflate',
@@ -2979,23 +2976,16 @@ const SPECIAL_RANGES =
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
 type HttpHop = Omit<HttpRequest, 'url'> & Readonly<{ url: URL; headers: HttpReply['headers'] }>
-type NodeHttp = ReturnType<typeof nodeHttp>
-type RequestOptions = Parameters<NodeHttp['request']>[1]
-type RawReply = Readable & {
-  readonly statusCode?: number | undefined
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>
-}
 
-const nodeHttp = () => process.getBuiltinModule('node:http')
+const systemError = (code: string) => Object.assign(new Error(code), { code })
 
-/** The host without the brackets of IPv6 and without the root's dot. */
-const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$|\.$/g, '')
+/** Without the brackets of IPv6 and the root's dot. */
+const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Sends requests and keeps their connections, until `close`. `env` names the proxies. */
+/** Sends requests and keeps their connections until `close`. `env` names the proxies. */
 export class HttpClient {
   readonly #env: World['env']
-  readonly #agents = new Map<string, InstanceType<NodeHttp['Agent']>>()
-  readonly #proxies = new Map<string, ProxyAgent>()
+  readonly #agents = new Map<string, HttpAgent>()
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -3004,117 +2994,96 @@ export class HttpClient {
 
   /** The reply once its headers are there. Throws HttpError, or the signal's reason. */
   async send(request: HttpRequest): Promise<HttpReply> {
-    const { redirects = 0, signal } = request
-    signal?.throwIfAborted()
+    const { redirects = 0, timeout: wait, signal: parent } = request
+    parent?.throwIfAborted()
     let hop = firstHop(request)
-    const wait = formatDuration(request.timeout)
-    const late = () => new HttpError('timeout', `no reply from ${hop.url.host} in ${wait}`)
-    using clock = timeout(request.timeout, late, signal)
+    const late = () =>
+      new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
+    using clock = timeout(wait, late, parent)
     for (let left = redirects; ; left--) {
       const raw = await this.#exchange(hop, clock.signal)
-      const next = redirects > 0 ? redirected(hop, raw) : undefined
-      if (next === undefined) return replyTo(hop, raw, clock.signal)
+      const next = redirects > 0 && redirected(hop, raw)
+      if (!next) return replyTo(hop, raw, clock.signal)
       if (left === 0) throw new HttpError('unreachable', `more than ${redirects} redirects`)
       hop = next
     }
   }
 
   /** Ends all connections, those in use too. */
-  async close(): Promise<void> {
+  close(): void {
     for (const agent of this.#agents.values()) agent.destroy()
-    for (const proxy of this.#proxies.values()) await proxy.destroy()
   }
 
-  async #exchange(hop: HttpHop, signal: AbortSignal): Promise<RawReply> {
-    const { url, publicOnly } = hop
-    const local = hop.socketPath !== undefined
-    const proxy = local ? undefined : proxyFor(url, this.#env)
+  async #exchange(hop: HttpHop, signal: AbortSignal) {
+    const { url, publicOnly, socketPath } = hop
+    const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
-      const route = publicOnly && !local ? await publicRoute(url, proxy !== undefined) : {}
-      for (;;) {
-        const raw = proxy
-          ? await this.#through(proxy.url.href, hop, signal)
-          : await this.#direct(hop, { signal, ...route })
-        if (raw !== undefined) return raw
-      }
-    } catch (error) {
+      const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : {}
+      return await this.#attempt(hop, { ...route, signal }, proxy?.url.href)
+    } catch (cause) {
+      if (signal.aborted) throw signal.reason
+      const code = codeOf(cause)
+      if (code === '') throw cause // of this section, or a bug
+      const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
       const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
-      throw signal.aborted ? signal.reason : networkError(error, url.host + via)
+      const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
+      throw new HttpError(kind, `cannot reach ${url.host}${via}: ${says}`, { hint, cause })
     }
   }
 
-  /** Undefined when the request may be sent once more. */
-  async #direct(hop: HttpHop, options: RequestOptions): Promise<RawReply | undefined> {
+  /** Sends the hop, and once more where no server has seen it. */
+  async #attempt(hop: HttpHop, options: RequestOptions, proxy?: string): Promise<IncomingMessage> {
     const { method, url, headers, socketPath, publicOnly } = hop
-    const library = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : nodeHttp()
-    const key = `${url.protocol} ${publicOnly}` // connections that were judged and others never mix
-    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
+    const secure = url.protocol === 'https:'
+    const library = builtin(secure ? 'node:https' : 'node:http')
+    const key = `${url.protocol} ${proxy} ${publicOnly}` // judged connections and others never mix
+    const proxyEnv = proxy ? { HTTP_PROXY: proxy, HTTPS_PROXY: proxy } : undefined
+    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true, proxyEnv })
     this.#agents.set(key, agent)
-    const request = library.request(url, { method, headers, agent, socketPath, ...options })
-    return replyOver(request, hop).catch((error) => this.#forgive(error, request.reusedSocket))
-  }
-
-  /** As `#direct`, through the proxy at `uri`: plain http in absolute form, https in a tunnel. */
-  async #through(uri: string, hop: HttpHop, signal: AbortSignal): Promise<RawReply | undefined> {
-    const { url, method, headers, body = null } = hop
-    const Proxying = await proxyLibrary()
-    const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
-    this.#proxies.set(uri, agent)
-    const target = { origin: url.origin, path: url.pathname + url.search, method, headers }
-    const limits = { headersTimeout: 0, bodyTimeout: 0 } // the deadlines of this section hold instead
+    const target = { method, headers, agent, socketPath, timeout: hop.timeout } // that of a tunnel
+    const request = library.request(url, { ...target, ...options })
     try {
-      const reply = await agent.request({ ...target, body, signal, ...limits })
-      const { statusCode, headers: replied, body: raw } = reply
-      raw.on('error', () => {})
-      if (statusCode !== 407) return Object.assign(raw, { statusCode, headers: replied })
+      const raw = await replyOver(request, hop, options.signal)
+      if (proxy === undefined || raw.statusCode !== 407) return raw
       raw.destroy()
-      throw Object.assign(new Error('407'), { code: 'ERR_PROXY' })
+      throw systemError('ERR_PROXY')
     } catch (error) {
-      return this.#forgive(error, false)
+      const code = codeOf(error)
+      const closed = request.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code) // meanwhile
+      if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
+      if (!closed) this.#trustSystem()
+      return this.#attempt(hop, options, proxy)
     }
   }
 
-  /** Returns when the request may be sent again, because no server has seen it. */
-  #forgive(error: unknown, reused: boolean): undefined {
-    const code = codeOf(error)
-    if (reused && /^(ECONNRESET|EPIPE)$/.test(code)) return undefined // closed meanwhile
-    if (this.#trustsSystem || !UNKNOWN_CA.test(code)) throw error
-    const tls = process.getBuiltinModule('node:tls') // tens of ms, so only when needed
+  /** Takes tens of ms, so only when needed. */
+  #trustSystem() {
+    const tls = builtin('node:tls')
     const stores = ['default', 'system'] as const
     tls.setDefaultCACertificates(stores.flatMap((name) => tls.getCACertificates(name)))
     this.#trustsSystem = true
-    return undefined
   }
 }
 
-/** Sends one hop; the reply is there once its headers are. */
-function replyOver(request: ReturnType<NodeHttp['request']>, hop: HttpHop): Promise<RawReply> {
-  const { promise, resolve, reject } = Promise.withResolvers<RawReply>()
-  const late = Object.assign(new Error('no connection'), { code: 'ETIMEDOUT' })
-  const timer = setTimeout(() => request.destroy(late), hop.connect ?? hop.timeout)
+function replyOver(request: ClientRequest, hop: HttpHop, signal?: AbortSignal) {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const fail = (error: Error) => {
+    reject(error) // a request that waits for its tunnel would not say so
+    request.destroy(error)
+  }
+  const timer = setTimeout(fail, hop.connect ?? hop.timeout, systemError('ETIMEDOUT'))
   const stop = () => clearTimeout(timer)
+  signal?.addEventListener('abort', () => fail(signal.reason))
   request.on('socket', (socket) => (socket.connecting ? socket.once('connect', stop) : stop()))
   request.on('close', stop).on('error', reject).end(hop.body)
   request.on('response', (raw) => resolve(raw.on('error', () => {}))) // whoever reads hears of it
   return promise
 }
 
-/** The parts of undici that a proxy takes, joined as the index of the whole joins them. */
-async function proxyLibrary(): Promise<typeof ProxyAgent> {
-  // @ts-expect-error -- undici declares types for its index only
-  const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
-  // @ts-expect-error -- as above
-  const { default: api } = await import('undici/lib/api/index.js')
-  // @ts-expect-error -- as above
-  const { default: proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
-  Object.assign(dispatcher.prototype, api)
-  return proxying
-}
-
 function firstHop(request: HttpRequest): HttpHop {
   const url = URL.parse(request.url)
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    const what = url === null ? 'the URL cannot be read' : `${url.protocol} URLs are not fetched`
+    const what = url ? `${url.protocol} URLs are not fetched` : 'the URL cannot be read'
     throw new HttpError('refused', what, { hint: 'Give one like https://example.org/page.' })
   }
   const headers = {
@@ -3127,12 +3096,12 @@ function firstHop(request: HttpRequest): HttpHop {
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
-/** The hop that a redirect asks for; what is sent twice must not change anything. */
-function redirected(hop: HttpHop, raw: RawReply): HttpHop | undefined {
+/** What is sent twice must not change anything. */
+function redirected(hop: HttpHop, raw: IncomingMessage): HttpHop | undefined {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
-  const redirects = [301, 302, 303, 307, 308].includes(raw.statusCode ?? 0)
-  if (!redirects || typeof location !== 'string' || !/^(GET|HEAD)$/.test(method)) return undefined
+  if (!/^30[12378]$/.test(`${raw.statusCode}`) || !location || !/^(GET|HEAD)$/.test(method))
+    return undefined
   raw.destroy()
   const url = URL.parse(location, from)
   if (url === null || !['https:', from.protocol].includes(url.protocol))
@@ -3144,14 +3113,10 @@ function redirected(hop: HttpHop, raw: RawReply): HttpHop | undefined {
   return { ...hop, url, headers: Object.fromEntries(kept) }
 }
 
-function replyTo(hop: HttpHop, raw: RawReply, signal: AbortSignal): HttpReply {
+function replyTo(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal): HttpReply {
   const headers = Object.entries(raw.headers).map(([name, value]) => [name, String(value)])
   const body = readBody(hop, raw, signal)
-  const bytes = async () => {
-    const pieces: Buffer[] = []
-    for await (const piece of body) pieces.push(piece)
-    return Buffer.concat(pieces)
-  }
+  const bytes = async () => Buffer.concat(await Array.fromAsync(body))
   return {
     status: raw.statusCode ?? 0,
     headers: Object.fromEntries(headers),
@@ -3163,7 +3128,7 @@ function replyTo(hop: HttpHop, raw: RawReply, signal: AbortSignal): HttpReply {
   }
 }
 
-async function* readBody(hop: HttpHop, raw: RawReply, signal: AbortSignal): AsyncGenerator<Buffer> {
+async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const whose = `the reply of ${hop.url.host}`
   const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
@@ -3190,24 +3155,15 @@ async function* readBody(hop: HttpHop, raw: RawReply, signal: AbortSignal): Asyn
   }
 }
 
-function decompressed({ url, method }: HttpHop, raw: RawReply): AsyncIterable<Buffer> {
-  const coding = String(raw.headers['content-encoding'] ?? 'identity')
+function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIterable<Buffer> {
+  const { 'content-encoding': coding = 'identity' } = raw.headers
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
   const [, create] = Object.entries(BODY_DECODERS).find(([name]) => name === coding) ?? []
   if (create === undefined)
     throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
-  const decoder = process.getBuiltinModule('node:zlib')[create]()
-  return process.getBuiltinModule('node:stream').pipeline(raw, decoder, () => {})
-}
-
-/** What was caught, as an HttpError; what has no code is a bug and stays as it is. */
-function networkError(error: unknown, route: string): unknown {
-  const code = codeOf(error)
-  if (code === '') return error
-  const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
-  const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
-  return new HttpError(kind, `cannot reach ${route}: ${says}`, { hint, cause: error })
+  const decoder = builtin('node:zlib')[create]()
+  return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
 /** The proxy for a URL, from the variables that curl reads; throws TaiError when it is none. */
@@ -3215,8 +3171,7 @@ export function proxyFor(url: URL, env: World['env']): { url: URL; variable: str
   const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
   const variable = names.flatMap((name) => [name, name.toUpperCase()]).find((name) => env[name])
   if (variable === undefined || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
-  const value = env[variable] ?? ''
-  const proxy = URL.parse(/^\w+:\/\//.test(value) ? value : `http://${value}`)
+  const proxy = URL.parse(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
   if (proxy !== null && /^https?:$/.test(proxy.protocol)) return { url: proxy, variable }
   throw new TaiError(`${variable} is not the URL of an HTTP proxy`, {
     hint: 'Set it as in http://user:password@host:3128.',
@@ -3224,7 +3179,7 @@ export function proxyFor(url: URL, env: World['env']): { url: URL; variable: str
 }
 
 /** Loopback, and what NO_PROXY lists: `*`, a host or its domain, with a port or without. */
-function isExempt(url: URL, list = ''): boolean {
+function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
   const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
@@ -3237,7 +3192,7 @@ const familyOf = (ip: string) => (ip.includes(':') ? 'ipv6' : 'ipv4')
 
 /** Whether an IP address is of the public internet. */
 export function isPublicAddress(address: string): boolean {
-  const { BlockList, isIP } = process.getBuiltinModule('node:net')
+  const { BlockList, isIP } = builtin('node:net')
   const special = new BlockList() // IPv4 rows cover IPv4-mapped IPv6 too
   for (const range of SPECIAL_RANGES.split(' ')) {
     const [base = '', bits] = range.split('/')
@@ -3247,20 +3202,14 @@ export function isPublicAddress(address: string): boolean {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-/**
- * How to connect to a host whose addresses are all public. A proxy resolves the name again:
- * one that only it can resolve, or that changes in between, is left to its rules.
- */
+/** A proxy resolves the name again: one that only it knows, or that changes, is left to its rules. */
 async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> {
   const host = hostOf(url)
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
-  const { lookup } = process.getBuiltinModule('node:dns').promises
-  const found = await lookup(host, { all: true }).catch((error: unknown) => {
-    if (proxied) return []
-    throw error
-  })
+  const looking = builtin('node:dns').promises.lookup(host, { all: true })
+  const found = await (proxied ? looking.catch(() => []) : looking)
   if (!found.every(({ address }) => isPublicAddress(address))) throw refusal
   return proxied ? {} : { lookup: (_host, _all, done) => done(null, found) }
 }
@@ -3273,12 +3222,12 @@ export type SseEvent = Readonly<{
 
 /** Reads server-sent events (WHATWG HTML, 9.2.6); throws when one is over `maxEvent` characters. */
 export class SseReader {
-  lastId: string | undefined // to send as Last-Event-ID when reconnecting
+  lastId: string | undefined // to reconnect with, as Last-Event-ID
   retry: number | undefined // ms to wait before that
   readonly #maxEvent: number
   readonly #decoder = new TextDecoder()
   #held = '' // a line whose end has not come
-  #afterCr = false // the last character was CR: an LF now belongs to it
+  #afterCr = false // then an LF belongs to it
   #event = ''
   #data: string | undefined
 
@@ -3307,9 +3256,7 @@ export class SseReader {
   }
 
   #line(line: string): SseEvent[] {
-    const colon = line.includes(':') ? line.indexOf(':') : line.length
-    const name = line.slice(0, colon)
-    const value = line.slice(colon + 1).replace(/^ /, '')
+    const [, name, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
     if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.lastId = value
@@ -3333,8 +3280,8 @@ export class SseReader {
 //    all of it is a model of the provider that would be chosen (`qwen/qwen3-coder`).
 // 2. Nothing asked: the first row that the environment or config.toml sets up, else the
 //    first whose key the vault holds, else a local server that answers.
-// 3. A row's own address demands a key. One that the user put in its place works
-//    without, and no key of the vault goes there.
+// 3. A row's own address demands a key. One that the user gave works without, and no
+//    key of the vault goes there.
 // Not here: how a request looks (§dialects) and how it is sent (§chat).
 
 export type Provider = Readonly<{
@@ -3393,7 +3340,7 @@ export const PROVIDERS: readonly Provider[] = [
   localRow('vllm', 8000),
 ]
 
-/** Tokens that a model takes, by a part of `provider/model`; the first that fits counts. */
+/** Tokens that a model takes, by the first part of `provider/model` that fits. */
 const WINDOWS: readonly (readonly [part: string, tokens: number])[] = [
   ['gpt-5', 272_000], // of 400,000, the rest is for output
   ['gpt-4.1', 1_047_576],
@@ -3404,7 +3351,7 @@ const WINDOWS: readonly (readonly [part: string, tokens: number])[] = [
   ['/o4', 200_000],
 ]
 
-/** US dollars per million tokens (January 2026): input, cached input, output, input into the cache. */
+/** US dollars per million tokens (January 2026): input, from cache, output, into the cache. */
 const PRICES: Readonly<Record<string, readonly number[]>> = {
   'openai/gpt-5': [1.25, 0.125, 10],
   'openai/gpt-5.1': [1.25, 0.125, 10],
@@ -3437,18 +3384,18 @@ export type ChooseOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-/** Another address is another server: it has other models, and takes the common fields. */
+/** Another address is another server: other models, and the common fields. */
 const MOVED = { own: true, model: undefined, refuses: [] } as const
 
-function readAddress(text: string, where: string): string {
-  if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text.trim().replace(/\/+$/, '')
+function readAddress(text: string, where: string) {
+  if (URL.parse(text)?.protocol.match(/^https?:$/)) return text.trim().replace(/\/+$/, '')
   const hint = 'give one such as https://models.example.com/v1'
   throw new UsageError(`${where} is no http address: ${visible(clip(text, 100))}`, { hint })
 }
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
-/** The rows of `[providers.NAME]` in config.toml (PROVIDER_FIELDS), then the rest. Throws InvalidError. */
+/** The rows of `[providers.NAME]` in config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Readonly<Record<string, JsonObject>>): Provider[] {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => tables[row.name] === undefined)]
@@ -3459,9 +3406,10 @@ function readProvider(name: string, table: JsonObject): Provider {
   const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
   const fields = PROVIDER_FIELDS.join(', ')
   if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${fields}`)
-  const given = PROVIDER_FIELDS.map((key) => reader.at(key).optional((field) => field.string()))
   const row = PROVIDERS.find((each) => each.name === name) ?? hostedRow(name, '', '', { keys: [] })
-  const [url = row.baseUrl, dialect = row.dialect, key, model] = given
+  const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
+    reader.at(field).optional((value) => value.string()),
+  )
   const baseUrl = readAddress(url, `${reader.where}.base_url`)
   if (dialect !== 'openai' && dialect !== 'anthropic')
     throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
@@ -3470,7 +3418,7 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...row, ...moved, ...named, baseUrl, dialect }
 }
 
-/** Headers that name the dialect's version and the key, if there is one. */
+/** Those of the dialect's version and of the key, if there is one. */
 export function endpointHeaders({ provider, key }: Endpoint): Record<string, string> {
   if (provider.dialect === 'openai') return key ? { authorization: `Bearer ${key}` } : {}
   return { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
@@ -3507,31 +3455,27 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
   const local = servers.filter(({ provider }) => provider.localPort)
-  const alive = await Promise.all(local.map((server) => answersNow(server, options)))
-  return local.find((_server, i) => alive[i])
+  const listing = local.map((at) => listModels(options.http, at, options, LOCAL_PROBE))
+  const lists = await Promise.all(listing.map((list) => list.catch(() => []))) // nobody is there
+  options.signal?.throwIfAborted()
+  return local.find((_at, i) => lists[i]?.length)
 }
 
-/** A provider as the environment and config.toml set it up. */
 function serverFrom(provider: Provider, env: World['env']): FoundServer {
   const { name, keys, baseEnv = '' } = provider
   const variable = keys.find((each) => env[each]?.trim())
-  const key = variable && env[variable]?.trim()
   const baseUrl = env[baseEnv] ? readAddress(env[baseEnv], baseEnv) : provider.baseUrl
-  if (baseUrl !== provider.baseUrl)
-    return { provider: { ...provider, ...MOVED }, baseUrl, key, why: `${baseEnv} is set` }
-  return { provider, baseUrl, key, why: variable ? `${variable} is set` : `${name} needs no key` }
-}
-
-async function answersNow(server: FoundServer, options: ChooseOptions): Promise<boolean> {
-  try {
-    return (await listModels(options.http, server, options, LOCAL_PROBE)).length > 0
-  } catch {
-    options.signal?.throwIfAborted()
-    return false // nobody there, or another kind of server
+  const moved = baseUrl !== provider.baseUrl
+  const set = moved ? baseEnv : variable
+  return {
+    provider: { ...provider, ...(moved && MOVED) },
+    baseUrl,
+    key: variable && env[variable]?.trim(),
+    why: set ? `${set} is set` : `${name} needs no key`,
   }
 }
 
-function nothingSetUp(named: Provider | undefined): ModelError {
+function nothingSetUp(named: Provider | undefined) {
   const hint = `set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY (or: tai secret set NAME)
   or start a local server, for instance: ollama serve
   or name an address: OPENAI_BASE_URL, or [providers.NAME] with base_url in config.toml`
@@ -3544,12 +3488,10 @@ function nothingSetUp(named: Provider | undefined): ModelError {
 
 async function firstChatModel(found: FoundServer, options: ChooseOptions): Promise<ModelChoice> {
   const models = await listModels(options.http, found, options)
-  const first = models.find(({ id }) => !NOT_CHAT.test(id))
+  const { id: model, window = CONTEXT_DEFAULT } = models.find(({ id }) => !NOT_CHAT.test(id)) ?? {}
   const { name } = found.provider
-  if (first === undefined)
-    throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
-  const why = `${found.why}; the first model of its list`
-  return { ...found, model: first.id, window: first.window ?? CONTEXT_DEFAULT, why }
+  if (model) return { ...found, model, window, why: `${found.why}; the first model of its list` }
+  throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
 /** The models a provider lists. Throws ModelError when it gives no list within `wait` ms. */
@@ -3565,9 +3507,8 @@ export async function listModels(
   const request = { method: 'GET', url, headers: endpointHeaders(at), timeout: wait }
   try {
     const reply = await http.send({ ...request, signal: clock.signal })
-    const body = parseObject(await reply.text())
-    const rows = body?.['data'] ?? body?.['models']
-    if (Array.isArray(rows)) return rows.filter(isObject).flatMap((row) => modelInfo(row, name))
+    const { models, data = models } = parseObject(await reply.text()) ?? {}
+    if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
     throw new TaiError(`no list of models (status ${reply.status})`)
   } catch (cause) {
     signal?.throwIfAborted()
@@ -3578,8 +3519,8 @@ export async function listModels(
 }
 
 function modelInfo(row: Record<string, unknown>, provider: string): ModelInfo[] {
-  const id = row['id'] ?? row['name']
-  const windows = [row['context_length'], row['max_model_len'], row['context_window']]
+  const { name, id = name, context_length, max_model_len, context_window } = row
+  const windows = [context_length, max_model_len, context_window]
   const window = windows.find((tokens) => typeof tokens === 'number')
   return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
 }
@@ -3588,8 +3529,8 @@ function modelInfo(row: Record<string, unknown>, provider: string): ModelInfo[] 
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0): number | undefined {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
-  const [input, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
-  if (!official || !usage || !input || !store) return undefined
+  const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
+  if (!official || !usage || !input) return undefined
   const fresh = Math.max(0, usage.input - usage.cached - written)
   return (fresh * input + usage.cached * cached + written * store + usage.output * output) / 1e6
 }
@@ -3599,8 +3540,8 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0): 
 //#region §dialects: neutral messages in a provider's words, and back
 //
 // Two tongues: OpenAI chat completions, which most servers speak more or less, and
-// Anthropic Messages. A dialect encodes a request, and reads one chunk of a reply into
-// a StreamDecoder; a reply that comes whole is one large chunk.
+// Anthropic Messages. A dialect encodes a request, and reads a chunk of a reply into a
+// StreamDecoder; a reply that comes whole is one large chunk.
 //
 // 1. Servers are read leniently: a wrong type counts as absent, an unknown event is
 //    passed over. What cannot be understood is an error, never an empty answer.
@@ -3625,17 +3566,13 @@ type Wire = Json | undefined
 
 const wireObject = (value: Wire): JsonObject => (isObject(value) ? value : {})
 const wireList = (value: Wire): JsonObject[] => (Array.isArray(value) ? value.map(wireObject) : [])
-const wireText = (value: Wire): string => (typeof value === 'string' ? value : '')
-const hasNoFields = (value: Wire): boolean => Object.keys(wireObject(value)).length === 0
-const wireNumber = (value: Wire): number => (typeof value === 'number' ? value : 0)
+const wireText = (value: Wire) => (typeof value === 'string' ? value : '')
+const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
+const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
 
-/** What status, code, type and message of a failure mean; the first row that fits counts. */
+/** What status, code, type and message of a failure mean; the first that fits counts. */
 const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
-  [
-    /^402|insufficient_quota|billing_error|credit balance is too low/,
-    'refused',
-    'add credit, or use another model with -m',
-  ],
+  [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
   [
     /^413|(maximum|available|configured) context|context[_ ](length|size|limit|window)|(prompt|input) is too long|maximum number of tokens/,
     'context',
@@ -3644,7 +3581,7 @@ const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
   [
     /^(408|409|425|429|5..)|(overloaded|server|api|unavailable|timeout)_error|rate_limit/,
     'busy',
-    'try again later, or use another model with -m',
+    'try again later, or use another model: -m',
   ],
   [/^404|not_found/, 'refused', 'check the name of the model: tai model list'],
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
@@ -3652,7 +3589,7 @@ const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
 
 /**
  * What a provider said about a failure (a parsed body, or text), as a ModelError. `status` is
- * that of HTTP; within a stream the number that the provider gave as `code` stands for it.
+ * that of HTTP; within a stream the provider's own `code` stands for it, if it is a number.
  */
 export function failureOf(
   said: JsonObject | string,
@@ -3660,46 +3597,34 @@ export function failureOf(
   http: { status?: number; retryAfter?: number | undefined } = {},
 ): ModelError {
   const body: JsonObject = typeof said === 'string' ? { message: said } : said
-  const error = isObject(body['error']) ? body['error'] : body
-  const { code = '', type = '', metadata, message: first } = error
+  const { error: inner, message, detail } = body
+  const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
   const upstream = wireObject(metadata)['raw'] // of OpenRouter
-  const words = [first, body['error'], body['message'], body['detail'], upstream].map(wireText)
-  const spoken = [...new Set(words)].filter(Boolean).join('; ') || (said && JSON.stringify(said))
+  const words = new Set([first, inner, message, detail, upstream].map(wireText))
+  const spoken = [...words].filter(Boolean).join('; ') || (said && JSON.stringify(said))
   const status = http.status ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
   const [, kind = http.status ? 'refused' : 'broken', hint = 'try again, or another model'] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
-  const how = http.status === undefined ? 'broke off' : `answered ${status}`
-  const message = `${provider} ${how}: ${shownWords(spoken)}`
-  return new ModelError(message, { ...http, kind, hint, status })
+  const how = http.status ? `answered ${status}` : 'broke off'
+  const options = { ...http, kind, hint, status }
+  return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, options)
 }
 
 /** What was said, or the words of an HTML page, fit to show. */
-function shownWords(said: string): string {
-  const page = /^\s*</.test(said)
-  const text = page ? said.replace(/<(script|style)[^]*?<\/\1>|<[^>]*>/gi, ' ') : said
-  return visible(clip(text.replace(/\s+/g, ' ').trim(), CHAT_ERROR_MAX)) || 'no reason given'
+function shownWords(said: string) {
+  const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
+  const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
+  return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
 }
-
-/** Whether a chunk or a whole reply speaks of a failure. */
-const hasFailed = ({ error = null, type, object }: JsonObject): boolean =>
-  error !== null || type === 'error' || object === 'error'
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
 /** What cuts an answer short, in the words of either dialect; any other reason is its end. */
-const CUTS: readonly [RegExp, StopReason, notice: string][] = [
-  [
-    /^(length|max_tokens|model_context_window_exceeded)$/,
-    'length',
-    'the answer was cut off: the output limit was reached',
-  ],
-  [
-    /^(content_filter|refusal)$/,
-    'filter',
-    "the answer was stopped by the provider's content filter",
-  ],
+const CUTS: readonly [RegExp, StopReason, how: string][] = [
+  [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
+  [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
 ]
 
 /** Reads one reply, whole or in events; holds what has arrived of it. */
@@ -3709,7 +3634,7 @@ export class StreamDecoder {
   text = ''
   stop: StopReason | undefined
   usage: Usage | undefined
-  written = 0 // input tokens that went into the provider's cache
+  written = 0 // input tokens, into the provider's cache
   cost: number | undefined // where the provider itself names it
   done = false // the provider said that nothing more comes
   readonly #dialect: Dialect
@@ -3729,11 +3654,13 @@ export class StreamDecoder {
   /** Takes an event, or a whole body. Throws ModelError for an error in it, and for nonsense. */
   feed(data: string, event = 'message'): ChatEvent[] {
     const said = data.trim()
-    if (said === '[DONE]') this.done = true
-    if (said === '[DONE]' || said === '') return []
+    this.done ||= said === '[DONE]'
+    if (/^(\[DONE\])?$/.test(said)) return []
     const chunk = parseObject(said)
     const provider = this.#provider
-    if (event === 'error' || (chunk && hasFailed(chunk))) throw failureOf(chunk ?? said, provider)
+    const { error = null, type, object } = chunk ?? {}
+    if (error !== null || [event, type, object].includes('error'))
+      throw failureOf(chunk ?? said, provider)
     if (chunk === undefined)
       throw new ModelError(`${provider} sent a malformed stream: ${shownWords(said)}`, {
         hint: 'check that the address is one of a model server: tai doctor',
@@ -3744,7 +3671,7 @@ export class StreamDecoder {
 
   say(text: string): void {
     this.text += text
-    if (text !== '') this.#events.push({ kind: 'text', text })
+    this.#tell('text', text)
   }
 
   /** Adds to the last thought, or begins the first. */
@@ -3752,11 +3679,15 @@ export class StreamDecoder {
     const thought = this.thoughts.pop() ?? { text: '' }
     thought.text += text
     this.thoughts.push(thought)
-    if (text !== '') this.#events.push({ kind: 'reasoning', text })
+    this.#tell('reasoning', text)
     return thought
   }
 
-  /** Text, in front of which some servers leave `<think>...</think>`: held until that is whole. */
+  #tell(kind: ChatEvent['kind'], text: string) {
+    if (text !== '') this.#events.push({ kind, text })
+  }
+
+  /** Some servers leave `<think>...</think>` in front of the text: held until that is whole. */
   content(piece: string): void {
     this.#held += piece
     const start = this.#held.trimStart().slice(0, '<think>'.length)
@@ -3764,7 +3695,6 @@ export class StreamDecoder {
     if (!thinks || /<\/think>\s*\S/.test(this.#held)) this.#flush()
   }
 
-  /** Why the model stopped, in the words of either dialect. */
   stopFor(reason: Wire): void {
     const [, cut = 'end'] = CUTS.find(([shape]) => shape.test(wireText(reason))) ?? []
     if (reason) this.stop = cut
@@ -3777,26 +3707,25 @@ export class StreamDecoder {
     if (!this.finished && this.partial())
       throw new ModelError(`${provider}: the stream ended before the answer was complete`)
     const { calls, usage, cost, stop: said = 'end' } = this
-    const [, , notice] = CUTS.find(([, cut]) => cut === said) ?? []
+    const [, , how] = CUTS.find(([, cut]) => cut === said) ?? []
     if (this.text.trim() === '' && calls.length === 0)
-      throw new ModelError(`${provider} sent an empty response: ${notice ?? 'not a word'}`, {
+      throw new ModelError(`${provider} sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
-        hint: 'ask in other words or for less at once, or use another model with -m',
+        hint: 'ask in other words or for less, or use another model: -m',
       })
-    if (notice) this.#events.push({ kind: 'notice', text: notice })
+    if (how) this.#tell('notice', `the answer was ${how}`)
     const stop = said === 'end' && calls.length > 0 ? 'calls' : said
-    const message = this.#message(notice ? 'cut' : 'complete')
+    const message = this.#message(how ? 'cut' : 'complete')
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** What has arrived of a reply that broke off; undefined: nothing, so it may be asked for again. */
+  /** What has arrived of a reply that broke off; undefined: it may be asked for again. */
   partial(): AssistantMessage | undefined {
     this.#flush()
-    const parts = this.text.length + this.thoughts.length + this.calls.length
-    return parts > 0 ? this.#message('failed') : undefined
+    return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
   }
 
-  #flush(): void {
+  #flush() {
     const rest = this.#held
     this.#held = ''
     const found = this.text === '' && /^\s*<think>([^]*?)(<\/think>\s*|$)/.exec(rest)
@@ -3826,27 +3755,25 @@ function problemOf({ name, args }: CallDraft, cut: boolean): string | undefined 
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
 
-// What both dialects send of a message.
-
 type Picture = Readonly<{ mime: string; base64: string }>
+
+const textBlock = (text: string): JsonObject => ({ type: 'text', text })
 
 function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonObject) {
   const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
-  if (some.length === 0) return [{ type: 'text', text: '(an empty message)' }]
-  return some.map((part) =>
-    part.kind === 'image' ? picture(part) : { type: 'text', text: part.text },
-  )
+  if (some.length === 0) return [textBlock('(an empty message)')]
+  return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
-/** The text of an answer, with a mark where it is not whole, so that the model knows. */
-const markedText = ({ text, state }: AssistantMessage): string =>
+/** With a mark where it is not whole, so that the model knows. */
+const markedText = ({ text, state }: AssistantMessage) =>
   text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
 
-const replyText = ({ text, images }: ToolMessage): string =>
+const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-/** All that is told to the model beforehand; the schema too, where no field of a request holds it. */
-function systemText(messages: readonly Message[], schema: JsonObject | undefined): string {
+/** The schema too, where no field of a request holds it. */
+function systemText(messages: readonly Message[], schema: JsonObject | undefined) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
@@ -3854,27 +3781,28 @@ function systemText(messages: readonly Message[], schema: JsonObject | undefined
 
 // OpenAI chat completions.
 
-function readOpenAi(chunk: JsonObject, reply: StreamDecoder): void {
+function readOpenAi(chunk: JsonObject, reply: StreamDecoder) {
   const usage = wireObject(chunk['usage'])
   const { prompt_tokens: input, completion_tokens: output, prompt_tokens_details, cost } = usage
   const cached = wireNumber(wireObject(prompt_tokens_details)['cached_tokens'])
   if (typeof input === 'number') reply.usage = { input, output: wireNumber(output), cached }
   if (typeof cost === 'number') reply.cost = cost
   const choice = wireList(chunk['choices']).find(({ index }) => !index) ?? {}
-  if (choice['message']) reply.done = true // it came whole
-  const delta = wireObject(choice['delta'] ?? choice['message'])
-  readOpenAiThought(delta, reply)
-  const content = delta['content'] ?? delta['refusal']
+  const { message, delta, finish_reason } = choice
+  if (message) reply.done = true // it came whole
+  const said = wireObject(delta ?? message)
+  readOpenAiThought(said, reply)
+  const content = said['content'] ?? said['refusal']
   reply.content(wireText(content))
   for (const { thinking, text } of wireList(content)) {
     for (const thought of wireList(thinking)) reply.think(wireText(thought['text'])) // Mistral
     reply.say(wireText(text))
   }
-  for (const piece of wireList(delta['tool_calls'])) addCallPiece(piece, reply)
-  reply.stopFor(choice['finish_reason'])
+  for (const piece of wireList(said['tool_calls'])) addCallPiece(piece, reply)
+  reply.stopFor(finish_reason)
 }
 
-function readOpenAiThought(delta: JsonObject, reply: StreamDecoder): void {
+function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   const { reasoning_details, reasoning_content, reasoning } = delta
   const pieces = wireList(reasoning_details)
   const said = pieces.map(({ text, summary }) => wireText(text ?? summary)).join('')
@@ -3885,7 +3813,7 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder): void {
 }
 
 /** Details stream in pieces of one type and index, and are wanted back joined. */
-function addDetail(details: JsonObject[], piece: JsonObject): void {
+function addDetail(details: JsonObject[], piece: JsonObject) {
   const last = details.at(-1)
   if (last?.['type'] !== piece['type'] || last?.['index'] !== piece['index'])
     return void details.push(piece)
@@ -3895,10 +3823,10 @@ function addDetail(details: JsonObject[], piece: JsonObject): void {
 }
 
 /**
- * A piece belongs to the last call that its index and id allow. Servers leave out the index,
- * or give 0 to all, or leave out the id, or repeat id and name with every piece.
+ * A piece belongs to the last call that its index and id allow. Servers leave out either, or give
+ * the index 0 to all, or repeat id and name with every piece.
  */
-function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder): void {
+function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
   const { name, arguments: args } = wireObject(piece['function'])
   const [id, indexed] = [wireText(piece['id']), typeof index === 'number']
@@ -3933,7 +3861,7 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice): J
   }
 }
 
-const DESCRIPTION_MAX = 980 // characters, beside the note on the rest: OpenAI refuses 1025
+const DESCRIPTION_MAX = 980 // characters, without clip's note: OpenAI refuses 1025
 
 function openAiTool(tool: ToolSchema, refuses: readonly string[]): JsonObject {
   const parameters = adaptSchema(tool.parameters, refuses)
@@ -3948,7 +3876,7 @@ const openAiPicture = ({ mime, base64 }: Picture): JsonObject => ({
 })
 
 function openAiMessages(messages: readonly Message[], provider: Provider): JsonObject[] {
-  let images: JsonObject[] = [] // a tool reply holds text only, so its images follow the last reply
+  const images: JsonObject[] = [] // replies of tools hold text only, so these follow the last
   return messages.flatMap((message, i): JsonObject[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
@@ -3956,18 +3884,16 @@ function openAiMessages(messages: readonly Message[], provider: Provider): JsonO
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
     if (images.length === 0 || messages[i + 1]?.role === 'tool') return [reply]
-    const note = { type: 'text', text: `(${count(images.length, 'image')} from the tools)` }
-    const content = [note, ...images]
-    images = []
-    return [reply, { role: 'user', content }]
+    const note = `(${count(images.length, 'image')} from the tools)`
+    return [reply, { role: 'user', content: [textBlock(note), ...images.splice(0)] }]
   })
 }
 
 /** One text where there are no images: some servers take nothing else. */
 function openAiContent(parts: readonly Part[]): Json {
   const content = encodedParts(parts, openAiPicture)
-  const textOnly = content.every(({ type }) => type === 'text')
-  return textOnly ? content.map(({ text }) => text).join('\n\n') : content
+  if (content.some(({ text }) => text === undefined)) return content
+  return content.map(({ text }) => text).join('\n\n')
 }
 
 function openAiAssistant(message: AssistantMessage, { returns }: Provider): JsonObject {
@@ -3991,8 +3917,7 @@ function openAiAssistant(message: AssistantMessage, { returns }: Provider): Json
 
 // Anthropic Messages.
 
-/** Events that are not known are passed over, as the API demands. */
-function readAnthropic(chunk: JsonObject, reply: StreamDecoder): void {
+function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   const { type, index, message, content, content_block, stop_reason } = chunk
   const delta = wireObject(chunk['delta'])
   readBlock(wireObject(content_block ?? delta), index, reply)
@@ -4003,17 +3928,18 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder): void {
 }
 
 /** `input_tokens` leaves out what came from the cache or went into it; Usage counts all. */
-function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder): void {
+function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   const output = wireNumber(usage['output_tokens'])
   if (reply.usage && output > 0) reply.usage = { ...reply.usage, output }
-  if (typeof usage['input_tokens'] !== 'number') return
+  const { input_tokens: fresh } = usage
+  if (typeof fresh !== 'number') return
   const cached = wireNumber(usage['cache_read_input_tokens'])
   reply.written = wireNumber(usage['cache_creation_input_tokens'])
-  reply.usage = { input: usage['input_tokens'] + cached + reply.written, output, cached }
+  reply.usage = { input: fresh + cached + reply.written, output, cached }
 }
 
 /** A block, or a piece of one; the `{}` of a call's first piece stands for arguments to come. */
-function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder): void {
+function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
   if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: wireText(data) })
@@ -4027,7 +3953,7 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder): void {
 }
 
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } } as const
-const CACHED_TURNS = 2 // of the user; with system and tools that makes the four marks allowed
+const CACHED_TURNS = 2 // of the user; with system and tools, the four marks allowed
 
 function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
   const system = systemText(messages, schema)
@@ -4051,7 +3977,8 @@ function anthropicMessages(messages: readonly Message[]): JsonObject[] {
   for (const message of messages) {
     const role = message.role === 'assistant' ? 'assistant' : 'user'
     const content = anthropicBlocks(message)
-    if (turns.at(-1)?.role === role) turns.at(-1)?.content.push(...content)
+    const last = turns.at(-1)
+    if (last?.role === role) last.content.push(...content)
     else if (content.length > 0) turns.push({ role, content })
   }
   for (const { content } of turns.filter(({ role }) => role === 'user').slice(-CACHED_TURNS))
@@ -4069,7 +3996,7 @@ function anthropicBlocks(message: Message): JsonObject[] {
   if (message.role === 'user') return encodedParts(message.parts, anthropicPicture)
   if (message.role === 'tool') {
     const { images = [], isError: is_error } = message
-    const content = [{ type: 'text', text: replyText(message) }, ...images.map(anthropicPicture)]
+    const content = [textBlock(replyText(message)), ...images.map(anthropicPicture)]
     return [{ type: 'tool_result', tool_use_id: message.id, is_error, content }]
   }
   const { reasoning = [], calls } = message
@@ -4079,7 +4006,7 @@ function anthropicBlocks(message: Message): JsonObject[] {
       if (signature) return [{ type: 'thinking', thinking, signature }]
       return sealed ? [{ type: 'redacted_thinking', data: sealed }] : [] // others are refused
     }),
-    ...(text ? [{ type: 'text', text }] : []),
+    ...(text ? [textBlock(text)] : []),
     ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
   ]
 }
@@ -4089,10 +4016,8 @@ export const DIALECTS = {
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
 } as const satisfies Record<Provider['dialect'], Dialect>
 
-// Histories that every provider accepts.
-
-/** `id`, or what is made from it where it has not the wanted form or is taken; accepts it. */
-function freshId(id: string, taken: Set<string>, wanted = /./): string {
+/** `id`, or another made from it, where it has not the wanted form or is taken; takes it. */
+function freshId(id: string, taken: Set<string>, wanted = /./) {
   let fresh = id
   while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
   taken.add(fresh)
@@ -4101,8 +4026,8 @@ function freshId(id: string, taken: Set<string>, wanted = /./): string {
 
 /**
  * A history that every provider accepts: each call has an id of its own and exactly one reply
- * directly behind its message, "interrupted" if there was none; replies without a call and answers
- * with nothing in them are left out. Always the same for a history, so that it stays cached.
+ * directly behind its message, "interrupted" if there was none; replies without a call and empty
+ * answers are left out. Always the same for a history, so that it stays cached.
  */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp): Message[] {
   const taken = new Set<string>()
@@ -4110,41 +4035,37 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp): M
     if (message.role === 'tool') return [] // it stands behind its call
     if (message.role !== 'assistant') return [message]
     if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
-    const next = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
-    const replies = messages.slice(at + 1, next === -1 ? undefined : next)
+    const later = messages.slice(at + 1)
+    const next = later.findIndex(({ role }) => role === 'assistant')
+    if (next >= 0) later.splice(next)
     const answers: ToolMessage[] = []
     const calls = message.calls.map((call) => {
       const id = freshId(call.id, taken, callIds)
       const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed' // models make up names
-      answers.push({ ...takeReply(replies, call), id, name })
+      const text = call.problem ? `not run: ${call.problem}` : 'interrupted: no result'
+      const found = later.findIndex((each) => each.role === 'tool' && each.id === call.id)
+      const [reply] = found < 0 ? [] : later.splice(found, 1)
+      answers.push({ text, isError: true, ...reply, role: 'tool', id, name })
       return { ...call, id, name }
     })
     return [{ ...message, calls }, ...answers]
   })
 }
 
-/** Takes the first reply to a call out of the list, or makes one up. */
-function takeReply(replies: Message[], { id, name, problem }: ToolCall): ToolMessage {
-  const found = replies.findIndex((reply) => reply.role === 'tool' && reply.id === id)
-  const [reply] = found === -1 ? [] : replies.splice(found, 1)
-  const text = problem ? `not run: ${problem}` : 'interrupted: no result'
-  return reply?.role === 'tool' ? reply : { role: 'tool', id, name, text, isError: true }
-}
+// Schemas of MCP servers hold whatever their authors like, and providers refuse a whole
+// request for one that they do not.
 
-// Schemas of tools: those of MCP servers hold whatever their authors like, and providers
-// refuse a whole request for one that they do not.
-
-const SCHEMA_NODES = 1_500 // objects and lists in one tool's schema; those beyond accept anything
+const SCHEMA_NODES = 1_500 // objects and lists of a schema; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
 
-type SchemaJob = { readonly root: JsonSchema; readonly drops: readonly string[]; left: number }
+type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
 
 /**
- * A schema that providers take: an object with properties, references put in place, no
- * alternatives on top (their properties are joined), none of the keywords in `drops`. It may
- * accept more than the original; arguments are checked against the original.
+ * A schema that providers take: an object with properties, references put in place, alternatives
+ * on top joined, without the keywords in `drops`. It may accept more than the original, which is
+ * what arguments are checked against.
  */
 export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): JsonObject {
   const top = wireObject(adaptNode(schema, { root: schema, drops, left: SCHEMA_NODES }, []))
@@ -4152,33 +4073,31 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): 
   const parts = [...wireList(top['anyOf']), ...wireList(top['oneOf']), ...all]
   const properties = Object.assign({}, ...parts.map((part) => part['properties']))
   const required = all.flatMap(({ required: names }) => (Array.isArray(names) ? names : []))
-  return completedNode({ type: 'object', properties, ...(required.length > 0 && { required }) })
+  return completedNode({ type: 'object', properties, ...(required[0] && { required }) })
 }
 
-/** A schema, or what stands in one. `above`: the references on the way here; one to itself ends. */
+/** `above`: the references on the way here; one to itself ends. */
 function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   if (typeof node !== 'object' || node === null) return node
-  job.left -= 1
-  if (job.left < 0) return {}
+  if (job.left-- <= 0) return {}
   if (!isObject(node)) return node.map((each) => adaptNode(each, job, above))
   const { $ref: ref, ...own } = node
   if (typeof ref === 'string') {
     const found = above.includes(ref) ? {} : pointedAt(job.root, ref)
     return adaptNode({ ...found, ...own }, job, [...above, ref])
   }
+  const adapt = (value: Json) => adaptNode(value, job, above)
   const adapted = Object.entries(own).flatMap(([key, value]) => {
     if (SCHEMA_LEFT_OUT.test(key) || job.drops.includes(key)) return []
     if (SCHEMA_DATA.test(key)) return [[key, value]]
-    if (key !== 'properties') return [[key, adaptNode(value, job, above)]]
+    if (key !== 'properties') return [[key, adapt(value)]]
     const fit = Object.entries(wireObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-    return [
-      [key, Object.fromEntries(fit.map(([name, each]) => [name, adaptNode(each, job, above)]))],
-    ]
+    return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each)]))]]
   })
   return completedNode(Object.fromEntries(adapted))
 }
 
-/** Adds what providers miss in a schema that is otherwise good. */
+/** Adds what providers miss. */
 function completedNode(schema: JsonObject): JsonObject {
   const { type, items, properties, required } = schema
   const named = (name: Json) => !isObject(properties) || Object.hasOwn(properties, String(name))
@@ -4190,11 +4109,12 @@ function completedNode(schema: JsonObject): JsonObject {
   }
 }
 
-/** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`; an empty one when there is none. */
+/** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`, or an empty one. */
 function pointedAt(root: JsonSchema, ref: string): JsonObject {
-  let at: Wire = ref.startsWith('#') ? root : {}
-  for (const key of ref.replaceAll('~1', '\0').replaceAll('~0', '~').split('/').slice(1))
-    at = typeof at === 'object' ? Object(at)[key.replaceAll('\0', '/')] : undefined
+  const [start, ...names] = ref.split('/')
+  let at: Wire = start === '#' ? root : {}
+  for (const name of names)
+    at = typeof at === 'object' ? Object(at)[name.replaceAll('~1', '/').replaceAll('~0', '~')] : 0
   return wireObject(at)
 }
 
@@ -4211,27 +4131,27 @@ function pointedAt(root: JsonSchema, ref: string): JsonObject {
 //    so a reply that ran into it is not asked for again.
 // 3. A reply that broke off is an error that carries the part which arrived.
 // 4. The key is in no error and no notice, even where the server echoes it.
-// Not here: running tools and shortening a history that is too long (§agent).
+// Not here: running tools, and compacting the history (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB // a reply over this ends with an error
-const CHAT_DRAIN = 100 // a body that goes on longer after its end loses its connection
+const CHAT_DRAIN = 100 // a body that goes on so long after its end loses its connection
+
+type ChatOptions = Readonly<{
+  http: HttpClient
+  idle: number // ms of silence that end a reply
+  random?: () => number // 0 to 1, spreads the retries of many clients
+}>
 
 /** Talks to the chosen model in its dialect: streams, retries, counts. */
 export class ChatClient {
   readonly choice: ModelChoice
-  readonly #http: HttpClient
-  readonly #idle: number
-  readonly #random: () => number
+  readonly #options: ChatOptions
+  readonly #redactor = new Redactor()
 
-  /** `idle`: ms of silence that end a reply. `random`: 0 to 1, spreads the retries of many clients. */
-  constructor(
-    choice: ModelChoice,
-    options: { http: HttpClient; idle: number; random?: () => number },
-  ) {
+  constructor(choice: ModelChoice, options: ChatOptions) {
     this.choice = choice
-    this.#http = options.http
-    this.#idle = options.idle
-    this.#random = options.random ?? (() => 1)
+    this.#options = options
+    this.#redactor.add('api-key', choice.key ?? '')
   }
 
   /** Streams one reply. Throws ModelError (`partial`: what had arrived), or the signal's reason. */
@@ -4267,14 +4187,10 @@ export class ChatClient {
     }
   }
 
-  async *#exchange(
-    body: string,
-    decoder: StreamDecoder,
-    signal: AbortSignal,
-  ): AsyncGenerator<ChatEvent> {
+  async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
     const reply = await this.#post(body, signal)
     const sse = new SseReader(CHAT_EVENT_MAX)
-    const early: Buffer[] = [] // what came before any event: some send JSON and call it a stream
+    const early: Buffer[] = [] // before any event: some send JSON and call it a stream
     let [isStream, drain]: [boolean, NodeJS.Timeout?] = [false]
     try {
       for await (const piece of reply.body) {
@@ -4295,9 +4211,10 @@ export class ChatClient {
     }
   }
 
-  async #post(body: string, signal: AbortSignal): Promise<HttpReply> {
+  async #post(body: string, signal: AbortSignal) {
     const { provider } = this.choice
-    const reply = await this.#http.send({
+    const { http, idle } = this.#options
+    const reply = await http.send({
       method: 'POST',
       url: endpointUrl(this.choice, DIALECTS[provider.dialect].tail),
       headers: {
@@ -4307,48 +4224,44 @@ export class ChatClient {
       },
       body,
       connect: CHAT_CONNECT_TIMEOUT,
-      timeout: this.#idle,
+      timeout: idle,
       maxBody: CHAT_REPLY_MAX,
       signal,
     })
-    if (reply.status < 300) return reply
-    const text = this.#withoutKey(await reply.text())
-    const http = { status: reply.status, retryAfter: askedWait(reply.headers) }
-    throw failureOf(parseObject(text) ?? text, provider.name, http)
+    const { status, headers } = reply
+    if (status < 300) return reply
+    const text = this.#redactor.known(await reply.text())
+    const facts = { status, retryAfter: askedWait(headers) }
+    throw failureOf(parseObject(text) ?? text, provider.name, facts)
   }
 
   /** Milliseconds before the next try; undefined: there is none. */
   #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number): number | undefined {
     const passes = kind === 'busy' || (cause instanceof HttpError && cause.passes)
-    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * this.#random()
-    if (partial || !passes || tries > CHAT_RETRIES) return undefined
-    return pause > CHAT_RETRY_AFTER_MAX ? undefined : pause
+    const { random = () => 1 } = this.#options
+    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * random()
+    const goesOn = passes && !partial && tries <= CHAT_RETRIES && pause <= CHAT_RETRY_AFTER_MAX
+    return goesOn ? pause : undefined
   }
 
-  /** What was thrown, as a ModelError without the key. A bug of tai stays what it is. */
-  #failure(thrown: unknown, partial: AssistantMessage | undefined): ModelError {
+  /** A ModelError without the key; a bug of tai stays what it is. */
+  #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
     const { retryAfter = 0, cause } = error
     const long = retryAfter > CHAT_RETRY_AFTER_MAX
     const asks = long ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
-    return new ModelError(this.#withoutKey(error.message) + asks, { ...error, cause, partial })
+    const message = this.#redactor.known(error.message) + asks
+    return new ModelError(message, { ...error, cause, partial })
   }
 
-  /** What went wrong on the way, in the words of this section. */
-  #broken(cause: TaiError): ModelError {
+  #broken(cause: TaiError) {
     const fault = cause instanceof HttpError ? cause.kind : 'cut'
     const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
     const silent = /idle|timeout/.test(fault)
-    const what = silent ? `no data for ${this.#idle / SECOND} s` : cause.message
+    const what = silent ? `no data for ${this.#options.idle / SECOND} s` : cause.message
     const hint = silent ? 'try again; TAI_STREAM_IDLE sets the limit' : (cause.hint ?? 'try again')
     return new ModelError(`${this.choice.provider.name}: ${what}`, { kind, hint, cause })
-  }
-
-  #withoutKey(text: string): string {
-    const redactor = new Redactor()
-    redactor.add('api-key', this.choice.key ?? '')
-    return redactor.known(text)
   }
 }
 
@@ -4533,45 +4446,40 @@ export const RULES = {
 
 export type Reason = keyof typeof RULES
 
-export type ApprovalRequest = {
-  readonly tool: string
-  readonly args: JsonObject
-  readonly digest?: string // where it is known already
-  readonly paths?: readonly string[] // every path the call touches; none: grants cannot judge it
-  readonly annotations: Annotations
-  readonly session: string
-  readonly origin?: string // the server a bridged tool comes from
-  readonly detail?: string | undefined // what the call would change, as a diff
-}
+export type ApprovalRequest = Readonly<{
+  tool: string
+  args: JsonObject
+  digest?: string // where it is known already
+  paths?: readonly string[] // every path the call touches; none: grants cannot judge it
+  annotations: Annotations
+  session: string
+  origin?: string // the server a bridged tool comes from
+  detail?: string | undefined // what the call would change, as a diff
+}>
 
 /** What mode and grants say, before anybody is asked. */
-export type Ruling = {
-  readonly verdict: Verdict
-  readonly reason: Reason
-  readonly grant?: Grant
-}
+export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
 
-/** The digest of a call: SHA-256 of canonical `{arguments, tool_name}`; shown by its first 12 digits. */
+/** SHA-256 of canonical `{arguments, tool_name}`; its first 12 digits are shown. */
 export const callDigest = (name: string, args: JsonObject): string =>
   digest({ arguments: args, tool_name: name })
 
-/** The tighter of two modes. */
-export const tighterMode = (a: Mode, b: Mode): Mode => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
-
-// Programs that only read, and the options that leave it so. None that takes lines or words apart:
-// what is redacted must be seen as it stands.
-const READ_PROGRAMS: ReadonlyMap<string, RegExp> = new Map([
-  ['cat', /^-[AbEenstTuv]+$/],
-  ['echo', /^-[neE]+$/],
-  ['find', /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/],
-  ['grep', /^(-[ABCEFHILcehilmnqrsvwx]+\d*|--(include|exclude(-dir)?)=.*)$/],
-  ['head', /^-[nqv]*\d*$/],
-  ['tail', /^-[nqv]*\d*$/],
-  ['ls', /^-[1AFRSadhilnoprtu]+$/],
-  ['pwd', /^-[LP]$/],
-  ['stat', /^-[cf]$/],
-  ['wc', /^-[Lclmw]+$/],
-])
+/**
+ * Programs that only read, and the options that leave it so. None that takes lines or words apart:
+ * what is redacted must be seen as it stands.
+ */
+const READ_PROGRAMS = {
+  cat: /^-[AbEenstTuv]+$/,
+  echo: /^-[neE]+$/,
+  find: /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/,
+  grep: /^(-[ABCEFHILcehilmnqrsvwx]+\d*|--(include|exclude(-dir)?)=.*)$/,
+  head: /^-[nqv]*\d*$/,
+  tail: /^-[nqv]*\d*$/,
+  ls: /^-[1AFRSadhilnoprtu]+$/,
+  pwd: /^-[LP]$/,
+  stat: /^-[cf]$/,
+  wc: /^-[Lclmw]+$/,
+}
 
 // Words in the quoting of a POSIX shell (2.2), of which none means anything but itself.
 const PLAIN_WORD =
@@ -4581,15 +4489,14 @@ const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
 /**
  * Whether a command for a POSIX shell is one program that plainly only reads, below the real folder
- * `root` and not in tai's `home`. What this does not understand is not plain. No git: a
- * repository's own configuration can name programs to run.
+ * `root` and not in tai's `home`. No git: a repository's configuration can name programs to run.
  */
 export function isReadOnlyCommand(command: string, root: string, home: string): boolean {
   if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
-  const [program = '', ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
+  const [program, ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
-  const options = READ_PROGRAMS.get(program)
+  const [, options] = Object.entries(READ_PROGRAMS).find(([name]) => name === program) ?? []
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (options === undefined || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
@@ -4597,8 +4504,8 @@ export function isReadOnlyCommand(command: string, root: string, home: string): 
   )
 }
 
-/** Whether a word names nothing, or what really is in the folder; a link to nowhere may lead anywhere. */
-function staysInside(word: string, root: string, home: string): boolean {
+/** Whether a word names nothing, or what is in the folder; a link to nowhere may lead anywhere. */
+function staysInside(word: string, root: string, home: string) {
   if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
   try {
     const real = resolveReal(path.join(root, word))
@@ -4617,86 +4524,89 @@ const WRAPPERS =
 const commandOf = ({ command, cmd }: JsonObject): string | undefined =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/** A path of a call: relative to the workspace with `/`, as spelled and as it really is. */
-type Place = { readonly spelled: string; readonly real: string; readonly isFolder: boolean }
-
-/** Where a call works; undefined where that cannot be told. */
-function placesOf({ paths = [] }: ApprovalRequest, root: string): Place[] | undefined {
-  const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
-  const place = (given: string): Place => {
-    const absolute = path.resolve(root, given)
-    const real = resolveReal(absolute)
-    const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() === true
-    return { spelled: show(absolute), real: show(real), isFolder }
-  }
+/**
+ * What a call touches, relative to the workspace, as spelled and as it really is; a folder ends in
+ * `/`. Undefined where that cannot be told.
+ */
+function placesOf({ paths = [] }: ApprovalRequest, root: string): string[] | undefined {
   try {
-    return paths.length > 0 ? paths.map(place) : undefined
+    const places = paths.flatMap((given) => {
+      const spelled = path.resolve(root, given)
+      const real = resolveReal(spelled)
+      const end = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() ? '/' : ''
+      const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
+      return [show(spelled) + end, show(real) + end]
+    })
+    return places.length > 0 ? [...new Set(places)] : undefined
   } catch {
     return undefined
   }
 }
 
-/** The words of a text between single spaces, to look for one text in another. */
-const spacedWords = (text: string): string => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
+const bareNames = (places: readonly string[]) => places.map((place) => place.replace(/\/$/, ''))
 
-function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string): boolean {
+/** To look for one text in another, word by word. */
+const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
+
+/** Variables, input and another folder can make another command of the same words. */
+const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
+  env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
+
+function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string) {
   const command = commandOf(args)
   if (commands.length === 0 || command === undefined) return commands.length === 0
   const all = spacedWords(command)
   if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
-  // Variables, input and another folder can make another command of the same words.
-  const { env, stdin, cwd = '.' } = args
-  const isBent = env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
-  if (isBent || COMMAND_CHAIN.test(command)) return false
+  if (isBent(args, root) || COMMAND_CHAIN.test(command)) return false
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, places: readonly Place[] | undefined) {
+async function pathsMatch({ paths: globs, scope }: Grant, places: readonly string[] | undefined) {
   if (globs.length === 0) return true
   if (places === undefined) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
-  const names = places.flatMap(({ spelled, real }) => [spelled, real])
+  const names = bareNames(places)
   const isGranted = picomatch([...globs], { dot: true })
   if (scope !== 'deny') return names.every((at) => !at.startsWith('..') && isGranted(at))
   const wider = globs.flatMap((glob) => [glob, `${glob}/**`, `**/${glob}`])
   const isDenied = picomatch(wider, { dot: true, nocase: true })
+  if (names.some((at) => isDenied(at))) return true
   const bases = globs.map((glob) => (glob.includes('/') ? picomatch.scan(glob).base : ''))
-  return (
-    names.some((at) => isDenied(at)) ||
-    places.some((place) => bases.some((base) => mayHold(place, base)))
-  )
+  return places.some((place) => bases.some((base) => mayHold(place, base)))
 }
 
 /** Whether a folder may hold what a glob with this beginning matches. */
-function mayHold({ spelled, real, isFolder }: Place, base: string): boolean {
-  const [start, ...names] = [base, spelled, real].map((at) => `${at}/`.toLowerCase())
-  const isBelow = (at: string) => base === '' || at.startsWith(`${start}`)
-  return names.some((at) => at === './' || start?.startsWith(at) || (isFolder && isBelow(at)))
+function mayHold(place: string, base: string) {
+  const [at = '', start = ''] = bareNames([place, base]).map((name) => `${name}/`.toLowerCase())
+  const isBelow = place.endsWith('/') && (base === '' || at.startsWith(start))
+  return at === './' || start.startsWith(at) || isBelow
 }
 
-/** What one keypress allows, and the words for it. */
-function boundsOf(call: ApprovalRequest, scope: GrantScope, places: readonly Place[] = []) {
-  const { tool: name, args } = call
-  const [command, isSession] = [commandOf(args) ?? '', scope === 'session']
-  if (isSession && command === '' && riskOf(call.annotations) !== 'high')
-    return { shown: visible(`every ${name}`), bounds: {} }
+/** What "for this session" allows beyond the call itself, and the words for it. */
+function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
+  const command = commandOf(args)
+  if (!command)
+    return riskOf(annotations) === 'high' ? undefined : { shown: visible(`every ${name}`) }
   // "npm run build" of "npm run build --watch"; one word would be too wide.
   const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
-  const isOpen = WRAPPERS.test(command) || COMMAND_CHAIN.test(command)
-  if (isSession && start !== undefined && !isOpen)
-    return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
-  const names = [...new Set(places.flatMap(({ spelled, real }) => [spelled, real]))]
-  if (command !== '' || names.length === 0 || names.some((at) => at.startsWith('..')))
-    return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
-  const globs = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
-  return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths: globs } }
+  if (!start || WRAPPERS.test(command) || COMMAND_CHAIN.test(command)) return undefined
+  return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
 }
 
-const callName = ({ tool: name, args }: ApprovalRequest): string =>
+/** What "always" allows. */
+function exactBounds({ tool: name, args }: ApprovalRequest, places: readonly string[] = []) {
+  const names = bareNames(places)
+  if (commandOf(args) || names.length === 0 || names.some((at) => at.startsWith('..')))
+    return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
+  const paths = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
+  return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths } }
+}
+
+const callName = ({ tool: name, args }: ApprovalRequest) =>
   `${visible(name)} (${callDigest(name, args).slice(0, 12)})`
 
 /** Behind a margin no line can pass for tai's own, and what is left out is counted. */
-function inMargin(text: string, max: number): string[] {
+function inMargin(text: string, max: number) {
   const half = max / 2
   const left = `\n(${text.length - max} characters left out)\n`
   const shown = text.length > max ? text.slice(0, half) + left + text.slice(-half) : text
@@ -4707,18 +4617,21 @@ function inMargin(text: string, max: number): string[] {
     .map((line) => `  | ${visible(line)}`)
 }
 
-/** The question: who wants to do what, with which arguments; of long ones `max` characters. */
-function questionOf(call: ApprovalRequest, max: number): string {
+/** Who wants to do what, with which arguments; of long ones `max` characters. */
+function questionOf(call: ApprovalRequest, max: number) {
   const { origin, detail, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
   const args = Object.entries(call.args).map(([name, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
-    return text.includes('\n') ? `${name}: \n${text}` : `${name}: ${text}`
+    return `${name}: ${text.includes('\n') ? '\n' : ''}${text}`
   })
-  const head = `${callName(call)}${from} wants to run (${annotations.securityTier})`
   const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail, max)]
-  const asks = `Allow ${callName(call)}?`
-  return [head, ...inMargin(args.join('\n'), max), ...change, asks].join('\n')
+  return [
+    `${callName(call)}${from} wants to run (${annotations.securityTier})`,
+    ...inMargin(args.join('\n'), max),
+    ...change,
+    `Allow ${callName(call)}?`,
+  ].join('\n')
 }
 
 function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
@@ -4736,29 +4649,25 @@ export async function awaitAnswer(
   ask: (until: AbortSignal) => Promise<string | undefined>,
 ): Promise<string | undefined> {
   using clock = timeout(wait, () => new DeniedError('no answer in time'), parent)
-  const { signal } = clock
-  if (signal.aborted) return undefined
-  const stopped = process.getBuiltinModule('node:events').once(signal, 'abort')
-  const answer = Promise.race([ask(signal), stopped.then(() => undefined)])
-  return await answer.catch(() => undefined) // awaited: the clock runs until then
+  if (parent.aborted) return undefined
+  const answer = ask(clock.signal).catch(() => undefined)
+  return (await within(wait, answer, clock.signal)) ? answer : undefined
 }
 
-const SHOW_ALL: readonly Choice[] = [
-  { key: 'f', label: 'show it all, then ask again' },
-  { key: 'n', label: 'no' },
-]
+const NO: Choice = { key: 'n', label: 'no' }
+const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
 const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
-const GRANT_ORDER: readonly GrantScope[] = ['deny', 'always', 'session', 'once']
+const rankOf = ({ scope }: Grant) => ['deny', 'always', 'session', 'once'].indexOf(scope)
 
-export type ApprovalOptions = {
-  readonly mode: Mode
-  readonly store: Store
-  readonly prompter: Prompter
-  readonly world: World
-  readonly root?: string | undefined // of the paths of grants; absent: the current folder
-  readonly wait?: number | undefined // ms for an answer
-  readonly inherited?: readonly string[] // sessions whose grants count too
-}
+export type ApprovalOptions = Readonly<{
+  mode: Mode
+  store: Store
+  prompter: Prompter
+  world: World
+  root?: string | undefined // of the paths of grants; absent: the current folder
+  wait?: number | undefined // ms for an answer
+  inherited?: readonly string[] // sessions whose grants count too
+}>
 
 /** One engine for every call: mode, grants, prompt; each decision is audited. */
 export class Approvals {
@@ -4773,9 +4682,10 @@ export class Approvals {
   }
 
   /** The approvals of a sub-agent: those of `session`, in the tighter of both modes. */
-  child(session: string, mode: Mode = this.mode): Approvals {
+  child(session: string, wanted: Mode = this.mode): Approvals {
     const inherited = [...(this.#options.inherited ?? []), session]
-    return new Approvals({ ...this.#options, mode: tighterMode(this.mode, mode), inherited })
+    const mode = MODES.indexOf(wanted) < MODES.indexOf(this.mode) ? wanted : this.mode
+    return new Approvals({ ...this.#options, mode, inherited })
   }
 
   /** Whether a call may run. Asks where the rules say so; never throws for a refusal. */
@@ -4786,14 +4696,8 @@ export class Approvals {
     const verdict: 'run' | 'deny' = ruling.verdict === 'deny' ? 'deny' : 'run'
     const facts = { digest: call.digest ?? callDigest(name, args), verdict, reason }
     if (ruling.verdict !== 'run' || riskOf(call.annotations) !== 'low') {
-      const row = {
-        ...facts,
-        tool: name,
-        server: origin,
-        mode: this.mode,
-        grant: grant?.id ?? null,
-      }
-      await this.#options.store.audit('approval', row, session)
+      const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
+      await this.#options.store.audit('approval', { ...facts, ...about }, session)
     }
     const line = `runs ${callName(call)} ${visible(canonicalJson(args))}`
     const say = ruling.verdict === 'say' ? clip(line, SAID_MAX) : undefined
@@ -4801,7 +4705,6 @@ export class Approvals {
     return { ...facts, grant: grant?.id, say, denial }
   }
 
-  /** A ruling that is no question any more. */
   async #settle(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
     const ruling = await this.check(call)
     if (ruling.verdict === 'ask') return this.#ask(call, signal)
@@ -4823,45 +4726,41 @@ export class Approvals {
     return { verdict, reason: 'jit_no_approval' }
   }
 
-  /** The grant that counts: a denial, one that lasts, one for once. */
-  async #grantFor(call: ApprovalRequest): Promise<Grant | undefined> {
+  async #grantFor(call: ApprovalRequest) {
     const places = placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
-    const rank = ({ scope }: Grant) => GRANT_ORDER.indexOf(scope)
-    for (const grant of grants.toSorted((a, b) => rank(a) - rank(b)))
+    for (const grant of grants.toSorted((a, b) => rankOf(a) - rankOf(b)))
       if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
   }
 
-  #isFor(call: ApprovalRequest, grant: Grant): boolean {
-    const sessions = [undefined, call.session, ...(this.#options.inherited ?? [])]
-    if (![undefined, this.mode].includes(grant.mode) || !sessions.includes(grant.session))
+  #isFor({ tool: name, args, session }: ApprovalRequest, grant: Grant) {
+    const { inherited = [] } = this.#options
+    const { mode = this.mode, root = this.#root, session: at = session, digest: exact } = grant
+    if (mode !== this.mode || root !== this.#root || ![session, ...inherited].includes(at))
       return false
-    if (![undefined, this.#root].includes(grant.root)) return false
-    if (grant.digest !== undefined) return grant.digest === callDigest(call.tool, call.args)
-    return grant.scope !== 'once' && commandMatches(grant, call.args, this.#root)
+    if (exact !== undefined) return exact === callDigest(name, args)
+    return grant.scope !== 'once' && commandMatches(grant, args, root)
   }
 
-  /** shell_exec of a plain read; no input, no variables, no other folder. */
-  #isPlainRead({ tool: name, args: { command, cwd = '.', stdin, env } }: ApprovalRequest): boolean {
+  #isPlainRead({ tool: name, args }: ApprovalRequest) {
     const { home, platform } = this.#options.world
+    const { command } = args
     if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
-    if (stdin !== undefined || env !== undefined) return false
-    if (path.resolve(this.#root, `${cwd}`) !== this.#root) return false
+    if (isBent(args, this.#root)) return false
     return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
-    const { prompter, wait = APPROVAL_WAIT } = this.#options
+    const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return denyRuling('jit_no_approval')
-    const places = placesOf(call, this.#root)
-    const session = boundsOf(call, 'session', places)
-    const always = boundsOf(call, 'always', places)
+    const always = exactBounds(call, placesOf(call, this.#root))
+    const session = widerBounds(call) ?? always
     const choices = [
       { key: 'y', label: 'yes, once' },
       { key: 's', label: `for this session, in this folder: ${session.shown}` },
       { key: 'a', label: `always, in this folder: ${always.shown}` },
-      { key: 'n', label: 'no' },
+      NO,
     ]
     const choose = (question: string, from: readonly Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
@@ -4871,25 +4770,18 @@ export class Approvals {
     const key = first === 'f' ? await choose(whole, choices) : first && 'n'
     const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
     if (key === 'y') return approved
-    if (key === 's') return { ...approved, grant: await this.#keep(call, 'session', session) }
-    if (key === 'a') return { ...approved, grant: await this.#keep(call, 'always', always) }
-    return denyRuling(key === undefined ? 'jit_no_answer' : 'jit_user_denied')
-  }
-
-  #keep(
-    { tool: name, session: at }: ApprovalRequest,
-    scope: 'session' | 'always',
-    { bounds }: ReturnType<typeof boundsOf>,
-  ): Promise<Grant> {
-    const { store, world } = this.#options
-    const end = world.now() + GRANT_SESSION_TTL
-    const [session, expires] = scope === 'session' ? [at, end] : []
-    const open = { mode: undefined, digest: undefined, paths: [], commands: [], ...bounds }
-    return store.addGrant({ tool: name, scope, session, expires, root: this.#root, ...open })
+    const expires = world.now() + GRANT_SESSION_TTL
+    const grants = {
+      s: { scope: 'session', session: call.session, expires, ...session.bounds },
+      a: { scope: 'always', session: undefined, expires: undefined, ...always.bounds },
+    } as const
+    if (key !== 's' && key !== 'a')
+      return denyRuling(key === undefined ? 'jit_no_answer' : 'jit_user_denied')
+    const open = { mode: undefined, digest: undefined, paths: [], commands: [], root: this.#root }
+    const grant = await store.addGrant({ tool: call.tool, ...open, ...grants[key] })
+    return { ...approved, grant }
   }
 }
-
-export type Decision = Awaited<ReturnType<Approvals['decide']>>
 
 //#endregion §policy
 
@@ -5122,7 +5014,7 @@ function lstatOf(absolute: string): fs.Stats | undefined {
 export const looksBinary = (bytes: Buffer): boolean => bytes.subarray(0, SNIFF).includes(0)
 
 const isUtf8Text = (bytes: Buffer): boolean =>
-  !looksBinary(bytes) && process.getBuiltinModule('node:buffer').isUtf8(bytes)
+  !looksBinary(bytes) && builtin('node:buffer').isUtf8(bytes)
 
 const withLf = (text: string): string => text.replaceAll('\r\n', '\n')
 
@@ -5931,7 +5823,7 @@ export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
 /** Runs `work` and stops it after `ms`, even inside a regular expression; false when it was stopped. */
 export function runBounded(ms: number, work: () => void): boolean {
   try {
-    process.getBuiltinModule('node:vm').runInNewContext('work()', { work }, { timeout: ms })
+    builtin('node:vm').runInNewContext('work()', { work }, { timeout: ms })
     return true
   } catch (error) {
     // An error of the other context is no Error here.
@@ -7023,7 +6915,7 @@ const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${fo
 
 async function systemInfo(_args: unknown, tools: ToolContext, signal: AbortSignal) {
   const { world, store, workspace } = tools
-  const os = process.getBuiltinModule('node:os')
+  const os = builtin('node:os')
   const disk = await fs.promises.statfs(workspace.root)
   const cwd = path.parse(world.home).root // a workspace could say which program answers
   const env = childEnv(world, store.redactor)
@@ -7908,25 +7800,23 @@ export function parseAnswer(answer: string): Json | undefined {
 //
 // A terminal obeys what is written to it, and a person believes what it shows.
 //
-// 1. What a model or a tool says is shown without escape sequences, wherever its
-//    pieces are cut.
+// 1. What a model or a tool says is shown without escape sequences, however it is cut.
 // 2. Writing never throws, never blocks and never loses order, whoever reads.
 // 3. A question goes to the controlling terminal, never to stdin or stdout. What was
 //    typed before it appeared is dropped: nobody agrees to what they have not read.
 // Not here: what is asked and what an answer means (§policy).
 
 const PIPE_HEAD = 16 * KB // any pipe holds this at once; the rest waits for its reader
-const SEQUENCE_MAX = 4 * KB // characters; a sequence without an end by then is shown as text
+const SEQUENCE_MAX = 4 * KB // characters; a sequence that goes on is shown as text
 const ASK_WAIT = 10 * MINUTE // a question for free text then counts as unanswered
-const ASK_AGAIN = 3 // times, after an answer that is no choice; one more counts as none
+const ASK_AGAIN = 3 // times, after an answer that is no choice; then it counts as none
 const SPINNER_TICK = 100 // between two frames
 const COLUMNS_DEFAULT = 80 // where a terminal does not say how wide it is
 const CLEAR_LINE = '\r\u001b[K'
 
-const nodeUtil = () => process.getBuiltinModule('node:util')
+const nodeUtil = () => builtin('node:util')
 
-type StyleText = ReturnType<typeof nodeUtil>['styleText']
-type Style = Exclude<Parameters<StyleText>[0], readonly unknown[]>
+type Style = Exclude<Parameters<typeof styleText>[0], readonly unknown[]>
 
 /** The text in all the named styles. */
 export const style = (text: string, ...names: readonly Style[]): string =>
@@ -7940,10 +7830,8 @@ export function wantsColor(env: World['env'], isTerminal: boolean, noColor = fal
   return isTerminal && TERM !== 'dumb' && CLICOLOR !== '0'
 }
 
-type FdKind = 'terminal' | 'file' | 'pipe' | 'socket' | 'device' | 'closed'
-
 /** What a file descriptor is; node:tty is loaded only where it may be a terminal. */
-export function fdKind(fd: number): FdKind {
+export function fdKind(fd: number) {
   try {
     const stat = fs.fstatSync(fd)
     if (stat.isFile()) return 'file'
@@ -7953,18 +7841,17 @@ export function fdKind(fd: number): FdKind {
   } catch {
     return 'closed' // EBADF
   }
-  return process.getBuiltinModule('node:tty').isatty(fd) ? 'terminal' : 'device'
+  return builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
 }
 
-/** A fault in the system's words, such as "no space left on device". */
-const systemFault = (error: unknown): string =>
-  messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
+/** Such as "no space left on device". */
+const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
 /** One of the two standard outputs. Nothing else writes to its file descriptor. */
 export class Output {
   readonly isTerminal: boolean
   readonly color: boolean
-  failure: TaiError | undefined // why nothing more can be written; a reader that left is no failure
+  failure: TaiError | undefined // of writing; a reader that left is none
   atLineStart = true
   beforeWrite: (() => void) | undefined
   readonly #fd: 1 | 2
@@ -7976,7 +7863,7 @@ export class Output {
   constructor(fd: 1 | 2, { env, noColor }: { env: World['env']; noColor?: boolean | undefined }) {
     const kind = fdKind(fd)
     this.#fd = fd
-    this.#room = kind === 'pipe' || kind === 'socket' ? PIPE_HEAD : Infinity
+    this.#room = /pipe|socket/.test(kind) ? PIPE_HEAD : Infinity
     this.isTerminal = kind === 'terminal'
     this.color = wantsColor(env, this.isTerminal, noColor)
   }
@@ -7994,7 +7881,7 @@ export class Output {
     return this.color ? style(text, ...names) : text
   }
 
-  /** Never throws; false when some of it is queued: await `drained` before making much more. */
+  /** False when some of it is queued: await `drained` before making much more. */
   write(text: string): boolean {
     if (text === '' || this.gone.aborted) return true
     this.beforeWrite?.()
@@ -8010,7 +7897,7 @@ export class Output {
   async drained(signal?: AbortSignal): Promise<void> {
     if (this.#queued === 0 || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
-    signal?.addEventListener('abort', () => resolve(), { once: true })
+    signal?.addEventListener('abort', () => resolve())
     this.#stream.write('', () => resolve())
     await promise
   }
@@ -8019,7 +7906,7 @@ export class Output {
     return this.#fd === 1 ? process.stdout : process.stderr
   }
 
-  #writeNow(bytes: Buffer): number {
+  #writeNow(bytes: Buffer) {
     let done = 0
     try {
       while (done < bytes.length) done += fs.writeSync(this.#fd, bytes, done)
@@ -8030,7 +7917,7 @@ export class Output {
   }
 
   /** Node's stream waits for a slow reader by event; most runs never load it. */
-  #queue(bytes: Buffer): void {
+  #queue(bytes: Buffer) {
     if (this.#stream.listenerCount('error') === 0) this.#stream.on('error', () => {}) // told below
     this.#queued += 1
     this.#stream.write(bytes, (error) => {
@@ -8039,7 +7926,7 @@ export class Output {
     })
   }
 
-  #fail(error: unknown): void {
+  #fail(error: unknown) {
     if (this.gone.aborted) return
     const failure = new TaiError(`cannot write output: ${systemFault(error)}`)
     if (!/^(EPIPE|ECONNRESET|EOF)$/.test(codeOf(error))) this.failure = failure
@@ -8084,13 +7971,13 @@ type TtyPrompterOptions = Readonly<{
   platform: NodeJS.Platform
   wait?: number // for one of several choices
   onInterrupt?: () => void // Ctrl-C was typed
-  pause?: () => Disposable // holds what draws on the terminal, such as a Spinner's `pause`
+  pause?: () => Disposable // of what draws on the terminal, such as a Spinner
 }>
 type TtyAnswer = Promise<string | undefined>
 type LineOptions = TtyPrompterOptions & Readonly<{ secret?: boolean; signal: AbortSignal }>
 
 /** The controlling terminal, to read and to write; empty where there is none. */
-function openTty(platform: NodeJS.Platform): number[] {
+function openTty(platform: NodeJS.Platform) {
   const names = platform === 'win32' ? ['//./CONIN$', '//./CONOUT$'] : ['/dev/tty', '/dev/tty']
   try {
     return names.map((name) => fs.openSync(name, fs.constants.O_RDWR | fs.constants.O_NONBLOCK))
@@ -8099,40 +7986,41 @@ function openTty(platform: NodeJS.Platform): number[] {
   }
 }
 
-/** One line typed there; undefined after EOF, Ctrl-C or too long, or with no terminal. */
+/** One line; undefined after EOF, Ctrl-C or too long, or with no terminal. */
 async function askLine(question: string, options: LineOptions): TtyAnswer {
-  const [from, to] = options.signal.aborted ? [] : openTty(options.platform)
+  const { platform, secret, signal, wait = ASK_WAIT, onInterrupt = () => {} } = options
+  const [from, to] = signal.aborted ? [] : openTty(platform)
   if (from === undefined || to === undefined) return undefined
-  using clock = timeout(options.wait ?? ASK_WAIT, () => new TaiError('no answer'), options.signal)
-  const tty = process.getBuiltinModule('node:tty')
+  using clock = timeout(wait, () => new TaiError('no answer'), signal)
+  const tty = builtin('node:tty')
   const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const stop = () => resolve(undefined)
   for (const stream of [input, output]) stream.on('error', stop) // the terminal was closed
-  const shown = options.secret ? question.length : question.lastIndexOf('\n') + 1
-  const editor = process.getBuiltinModule('node:readline').createInterface({
+  const shown = secret ? question.length : question.lastIndexOf('\n') + 1
+  const editor = builtin('node:readline').createInterface({
     input,
-    output: options.secret ? undefined : output,
+    output: secret ? undefined : output,
     prompt: question.slice(shown), // one line, as the editor draws it again and again
     terminal: true,
     historySize: 0,
     signal: clock.signal,
   })
   editor.once('line', resolve).once('close', stop).once('error', stop)
-  editor.once('SIGINT', stop).once('SIGINT', () => options.onInterrupt?.())
-  if (options.platform !== 'win32') dropTyped(from)
+  editor.once('SIGINT', stop).once('SIGINT', onInterrupt)
+  if (platform !== 'win32') dropTyped(from)
   output.write(question.slice(0, shown))
   editor.prompt()
   const line = await promise
   editor.close()
-  if (options.secret || line === undefined) output.write('\n')
+  if (secret || line === undefined) output.write('\n')
   input.destroy()
   output.destroy()
   return line
 }
 
-/** Drops what was typed ahead: in a raw terminal, unfinished lines too. */
-function dropTyped(fd: number): void {
+/** In a raw terminal, unfinished lines too. */
+function dropTyped(fd: number) {
   try {
     while (fs.readSync(fd, Buffer.alloc(KB)) > 0);
   } catch {
@@ -8160,10 +8048,12 @@ export class TtyPrompter implements Prompter {
     let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
     for (let again = 0; again <= ASK_AGAIN; again++) {
       const line = await this.#line(`${prompt}[${keys}] `, options)
-      const typed = line?.trim().toLowerCase() ?? ''
-      const isTyped = (name: string) => name.toLowerCase() === typed
-      const choice = choices.find(({ key, label }) => isTyped(key) || isTyped(label))
-      if (line === undefined || choice !== undefined) return choice?.key
+      if (line === undefined) return undefined
+      const typed = line.trim().toLowerCase()
+      const choice = choices.find(({ key, label }) =>
+        [key, label].some((name) => name.toLowerCase() === typed),
+      )
+      if (choice !== undefined) return choice.key
       prompt = `Please type one of ${keys}, then Enter. `
     }
     return undefined
@@ -8191,7 +8081,7 @@ export class Spinner {
   readonly #screen: readonly Output[] // what shows on it
   #timer: NodeJS.Timeout | undefined
   #label: string | undefined // what it shows, or would but for a pause
-  #pauses = 0
+  #paused = false
 
   constructor(output: Output, others: readonly Output[]) {
     this.#output = output
@@ -8203,7 +8093,7 @@ export class Spinner {
     const { isTerminal, color } = this.#output
     if (!isTerminal || !color || this.#screen.some((each) => !each.atLineStart)) return
     this.#label = label
-    if (this.#pauses > 0) return
+    if (this.#paused) return
     const text = clip(visible(label), COLUMNS_DEFAULT / 2)
     let tick = 0
     const turn = () => {
@@ -8221,24 +8111,24 @@ export class Spinner {
 
   /** Draws nothing until the result is disposed; then it shows what it would show by then. */
   pause(): Disposable {
-    this.#pauses += 1
+    this.#paused = true
     this.#hide()
     return {
       [Symbol.dispose]: () => {
-        this.#pauses -= 1
+        this.#paused = false
         if (this.#label !== undefined) this.start(this.#label)
       },
     }
   }
 
-  #hide(): void {
+  #hide() {
     if (this.#timer === undefined) return
     clearInterval(this.#timer)
     this.#timer = undefined
     this.#put('')
   }
 
-  #put(line: string): void {
+  #put(line: string) {
     const listener = this.#timer && (() => this.stop())
     for (const each of this.#screen) each.beforeWrite = undefined
     this.#output.write(CLEAR_LINE + line)
@@ -8267,90 +8157,68 @@ export const denyPrompter: Prompter = {
 // 3. Of a stream, a block is drawn when nothing that follows can change it.
 // Not here: pipes, which get the answer's own bytes (§turn).
 
-const BODY_MIN = 8 // columns; deeper nesting and wider tables make lines longer than the screen
+const BODY_MIN = 8 // columns; deep nesting and wide tables go beyond the screen
 
 export type MarkdownOptions = { readonly width: number; readonly color: boolean }
-
-/** What is used of marked's tokens. */
-type MarkdownToken = Readonly<{
-  type: string
-  raw: string
-  text?: string
-  tokens?: readonly MarkdownToken[]
-  href?: string
-  start?: number | ''
-  loose?: boolean
-  items?: readonly MarkdownToken[]
-  checked?: boolean
-  align?: readonly (string | null)[]
-  header?: readonly MarkdownCell[]
-  rows?: readonly (readonly MarkdownCell[])[]
-}>
-type MarkdownCell = Pick<MarkdownToken, 'tokens'>
 
 /** Where something is drawn. */
 type MarkdownPage = MarkdownOptions &
   Readonly<{
     styles: readonly Style[]
-    lex: (source: string) => readonly MarkdownToken[]
+    lex: (source: string) => Token[]
     charWidth: (codePoint: number) => number
   }>
 
-/** The columns that a text takes: 2 for each East Asian wide character (UAX #11). */
-function columnsOf(text: string, page: MarkdownPage): number {
+/** An East Asian wide character takes two (UAX #11). */
+function columnsOf(text: string, page: MarkdownPage) {
   const shown = nodeUtil().stripVTControlCharacters(text)
   const chars = Array.from(shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, ''))
   return chars.reduce((sum, char) => sum + page.charWidth(char.codePointAt(0) ?? 0), 0)
 }
 
-const styled = (page: MarkdownPage, added: Style): MarkdownPage => ({
+const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
   ...page,
-  styles: [...page.styles, added],
+  width: Math.max(BODY_MIN, width - by),
 })
 
-const narrower = (page: MarkdownPage, by: number): MarkdownPage => ({
-  ...page,
-  width: Math.max(BODY_MIN, page.width - by),
-})
-
-function paintText(text: string, { color, styles }: MarkdownPage): string {
+function paintText(text: string, { color, styles }: MarkdownPage, ...more: Style[]) {
   const shown = terminalText(text)
-  return color ? shown.replace(/\S+/g, (word) => style(word, ...styles)) : shown
+  return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"' }
 
-const decodeEntities = (text: string): string =>
+const decodeEntities = (text: string) =>
   text.replace(/&(lt|gt|amp|quot);/g, (_entity, name) => ENTITIES[name] ?? '')
 
-type DrawInline = (token: MarkdownToken, page: MarkdownPage) => string
+type Draw<Result> = Readonly<Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>>
 
-const INLINES: Readonly<Record<string, DrawInline>> = {
-  text: ({ text = '', tokens }, page) =>
+const INLINES: Draw<string> = {
+  text: ({ text, tokens }, page) =>
     tokens ? drawInlines(tokens, page) : paintText(decodeEntities(text), page),
-  escape: ({ text = '' }, page) => paintText(text, page),
-  strong: ({ tokens }, page) => drawInlines(tokens, styled(page, 'bold')),
-  em: ({ tokens }, page) => drawInlines(tokens, styled(page, 'italic')),
-  del: ({ tokens }, page) => drawInlines(tokens, styled(page, 'strikethrough')),
-  codespan: ({ text = '' }, page) => paintText(text, styled(page, 'cyan')),
+  escape: ({ text }, page) => paintText(text, page),
+  strong: ({ tokens }, page) => drawInlines(tokens, page, 'bold'),
+  em: ({ tokens }, page) => drawInlines(tokens, page, 'italic'),
+  del: ({ tokens }, page) => drawInlines(tokens, page, 'strikethrough'),
+  codespan: ({ text }, page) => paintText(text, page, 'cyan'),
   br: () => '\n',
-  link: ({ tokens, text = '', href = '' }, page) => {
+  link: ({ tokens, text, href }, page) => {
     const isSaid = [text, `mailto:${text}`].includes(href)
-    const end = isSaid ? '' : paintText(` (${href})`, styled(page, 'dim'))
-    return drawInlines(tokens, styled(page, 'underline')) + end
+    const end = isSaid ? '' : paintText(` (${href})`, page, 'dim')
+    return drawInlines(tokens, page, 'underline') + end
   },
   html: ({ raw }, page) => (/^<br\s*\/?>$/i.test(raw) ? '\n' : paintText(raw, page)),
   checkbox: () => '', // shown with its item's marker
 }
 
-function drawInlines(tokens: readonly MarkdownToken[] = [], page: MarkdownPage): string {
-  const draw = (token: MarkdownToken) =>
-    INLINES[token.type]?.(token, page) ?? paintText(token.raw, page)
+function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: Style[]): string {
+  const inner = { ...page, styles: [...page.styles, ...more] }
+  const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
   return tokens.map(draw).join('')
 }
 
 /** Breaks at spaces; a word that is wider than the page is left to the terminal. */
-function wrapText(text: string, page: MarkdownPage): string[] {
+function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
   for (const source of text === '' ? [] : text.split('\n')) {
     let line = ''
@@ -8365,61 +8233,54 @@ function wrapText(text: string, page: MarkdownPage): string[] {
   return lines
 }
 
-type DrawBlock = (token: MarkdownToken, page: MarkdownPage) => string[]
-
-const BLOCKS: Readonly<Record<string, DrawBlock>> = {
+const BLOCKS: Draw<string[]> = {
   space: () => [],
   checkbox: () => [],
   paragraph: ({ tokens }, page) => wrapText(drawInlines(tokens, page), page),
   text: (token, page) => wrapText(drawInlines([token], page), page),
-  heading: ({ tokens }, page) => wrapText(drawInlines(tokens, styled(page, 'bold')), page),
+  heading: ({ tokens }, page) => wrapText(drawInlines(tokens, page, 'bold'), page),
   hr: (_token, page) => ['─'.repeat(page.width)],
-  code: ({ text = '' }, page) => {
-    const lines = paintText(text, styled(page, 'cyan')).split('\n')
+  code: ({ text }, page) => {
+    const lines = paintText(text, page, 'cyan').split('\n')
     return lines.map((line) => `  ${line}`)
   },
   blockquote: ({ tokens }, page) =>
     drawBlocks(tokens, narrower(page, 2)).map((line) => `│ ${line}`),
-  list: drawList,
-  table: drawTable,
+  list: (token, page) => drawList(token as Tokens.List, page),
+  table: (token, page) => drawTable(token as Tokens.Table, page),
 }
 
-const asWritten = (text: string): string[] => terminalText(text).trimEnd().split('\n')
+const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
 
-/** The lines of several blocks, with `gap` between them. */
-function drawBlocks(
-  tokens: readonly MarkdownToken[] = [],
-  page: MarkdownPage,
-  gap = [''],
-): string[] {
-  const draw = (token: MarkdownToken) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
+function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']): string[] {
+  const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
 }
 
-function joinBlocks(blocks: readonly string[][], gap: string[]): string[] {
+function joinBlocks(blocks: readonly string[][], gap: string[]) {
   const drawn = blocks.filter((lines) => lines.length > 0)
   return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 }
 
-function drawList({ items = [], start = '', loose }: MarkdownToken, page: MarkdownPage): string[] {
+function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage) {
   const markers = items.map((_item, i) => (start === '' ? '• ' : `${start + i}. `))
   const width = markers.at(-1)?.length ?? 0
   const gap = loose ? [''] : []
   const blocks = items.map(({ tokens, checked }, i) => {
     const box = checked === undefined ? '' : `[${checked ? 'x' : ' '}] `
-    const marker = (markers[i] ?? '').padStart(width) + box
-    const lines = drawBlocks(tokens, narrower(page, marker.length), gap)
+    const marker = `${markers[i]}`.padStart(width) + box
     const indent = ' '.repeat(marker.length)
-    return [marker + (lines[0] ?? ''), ...lines.slice(1).map((line) => indent + line)]
+    const [first = '', ...more] = drawBlocks(tokens, narrower(page, marker.length), gap)
+    return [marker + first, ...more.map((line) => indent + line)]
   })
   return joinBlocks(blocks, gap)
 }
 
-function drawTable({ header = [], rows = [], align = [] }: MarkdownToken, page: MarkdownPage) {
-  const head = header.map(({ tokens }) => drawInlines(tokens, styled(page, 'bold')))
+function drawTable({ header, rows, align }: Tokens.Table, page: MarkdownPage) {
+  const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
   const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
   const widths = fitColumns([head, ...body], page)
-  const drawRow = (row: readonly string[]): string[] => {
+  const drawRow = (row: readonly string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
     const height = Math.max(1, ...cells.map((lines) => lines.length))
     return Array.from({ length: height }, (_, y) => {
@@ -8434,8 +8295,8 @@ function drawTable({ header = [], rows = [], align = [] }: MarkdownToken, page: 
   return [...drawRow(head), rule, ...body.flatMap(drawRow)]
 }
 
-/** Widths of the columns, the widest narrowed until all fit. */
-function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage): number[] {
+/** The widest is narrowed until all fit. */
+function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage) {
   const widths = (rows[0] ?? []).map((_cell, x) =>
     Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
   )
@@ -8447,7 +8308,7 @@ function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage): n
   }
 }
 
-/** What `work` gives, or `otherwise` when the text is nested deeper than the stack. */
+/** `otherwise` when the text is nested deeper than the stack. */
 function unlessTooDeep<T>(work: () => T, otherwise: T): T {
   try {
     return work()
@@ -8464,7 +8325,7 @@ export class MarkdownStream {
   #rest = '' // arrived, not drawn
   #gap = ''
 
-  private constructor(page: MarkdownPage) {
+  constructor(page: MarkdownPage) {
     this.#page = page
   }
 
@@ -8477,7 +8338,7 @@ export class MarkdownStream {
     return new MarkdownStream(page)
   }
 
-  /** Returns the lines of the blocks that are complete by now. */
+  /** The lines of the blocks that are complete by now. */
   push(piece: string): string {
     const text = this.#filter.push(piece)
     this.#rest += text
@@ -8491,7 +8352,7 @@ export class MarkdownStream {
     return this.#draw(this.#rest + this.#filter.end())
   }
 
-  #draw(source: string): string {
+  #draw(source: string) {
     const page = this.#page
     const lines = unlessTooDeep(() => drawBlocks(page.lex(source), page), asWritten(source))
     if (lines.join('') === '') return ''
@@ -8502,7 +8363,7 @@ export class MarkdownStream {
 }
 
 /** The blocks that a word on the next line would not join; some may go on even so. */
-function completeBlocks(source: string, page: MarkdownPage): string {
+function completeBlocks(source: string, page: MarkdownPage) {
   const lines = source.slice(0, source.lastIndexOf('\n') + 1)
   const blocks = unlessTooDeep(() => page.lex(`${lines}word`), []).slice(0, -1)
   const last = blocks.findLastIndex((block) => block.type !== 'space')
@@ -8536,7 +8397,7 @@ type StdinOptions = Readonly<{
   signal: AbortSignal
 }>
 
-/** How files of a kind begin, as Latin-1. Those with a MIME type are images that models take. */
+/** How files of a kind begin, as Latin-1; models take those with a MIME type. */
 const SIGNATURES: readonly (readonly [start: string, kind: string, mime?: string])[] = [
   ['\u0089PNG', 'PNG image', 'image/png'],
   ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
@@ -8555,9 +8416,9 @@ function signatureOf(bytes: Buffer): (typeof SIGNATURES)[number] | [] {
 }
 
 /** Bytes as text; a UsageError names their kind when they are none. */
-function inputText(bytes: Buffer, what: string): string {
+function inputText(bytes: Buffer, what: string) {
   const hasNul = bytes.includes(0)
-  if (!hasNul && process.getBuiltinModule('node:buffer').isUtf8(bytes)) return bytes.toString()
+  if (!hasNul && builtin('node:buffer').isUtf8(bytes)) return bytes.toString()
   const [, kind = hasNul ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
   const fault = /text|encoding/.test(kind) ? 'not UTF-8' : 'binary'
   throw new UsageError(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, {
@@ -8573,17 +8434,16 @@ type InputSource = Readonly<{
   hasBegun?: (begun: Promise<unknown>) => Promise<boolean> // false: give it up
 }>
 
-/** Everything that a source holds. */
-async function readInput(source: InputSource): Promise<Buffer> {
+async function readInput(source: InputSource) {
   const { what, max, signal, file } = source
   const chunks: Buffer[] = []
-  let size = 0
+  let left = max
   try {
     const fd = file === undefined ? openStdin() : fs.openSync(file, NEVER_BLOCK)
     for await (const chunk of inputChunks(fd, source)) {
       chunks.push(chunk)
-      size += chunk.length
-      if (size > max)
+      left -= chunk.length
+      if (left < 0)
         throw new UsageError(`${what} is larger than ${formatBytes(max)}`, {
           hint: 'give it with --file, or name the file in the prompt',
         })
@@ -8592,13 +8452,14 @@ async function readInput(source: InputSource): Promise<Buffer> {
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof TaiError) throw error
-    const hint = 'give a text file or an image that you may read'
-    throw new UsageError(`cannot read ${what}: ${systemFault(error)}`, { hint })
+    throw new UsageError(`cannot read ${what}: ${systemFault(error)}`, {
+      hint: 'give a text file or an image that you may read',
+    })
   }
 }
 
 /** A pipe is opened anew by way of proc(5): then it is ours alone, and never blocks. */
-function openStdin(): number {
+function openStdin() {
   try {
     return fdKind(0) === 'pipe' ? fs.openSync('/proc/self/fd/0', NEVER_BLOCK) : 0
   } catch {
@@ -8619,7 +8480,7 @@ async function* inputChunks(fd: number, source: InputSource): AsyncGenerator<Buf
     if (chunk.length === 0) return fd > 0 ? fs.closeSync(fd) : undefined
     yield chunk
   }
-  const { Socket } = process.getBuiltinModule('node:net')
+  const { Socket } = builtin('node:net')
   const socket = new Socket({ fd, readable: true, writable: false, signal })
   if (begun || !hasBegun || (await hasBegun(builtin('node:events').once(socket, 'readable'))))
     yield* socket
@@ -8637,34 +8498,31 @@ function readNow(fd: number): Buffer | undefined {
   }
 }
 
-/** Whether stdin speaks within its time; a person is told of the wait. */
-async function stdinBegins(begun: Promise<unknown>, options: StdinOptions): Promise<boolean> {
-  const limit = fdKind(0) === 'pipe' ? options.wait : STDIN_SOCKET_WAIT
-  const patience = options.prompted ? limit : STDIN_ALONE_WAIT
-  if (await within(Math.min(STDIN_NOTICE, patience), begun)) return true
-  if (patience > STDIN_NOTICE) {
-    options.notice('waiting for standard input ...')
-    if (await within(patience - STDIN_NOTICE, begun)) return true
-  }
+async function stdinBegins(begun: Promise<unknown>, options: StdinOptions) {
+  const { notice, prompted, wait } = options
+  const limit = fdKind(0) === 'pipe' ? wait : STDIN_SOCKET_WAIT
+  const patience = prompted ? limit : STDIN_ALONE_WAIT
+  const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for standard input ...')
+  const hasBegun = await within(patience, begun)
+  clearTimeout(timer)
   const waited = formatDuration(patience).replace('.0', '')
-  options.notice(`standard input stayed silent for ${waited} and was left out`)
-  return false
+  if (!hasBegun) notice(`standard input stayed silent for ${waited} and was left out`)
+  return hasBegun
 }
 
 /**
  * Stdin to its end, as text; '' when it is a terminal or silent. Throws UsageError when it
  * is binary, too large or unreadable, and the signal's reason.
  */
-export async function readStdin(options: StdinOptions): Promise<{ text: string }> {
+export async function readStdin(options: StdinOptions): Promise<string> {
   const { signal } = options
   signal.throwIfAborted()
-  if (['terminal', 'closed', 'device'].includes(fdKind(0))) return { text: '' } // such as /dev/null
+  if (/terminal|closed|device/.test(fdKind(0))) return '' // such as /dev/null
   const hasBegun = (begun: Promise<unknown>) => stdinBegins(begun, options)
-  const bytes = await readInput({ what: 'stdin', max: STDIN_MAX, signal, hasBegun })
-  return { text: inputText(bytes, 'stdin') }
+  return inputText(await readInput({ what: 'stdin', max: STDIN_MAX, signal, hasBegun }), 'stdin')
 }
 
-/** Stdin byte for byte, an empty line, the prompt; or either alone; undefined when both are blank. */
+/** Stdin byte for byte, an empty line, the prompt; or either; undefined when both are blank. */
 export function composePrompt(parts: { stdin: string | undefined; prompt: string | undefined }) {
   const { stdin = '', prompt = '' } = parts
   if (stdin.trim() === '') return prompt.trim() === '' ? undefined : prompt
@@ -8672,7 +8530,7 @@ export function composePrompt(parts: { stdin: string | undefined; prompt: string
   return `${stdin}${stdin.endsWith('\n') ? '\n' : '\n\n'}${prompt}`
 }
 
-/** For --file: an image as it is, text in a frame with its name. Throws UsageError for what is neither. */
+/** For --file: an image, or text in a frame with its name. Throws UsageError for what is neither. */
 export async function readPromptFile(
   given: string,
   { cwd, signal }: { cwd: string; signal: AbortSignal },
@@ -8687,7 +8545,7 @@ export async function readPromptFile(
 }
 
 /** The tag grows until the text does not end it. */
-function frameFile(name: string, text: string): string {
+function frameFile(name: string, text: string) {
   let tag = 'file'
   while (text.includes(`</${tag}>`)) tag += '_'
   const body = text.replace(/[^\n]$/, '$&\n')
@@ -8880,7 +8738,7 @@ function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
     return [name, { type, multiple: true as const, ...(short && { short }) }] as const
   })
   try {
-    const { values, positionals } = process.getBuiltinModule('node:util').parseArgs({
+    const { values, positionals } = builtin('node:util').parseArgs({
       args: argv.map((word, i) => (isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
       options: Object.fromEntries(options),
       allowPositionals: true,
@@ -9190,7 +9048,7 @@ export class App {
     const { signal } = this
     const notice = (text: string) => this.notice(text)
     const prompted = wait !== undefined
-    return (await readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal })).text
+    return readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal })
   }
 
   /** A line for the person, unless they asked for quiet. */
@@ -9247,9 +9105,8 @@ function flagSettings(given: Given): Record<string, string> {
 // rendered Markdown), or JSON: one object, or with --stream-json one an event.
 //
 // 1. stdout carries the answer and nothing else; of JSON, the first byte is `{`.
-// 2. What the model says before it calls a tool is no answer. In a pipe a step's
-//    text is held until the step ends or ANSWER_HOLD is passed; a step that ends
-//    in calls has its text shown on stderr.
+// 2. What the model says before it calls a tool is no answer, and goes to stderr: in a
+//    pipe a step's text is held until the step ends or ANSWER_HOLD is passed.
 // 3. Known secrets are taken out of every piece, also where one is cut in two.
 
 /** How a turn is shown. `end` writes what is left. */
@@ -9259,15 +9116,16 @@ export interface Presenter {
 }
 
 /** What `--json` prints, and what the last line of `--stream-json` is. */
-export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> & {
-  readonly session: string
-  readonly model: string
-  readonly cost: number | null
-  readonly exit: number
-  readonly error?: { readonly message: string; readonly hint: string | null; readonly code: number }
-}
+export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> &
+  Readonly<{
+    session: string
+    model: string
+    cost: number | null
+    exit: number
+    error?: Readonly<{ message: string; hint: string | null; code: number }>
+  }>
 
-const ANSWER_HOLD = 4 * KB // text of one step over this is taken for the answer and no longer held back
+const ANSWER_HOLD = 4 * KB // more text of one step is taken for the answer
 
 export type PresentOptions = Readonly<{
   out: Output
@@ -9277,16 +9135,10 @@ export type PresentOptions = Readonly<{
   quiet: boolean
   hold: boolean // tools are offered, so a step's text may not be the answer
   whole: ((answer: string) => string) | undefined // --extract, --schema: printed once, changed
-  render: TextRenderer | undefined // a terminal's
+  render: Pick<MarkdownStream, 'push' | 'end'> | undefined // a terminal's
 }>
 
-/** Turns pieces of Markdown into what a terminal shows. */
-export interface TextRenderer {
-  push(piece: string): string
-  end(): string
-}
-
-function writeNotice({ err, quiet }: PresentOptions, text: string): void {
+function writeNotice({ err, quiet }: PresentOptions, text: string) {
   if (!quiet) err.write(`${err.atLineStart ? '' : '\n'}tai: ${visible(text)}\n`)
 }
 
@@ -9311,7 +9163,7 @@ export class TextPresenter implements Presenter {
   event(event: AgentEvent): void {
     switch (event.kind) {
       case 'text':
-        return this.#take(this.#text.push(event.text))
+        return this.#options.whole ? undefined : this.#take(this.#text.push(event.text))
       case 'reasoning':
         return this.#aside(this.#thought.push(event.text))
       case 'call':
@@ -9331,44 +9183,41 @@ export class TextPresenter implements Presenter {
     const { out, whole, render } = this.#options
     this.#endStep('answer')
     this.#spinner?.stop()
-    if (whole !== undefined && error === undefined) this.#print(whole(answer))
-    if (render !== undefined) out.write(render.end())
+    if (whole && error === undefined) this.#print(whole(answer))
+    if (render) out.write(render.end())
     if (!out.atLineStart) out.write('\n')
   }
 
-  #take(piece: string): void {
-    const { hold, whole } = this.#options
+  #take(piece: string) {
     this.#held += piece
-    if (whole !== undefined) return
-    this.#flowing ||= !hold || this.#held.length > ANSWER_HOLD
-    if (this.#flowing) this.#print(this.#held)
-    if (this.#flowing) this.#held = ''
+    this.#flowing ||= !this.#options.hold || this.#held.length > ANSWER_HOLD
+    if (!this.#flowing) return
+    this.#print(this.#held)
+    this.#held = ''
   }
 
-  /** A step is over: what was held is the answer, or was said on the way to a call. */
-  #endStep(as: 'answer' | 'narration'): void {
+  #endStep(as: 'answer' | 'narration') {
     const rest = this.#held + this.#text.end()
     const isAnswer = as === 'answer' || this.#flowing
     this.#held = ''
     this.#flowing = false
-    if (this.#options.whole !== undefined || rest === '') return
     if (isAnswer) this.#print(rest)
-    else this.#aside(`${rest}\n`)
+    else if (rest !== '') this.#aside(`${rest}\n`)
   }
 
-  #print(text: string): void {
+  #print(text: string) {
     const { out, render } = this.#options
     if (text !== '') this.#spinner?.stop()
-    out.write(render === undefined ? text : render.push(text))
+    out.write(render ? render.push(text) : text)
   }
 
-  /** Words that are not the answer: dimmed, and only for a person who watches. */
-  #aside(text: string): void {
+  /** Dimmed, and only for a person who watches. */
+  #aside(text: string) {
     const { err } = this.#options
     if (this.#spinner !== undefined) err.write(err.paint(visibleLines(text), 'dim'))
   }
 
-  #toolLine({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>): void {
+  #toolLine({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>) {
     const { err, redactor } = this.#options
     if (this.#spinner === undefined) return
     this.#spinner.stop()
@@ -9380,53 +9229,51 @@ export class TextPresenter implements Presenter {
   }
 }
 
-/** JSON on stdout: one object at the end, or, given what it starts with, one an event and that one last. */
+/** JSON on stdout: one object at the end; given a `start`, before it one for that and each event. */
 export class JsonPresenter implements Presenter {
   readonly #options: PresentOptions
   readonly #streams: boolean
-  readonly #pieces: { readonly reasoning: RedactStream; readonly text: RedactStream }
+  readonly #pieces: Readonly<Record<'reasoning' | 'text', RedactStream>>
 
   constructor(options: PresentOptions, start?: JsonObject) {
     const { redactor } = options
     this.#options = options
     this.#streams = start !== undefined
     this.#pieces = { reasoning: new RedactStream(redactor), text: new RedactStream(redactor) }
-    if (start !== undefined) this.#line({ type: 'start', ...start })
+    if (this.#streams) this.#line({ type: 'start', ...start })
   }
 
   event(event: AgentEvent): void {
-    if (this.#streams) this.#stream(event)
-    else if (event.kind === 'notice') writeNotice(this.#options, event.text)
-  }
-
-  end(outcome: TurnOutcome): void {
-    if (this.#streams) this.#flush()
-    this.#line(this.#streams ? { type: 'end', ...outcome } : outcome)
-  }
-
-  #stream(event: AgentEvent): void {
-    if (event.kind === 'text' || event.kind === 'reasoning')
-      return this.#piece(event.kind, this.#pieces[event.kind].push(event.text))
+    const { kind } = event
+    if (!this.#streams)
+      return kind === 'notice' ? writeNotice(this.#options, event.text) : undefined
+    if (kind === 'text' || kind === 'reasoning')
+      return this.#piece(kind, this.#pieces[kind].push(event.text))
     this.#flush()
     this.#line(streamLine(event, (text) => this.#options.redactor.redact(text)))
   }
 
-  #flush(): void {
+  end(outcome: TurnOutcome): void {
+    this.#flush()
+    this.#line(this.#streams ? { type: 'end', ...outcome } : outcome)
+  }
+
+  #flush() {
     for (const kind of ['reasoning', 'text'] as const) this.#piece(kind, this.#pieces[kind].end())
   }
 
-  #piece(type: 'text' | 'reasoning', text: string): void {
+  #piece(type: 'text' | 'reasoning', text: string) {
     if (text !== '') this.#line({ type, text })
   }
 
-  #line(value: object): void {
+  #line(value: object) {
     this.#options.out.write(jsonLine(value))
   }
 }
 
 type WholeEvent = Exclude<AgentEvent, { kind: 'text' | 'reasoning' }>
 
-function streamLine(event: WholeEvent, clean: (text: string) => string): object {
+function streamLine(event: WholeEvent, clean: (text: string) => string) {
   switch (event.kind) {
     case 'notice':
       return { type: 'notice', text: clean(event.text) }
@@ -9879,7 +9726,7 @@ export class Chat {
 
   /** A line, or several that were pasted; undefined at Ctrl-D, or Ctrl-C on an empty line. */
   async #readLine(): Promise<string | undefined> {
-    const { createInterface } = process.getBuiltinModule('node:readline')
+    const { createInterface } = builtin('node:readline')
     const history = await this.#talk.store.listHistory(HISTORY_LINES)
     const { stdin: input, stdout: output } = process
     const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
@@ -10110,7 +9957,7 @@ export class McpServeContext {
     const mode = source === 'default' ? 'danger-full-access' : (value as Mode)
     const only = config.get('tools') === undefined ? undefined : config.list('tools')
     // Slow on purpose: ids are seen by others, and a weak key must not be guessed from one.
-    const signing = process.getBuiltinModule('node:crypto').scryptSync(key, SESSION_SALT, 32)
+    const signing = builtin('node:crypto').scryptSync(key, SESSION_SALT, 32)
     const bearer = Buffer.from(`Bearer ${key}`)
     const parts = { app, store, config, workspace, mode, native, bearer, signing, only }
     return new McpServeContext(parts)
@@ -10129,7 +9976,7 @@ export class McpServeContext {
   admits(header = ''): boolean {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
     const { bearer } = this.#parts
-    const { timingSafeEqual } = process.getBuiltinModule('node:crypto')
+    const { timingSafeEqual } = builtin('node:crypto')
     return given.length === bearer.length && timingSafeEqual(given, bearer)
   }
 
@@ -10194,7 +10041,7 @@ export class McpServeContext {
   }
 
   #signed(body: string): string {
-    const { createHmac } = process.getBuiltinModule('node:crypto')
+    const { createHmac } = builtin('node:crypto')
     const mac = createHmac('sha256', this.#parts.signing).update(body).digest('base64url')
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
@@ -10444,7 +10291,7 @@ export class Door {
   }
 
   /** Whether a request is meant for this server, and not made by a page of another (DNS rebinding). */
-  expects({ host = '', origin }: http.IncomingHttpHeaders): boolean {
+  expects({ host = '', origin }: IncomingHttpHeaders): boolean {
     const name = host.replace(/:\d*$/, '').toLowerCase()
     if (this.#hosts !== undefined && !this.#hosts.has(name)) return false
     if (origin === undefined) return true
@@ -10453,7 +10300,7 @@ export class Door {
   }
 
   /** One request more on a connection, until its answer has gone; false when they are too many. */
-  enters(request: http.IncomingMessage, response: http.ServerResponse): boolean {
+  enters(request: IncomingMessage, response: ServerResponse): boolean {
     const { socket } = request
     const open = (this.#open.get(socket) ?? 0) + 1
     this.#open.set(socket, open)
@@ -10462,12 +10309,12 @@ export class Door {
   }
 }
 
-const isPost = ({ method }: http.IncomingMessage): boolean => method === 'POST'
+const isPost = ({ method }: IncomingMessage): boolean => method === 'POST'
 
 const TOO_LARGE: HttpRefusal = [413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`]
 const CROWDED: HttpRefusal = [503, 'too much is under way', { 'Retry-After': RETRY_AFTER }]
 
-type Gate = readonly [objects: (it: http.IncomingMessage, door: Door) => boolean, says: HttpRefusal]
+type Gate = readonly [objects: (it: IncomingMessage, door: Door) => boolean, says: HttpRefusal]
 
 /** Looked at in this order before a body is read. */
 const GATES: readonly Gate[] = [
@@ -10495,10 +10342,7 @@ const GATES: readonly Gate[] = [
 ]
 
 /** A request's body, or why it is not read; undefined when the client has left. */
-function receive(
-  request: http.IncomingMessage,
-  door: Door,
-): Promise<Buffer | HttpAnswer | undefined> {
+function receive(request: IncomingMessage, door: Door): Promise<Buffer | HttpAnswer | undefined> {
   const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer | undefined>()
   const pieces: Buffer[] = []
   let size = 0
@@ -10523,8 +10367,8 @@ function receive(
 
 /** Answers one HTTP request; undefined when nobody is there any more. */
 async function answerHttp(
-  request: http.IncomingMessage,
-  response: http.ServerResponse,
+  request: IncomingMessage,
+  response: ServerResponse,
   door: Door,
 ): Promise<HttpAnswer | undefined> {
   const gate = GATES.find(([objects]) => objects(request, door))
@@ -10535,8 +10379,7 @@ async function answerHttp(
   const body = await receive(request, door)
   if (!Buffer.isBuffer(body)) return body
   try {
-    if (!process.getBuiltinModule('node:buffer').isUtf8(body))
-      throw new RpcError('parse', 'the body is not UTF-8')
+    if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
     const stop = new AbortController()
     response.on('close', () => {
       if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
@@ -10602,7 +10445,7 @@ const OBJECTIONS: readonly Objection[] = [
 /** Answers one message as its headers ask for it. Throws RpcError. */
 async function answerMessage(
   message: RpcMessage,
-  headers: http.IncomingHttpHeaders,
+  headers: IncomingHttpHeaders,
   context: McpServeContext,
   stop: AbortController,
 ): Promise<HttpAnswer> {
@@ -10622,10 +10465,7 @@ async function answerMessage(
   return { status: 200, body, ...fresh }
 }
 
-function sendAnswer(
-  response: http.ServerResponse,
-  { status, body = '', headers }: HttpAnswer,
-): void {
+function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer): void {
   if (response.destroyed) return
   response.writeHead(status, {
     'Cache-Control': 'no-store',
@@ -10637,7 +10477,7 @@ function sendAnswer(
 }
 
 /** What node:http calls for each request. */
-export function mcpServeHandler(door: Door): http.RequestListener {
+export function mcpServeHandler(door: Door): RequestListener {
   return (request, response) => {
     if (!door.enters(request, response)) return void request.socket.destroy()
     const answer = answerHttp(request, response, door)
@@ -10665,8 +10505,8 @@ const LISTEN_FAULTS: Readonly<Record<string, readonly [says: string, hint: strin
 }
 
 /** A listening server. Throws TaiError. */
-async function listen(door: Door, bind: string, port: number): Promise<http.Server> {
-  const server = process.getBuiltinModule('node:http').createServer({
+async function listen(door: Door, bind: string, port: number): Promise<HttpServer> {
+  const server = builtin('node:http').createServer({
     headersTimeout: MCP_HEADERS_TIMEOUT,
     requestTimeout: MCP_REQUEST_TIMEOUT,
     keepAliveTimeout: MCP_KEEP_ALIVE,
@@ -10676,7 +10516,7 @@ async function listen(door: Door, bind: string, port: number): Promise<http.Serv
   const handler = mcpServeHandler(door)
   server.on('request', handler)
   server.on('checkContinue', handler)
-  const up = process.getBuiltinModule('node:events').once(server, 'listening')
+  const up = builtin('node:events').once(server, 'listening')
   server.listen(port, bind)
   try {
     await up
@@ -10722,7 +10562,7 @@ export async function mcpServeMain(app: App): Promise<number> {
   tellStart(app, context, server)
   if (hosts === undefined) app.notice(OPEN_HOSTS)
   const { signal } = app
-  if (!signal.aborted) await process.getBuiltinModule('node:events').once(signal, 'abort')
+  if (!signal.aborted) await builtin('node:events').once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
   const closed = new Promise((resolve) => server.close(resolve))
@@ -10733,7 +10573,7 @@ export async function mcpServeMain(app: App): Promise<number> {
   return EXIT.answered
 }
 
-function tellStart(app: App, { mode, toolCount }: McpServeContext, server: http.Server): void {
+function tellStart(app: App, { mode, toolCount }: McpServeContext, server: HttpServer): void {
   const { address, port } = server.address() as AddressInfo
   const host = address.includes(':') ? `[${address}]` : address
   const url = `http://${host}:${port}${MCP_PATH}`
@@ -11386,9 +11226,7 @@ async function promptParts(app: App, given: readonly string[]): Promise<Part[]> 
 /** The outside as this process has it. */
 function realWorld(): World {
   const { env, platform, pid } = process
-  const home =
-    env['TAI_HOME'] ||
-    path.join(env['HOME'] || process.getBuiltinModule('node:os').homedir(), '.tai')
+  const home = env['TAI_HOME'] || path.join(env['HOME'] || builtin('node:os').homedir(), '.tai')
   return {
     env: { ...env }, // a copy: hideEnvironment takes secrets out of the process's own
     platform,
@@ -11396,7 +11234,7 @@ function realWorld(): World {
     cwd: currentFolder(),
     home: path.resolve(home),
     now: () => Date.now(),
-    randomBytes: (size) => process.getBuiltinModule('node:crypto').randomBytes(size),
+    randomBytes: (size) => builtin('node:crypto').randomBytes(size),
   }
 }
 
