@@ -53,7 +53,7 @@ function setup() {
     .update(JSON.stringify(readJson('package.json').tap))
     .digest('hex')
   if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === want) return
-  npm('ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund')
+  npm('ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund', '--loglevel=error')
   linkNode()
   // tap's own types and loader are made from the plugins chosen: once per install.
   const env = { ...process.env, PATH: resolve(BIN) + delimiter + process.env.PATH }
