@@ -10092,7 +10092,7 @@ export async function beginChat(app: App): Promise<number> {
 // 4. A turn's messages are in the vault before they are answered.
 // Not here: HTTP (§listen); tools of other servers, which are never served again.
 
-const KEY_HINT = { hint: 'make one first: export TAI_MCP_KEY="$(openssl rand -hex 24)"' }
+const KEY_HINT = { hint: 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"' }
 const SESSION_SALT = 'tai mcp session' // the same for every server of one key
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
 const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
@@ -10269,7 +10269,7 @@ export class McpServeContext {
   /** Throws UsageError for a key that no client could send, SealedError while the vault is locked. */
   static async open(app: App, key: string): Promise<McpServeContext> {
     if (!/^[\x21-\x7e]+$/.test(key))
-      throw new UsageError('the key holds more than visible ASCII', KEY_HINT)
+      throw new UsageError('the key holds spaces, or more than ASCII', KEY_HINT)
     app.redactor.add('mcp-key', key)
     const store = await app.storeForTurn()
     const config = await app.config()
@@ -10876,7 +10876,7 @@ function hostNames(bind: string, named: readonly string[]): ReadonlySet<string> 
 }
 
 const OPEN_HOSTS =
-  'any host name is taken, so a web page could pose as its own: name its hosts with --mcp-hosts'
+  'it answers to any host name, so a web page could pose as its own: name its hosts with --mcp-hosts'
 
 /** Serves until a signal ends the run; then no new calls, and a few seconds for those that run. */
 export async function mcpServeMain(app: App): Promise<number> {
