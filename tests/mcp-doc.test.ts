@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import * as program from '../tai.ts'
 import { startModel } from './fakes/model.ts'
-import { ended, modelEnv, start } from './fakes/tai.ts'
+import { ended, modelEnv, start, tai } from './fakes/tai.ts'
 
 const {
   FLAGS,
@@ -277,3 +277,30 @@ t.test(
     t.strictSame(JSON.parse(json), { mcpServers: { tai } })
   },
 )
+
+t.test('the start and the end are as it tells them', async (t) => {
+  const env = { TAI_MCP_KEY: KEY, TAI_MCP_PORT: '0' }
+  const spoken = await start(['--serve-mcp', '--json'], { env })
+  const quiet = await start(['--serve-mcp', '--quiet'], { env })
+  for (const [child, signal, code] of [
+    [spoken, 'SIGINT', 130],
+    [quiet, 'SIGTERM', 143],
+  ] as const) {
+    t.teardown(() => child.kill())
+    const over = ended(child)
+    const [line] = await once(child.stdout, 'data')
+    child.kill(signal)
+    const run = await over
+    t.equal(run.code, code)
+    t.match(page, `${code} after`)
+    if (child === quiet) t.strictSame([run.out, run.err], [String(line), ''])
+    else t.match(run.err, /THE KEY IS THE AUTHORIZATION/)
+    t.notMatch(run.out + run.err, KEY)
+    if (child === quiet) t.match(run.out, /^http:\/\/127\.0\.0\.1:\d+\/mcp\n$/)
+    else for (const name of Object.keys(JSON.parse(run.out))) t.match(page, `\`${name}\``)
+  }
+  const keyless = await tai(['--serve-mcp'])
+  t.equal(keyless.code, 2)
+  t.match(keyless.err, 'export TAI_MCP_KEY="$(openssl rand -hex 24)"')
+  t.match(page, 'export TAI_MCP_KEY="$(openssl rand -hex 24)"')
+})
