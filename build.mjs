@@ -491,13 +491,14 @@ async function start() {
     detached: !windows, // else Ctrl-C reaches it twice, which means: leave at once
   })
   process.on('exit', () => child.kill())
-  process.stdout.on('error', () => {}) // a reader that has left; the clients have not
   let last = -Infinity
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
-    process.on(signal, () => {
-      if (!windows && performance.now() - last > ONE_PRESS) child.kill(signal)
-      last = performance.now()
-    })
+  const end = (signal) => {
+    if (performance.now() - last > ONE_PRESS) child.kill(signal)
+    last = performance.now()
+  }
+  if (!windows) for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, end)
+  else process.on('SIGINT', () => (last = performance.now())) // the console tells the child itself
+  process.stdout.on('error', () => end('SIGTERM')) // nobody has seen the key
   createInterface({ input: child.stdout }).once('line', (line) => {
     const headers = { Authorization: `Bearer ${key}` }
     const tai = { type: 'http', url: JSON.parse(line).url, headers }

@@ -100,6 +100,13 @@ t.test('npm start takes a key of your own', async (t) => {
   t.equal((await over).code, 0)
 })
 
+t.test('npm start ends when nobody reads the key that it prints', async (t) => {
+  const { child, over } = await startServing(t, { TAI_MCP_PORT: '0' })
+  child.stdout.destroy()
+  const { code, signal } = await over
+  t.strictSame([code, signal], [0, null])
+})
+
 t.test('npm start says that the port is in use, and prints no key', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1')
   t.teardown(() => taken.close())
