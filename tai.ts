@@ -9768,7 +9768,7 @@ export async function beginChat(app: App): Promise<number> {
 // 4. A turn's messages are in the vault before they are answered.
 // Not here: HTTP (§listen); tools of other servers, which are never served again.
 
-const KEY_HINT = { hint: 'such as: tai --serve-mcp "$(openssl rand -hex 24)"; or set TAI_MCP_KEY' }
+const KEY_HINT = { hint: 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"' }
 const SESSION_SALT = 'tai mcp session' // the same for every server of one key
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
 const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
@@ -9947,7 +9947,7 @@ export class McpServeContext {
   /** Throws UsageError for a key that no client could send, SealedError while the vault is locked. */
   static async open(app: App, key: string, native = TOOLS): Promise<McpServeContext> {
     if (!/^[\x21-\x7e]+$/.test(key))
-      throw new UsageError('the key holds more than visible ASCII', KEY_HINT)
+      throw new UsageError('the key holds spaces, or more than ASCII', KEY_HINT)
     app.redactor.add('mcp-key', key)
     const store = await app.storeForTurn()
     const config = await app.config()
@@ -10497,7 +10497,7 @@ const isLoopback = (address: string): boolean =>
 const LISTEN_FAULTS: Readonly<Record<string, readonly [says: string, hint: string]>> = {
   EADDRINUSE: [
     'is in use',
-    'end what listens there, or choose another with --mcp-port (0: a free one)',
+    'end what listens there, or choose another with --mcp-port or TAI_MCP_PORT (0: a free one)',
   ],
   EADDRNOTAVAIL: ['is no address of this machine', 'see --mcp-bind'],
   ENOTFOUND: ['is no address that can be found', 'see --mcp-bind'],
@@ -10548,7 +10548,7 @@ function hostNames(bind: string, named: readonly string[]): ReadonlySet<string> 
 }
 
 const OPEN_HOSTS =
-  'any page that a client visits could call this server: name its hosts with --mcp-hosts'
+  'it answers to any host name, so a web page could pose as its own: name its hosts with --mcp-hosts'
 
 /** Serves until a signal ends the run; then no new calls, and a few seconds for those that run. */
 export async function mcpServeMain(app: App): Promise<number> {
@@ -10559,8 +10559,8 @@ export async function mcpServeMain(app: App): Promise<number> {
   const door = new Door(context, hosts)
   const server = await listen(door, bind, config.number('mcp_port'))
   const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
-  tellStart(app, context, server)
   if (hosts === undefined) app.notice(OPEN_HOSTS)
+  tellStart(app, context, server)
   const { signal } = app
   if (!signal.aborted) await builtin('node:events').once(signal, 'abort')
   door.isClosing = true
@@ -10577,13 +10577,10 @@ function tellStart(app: App, { mode, toolCount }: McpServeContext, server: HttpS
   const { address, port } = server.address() as AddressInfo
   const host = address.includes(':') ? `[${address}]` : address
   const url = `http://${host}:${port}${MCP_PATH}`
+  app.notice(`serving ${count(toolCount, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
+  app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
+  app.notice('clients send the header Authorization: Bearer KEY; Ctrl-C ends the server')
   app.print({ url, tools: toolCount, mode, workspace: app.root }, url)
-  const lines = [
-    `serving ${count(toolCount, 'tool')} of ${app.root} over MCP, permission mode ${mode}`,
-    'THE KEY IS THE AUTHORIZATION: whoever has it uses these tools without being asked',
-    'clients send the header Authorization: Bearer KEY; Ctrl-C ends the server',
-  ]
-  for (const line of lines) app.err.write(`tai: ${visible(line)}\n`)
 }
 
 //#endregion §listen
