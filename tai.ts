@@ -72,10 +72,9 @@
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
 //     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
 //   §toolkit    what a tool is made of
-//     ToolContext Catalog RateLimit ArgsOf ToolRow Tool defineTool pathArgument arg takes
-//     annotate
+//     ToolContext Catalog ArgsOf ToolRow Tool toolsOf arg takes annotate defineTool
 //   §files      reading files and folders as they are
-//     fileTool looksBinary unifiedDiff WalkEntry Walk walkTree FILE_TOOLS
+//     looksBinary unifiedDiff WalkEntry Walk walkTree FILE_TOOLS
 //   §edits      changing files, so that it can be undone
 //     fileState writeTarget commitPlan nearestPlace EDIT_TOOLS
 //   §finding    files by name, and lines by what they say
@@ -4892,12 +4891,12 @@ export type Decision = Awaited<ReturnType<Approvals['decide']>>
 //#region §toolkit: what a tool is made of
 //
 // A tool is one row: its name, its words for the model, its schema, its risk and
-// its work, side by side. The families below this section are rows and their
-// helpers; §toolbox joins them and calls them.
+// its work, side by side. The families below are rows and their helpers; §toolbox
+// joins them and calls them.
 //
 // 1. `run` gets arguments that were validated against `parameters`, defaults filled in.
-// 2. A tool that ran and failed returns `isError`, or throws TaiError, which is the same.
-//    Any other exception is a bug of tai and is reported as one.
+// 2. A tool that ran and failed returns `isError`, or throws TaiError, which is the same;
+//    so is what the system says (a full disk). Any other exception is a bug of tai.
 // 3. A tool reaches the outside only through its ToolContext.
 
 /** The parts of the program that tools may use. */
@@ -4921,81 +4920,107 @@ export interface Catalog {
     query?: string | undefined
     names?: readonly string[] | undefined
     limit: number
-  }): Promise<{
-    offered: readonly ToolSchema[]
-    unknown: readonly string[]
-  }>
+  }): Promise<{ offered: readonly ToolSchema[]; unknown: readonly string[] }>
 }
-
-export type RateLimit = { readonly maxCalls: number; readonly windowSeconds: number }
 
 /** The TypeScript type of arguments that passed a schema (with defaults filled in). */
 export type ArgsOf<S> = S extends { readonly enum: readonly (infer E)[] }
   ? E
   : S extends { readonly type: 'string' }
     ? string
-    : S extends { readonly type: 'integer' | 'number' }
+    : S extends { readonly type: 'integer' }
       ? number
       : S extends { readonly type: 'boolean' }
         ? boolean
         : S extends { readonly type: 'array'; readonly items: infer I }
           ? readonly ArgsOf<I>[]
-          : S extends { readonly type: 'object'; readonly properties: infer P }
+          : S extends { readonly properties: infer P }
             ? { readonly [K in keyof P as K extends Filled<S, P> ? K : never]: ArgsOf<P[K]> } & {
                 readonly [K in keyof P as K extends Filled<S, P> ? never : K]?: ArgsOf<P[K]>
               }
-            : S extends { readonly type: 'object'; readonly additionalProperties: infer V }
+            : S extends { readonly additionalProperties: infer V }
               ? Readonly<Record<string, ArgsOf<V>>>
-              : Json
+              : JsonObject
 
 type Filled<S, P> =
   | (S extends { readonly required: readonly (infer R)[] } ? R : never)
   | { [K in keyof P]: P[K] extends { readonly default: Json } ? K : never }[keyof P]
 
-/** A tool with typed arguments, as its author writes it. */
-export type ToolRow<S> = {
+/** What is known of a tool before it runs. */
+type ToolFacts<S> = {
   readonly name: string
-  readonly family: string
   readonly description: string
   readonly parameters: S
   readonly annotations: Annotations
   readonly core?: boolean // offered from the start; else once it is asked for
-  readonly rateLimit?: RateLimit
+  readonly rateLimit?: { readonly maxCalls: number; readonly windowSeconds: number }
   /** Where reading and changing share a tool: what this call really does. */
   readonly judge?: (args: ArgsOf<S>) => Annotations
-  /** Every path the call touches; without this, path grants cannot judge it: none allows, each denies. */
+  /**
+   * Every path the call touches; by default the argument `path`. Without it, path grants
+   * cannot judge the call: none allows, each denies.
+   */
   readonly paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
+}
+
+/** A tool with typed arguments, as its author writes it. */
+export type ToolRow<S> = ToolFacts<S> & {
   /** What a person is shown beside the arguments before allowing the call (a diff, say). */
   readonly preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
-  readonly run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<ToolOutput>
+  /** A text stands for an output of that text. */
+  readonly run: (
+    args: ArgsOf<S>,
+    context: ToolContext,
+    signal: AbortSignal,
+  ) => Promise<ToolOutput | string>
 }
 
 /** A tool as the toolbox holds it: its arguments are checked before `run` sees them. */
-export type Tool = Omit<ToolRow<JsonSchema>, 'core' | 'judge' | 'paths' | 'preview' | 'run'> & {
+export type Tool = Omit<ToolRow<JsonSchema>, 'run'> & {
+  readonly family: string
   readonly core: boolean
-  readonly judge?: (args: JsonObject) => Annotations
-  readonly paths?: (args: JsonObject) => readonly string[] | Promise<readonly string[]>
-  readonly preview?: (args: JsonObject, context: ToolContext) => Promise<string | undefined>
-  readonly run: (args: JsonObject, context: ToolContext, signal: AbortSignal) => Promise<ToolOutput>
+  readonly run: (...call: Parameters<ToolRow<JsonSchema>['run']>) => Promise<ToolOutput>
 }
 
-/** Gives a row its types; forgets them for the table. */
-export function defineTool<const S>(row: ToolRow<S>): Tool {
-  return { core: false, ...row } as unknown as Tool
+/** The tools of a family: gives its rows their types, and forgets them for the table. */
+export function toolsOf<const R extends readonly unknown[]>(
+  name: string,
+  rows: { readonly [I in keyof R]: ToolRow<R[I]> },
+): Tool[] {
+  return (rows as readonly ToolRow<JsonSchema>[]).map(({ run, preview, ...row }) => ({
+    core: false,
+    ...('path' in Object(row.parameters['properties']) && { paths: ({ path: at }) => [`${at}`] }),
+    ...row,
+    family: name,
+    preview: async (...call) => preview?.(...call).catch(diskFault),
+    run: async (...call) => {
+      const said = await run(...call).catch(diskFault)
+      return typeof said === 'string' ? { text: said } : said
+    },
+  }))
 }
 
-/** The paths of a row that touches what its argument `path` names. */
-export const pathArgument = (args: unknown): string[] =>
-  isObject(args) && typeof args['path'] === 'string' ? [args['path']] : []
+function diskFault(error: unknown): never {
+  if (isObject(error) && 'errno' in error) pathFault(error)
+  throw error
+}
+
+/** Ends a tool's work with a TaiError: what is wrong, and what helps. */
+function fail(message: string, hint?: string, cause?: unknown): never {
+  throw new TaiError(message, { hint, cause })
+}
 
 type More = { readonly [key: string]: Json }
 
-/** One argument of a tool, one line: what it is, what it means, and further keywords of its schema. */
+/** One argument of a tool, one line: what it means, and further keywords of its schema. */
 export const arg = {
   text: <const M extends More>(description: string, more?: M) =>
     ({ type: 'string', description, ...(more as M) }) as const,
   whole: <const M extends More>(description: string, more?: M) =>
     ({ type: 'integer', description, ...(more as M) }) as const,
+  /** A whole number between two, with its default. */
+  range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
+    ({ type: 'integer', minimum, maximum, default: usual, description }) as const,
   flag: (description: string) => ({ type: 'boolean', default: false, description }) as const,
   oneOf: <const E extends readonly string[], const M extends More>(
     names: E,
@@ -5006,7 +5031,7 @@ export const arg = {
     ({ type: 'array', items, description, ...(more as M) }) as const,
   map: (description: string) =>
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
-} as const
+}
 
 /** The schema of a tool's arguments: those that must be given, and all by name. */
 export const takes = <const R extends readonly string[], const P extends More>(
@@ -5018,10 +5043,9 @@ export const takes = <const R extends readonly string[], const P extends More>(
 export function annotate(
   tier: Tier,
   kind: 'reads' | 'changes' | 'destroys',
-  more: { idempotent?: true; openWorld?: true } = {},
+  { idempotent = false, openWorld = false } = {},
 ): Annotations {
   const [readOnly, destructive] = [kind === 'reads', kind === 'destroys']
-  const [idempotent, openWorld] = [more.idempotent === true, more.openWorld === true]
   return {
     readOnly,
     destructive,
@@ -5036,6 +5060,11 @@ export function annotate(
 }
 
 const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
+
+/** @deprecated */
+export function defineTool<const S>(row: ToolRow<S> & { family: string }): Tool {
+  return toolsOf<readonly [S]>(row.family, [row])[0] as Tool
+}
 
 //#endregion §toolkit
 
@@ -5059,41 +5088,23 @@ const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_mod
 
 // --- what stands at a path ---
 
-/** Throws an error of the system (a full disk) as a TaiError, and a bug as it is. */
-function diskFault(error: unknown): never {
-  if (isObject(error) && 'errno' in error) pathFault(error)
-  throw error
-}
-
-/** A tool whose system errors reach the model in the system's own words. */
-export function fileTool<const S>(row: Omit<ToolRow<S>, 'family'>): Tool {
-  return defineTool<S>({
-    paths: pathArgument,
-    ...row,
-    family: 'files',
-    preview: async (...call) => row.preview?.(...call).catch(diskFault),
-    run: async (...call) => row.run(...call).catch(diskFault),
-  })
-}
-
-/** The error for a path that is not there: names the first part that is missing, and what is nearest. */
-function missingPath(absolute: string, workspace: Workspace): TaiError {
+/** Fails for a path that is not there: names the first part that is missing, and what is nearest. */
+function failMissing(absolute: string, workspace: Workspace): never {
   const folder = path.dirname(absolute)
-  if (!fs.existsSync(folder)) return missingPath(folder, workspace)
-  const names = fs.readdirSync(folder).slice(0, NAMES_COMPARED)
-  const near = nearest(path.basename(absolute), names)
-  const guess = near === undefined ? folder : path.join(folder, near)
-  const hint = `${near === undefined ? 'look into' : 'did you mean'} ${workspace.show(guess)}?`
-  return new TaiError(`nothing at ${workspace.show(absolute)}`, { hint })
+  if (!fs.existsSync(folder)) failMissing(folder, workspace)
+  const near = nearest(path.basename(absolute), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
+  const guess = workspace.show(path.join(folder, near ?? ''))
+  const hint = `${near === undefined ? 'look into' : 'did you mean'} ${guess}?`
+  fail(`nothing at ${workspace.show(absolute)}`, hint)
 }
 
-/** What really stands at a path, as the tool must find it. Throws TaiError for anything else. */
+/** What really stands at a path; fails for anything but `kind`. */
 function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder'): fs.Stats {
   const stats = fs.statSync(absolute, { throwIfNoEntry: false })
-  if (stats === undefined) throw missingPath(absolute, workspace)
+  if (stats === undefined) return failMissing(absolute, workspace)
   const found = kindOfEntry(stats)
   if (found === (kind ?? found)) return stats
-  throw new TaiError(`${workspace.show(absolute)} is a ${found}, not a ${kind}`)
+  return fail(`${workspace.show(absolute)} is a ${found}, not a ${kind}`)
 }
 
 function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
@@ -5102,7 +5113,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-/** As fs.lstat; undefined when nothing can stand there: a folder above is a file, the path too long. */
+/** As fs.lstat; undefined also where nothing can stand: a folder above is a file, the path too long. */
 function lstatOf(absolute: string): fs.Stats | undefined {
   try {
     return fs.lstatSync(absolute, { throwIfNoEntry: false })
@@ -5114,7 +5125,7 @@ function lstatOf(absolute: string): fs.Stats | undefined {
 
 // --- text ---
 
-/** Whether bytes are to be treated as binary: a NUL near the start. */
+/** Whether bytes count as binary: a NUL near the start. */
 export const looksBinary = (bytes: Buffer): boolean => bytes.subarray(0, SNIFF).includes(0)
 
 const isUtf8Text = (bytes: Buffer): boolean =>
@@ -5125,34 +5136,31 @@ const withLf = (text: string): string => text.replaceAll('\r\n', '\n')
 /** The lines of a text, each with its end. */
 const linesWithEnds = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-/** UTF-8 without its byte order mark, line ends as they are. Throws TaiError that names the real encoding. */
+/** UTF-8 without its byte order mark, line ends as they are. Fails with the real encoding's name. */
 function decodeFileText(bytes: Buffer, shown: string): { text: string; bom: string } {
   const text = bytes.toString()
   const bom = text.startsWith('\ufeff') ? '\ufeff' : ''
   if (isUtf8Text(bytes)) return { text: text.slice(bom.length), bom }
   const isUtf16 = /^(?:\xff\xfe|\xfe\xff)/.test(bytes.toString('latin1', 0, 2))
-  if (!isUtf16 && looksBinary(bytes)) throw new TaiError(`${shown} is binary, not text`)
+  if (!isUtf16 && looksBinary(bytes)) fail(`${shown} is binary, not text`)
   const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
   const encoding = isUtf16 ? 'UTF-16' : 'WINDOWS-1252'
-  throw new TaiError(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, {
-    hint: `make a copy with shell_exec: iconv -f ${encoding} -t UTF-8`,
-  })
+  const hint = `make a copy with shell_exec: iconv -f ${encoding} -t UTF-8`
+  return fail(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, hint)
 }
 
-/** A file whole. Throws TaiError for what is no file, or over TOOL_TEXT_MAX. */
-async function wholeFile(given: string, workspace: Workspace) {
+/** The text of a file of at most TOOL_TEXT_MAX. */
+async function wholeText(given: string, workspace: Workspace) {
   const absolute = await workspace.read(given)
   const shown = workspace.show(absolute)
   const { size } = statsOf(absolute, workspace, 'file')
-  if (size > TOOL_TEXT_MAX)
-    throw new TaiError(`${shown} is ${formatBytes(size)}, too large for this tool`, {
-      hint: 'take a part of it with shell_exec, such as sed -n 1,200p',
-    })
+  const hint = 'take a part of it with shell_exec, such as sed -n 1,200p'
+  if (size > TOOL_TEXT_MAX) fail(`${shown} is ${formatBytes(size)}, too large for this tool`, hint)
   await using file = await workspace.openForRead(given)
-  return { bytes: await file.readFile(), shown }
+  return { text: decodeFileText(await file.readFile(), shown).text, shown }
 }
 
-type NamedText = { readonly name: string; readonly text: string }
+type NamedText = Readonly<{ name: string; text: string }>
 
 /** Two texts as a unified diff, without a newline at its end. */
 export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3): Promise<string> {
@@ -5164,10 +5172,10 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
 
 /** Lines with LF, behind a head in brackets when something must be said. */
 function withHead(lines: readonly string[], first: number, total: number): string {
+  if (total === 0) return '[the file is empty]'
   const text = lines.join('')
   const last = first + lines.length - 1
   const remarks: string[] = []
-  if (total === 0) return '[the file is empty]'
   if (lines.length < total) remarks.push(`lines ${first}-${last} of ${total}`)
   if (text.includes('\r\n')) remarks.push('CRLF line ends')
   if (last < total) remarks.push(`read on with offset ${last + 1}`)
@@ -5185,8 +5193,8 @@ export type WalkEntry = Readonly<{
 export type Walk = Readonly<{ entries: WalkEntry[]; remarks: string[] }>
 
 /**
- * Everything below a folder, by name. `judge` says whether an entry
- * is left out, listed, or listed and (a folder) entered. `remarks` say what was not seen.
+ * Everything below a folder, by name. `judge` leaves an entry out, lists it, or enters it
+ * (a folder) too. `remarks` say what was not seen.
  */
 export async function walkTree(
   root: string,
@@ -5248,8 +5256,8 @@ const filePath = arg.text('The file, relative to the workspace.')
 const folderPath = arg.text('The folder, relative to the workspace.', { default: '.' })
 
 /** Tools that read files and folders. */
-export const FILE_TOOLS: readonly Tool[] = [
-  fileTool({
+export const FILE_TOOLS = toolsOf('files', [
+  {
     name: 'read_file',
     description:
       'Read a text file or a range of its lines; a first line in [brackets] says what is not shown.',
@@ -5260,25 +5268,22 @@ export const FILE_TOOLS: readonly Tool[] = [
     }),
     annotations: READS_ONLY,
     core: true,
-    run: async (args, { workspace, store }) => {
-      const { bytes, shown } = await wholeFile(args.path, workspace)
+    run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
+      const { text, shown } = await wholeText(given, workspace)
       // Whole, because a part of a secret no longer looks like one.
-      const lines = linesWithEnds(store.redactor.redact(decodeFileText(bytes, shown).text))
-      const { offset = 1, limit = READ_LINES_MAX } = args
+      const lines = linesWithEnds(store.redactor.redact(text))
       if (offset > Math.max(1, lines.length))
-        throw new TaiError(
-          `${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`,
-        )
-      return { text: withHead(lines.slice(offset - 1, offset - 1 + limit), offset, lines.length) }
+        fail(`${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`)
+      return withHead(lines.slice(offset - 1, offset - 1 + limit), offset, lines.length)
     },
-  }),
-  fileTool({
+  },
+  {
     name: 'list_dir',
     description:
       'List a folder to a depth, with sizes; node_modules and the like are named but not opened.',
     parameters: takes([], {
       path: folderPath,
-      depth: arg.whole('How many levels.', { minimum: 1, maximum: 5, default: 1 }),
+      depth: arg.range([1, 5], 1, 'How many levels.'),
       hidden: arg.flag('Also names that begin with a dot.'),
     }),
     annotations: READS_ONLY,
@@ -5298,10 +5303,10 @@ export const FILE_TOOLS: readonly Tool[] = [
       if (hidden > 0) remarks.push(`${count(hidden, 'hidden name')} left out`)
       if (entries.length === 0) remarks.unshift('nothing to list')
       const lines = entries.map((entry) => '  '.repeat(depthOf(entry.relative)) + listLine(entry))
-      return { text: withRemarks(lines, remarks) }
+      return withRemarks(lines, remarks)
     },
-  }),
-  fileTool({
+  },
+  {
     name: 'file_info',
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
     parameters: takes(['path'], {
@@ -5319,13 +5324,13 @@ export const FILE_TOOLS: readonly Tool[] = [
         ['modified', stats.mtime.toISOString()],
         ['created', stats.birthtime.toISOString()],
       ]
-      if (lstatOf(given)?.isSymbolicLink()) rows.push(['link', fs.readlinkSync(given)])
-      if (!args.hash) return { text: columns(rows) }
+      if (isLink(given)) rows.push(['link', fs.readlinkSync(given)])
+      if (!args.hash) return columns(rows)
       await using file = await workspace.openForRead(args.path)
-      return { text: columns([...rows, ['sha256', sha256(await file.readFile())]]) }
+      return columns([...rows, ['sha256', sha256(await file.readFile())]])
     },
-  }),
-]
+  },
+])
 
 //#endregion §files
 
@@ -5402,7 +5407,7 @@ async function removalOf(absolute: string, workspace: Workspace): Promise<Change
     return { path: at, before: fileState(at, workspace, room), after: ABSENT_STATE }
   }
   const top = removed(absolute)
-  if (top.before.kind === 'absent') throw missingPath(absolute, workspace)
+  if (top.before.kind === 'absent') failMissing(absolute, workspace)
   if (top.before.kind !== 'folder') return [top]
   const { entries, remarks } = await walkTree(absolute, () => 'enter')
   const closed = entries.find(({ absolute: at, name }) => name === '.git' || workspace.hides(at))
@@ -5525,7 +5530,7 @@ type EditArgs = { path: string; old: string; new: string; replace_all: boolean }
 
 async function planEdit(args: EditArgs, { workspace }: ToolContext): Promise<Plan> {
   const { path: at, before, shown } = await writeTarget(args.path, workspace)
-  if (before.kind === 'absent') throw missingPath(at, workspace)
+  if (before.kind === 'absent') failMissing(at, workspace)
   const [old, fresh] = [withLf(args.old), withLf(args.new)]
   if (old === '' || old === fresh) throw new TaiError('`old` is empty or the same as `new`')
   refuseMarks(`the edit of ${shown}`, old + fresh)
@@ -5638,7 +5643,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const { path: at, before } = await writeTarget(name, workspace)
   const [isNew, isGone] = [file.oldFileName, file.newFileName].map((one) => one === '/dev/null')
   if (isNew && before.kind !== 'absent') throw new TaiError(`${name} exists already`)
-  if (!isNew && before.kind === 'absent') throw missingPath(at, workspace)
+  if (!isNew && before.kind === 'absent') failMissing(at, workspace)
   const bytes = await patchedBytes(file, name, before.bytes)
   if (isGone && bytes.length > 0)
     throw new TaiError(`${name}: the patch deletes the file but not all of its lines`)
@@ -5752,7 +5757,8 @@ const CHANGES_FILES = annotate('Medium', 'destroys')
 
 /** Tools that change files. */
 export const EDIT_TOOLS: readonly Tool[] = [
-  fileTool({
+  defineTool({
+    family: 'files',
     name: 'write_file',
     description: 'Create a file or replace one whole; to change a part use edit_file.',
     parameters: takes(['path', 'content'], {
@@ -5763,7 +5769,8 @@ export const EDIT_TOOLS: readonly Tool[] = [
     core: true,
     ...planned(planWrite),
   }),
-  fileTool({
+  defineTool({
+    family: 'files',
     name: 'edit_file',
     description:
       'Replace a text that stands in the file exactly once; a miss shows the nearest place.',
@@ -5777,7 +5784,8 @@ export const EDIT_TOOLS: readonly Tool[] = [
     core: true,
     ...planned(planEdit),
   }),
-  fileTool({
+  defineTool({
+    family: 'files',
     name: 'apply_patch',
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
     parameters: takes(['patch'], {
@@ -5789,7 +5797,8 @@ export const EDIT_TOOLS: readonly Tool[] = [
     paths: ({ patch }) => pathsOfPatch(patch).catch(() => []), // running it says what is wrong
     ...planned(planPatch),
   }),
-  fileTool({
+  defineTool({
+    family: 'files',
     name: 'move_path',
     description: 'Move, rename or copy a file or folder inside the workspace.',
     parameters: takes(['from', 'to'], {
@@ -5802,7 +5811,8 @@ export const EDIT_TOOLS: readonly Tool[] = [
     paths: ({ from, to }) => [from, to],
     run: planned(planMove).run,
   }),
-  fileTool({
+  defineTool({
+    family: 'files',
     name: 'delete_path',
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
     parameters: takes(['path'], {
@@ -5812,7 +5822,8 @@ export const EDIT_TOOLS: readonly Tool[] = [
     annotations: annotate('High', 'destroys', { idempotent: true }),
     ...planned(planDelete),
   }),
-  fileTool({
+  defineTool({
+    family: 'files',
     name: 'undo_edit',
     description: 'Take back the last calls of file tools, unless a file was changed since.',
     parameters: takes([], {
@@ -6051,7 +6062,8 @@ async function splitGlob(pattern: string): Promise<{ folder: string; rest: strin
 
 /** Tools that find files and lines. */
 export const FIND_TOOLS: readonly Tool[] = [
-  fileTool({
+  defineTool({
+    family: 'files',
     name: 'glob',
     description:
       'Find files by name pattern, newest first; ignored files are left out unless an ignored folder is named.',
@@ -6083,7 +6095,8 @@ export const FIND_TOOLS: readonly Tool[] = [
       return { text: withRemarks(paths, remarks) }
     },
   }),
-  fileTool({
+  defineTool({
+    family: 'files',
     name: 'grep',
     description:
       'Search files line by line with a JavaScript regular expression; returns path:line:text.',
@@ -6355,7 +6368,6 @@ export const GIT_TOOLS: readonly Tool[] = [
     description:
       'Show branch, ahead/behind and changed files (XY path; X staged, Y not, ?? untracked, U conflict).',
     parameters: takes([], { path: GIT_PATH }),
-    paths: pathArgument,
     run: inRepository((_args, repository) => gitStatus(repository)),
   }),
   defineTool({
@@ -6369,7 +6381,6 @@ export const GIT_TOOLS: readonly Tool[] = [
       to: arg.text('Newer revision; default the working tree.'),
       stat: arg.flag('Only names and counts of lines.'),
     }),
-    paths: pathArgument,
     run: inRepository(async ({ staged, from, to, stat }, repository) => {
       const how = [...(staged ? ['--cached'] : []), ...(stat ? ['--stat'] : [])]
       const args = ['diff', ...DIFF_GUARDS, ...how, ...revisionArgs(from, to), '--']
@@ -6387,7 +6398,6 @@ export const GIT_TOOLS: readonly Tool[] = [
       limit: arg.whole('At most so many commits.', { minimum: 1, maximum: 200, default: 20 }),
       show: arg.flag('Show the one commit `rev` in full.'),
     }),
-    paths: pathArgument,
     run: inRepository(async ({ rev, limit, show }, repository) => {
       const how = show
         ? ['show', ...DIFF_GUARDS, '--format=medium', '--date=iso-strict', '--stat', '--patch']
@@ -6425,7 +6435,6 @@ export const GIT_TOOLS: readonly Tool[] = [
     }),
     annotations: GIT_DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
-    paths: pathArgument,
     run: inRepository(async ({ action, name = '' }, repository) => {
       const { argv } = BRANCH_ACTIONS[action]
       if (action === 'list') return visibleLines(await gitText(repository, argv)) || '(none yet)'
@@ -7043,8 +7052,7 @@ async function sideText(text: string | undefined, file: string | undefined, work
   if ((text === undefined) === (file === undefined))
     throw new InvalidError('give each side either as a text or as a file')
   if (file === undefined) return text ?? ''
-  const { bytes, shown } = await wholeFile(file, workspace)
-  return decodeFileText(bytes, shown).text
+  return (await wholeText(file, workspace)).text
 }
 
 export const ASK_TOOLS: readonly Tool[] = [

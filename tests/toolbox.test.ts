@@ -6,13 +6,14 @@ import {
   annotationsOf,
   arg,
   checkArguments,
-  defineTool,
+  toolsOf,
   schemaCheck,
   TaiError,
   takes,
   TOOLS,
   Tools,
   UsageError,
+  type Tool,
   type ToolOutput,
 } from '../tai.ts'
 import { never, openWorld, person } from './fakes/world.ts'
@@ -23,19 +24,20 @@ const natives = JSON.parse(
 
 /** A tool that does what a test says. */
 const probe = (run: () => Promise<ToolOutput>, more: object = {}) =>
-  defineTool({
-    name: 'probe',
-    family: 'test',
-    description: 'A probe.',
-    parameters: takes(['word'], {
-      word: arg.text('Any word.'),
-      times: arg.whole('How often.', { minimum: 1, default: 2 }),
-    }),
-    annotations: annotate('Low', 'reads'),
-    core: true,
-    run,
-    ...more,
-  })
+  toolsOf('test', [
+    {
+      name: 'probe',
+      description: 'A probe.',
+      parameters: takes(['word'], {
+        word: arg.text('Any word.'),
+        times: arg.whole('How often.', { minimum: 1, default: 2 }),
+      }),
+      annotations: annotate('Low', 'reads'),
+      core: true,
+      run,
+      ...more,
+    },
+  ])[0] as Tool
 
 t.test(
   'every tool is one of the sixty, with its name, arguments, annotations and limits',
