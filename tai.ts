@@ -5362,8 +5362,8 @@ type FileState = Readonly<{
 }>
 type Change = Readonly<{ path: string; before: FileState; after: FileState }>
 
-/** `says` is the result of the call; `undoes` are entries of the journal that end with it. */
-type Plan = Readonly<{ changes: Change[]; says: string; undoes?: UndoEntry[] }>
+/** `says` is the result, else the changes in words; `undoes` are entries of the journal that end. */
+type Plan = Readonly<{ changes: readonly Change[]; says?: string; undoes?: readonly UndoEntry[] }>
 
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
@@ -5382,26 +5382,24 @@ export function fileState(
   if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(absolute, 'buffer') }
   statsOf(absolute, workspace, 'file')
   room.left -= stats.size
-  if (room.left >= 0) return { kind: 'file', bytes: fs.readFileSync(absolute), mode }
-  throw new TaiError(`${workspace.show(absolute)} is too large to be undone`, {
-    hint: 'if it may be changed for good, use shell_exec',
-  })
+  const hint = 'if it may be changed for good, use shell_exec'
+  if (room.left < 0) fail(`${workspace.show(absolute)} is too large to be undone`, hint)
+  return { kind: 'file', bytes: fs.readFileSync(absolute), mode }
 }
 
 /** A path that shall get new content, and what stands there. Refuses a folder and a read-only file. */
 export async function writeTarget(given: string, workspace: Workspace) {
   const absolute = await workspace.write(given)
   const [before, shown] = [fileState(absolute, workspace), workspace.show(absolute)]
-  if (before.kind === 'folder') throw new TaiError(`${shown} is a folder`)
+  if (before.kind === 'folder') fail(`${shown} is a folder`)
   // A rename would replace even what may not be written, so the bits are asked.
-  if (before.kind === 'file' && ((before.mode ?? 0) & 0o222) === 0)
-    throw new TaiError(`${shown} is read-only`)
+  if (before.kind === 'file' && ((before.mode ?? 0) & 0o222) === 0) fail(`${shown} is read-only`)
   return { path: absolute, before, shown }
 }
 
 /** The changes that remove a path with all below it; together they keep at most UNDO_FILE_MAX. */
 async function removalOf(absolute: string, workspace: Workspace): Promise<Change[]> {
-  if (absolute === workspace.root) throw new TaiError('that is the workspace itself')
+  if (absolute === workspace.root) fail('that is the workspace itself')
   const room = { left: UNDO_FILE_MAX }
   const removed = (at: string) => {
     return { path: at, before: fileState(at, workspace, room), after: ABSENT_STATE }
@@ -5412,7 +5410,7 @@ async function removalOf(absolute: string, workspace: Workspace): Promise<Change
   const { entries, remarks } = await walkTree(absolute, () => 'enter')
   const closed = entries.find(({ absolute: at, name }) => name === '.git' || workspace.hides(at))
   if (closed !== undefined) remarks.push(`it holds ${closed.relative}, which tools leave alone`)
-  if (remarks.length > 0) throw new TaiError(`${workspace.show(absolute)}: ${remarks.join('; ')}`)
+  if (remarks.length > 0) fail(`${workspace.show(absolute)}: ${remarks.join('; ')}`)
   return [top, ...entries.map(({ absolute: at }) => removed(at))]
 }
 
@@ -5430,22 +5428,22 @@ export async function commitPlan(plan: Plan, context: ToolContext): Promise<void
   const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
+  const forget = (ended: readonly UndoEntry[]) => {
+    const numbers = ended.map(({ n }) => n)
+    return store.dropUndo(session, numbers)
+  }
   if (undoes === undefined) await store.pushUndo(session, entries)
-  let ended: readonly UndoEntry[] = []
   const done: Change[] = []
   try {
     putAll(changes, done, world)
-    ended = undoes ?? []
   } catch (error) {
     const back = done.map((change) => ({ ...change, after: change.before }))
     putAll(back, [], world)
     const newest = await store.listUndo(session, { limit: entries.length })
-    ended = newest.filter((entry) => entry.group === group)
+    await forget(newest.filter((entry) => entry.group === group))
     throw error
-  } finally {
-    const numbers = ended.map(({ n }) => n)
-    await store.dropUndo(session, numbers)
   }
+  await forget(undoes ?? [])
 }
 
 /** Brings paths to their new states, each then in `done`: removals first, innermost first, then the rest. */
@@ -5483,15 +5481,15 @@ const diffSide = (name: string, { kind, bytes }: FileState): NamedText => ({
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-/** All files of a plan as one diff, of which `max` characters are given. */
-async function diffOfChanges(changes: readonly Change[], workspace: Workspace, max = DIFF_SHOWN) {
+/** All files of a plan as one diff. */
+async function diffOfChanges(changes: readonly Change[], workspace: Workspace): Promise<string> {
   const diffs: string[] = []
   for (const { path: at, before, after } of changes) {
     if (before.kind === 'folder' || after.kind === 'folder') continue
     const [old, fresh] = [`a/${workspace.show(at)}`, `b/${workspace.show(at)}`]
     diffs.push(await unifiedDiff(diffSide(old, before), diffSide(fresh, after)))
   }
-  return clip(diffs.join('\n'), max)
+  return diffs.join('\n')
 }
 
 /** One line a change: what it does to which path. */
@@ -5503,51 +5501,33 @@ function changesInWords(changes: readonly Change[], workspace: Workspace): strin
   return lines.join('\n')
 }
 
-/** The work of a tool that changes files: show its plan, or commit it and report. */
-const planned = <A>(plan: (args: A, context: ToolContext) => Promise<Plan>) => ({
-  preview: async (args: A, context: ToolContext) =>
-    diffOfChanges((await plan(args, context)).changes, context.workspace, Infinity),
-  run: async (args: A, context: ToolContext) => {
-    const ready = await plan(args, context)
-    await commitPlan(ready, context)
-    return { text: ready.says }
+type PlanRow<S> = ToolFacts<S> & {
+  readonly plan: (args: ArgsOf<S>, context: ToolContext) => Promise<Plan>
+  readonly plain?: true // its arguments say it all: no diff
+}
+
+/** Tools that change files: each shows its plan, or commits it and reports. */
+function planned<const R extends readonly unknown[]>(
+  rows: {
+    readonly [I in keyof R]: PlanRow<R[I]>
   },
-})
-
-// --- write_file and edit_file ---
-
-type WriteArgs = { path: string; content: string }
-
-async function planWrite(args: WriteArgs, { workspace }: ToolContext): Promise<Plan> {
-  const { path: at, before, shown } = await writeTarget(args.path, workspace)
-  refuseMarks(`the text for ${shown}`, args.content)
-  const after: FileState = { ...before, kind: 'file', bytes: Buffer.from(args.content) }
-  const changes = [{ path: at, before, after }]
-  return { changes, says: changesInWords(changes, workspace) }
+): Tool[] {
+  const tools = (rows as readonly PlanRow<JsonSchema>[]).map(
+    ({ plan, plain, ...row }): ToolRow<JsonSchema> => ({
+      ...row,
+      preview: async (args, context) =>
+        plain ? undefined : diffOfChanges((await plan(args, context)).changes, context.workspace),
+      run: async (args, context) => {
+        const ready = await plan(args, context)
+        await commitPlan(ready, context)
+        return ready.says ?? changesInWords(ready.changes, context.workspace)
+      },
+    }),
+  )
+  return toolsOf<readonly JsonSchema[]>('files', tools)
 }
 
-type EditArgs = { path: string; old: string; new: string; replace_all: boolean }
-
-async function planEdit(args: EditArgs, { workspace }: ToolContext): Promise<Plan> {
-  const { path: at, before, shown } = await writeTarget(args.path, workspace)
-  if (before.kind === 'absent') failMissing(at, workspace)
-  const [old, fresh] = [withLf(args.old), withLf(args.new)]
-  if (old === '' || old === fresh) throw new TaiError('`old` is empty or the same as `new`')
-  refuseMarks(`the edit of ${shown}`, old + fresh)
-  const { text, bom } = decodeFileText(before.bytes, shown)
-  const ends = text.includes('\r\n') ? ['\r\n', '\n'] : ['\n']
-  const end = ends.find((one) => text.includes(old.replaceAll('\n', one))) ?? '\n'
-  const pieces = text.split(old.replaceAll('\n', end))
-  const places = pieces.length - 1
-  if (places === 0) throw new TaiError(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
-  if (places > 1 && !args.replace_all)
-    throw new TaiError(`\`old\` stands in ${shown} in ${places} places`, {
-      hint: 'nothing was changed; take more lines around it into `old`, or set replace_all',
-    })
-  const bytes = Buffer.from(bom + pieces.join(fresh.replaceAll('\n', end)))
-  const changes = [{ path: at, before, after: { ...before, bytes } }]
-  return { changes, says: `edited ${shown}\n${await diffOfChanges(changes, workspace)}` }
-}
+// --- the nearest place ---
 
 /** The lines of `text` most like `wanted`, with their numbers, compared by the letter pairs they share. */
 export function nearestPlace(text: string, wanted: string): string {
@@ -5580,7 +5560,7 @@ function sharedPairs(a: Set<string>, b = new Set<string>()): number {
   return (2 * [...a].filter((pair) => b.has(pair)).length) / (a.size + b.size)
 }
 
-// --- apply_patch ---
+// --- patches ---
 
 /** A hunk's header and lines, up to the next file; blank lines inside count as context. */
 const HUNK_SHAPE =
@@ -5599,71 +5579,52 @@ function recounted(patch: string): string {
   })
 }
 
-/** Reads a unified diff. Throws TaiError. */
+/** The files of a unified diff, with the names each had (`old`) and gets (`fresh`), if any. */
 async function parseDiff(patch: string) {
   const { parsePatch } = await import('diff')
   try {
     const files = parsePatch(recounted(withLf(patch)))
     const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit === true)
-    if (useful.length > 0) return useful
-    throw new TaiError('it has no hunk')
+    if (useful.length === 0) fail('it has no hunk')
+    return useful.map((file) => {
+      const [old, fresh] = [file.oldFileName, file.newFileName].map((name) =>
+        name === '/dev/null' ? undefined : name?.replace(/^[ab]\//, ''),
+      )
+      return { ...file, old, fresh }
+    })
   } catch (cause) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
-    throw new TaiError(`the patch is no unified diff: ${messageOf(cause)}`, { hint, cause })
+    return fail(`the patch is no unified diff: ${messageOf(cause)}`, hint, cause)
   }
 }
 
-/** Every file a patch names, on either side. Throws TaiError. */
-async function pathsOfPatch(patch: string): Promise<string[]> {
-  const files = await parseDiff(patch)
-  const old = files.map((file) => file.oldFileName?.replace(/^a\//, ''))
-  const fresh = files.map((file) => file.newFileName?.replace(/^b\//, ''))
-  const names = [...old, ...fresh].filter((name) => name !== undefined)
-  return names.filter((name) => name !== '/dev/null')
-}
-
 type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
-type PatchArgs = { patch: string; dry_run: boolean }
-
-async function planPatch(args: PatchArgs, { workspace }: ToolContext): Promise<Plan> {
-  refuseMarks('the patch', args.patch)
-  const changes: Change[] = []
-  for (const file of await parseDiff(args.patch)) changes.push(await patchedFile(file, workspace))
-  if (new Set(changes.map((change) => change.path)).size < changes.length)
-    throw new TaiError('a file stands in the patch twice', { hint: 'put its hunks together' })
-  const says = changesInWords(changes, workspace)
-  return args.dry_run
-    ? { changes: [], says: `nothing is written yet:\n${says}` }
-    : { changes, says }
-}
 
 /** What one file's patch makes of the file. */
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
+  const { old, fresh, newMode } = file
   const name = patchedName(file)
   const { path: at, before } = await writeTarget(name, workspace)
-  const [isNew, isGone] = [file.oldFileName, file.newFileName].map((one) => one === '/dev/null')
-  if (isNew && before.kind !== 'absent') throw new TaiError(`${name} exists already`)
-  if (!isNew && before.kind === 'absent') failMissing(at, workspace)
+  if (old === undefined && before.kind !== 'absent') fail(`${name} exists already`)
+  if (old !== undefined && before.kind === 'absent') failMissing(at, workspace)
   const bytes = await patchedBytes(file, name, before.bytes)
-  if (isGone && bytes.length > 0)
-    throw new TaiError(`${name}: the patch deletes the file but not all of its lines`)
-  if (isGone) return { path: at, before, after: ABSENT_STATE }
-  const mode = file.newMode === undefined ? before.mode : parseInt(file.newMode, 8) & 0o777
+  if (fresh === undefined && bytes.length > 0)
+    fail(`${name}: the patch deletes the file but not all of its lines`)
+  if (fresh === undefined) return { path: at, before, after: ABSENT_STATE }
+  const mode = newMode === undefined ? before.mode : parseInt(newMode, 8) & 0o777
   return { path: at, before, after: { kind: 'file', bytes, mode } }
 }
 
-/** The file that a patch is for, without a/ or b/. Throws TaiError where it is not about lines. */
-function patchedName({ oldFileName, newFileName, ...file }: FilePatch): string {
-  const isGone = newFileName === '/dev/null'
-  const name = isGone ? oldFileName?.replace(/^a\//, '') : newFileName?.replace(/^b\//, '')
+/** The file that a patch is for; fails where it is not about lines. */
+function patchedName({ old, fresh, ...file }: FilePatch): string {
+  const name = fresh ?? old
   const isLines = file.hunks.length > 0 && !file.isCopy && !file.isRename
   if (name !== undefined && isLines && !/^1[26]0/.test(file.newMode ?? '')) return name
-  throw new TaiError(`${name ?? 'a hunk without file'}: only lines of text files can be patched`, {
-    hint: 'move_path renames and copies',
-  })
+  const what = `${name ?? 'a hunk without file'}: only lines of text files can be patched`
+  return fail(what, 'move_path renames and copies')
 }
 
-/** The patched content, with its byte order mark and line ends. Throws TaiError for a hunk that does not fit. */
+/** The patched content, with its byte order mark and line ends; fails for a hunk that does not fit. */
 async function patchedBytes(file: FilePatch, name: string, bytes: Buffer): Promise<Buffer> {
   const { applyPatch } = await import('diff')
   const { hunks } = file
@@ -5674,66 +5635,11 @@ async function patchedBytes(file: FilePatch, name: string, bytes: Buffer): Promi
   if (result !== false) return Buffer.from(bom + result)
   const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
   const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
-  throw new TaiError(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`, {
-    hint: 'no file was changed; make the patch anew',
-  })
+  const where = `${name}: hunk ${bad + 1} of ${hunks.length}`
+  return fail(`${where} does not fit; ${near}`, 'no file was changed; make the patch anew')
 }
 
-// --- move_path, delete_path and undo_edit ---
-
-type DeleteArgs = { path: string; recursive: boolean }
-
-async function planDelete(args: DeleteArgs, { workspace }: ToolContext): Promise<Plan> {
-  const absolute = await workspace.entry(args.path)
-  const changes = await removalOf(absolute, workspace)
-  const shown = workspace.show(absolute)
-  const inside = changes.length > 1 ? ` and ${count(changes.length - 1, 'item')} in it` : ''
-  if (inside !== '' && !args.recursive)
-    throw new TaiError(`recursive is needed to delete ${shown}${inside}`)
-  return { changes, says: `deleted ${shown}${inside}; undo_edit brings it back` }
-}
-
-type MoveArgs = { from: string; to: string; copy: boolean; overwrite: boolean }
-
-async function planMove(args: MoveArgs, { workspace }: ToolContext): Promise<Plan> {
-  const from = await (args.copy ? workspace.read(args.from) : workspace.entry(args.from))
-  const to = await workspace.write(args.to)
-  const [source, goal] = [workspace.show(from), workspace.show(to)]
-  if (isInside(from, to) || isInside(to, from))
-    throw new TaiError(`${source} and ${goal} are one, or one holds the other`)
-  const there = fileState(to, workspace)
-  if (there.kind !== 'absent' && !(there.kind === 'file' && args.overwrite))
-    throw new TaiError(`${goal} exists already`, {
-      hint: '`to` is the final path, not the folder to put it in; overwrite replaces a file',
-    })
-  const leaves = await removalOf(from, workspace)
-  const arrivals = leaves.map(({ path: at, before: after }) => {
-    return { path: to + at.slice(from.length), before: at === from ? there : ABSENT_STATE, after }
-  })
-  const says = `${args.copy ? 'copied' : 'moved'} ${source} to ${goal}`
-  return { changes: args.copy ? arrivals : [...leaves, ...arrivals], says }
-}
-
-type UndoArgs = { path?: string; steps: number }
-
-async function planUndo({ path: given, steps }: UndoArgs, context: ToolContext): Promise<Plan> {
-  const { workspace, store, session } = context
-  const at = given === undefined ? undefined : await workspace.entry(given)
-  const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
-  const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
-    .filter((call) => at === undefined || call.some((entry) => entry.path === at))
-    .slice(0, steps)
-  if (calls.length === 0)
-    throw new TaiError('no change to undo in this session', {
-      hint: 'only changes made by file tools are kept, never those of shell commands',
-    })
-  const undoes = calls.flat()
-  const changes = await changesBack(undoes, workspace)
-  const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
-  return { changes, says: `${head}\n${changesInWords(changes, workspace)}`, undoes }
-}
-
-/** Puts back what stood there before; throws TaiError when something else changed a path since. */
+/** What puts back what stood there before; fails where something else changed a path since. */
 async function changesBack(entries: readonly UndoEntry[], workspace: Workspace): Promise<Change[]> {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT_STATE.bytes, mode, after: left } of entries) {
@@ -5741,11 +5647,10 @@ async function changesBack(entries: readonly UndoEntry[], workspace: Workspace):
     const now = fingerprint(changes.get(at)?.after ?? before)
     const after: FileState = { kind, bytes, mode }
     const isOurs = now === left || now === fingerprint(after)
+    const hint = 'nothing was undone; undo later changes first, or edit by hand'
     // A folder above may have become a link to elsewhere since.
     if (!isOurs || (await workspace.entry(at)) !== at)
-      throw new TaiError(`changed since by something else: ${workspace.show(at)}`, {
-        hint: 'nothing was undone; undo later changes first, or edit by hand',
-      })
+      fail(`changed since by something else: ${workspace.show(at)}`, hint)
     changes.set(at, { path: at, before, after })
   }
   return [...changes.values()]
@@ -5756,9 +5661,8 @@ async function changesBack(entries: readonly UndoEntry[], workspace: Workspace):
 const CHANGES_FILES = annotate('Medium', 'destroys')
 
 /** Tools that change files. */
-export const EDIT_TOOLS: readonly Tool[] = [
-  defineTool({
-    family: 'files',
+export const EDIT_TOOLS = planned([
+  {
     name: 'write_file',
     description: 'Create a file or replace one whole; to change a part use edit_file.',
     parameters: takes(['path', 'content'], {
@@ -5767,10 +5671,14 @@ export const EDIT_TOOLS: readonly Tool[] = [
     }),
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
-    ...planned(planWrite),
-  }),
-  defineTool({
-    family: 'files',
+    plan: async ({ path: given, content }, { workspace }) => {
+      const { path: at, before, shown } = await writeTarget(given, workspace)
+      refuseMarks(`the text for ${shown}`, content)
+      const after: FileState = { ...before, kind: 'file', bytes: Buffer.from(content) }
+      return { changes: [{ path: at, before, after }] }
+    },
+  },
+  {
     name: 'edit_file',
     description:
       'Replace a text that stands in the file exactly once; a miss shows the nearest place.',
@@ -5782,10 +5690,28 @@ export const EDIT_TOOLS: readonly Tool[] = [
     }),
     annotations: CHANGES_FILES,
     core: true,
-    ...planned(planEdit),
-  }),
-  defineTool({
-    family: 'files',
+    plan: async (args, { workspace }) => {
+      const { path: at, before, shown } = await writeTarget(args.path, workspace)
+      if (before.kind === 'absent') failMissing(at, workspace)
+      const [old, fresh] = [withLf(args.old), withLf(args.new)]
+      if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
+      refuseMarks(`the edit of ${shown}`, old + fresh)
+      const { text, bom } = decodeFileText(before.bytes, shown)
+      const ends = text.includes('\r\n') ? ['\r\n', '\n'] : ['\n']
+      const end = ends.find((one) => text.includes(old.replaceAll('\n', one))) ?? '\n'
+      const pieces = text.split(old.replaceAll('\n', end))
+      const places = pieces.length - 1
+      if (places === 0) fail(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
+      const hint = 'nothing was changed; take more lines around it into `old`, or set replace_all'
+      if (places > 1 && !args.replace_all)
+        fail(`\`old\` stands in ${shown} in ${places} places`, hint)
+      const bytes = Buffer.from(bom + pieces.join(fresh.replaceAll('\n', end)))
+      const changes = [{ path: at, before, after: { ...before, bytes } }]
+      const diff = clip(await diffOfChanges(changes, workspace), DIFF_SHOWN)
+      return { changes, says: `edited ${shown}\n${diff}` }
+    },
+  },
+  {
     name: 'apply_patch',
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
     parameters: takes(['patch'], {
@@ -5794,11 +5720,21 @@ export const EDIT_TOOLS: readonly Tool[] = [
     }),
     annotations: CHANGES_FILES,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : CHANGES_FILES),
-    paths: ({ patch }) => pathsOfPatch(patch).catch(() => []), // running it says what is wrong
-    ...planned(planPatch),
-  }),
-  defineTool({
-    family: 'files',
+    paths: async ({ patch }) => {
+      const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
+      return files.flatMap(({ old = [], fresh = [] }) => [old, fresh].flat())
+    },
+    plan: async ({ patch, dry_run }, { workspace }) => {
+      refuseMarks('the patch', patch)
+      const changes: Change[] = []
+      for (const file of await parseDiff(patch)) changes.push(await patchedFile(file, workspace))
+      if (new Set(changes.map((change) => change.path)).size < changes.length)
+        fail('a file stands in the patch twice', 'put its hunks together')
+      if (!dry_run) return { changes }
+      return { changes: [], says: `nothing is written yet:\n${changesInWords(changes, workspace)}` }
+    },
+  },
+  {
     name: 'move_path',
     description: 'Move, rename or copy a file or folder inside the workspace.',
     parameters: takes(['from', 'to'], {
@@ -5809,10 +5745,30 @@ export const EDIT_TOOLS: readonly Tool[] = [
     }),
     annotations: CHANGES_FILES,
     paths: ({ from, to }) => [from, to],
-    run: planned(planMove).run,
-  }),
-  defineTool({
-    family: 'files',
+    plain: true,
+    plan: async ({ copy, overwrite, ...args }, { workspace }) => {
+      const from = await (copy ? workspace.read(args.from) : workspace.entry(args.from))
+      const to = await workspace.write(args.to)
+      const [source, goal] = [workspace.show(from), workspace.show(to)]
+      if (isInside(from, to) || isInside(to, from))
+        fail(`${source} and ${goal} are one, or one holds the other`)
+      const there = fileState(to, workspace)
+      const hint = '`to` is the final path, not the folder to put it in; overwrite replaces a file'
+      if (there.kind !== 'absent' && !(there.kind === 'file' && overwrite))
+        fail(`${goal} exists already`, hint)
+      const leaves = await removalOf(from, workspace)
+      const arrivals = leaves.map(({ path: at, before: after }) => {
+        return {
+          path: to + at.slice(from.length),
+          before: at === from ? there : ABSENT_STATE,
+          after,
+        }
+      })
+      const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
+      return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
+    },
+  },
+  {
     name: 'delete_path',
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
     parameters: takes(['path'], {
@@ -5820,21 +5776,39 @@ export const EDIT_TOOLS: readonly Tool[] = [
       recursive: arg.flag('Needed for a folder that is not empty.'),
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
-    ...planned(planDelete),
-  }),
-  defineTool({
-    family: 'files',
+    plan: async ({ path: given, recursive }, { workspace }) => {
+      const absolute = await workspace.entry(given)
+      const changes = await removalOf(absolute, workspace)
+      const inside = changes.length > 1 ? ` and ${count(changes.length - 1, 'item')} in it` : ''
+      const what = workspace.show(absolute) + inside
+      if (inside !== '' && !recursive) fail(`recursive is needed to delete ${what}`)
+      return { changes, says: `deleted ${what}; undo_edit brings it back` }
+    },
+  },
+  {
     name: 'undo_edit',
     description: 'Take back the last calls of file tools, unless a file was changed since.',
     parameters: takes([], {
       path: arg.text('Only calls that changed this path.'),
-      steps: arg.whole('How many calls.', { minimum: 1, maximum: 50, default: 1 }),
+      steps: arg.range([1, 50], 1, 'How many calls.'),
     }),
     annotations: CHANGES_FILES,
     paths: () => [], // a call that changed `path` may have changed others
-    ...planned(planUndo),
-  }),
-]
+    plan: async ({ path: given, steps }, { workspace, store, session }) => {
+      const at = given === undefined ? undefined : await workspace.entry(given)
+      const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
+      const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
+        .filter((call) => at === undefined || call.some((entry) => entry.path === at))
+        .slice(0, steps)
+      const hint = 'only changes made by file tools are kept, never those of shell commands'
+      if (calls.length === 0) fail('no change to undo in this session', hint)
+      const undoes = calls.flat()
+      const changes = await changesBack(undoes, workspace)
+      const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
+      return { changes, says: `${head}\n${changesInWords(changes, workspace)}`, undoes }
+    },
+  },
+])
 
 //#endregion §edits
 

@@ -311,7 +311,7 @@ const TOUCHED: [string, object, string[]][] = [
   ['file_info', { path: 'a' }, ['a']],
   ['write_file', { path: 'a', content: '' }, ['a']],
   ['edit_file', { path: 'a', old: 'x', new: 'y' }, ['a']],
-  ['apply_patch', { patch: PATCH }, ['old', 'gone', 'new']],
+  ['apply_patch', { patch: PATCH }, ['old', 'new', 'gone']],
   ['apply_patch', { patch: 'none' }, []],
   ['move_path', { from: 'a', to: 'b' }, ['a', 'b']],
   ['delete_path', { path: 'a' }, ['a']],
