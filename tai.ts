@@ -5860,7 +5860,7 @@ function textIfThere(file: string): string {
   }
 }
 
-/** Files below a folder that ignore rules let through and whose relative path is wanted. Throws TaiError for a runaway glob. */
+/** Files below a folder that ignore rules let through and whose relative path fits the glob. */
 async function findFiles(
   top: string,
   wanted: (relative: string) => boolean,
@@ -5875,28 +5875,34 @@ async function findFiles(
     return closed || (!named && ignored(absolute, kind === 'folder')) ? 'skip' : 'enter'
   }
   const { entries, remarks } = await walkTree(top, judge, signal)
-  const files = entries.filter(({ kind }) => kind === 'file')
   const found: WalkEntry[] = []
   const isDone = runBounded(GREP_PATIENCE, () => {
-    for (const file of files) if (wanted(file.relative)) found.push(file)
+    for (const entry of entries)
+      if (entry.kind === 'file' && wanted(entry.relative)) found.push(entry)
   })
-  if (isDone) return { entries: found, remarks }
-  throw new TaiError('the glob takes too long', { hint: 'use fewer * in it' })
+  return isDone ? { entries: found, remarks } : fail('the glob takes too long', 'use fewer * in it')
+}
+
+/** A model's glob as a question. */
+async function compileGlob(glob: string, options = {}): Promise<(relative: string) => boolean> {
+  if (glob.length > GLOB_MAX) fail(`the glob is over ${GLOB_MAX} characters`)
+  const { default: picomatch } = await import('picomatch')
+  return picomatch(glob, options)
+}
+
+/** A beginning without wildcards is where the walk starts, also in an ignored folder. */
+async function splitGlob(pattern: string): Promise<{ folder: string; rest: string }> {
+  const { default: picomatch } = await import('picomatch')
+  const { base, glob } = picomatch.scan(pattern)
+  if (glob !== '') return { folder: base, rest: glob }
+  return { folder: path.dirname(base), rest: path.basename(base) }
 }
 
 // --- grep ---
 
-type GrepArgs = {
-  pattern: string
-  path: string
-  glob?: string
-  ignore_case: boolean
-  context: number
-  limit: number
-}
 type GrepFile = { readonly shown: string; readonly lines: readonly string[] }
 
-/** Compiles a model's pattern; throws TaiError. */
+/** Compiles a model's pattern. Throws TaiError. */
 export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
   // A leading .* decides nothing about a line, and costs the square of its length.
   const source = pattern.replace(/^(?:\.\*\??)+/, '')
@@ -5904,8 +5910,7 @@ export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
   try {
     return new RegExp(source, `${ignoreCase ? 'i' : ''}${unicode}`)
   } catch (cause) {
-    const hint = 'special characters meant literally need \\ before them'
-    throw new TaiError(messageOf(cause), { hint, cause })
+    return fail(messageOf(cause), 'special characters meant literally need \\ before them', cause)
   }
 }
 
@@ -5921,49 +5926,7 @@ export function runBounded(ms: number, work: () => void): boolean {
   }
 }
 
-async function grepFiles(
-  args: GrepArgs,
-  { workspace, store: { redactor } }: ToolContext,
-  signal: AbortSignal,
-): Promise<ToolOutput> {
-  const regexp = compilePattern(args.pattern, args.ignore_case)
-  const top = await workspace.read(args.path)
-  const options = { dot: true, basename: !args.glob?.includes('/') }
-  const wanted = await compileGlob(args.glob ?? '*', options)
-  const { entries, remarks: unseen } = statsOf(top, workspace).isFile()
-    ? { entries: [{ absolute: top }], remarks: [] }
-    : await findFiles(top, wanted, workspace, signal)
-  const remarks: string[] = [...unseen]
-  const passed: string[] = []
-  const rows: string[] = []
-  let total = 0
-  using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
-  for (let at = 0; at < entries.length; at += GREP_BATCH) {
-    time.signal.throwIfAborted()
-    const files = entries.slice(at, at + GREP_BATCH).map(async ({ absolute }) => {
-      return {
-        shown: workspace.show(absolute),
-        lines: await linesOfFile(absolute, passed, redactor),
-      }
-    })
-    for (const { file, places, found } of matchFiles(
-      await Promise.all(files),
-      regexp,
-      args.limit,
-    )) {
-      const shown = places.slice(0, Math.max(0, args.limit - total))
-      rows.push(...grepRows(file, new Map(shown), args.context))
-      total += found
-    }
-  }
-  if (total === 0) remarks.push('no line matches; ignored files are left out')
-  if (total > args.limit) remarks.push(`${args.limit} of ${total} matching lines shown`)
-  const why = [...Map.groupBy(passed, (one) => one)].map(([one, all]) => `${all.length} ${one}`)
-  if (why.length > 0) remarks.push(`files passed over: ${why.join(', ')}`)
-  return { text: withRemarks(rows, remarks) }
-}
-
-/** How many lines match, and up to `max` of them with the place in each. Throws TaiError for a runaway pattern. */
+/** How many lines match, and up to `max` of them with the place in each. */
 function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
   const matches: { file: GrepFile; places: [line: number, at: number][]; found: number }[] = []
   const isDone = runBounded(GREP_PATIENCE, () => {
@@ -5977,10 +5940,9 @@ function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
       }
     }
   })
-  if (isDone) return matches
-  throw new TaiError(`the pattern takes too long (stopped in ${matches.at(-1)?.file.shown})`, {
-    hint: 'it backtracks: avoid repetitions inside repetitions, or leave that file out',
-  })
+  const hint = 'it backtracks: avoid repetitions inside repetitions, or leave that file out'
+  const where = matches.at(-1)?.file.shown
+  return isDone ? matches : fail(`the pattern takes too long (stopped in ${where})`, hint)
 }
 
 /** The lines of a text file that is small enough; of any other none, and why goes to `passed`. */
@@ -6019,32 +5981,16 @@ function aroundMatch(text = '', at = 0): string {
   return from > 0 ? `(${from} characters) …${part}` : part
 }
 
-/** A model's glob as a question. Throws TaiError. */
-async function compileGlob(glob: string, options = {}): Promise<(relative: string) => boolean> {
-  if (glob.length > GLOB_MAX) throw new TaiError(`the glob is over ${GLOB_MAX} characters`)
-  const { default: picomatch } = await import('picomatch')
-  return picomatch(glob, options)
-}
-
-/** A beginning without wildcards is where the walk starts, also in an ignored folder. */
-async function splitGlob(pattern: string): Promise<{ folder: string; rest: string }> {
-  const { default: picomatch } = await import('picomatch')
-  const { base, glob } = picomatch.scan(pattern)
-  if (glob !== '') return { folder: base, rest: glob }
-  return { folder: path.dirname(base), rest: path.basename(base) }
-}
-
 /** Tools that find files and lines. */
-export const FIND_TOOLS: readonly Tool[] = [
-  defineTool({
-    family: 'files',
+export const FIND_TOOLS = toolsOf('files', [
+  {
     name: 'glob',
     description:
       'Find files by name pattern, newest first; ignored files are left out unless an ignored folder is named.',
     parameters: takes(['pattern'], {
       pattern: arg.text('Relative to `path`, such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
       path: folderPath,
-      limit: arg.whole('At most so many paths.', { minimum: 1, maximum: 1000, default: 200 }),
+      limit: arg.range([1, 1000], 200, 'At most so many paths.'),
     }),
     annotations: READS_ONLY,
     core: true,
@@ -6057,20 +6003,23 @@ export const FIND_TOOLS: readonly Tool[] = [
       statsOf(top, workspace, 'folder')
       const { folder, rest } = await splitGlob(args.pattern)
       const start = await workspace.read(path.resolve(top, folder))
-      const wanted = await compileGlob(rest)
-      const { entries, remarks } = await findFiles(start, wanted, workspace, signal)
+      const { entries, remarks } = await findFiles(
+        start,
+        await compileGlob(rest),
+        workspace,
+        signal,
+      )
       const newest = entries
         .map(({ absolute }) => ({ absolute, time: lstatOf(absolute)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
       const paths = newest.slice(0, args.limit).map(({ absolute }) => workspace.show(absolute))
-      if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
+      if (newest.length === 0) remarks.push('no file matches; ignored files are left out')
       if (newest.length > paths.length)
         remarks.push(`${paths.length} of ${newest.length} files shown, newest first`)
-      return { text: withRemarks(paths, remarks) }
+      return withRemarks(paths, remarks)
     },
-  }),
-  defineTool({
-    family: 'files',
+  },
+  {
     name: 'grep',
     description:
       'Search files line by line with a JavaScript regular expression; returns path:line:text.',
@@ -6079,14 +6028,42 @@ export const FIND_TOOLS: readonly Tool[] = [
       path: arg.text('File or folder, relative to the workspace.', { default: '.' }),
       glob: arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.'),
       ignore_case: arg.flag('Upper and lower case count as equal.'),
-      context: arg.whole('Lines around each match.', { minimum: 0, maximum: 20, default: 0 }),
-      limit: arg.whole('At most so many matches.', { minimum: 1, maximum: 1000, default: 100 }),
+      context: arg.range([0, 20], 0, 'Lines around each match.'),
+      limit: arg.range([1, 1000], 100, 'At most so many matches.'),
     }),
     annotations: READS_ONLY,
     core: true,
-    run: grepFiles,
-  }),
-]
+    run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
+      const regexp = compilePattern(args.pattern, args.ignore_case)
+      const top = await workspace.read(args.path)
+      const wanted = await compileGlob(glob, { dot: true, basename: !glob.includes('/') })
+      const { entries, remarks } = statsOf(top, workspace).isFile()
+        ? { entries: [{ absolute: top }], remarks: [] as string[] }
+        : await findFiles(top, wanted, workspace, signal)
+      const passed: string[] = []
+      const rows: string[] = []
+      let total = 0
+      using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
+      for (let at = 0; at < entries.length; at += GREP_BATCH) {
+        time.signal.throwIfAborted()
+        const batch = entries.slice(at, at + GREP_BATCH).map(async ({ absolute }) => ({
+          shown: workspace.show(absolute),
+          lines: await linesOfFile(absolute, passed, redactor),
+        }))
+        for (const { file, places, found } of matchFiles(await Promise.all(batch), regexp, limit)) {
+          const shown = places.slice(0, Math.max(0, limit - total))
+          rows.push(...grepRows(file, new Map(shown), args.context))
+          total += found
+        }
+      }
+      if (total === 0) remarks.push('no line matches; ignored files are left out')
+      if (total > limit) remarks.push(`${limit} of ${total} matching lines shown`)
+      const why = [...Map.groupBy(passed, (one) => one)].map(([one, all]) => `${all.length} ${one}`)
+      if (why.length > 0) remarks.push(`files passed over: ${why.join(', ')}`)
+      return withRemarks(rows, remarks)
+    },
+  },
+])
 
 //#endregion §finding
 
