@@ -4949,6 +4949,7 @@ type Filled<S, P> =
 /** What is known of a tool before it runs. */
 type ToolFacts<S> = {
   readonly name: string
+  readonly family?: string // where it is another than that of its list
   readonly description: string
   readonly parameters: S
   readonly annotations: Annotations
@@ -4984,14 +4985,14 @@ export type Tool = Omit<ToolRow<JsonSchema>, 'run'> & {
 
 /** The tools of a family: gives its rows their types, and forgets them for the table. */
 export function toolsOf<const R extends readonly unknown[]>(
-  name: string,
+  family: string,
   rows: { readonly [I in keyof R]: ToolRow<R[I]> },
 ): Tool[] {
   return (rows as readonly ToolRow<JsonSchema>[]).map(({ run, preview, ...row }) => ({
+    family,
     core: false,
     ...('path' in Object(row.parameters['properties']) && { paths: ({ path: at }) => [`${at}`] }),
     ...row,
-    family: name,
     preview: async (...call) => preview?.(...call).catch(diskFault),
     run: async (...call) => {
       const said = await run(...call).catch(diskFault)
@@ -6081,22 +6082,20 @@ const FIRST_LOOK = 500 // waiting for the first words of a background process
 const COMMAND_LINE = {
   command: arg.text('Run by bash, sh or cmd.exe, without a terminal to ask on.'),
   cwd: arg.text('Folder of the workspace to run in; default its root.'),
+  env: arg.map('Variables to add; secrets are not passed on.'),
 }
-const COMMAND_ENV = arg.map('Variables to add; secrets are not passed on.')
 const PROCESS_ID = arg.text('Id, such as p1.')
-const IN_BACKGROUND = { family: 'process', core: false }
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
-export const SHELL_TOOLS: readonly Tool[] = [
-  defineTool({
+export const SHELL_TOOLS = toolsOf('process', [
+  {
     name: 'shell_exec',
     family: 'shell',
     description: 'Run a shell command and what it starts to its end, and return the output.',
     parameters: takes(['command'], {
       ...COMMAND_LINE,
-      timeout_s: arg.whole('Seconds it may take.', { minimum: 1, maximum: 600, default: 120 }),
+      timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
       stdin: arg.text('Text for its stdin.'),
-      env: COMMAND_ENV,
     }),
     annotations: RUNS_COMMANDS,
     core: true,
@@ -6107,41 +6106,34 @@ export const SHELL_TOOLS: readonly Tool[] = [
       const how = { argv: shellArgv(args.command), stdin, timeout: seconds * SECOND, signal }
       return shellReply(await runCommand({ ...start, ...how, world: context.world }), seconds)
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'process_start',
-    ...IN_BACKGROUND,
     description: 'Start a server or watcher in the background.',
-    parameters: takes(['command'], {
-      ...COMMAND_LINE,
-      name: arg.text('Name for the list.'),
-      env: COMMAND_ENV,
-    }),
+    parameters: takes(['command'], { ...COMMAND_LINE, name: arg.text('Name for the list.') }),
     annotations: RUNS_COMMANDS,
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
       const started = await context.processes.start({ ...start, command: args.command, name })
       return processReply(started, started.read(0, FIRST_LOOK, signal))
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'process_output',
-    ...IN_BACKGROUND,
     description: 'Read the output of a background process from byte `since` on.',
     parameters: takes(['id'], {
       id: PROCESS_ID,
       since: arg.whole('Next offset of the last reply, or 0 for all.', { minimum: 0 }),
-      wait_s: arg.whole('Seconds to wait for more.', { minimum: 0, maximum: 60, default: 0 }),
+      wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
     }),
     annotations: annotate('Low', 'reads'),
     run: async ({ id, since = 0, wait_s: seconds }, { processes }, signal) => {
       const found = processes.find(id)
       return processReply(found, found.read(since, seconds * SECOND, signal))
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'process_input',
-    ...IN_BACKGROUND,
     description: 'Write text to the stdin of a background process.',
     parameters: takes(['id', 'text'], {
       id: PROCESS_ID,
@@ -6152,45 +6144,45 @@ export const SHELL_TOOLS: readonly Tool[] = [
     run: async ({ id, text, eof }, { processes }) => {
       refuseMarks('the text', text)
       processes.find(id).write(text, eof)
-      return { text: `written to ${id}` }
+      return `written to ${id}`
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'process_stop',
-    ...IN_BACKGROUND,
     description: 'Stop a background process and all it started.',
     parameters: takes(['id'], {
       id: PROCESS_ID,
-      signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first, KILL at last.', { default: 'TERM' }),
+      signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first, KILL at last.', {
+        default: 'TERM',
+      }),
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ id, signal: first }, { processes }) => {
       const found = processes.find(id)
       await found.group.stop(`SIG${first}`)
-      return { text: `${id}: ${processState(found)}` }
+      return `${id}: ${processState(found)}`
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'process_list',
-    ...IN_BACKGROUND,
     description: 'List the background processes.',
     parameters: takes([], {}),
-    annotations: annotate('Low', 'reads', { idempotent: true }),
+    annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map((one) => {
         const { id, label, group, bytes } = one
         const name = clip(visible(label), 80)
         return [id, processState(one), `pid ${group.pid}`, formatBytes(bytes), name]
       })
-      return { text: columns(rows) || 'no background processes' }
+      return columns(rows) || 'no background processes'
     },
-  }),
-]
+  },
+])
 
-/** Where and with what a command runs. Throws TaiError. */
+/** Where and with what a command runs. */
 async function commandStart(
   { world, workspace, store }: ToolContext,
-  args: { command: string; cwd?: string; env?: Readonly<Record<string, string>> },
+  args: { command: string; cwd?: string; env?: EnvVariables },
 ) {
   refuseMarks('the command', args.command)
   const env = childEnv(world, store.redactor, args.env)
@@ -6199,15 +6191,14 @@ async function commandStart(
 
 function shellReply(result: RunResult, seconds: number): ToolOutput {
   const { code, signal, stdout, stderr, timedOut } = result
-  const fault = timedOut ? `timed out after ${seconds} s` : howEnded(result)
   const isError = timedOut || code !== 0
   const said = stdout + stderr
   const parts = [
-    isError ? `[${fault}]` : '',
-    said.includes('\ufffd') ? '[bytes that are no UTF-8 stand as \ufffd]' : '',
+    isError && `[${timedOut ? `timed out after ${seconds} s` : howEnded(result)}]`,
+    said.includes('\ufffd') && '[bytes that are no UTF-8 stand as \ufffd]',
     stdout.trimEnd(),
-    stderr === '' ? '' : `[stderr]\n${stderr.trimEnd()}`,
-    said === '' ? '(no output)' : '',
+    stderr && `[stderr]\n${stderr.trimEnd()}`,
+    said === '' && '(no output)',
   ]
   return {
     text: parts.filter(Boolean).join('\n'),
@@ -6220,7 +6211,7 @@ async function processReply(one: BackgroundProcess, read: ReturnType<BackgroundP
   const { text, next, dropped } = await read
   const before = dropped > 0 ? `[${dropped} older bytes are gone]\n` : ''
   const output = text.trimEnd() || '(no new output)'
-  return { text: `${before}${output}\n[${one.id}: ${processState(one)}; next offset ${next}]` }
+  return `${before}${output}\n[${one.id}: ${processState(one)}; next offset ${next}]`
 }
 
 function processState({ group: { exit } }: BackgroundProcess): string {
