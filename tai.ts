@@ -6288,32 +6288,29 @@ const GIT_HINTS = [
 const GIT_SHELL = 'run git with shell_exec, which asks'
 const GIT_LIST_MAX = 64 * MB // the names of all files; a repository with more is not staged
 
-const GIT_READS = annotate('Low', 'reads', { idempotent: true })
 const GIT_CHANGES = annotate('Medium', 'changes')
 const GIT_DESTROYS = annotate('Medium', 'destroys')
 
 /** What git_branch does: its risk, and git's words for it. */
 const BRANCH_ACTIONS = {
-  list: { risk: GIT_READS, argv: ['branch', '--list', '--all', '-vv', '--no-column'] },
+  list: { risk: READS_ONLY, argv: ['branch', '--list', '--all', '-vv', '--no-column'] },
   create: { risk: GIT_CHANGES, argv: ['branch', '--no-track'] },
   switch: { risk: GIT_CHANGES, argv: ['switch', '--quiet', '--no-overwrite-ignore'] },
   delete: { risk: GIT_DESTROYS, argv: ['branch', '--quiet', '-d'] },
 } as const
 
 const GIT_PATH = arg.text('Folder or file that the answer is about.', { default: '.' })
-const GIT_ROW = { family: 'git', core: false, annotations: GIT_READS }
 
-export const GIT_TOOLS: readonly Tool[] = [
-  defineTool({
-    ...GIT_ROW,
+export const GIT_TOOLS = toolsOf('git', [
+  {
     name: 'git_status',
     description:
       'Show branch, ahead/behind and changed files (XY path; X staged, Y not, ?? untracked, U conflict).',
     parameters: takes([], { path: GIT_PATH }),
+    annotations: READS_ONLY,
     run: inRepository((_args, repository) => gitStatus(repository)),
-  }),
-  defineTool({
-    ...GIT_ROW,
+  },
+  {
     name: 'git_diff',
     description: 'Show changes: of the working tree (default), staged, or between two revisions.',
     parameters: takes([], {
@@ -6323,23 +6320,24 @@ export const GIT_TOOLS: readonly Tool[] = [
       to: arg.text('Newer revision; default the working tree.'),
       stat: arg.flag('Only names and counts of lines.'),
     }),
+    annotations: READS_ONLY,
     run: inRepository(async ({ staged, from, to, stat }, repository) => {
       const how = [...(staged ? ['--cached'] : []), ...(stat ? ['--stat'] : [])]
       const args = ['diff', ...DIFF_GUARDS, ...how, ...revisionArgs(from, to), '--']
       return (await gitText(repository, args)) || '(no changes)'
     }),
-  }),
-  defineTool({
-    ...GIT_ROW,
+  },
+  {
     name: 'git_log',
     description:
       'List commits (hash, date, author, subject), newest first. With `show`: one and its diff.',
     parameters: takes([], {
       path: GIT_PATH,
       rev: arg.text('Where to begin (branch, tag, hash), or a range main..topic.'),
-      limit: arg.whole('At most so many commits.', { minimum: 1, maximum: 200, default: 20 }),
+      limit: arg.range([1, 200], 20, 'At most so many commits.'),
       show: arg.flag('Show the one commit `rev` in full.'),
     }),
+    annotations: READS_ONLY,
     run: inRepository(async ({ rev, limit, show }, repository) => {
       const how = show
         ? ['show', ...DIFF_GUARDS, '--format=medium', '--date=iso-strict', '--stat', '--patch']
@@ -6347,9 +6345,8 @@ export const GIT_TOOLS: readonly Tool[] = [
       const text = await gitText(repository, [...how, ...revisionArgs(rev), '--'])
       return (show ? text : visibleLines(text)) || '(no commits)'
     }),
-  }),
-  defineTool({
-    ...GIT_ROW,
+  },
+  {
     name: 'git_commit',
     description:
       'Stage the named paths (or all changes) and commit what is staged, without hooks and signature.',
@@ -6365,9 +6362,8 @@ export const GIT_TOOLS: readonly Tool[] = [
       await stageChanges(repository, paths, all)
       return gitCommit(repository, message)
     }),
-  }),
-  defineTool({
-    ...GIT_ROW,
+  },
+  {
     name: 'git_branch',
     description: 'List branches, create one at HEAD, switch to one, or delete one that is merged.',
     parameters: takes(['action'], {
@@ -6383,8 +6379,8 @@ export const GIT_TOOLS: readonly Tool[] = [
       await gitText(repository, [...argv, '--', name])
       return `${action}: ${name}, done`
     }),
-  }),
-]
+  },
+])
 
 type Repository = Readonly<{
   context: ToolContext
@@ -6399,12 +6395,11 @@ type Repository = Readonly<{
 function inRepository<A extends { readonly path: string }>(
   work: (args: A, repository: Repository) => Promise<string>,
 ) {
-  return async (args: A, context: ToolContext, signal: AbortSignal): Promise<ToolOutput> => ({
-    text: await work(args, await openRepository(args.path, context, signal)),
-  })
+  return async (args: A, context: ToolContext, signal: AbortSignal) =>
+    work(args, await openRepository(args.path, context, signal))
 }
 
-/** Finds the repository of a path. Throws TaiError, also for one that is not safe to look at. */
+/** Finds the repository of a path; fails for one that is not safe to look at. */
 async function openRepository(
   given: string,
   context: ToolContext,
@@ -6417,11 +6412,11 @@ async function openRepository(
   const folders = ['--show-toplevel', '--absolute-git-dir', '--git-common-dir']
   const lines = (await gitText(bare, ['rev-parse', ...folders])).trimEnd().split('\n')
   const [top = '', dir = '', common = ''] = lines.map((line) => path.resolve(cwd, line))
-  const wrong = (why: string) =>
-    new TaiError(`the repository of ${visible(given)} ${why}`, { hint: GIT_SHELL })
-  if (!isInside(top, cwd)) throw wrong(`has its work tree in ${visible(top)} (core.worktree)`)
-  const isOwn = lines.length === 3 && (await ownsFolder(bare, { top, dir, common }))
-  if (!isOwn) throw wrong(`is another folder's: its .git leads to ${visible(dir)}`)
+  const whose = `the repository of ${visible(given)}`
+  if (!isInside(top, cwd))
+    fail(`${whose} has its work tree in ${visible(top)} (core.worktree)`, GIT_SHELL)
+  if (lines.length !== 3 || !(await ownsFolder(bare, { top, dir, common })))
+    fail(`${whose} is another folder's: its .git leads to ${visible(dir)}`, GIT_SHELL)
   await refuseFilters(bare)
   const home = resolveReal(context.world.home)
   const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
@@ -6431,7 +6426,7 @@ async function openRepository(
 /** Whether a git folder belongs to this work tree: by its place, or because it names it back. */
 async function ownsFolder(
   repository: Repository,
-  { top, dir, common }: Readonly<{ top: string; dir: string; common: string }>,
+  { top, dir, common }: Record<'top' | 'dir' | 'common', string>,
 ): Promise<boolean> {
   const { root } = repository.context.workspace
   const real = [dir, common].map(resolveReal)
@@ -6446,17 +6441,15 @@ async function ownsFolder(
   return isInside(common, dir) && named.some((back) => path.resolve(dir, back) === top)
 }
 
-/** Throws TaiError where the repository itself names filters, which would run at every look. */
+/** Fails where the repository itself names filters, which would run at every look. */
 async function refuseFilters(repository: Repository): Promise<void> {
   const args = ['config', '--show-scope', '--name-only', '--get-regexp', '^filter[.]']
   const { code, stdout } = await runGit(repository, args) // 1: nothing of that kind
   if (code === 1 || (code === 0 && !/^(local|worktree)\t|bytes left out/m.test(stdout))) return
-  throw new TaiError('this repository changes its files by programs (filters in .git/config)', {
-    hint: GIT_SHELL,
-  })
+  fail('this repository changes its files by programs (filters in .git/config)', GIT_SHELL)
 }
 
-/** Runs git with its guards, whatever the exit code. Throws TaiError when it is missing or too slow. */
+/** Runs git with its guards, whatever the exit code; fails when it is missing or too slow. */
 async function runGit(
   repository: Repository,
   args: readonly string[],
@@ -6471,11 +6464,11 @@ async function runGit(
   const argv = ['git', '--no-pager', ...settings, ...args]
   const limits = { timeout: GIT_TIMEOUT, maxOutput, signal }
   const result = await runCommand({ argv, cwd, env, ...limits, world })
-  if (!result.timedOut) return result
-  throw new TaiError(`git ${args[0]} took longer than ${formatDuration(GIT_TIMEOUT)}`)
+  if (result.timedOut) fail(`git ${args[0]} took longer than ${formatDuration(GIT_TIMEOUT)}`)
+  return result
 }
 
-/** What git said; args that end in `--` get the pathspecs. Throws TaiError with git's complaint. */
+/** What git said; args that end in `--` get the pathspecs. Fails with git's complaint. */
 async function gitText(
   repository: Repository,
   args: readonly string[],
@@ -6483,25 +6476,23 @@ async function gitText(
 ): Promise<string> {
   const spec = args.at(-1) === '--' ? repository.spec : []
   const result = await runGit(repository, [...args, ...spec], maxOutput)
-  if (result.code !== 0) throw gitFault(args, result)
-  return result.stdout
+  return result.code === 0 ? result.stdout : failAsGit(args, result)
 }
 
-function gitFault(args: readonly string[], { stderr, stdout, signal }: RunResult): TaiError {
+function failAsGit(args: readonly string[], { stderr, stdout, signal }: RunResult): never {
   const fatal = /^(?:fatal|error): (.*)$/m.exec(stderr)?.[1] ?? stderr.split('\n')[0]
   const why = fatal || stdout.trim().split('\n').at(-1) || `ended by ${signal}`
   const hint = GIT_HINTS.find(([complaint]) => stderr.includes(complaint))?.[1]
-  return new TaiError(`git ${args[0]}: ${clip(visible(why), 500)}`, { hint })
+  fail(`git ${args[0]}: ${clip(visible(why), 500)}`, hint)
 }
 
-/** Revisions, and ranges of them, as commits that git cannot take for options. Throws TaiError. */
+/** Revisions, and ranges of them, as commits that git cannot take for options. */
 function revisionArgs(...given: readonly (string | undefined)[]): string[] {
   const revisions = given.filter((rev) => rev !== undefined)
   const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
-  if (wrong === undefined)
-    return revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}'))
   const hint = 'give a branch, a tag, a hash or HEAD~2'
-  throw new TaiError(`${JSON.stringify(wrong)} is not a revision`, { hint })
+  if (wrong !== undefined) fail(`${JSON.stringify(wrong)} is not a revision`, hint)
+  return revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}'))
 }
 
 async function gitStatus(repository: Repository): Promise<string> {
@@ -6534,22 +6525,19 @@ async function stageChanges(repository: Repository, paths: readonly string[], al
 async function submodulesOf(repository: Repository, spec: readonly string[]) {
   const args = ['ls-files', '--stage', '-z', '--']
   const stdout = await gitText({ ...repository, spec }, args, GIT_LIST_MAX)
-  if (stdout.includes('bytes left out'))
-    throw new TaiError('there are too many files to stage', { hint: GIT_SHELL })
+  if (stdout.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
   const rows = stdout.split('\0').filter((row) => row.startsWith('160000 '))
   return [...new Set(rows.map((row) => row.slice(row.indexOf('\t') + 1)))]
 }
-
-const isMerging = async (repository: Repository): Promise<boolean> =>
-  (await runGit(repository, ['rev-parse', '--verify', '--quiet', 'MERGE_HEAD'])).code === 0
 
 async function gitCommit(repository: Repository, message: string): Promise<string> {
   // `git commit` that finds nothing says a status, which looks into submodules.
   const compare = ['diff', ...DIFF_GUARDS, '--cached', '--quiet']
   const compared = await runGit(repository, compare) // 1: something is staged
-  if (compared.code === 0 && !(await isMerging(repository)))
-    throw new TaiError('there is nothing to commit', { hint: 'stage it by `paths` or `all`' })
-  if (compared.code !== 0 && compared.code !== 1) throw gitFault(compare, compared)
+  const merging = ['rev-parse', '--verify', '--quiet', 'MERGE_HEAD']
+  if (compared.code === 0 && (await runGit(repository, merging)).code !== 0)
+    fail('there is nothing to commit', 'stage it by `paths` or `all`')
+  if (compared.code !== 0 && compared.code !== 1) failAsGit(compare, compared)
   const how = ['--quiet', '--no-verify', '--no-gpg-sign', '--cleanup=whitespace']
   await gitText(repository, ['commit', ...how, `--message=${message}`])
   const shown = ['show', ...DIFF_GUARDS, '--shortstat', '--format=committed %h: %s', 'HEAD']
