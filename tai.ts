@@ -72,7 +72,7 @@
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
 //     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
 //   §toolkit    what a tool is made of
-//     ToolContext Catalog ArgsOf ToolRow Tool toolsOf arg takes annotate defineTool
+//     ToolContext Catalog ArgsOf ToolRow Tool toolsOf arg takes annotate
 //   §files      reading files and folders as they are
 //     looksBinary unifiedDiff WalkEntry Walk walkTree FILE_TOOLS
 //   §edits      changing files, so that it can be undone
@@ -5062,11 +5062,6 @@ export function annotate(
 
 const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 
-/** @deprecated */
-export function defineTool<const S>(row: ToolRow<S> & { family: string }): Tool {
-  return toolsOf<readonly [S]>(row.family, [row])[0] as Tool
-}
-
 //#endregion §toolkit
 
 //#region §files: reading files and folders as they are
@@ -6575,18 +6570,16 @@ type WebPage = {
   }[]
 }
 
-export const WEB_TOOLS: readonly Tool[] = [
-  defineTool({
+export const WEB_TOOLS = toolsOf('web', [
+  {
     name: 'web_fetch',
-    family: 'web',
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
     parameters: takes(['url'], {
       url: arg.text('As in https://example.org/page.'),
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
-      max_bytes: arg.whole('At most so much.', { minimum: 1, maximum: 10 * MB, default: 256 * KB }),
+      max_bytes: arg.range([1, 10 * MB], 256 * KB, 'At most so much.'),
     }),
     annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
-    core: false,
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
     run: async ({ url, format, max_bytes }, context, signal) => {
       const request = { method: 'GET', url, timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS }
@@ -6599,20 +6592,18 @@ export const WEB_TOOLS: readonly Tool[] = [
       const head = `${reply.url}: HTTP ${reply.status} (${UNTRUSTED})`
       return { text: `${head}\n\n${start}${rest}`, isError: reply.status > 299 }
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'http_request',
-    family: 'web',
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
     parameters: takes(['method', 'url'], {
       method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
       url: arg.text('Whole URL, with its query.'),
       headers: arg.map('Such as {"content-type": "application/json"}.'),
       body: arg.text('Sent exactly as given.'),
-      timeout_s: arg.whole('Seconds for it all.', { minimum: 1, maximum: 120, default: 30 }),
+      timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
     }),
     annotations: annotate('High', 'destroys', { openWorld: true }),
-    core: false,
     run: async ({ timeout_s, ...given }, context, signal) => {
       refuseMarks('the request', JSON.stringify(given))
       const request = { ...given, timeout: timeout_s * SECOND }
@@ -6621,10 +6612,10 @@ export const WEB_TOOLS: readonly Tool[] = [
         const secret = /cookie|authorization/.test(name) || looksSecret(name)
         return `${name}: ${secret ? `[redacted:${name}]` : visible(value)}\n`
       })
-      return { text: `HTTP ${reply.status} (${UNTRUSTED})\n${lines.join('')}\n${body}` }
+      return `HTTP ${reply.status} (${UNTRUSTED})\n${lines.join('')}\n${body}`
     },
-  }),
-]
+  },
+])
 
 /** Sends, and reads the whole body, under one clock. */
 async function exchangeWeb(context: ToolContext, request: HttpRequest, parent: AbortSignal) {
@@ -6743,10 +6734,8 @@ const RECORD_TITLE = 80 // characters of the content, as a title
 const recordName = ({ id, kind, title }: Pick<VaultRecord, 'id' | 'kind' | 'title'>): string =>
   `${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
-async function recordOrThrow(store: Store, id: string): Promise<VaultRecord> {
-  const record = await store.getRecord(id)
-  if (record !== undefined) return record
-  throw new InvalidError(`there is no record ${visible(JSON.stringify(id))}`)
+async function findRecord(store: Store, id: string): Promise<VaultRecord> {
+  return (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
 }
 
 async function recordPreview({ id = '' }: { id?: string }, { store }: ToolContext) {
@@ -6768,14 +6757,14 @@ const hitLines = (hit: RecordHit): string =>
 const TODOS_MAX = 200 // tasks of one session; a longer list is refused
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' } as const
 
-function showTodos(todos: readonly Todo[]): ToolOutput {
+function showTodos(todos: readonly Todo[]): string {
   const lines = todos.map(({ id, text, status }) => `${TODO_MARKS[status]} ${id}: ${text}`)
-  return { text: lines.join('\n') || 'the list is empty' }
+  return lines.join('\n') || 'the list is empty'
 }
 
 function numberTodos(items: readonly (Omit<Todo, 'id'> & { id?: string })[]): Todo[] {
   const taken = items.flatMap(({ id }) => id ?? [])
-  if (new Set(taken).size < taken.length) throw new InvalidError('two tasks have the same id')
+  if (new Set(taken).size < taken.length) fail('two tasks have the same id')
   const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
   return items.map(({ id = free.shift() ?? '', text, status }) => ({ id, text, status }))
 }
@@ -6788,29 +6777,27 @@ const todoItem = takes(['text', 'status'], {
   status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
 })
 
-export const NOTE_TOOLS: readonly Tool[] = [
-  defineTool({
+export const NOTE_TOOLS = toolsOf('vault', [
+  {
     name: 'vault_read',
-    family: 'vault',
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
     parameters: takes(['id'], {
       id: recordId,
       offset: arg.whole('First byte to read.', { minimum: 0, default: 0 }),
-      limit: arg.whole('At most so many bytes.', { minimum: 1, maximum: 65_536, default: 65_536 }),
+      limit: arg.range([1, 65_536], 65_536, 'At most so many bytes.'),
     }),
     annotations: READS_ONLY,
     run: async ({ id, offset, limit }, { store, config }) => {
-      const record = await recordOrThrow(store, id)
+      const record = await findRecord(store, id)
       const room = config.number('result_max') - RECORD_HEAD
       const { text, from, end, total } = sliceBytes(record.body, offset, Math.min(limit, room))
       const rest = end < total ? `read on with offset ${end}` : 'this is its end'
       const head = `${recordName(record)}, bytes ${from} to ${end} of ${total}; ${rest}`
-      return { text: `[${head}]\n${text}` }
+      return `[${head}]\n${text}`
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'vault_write',
-    family: 'vault',
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
     parameters: takes(['content'], {
       kind: arg.oneOf(['note', 'memory'], 'What a new record is.', { default: 'note' }),
@@ -6823,59 +6810,57 @@ export const NOTE_TOOLS: readonly Tool[] = [
     judge: ({ id }) => annotate('Medium', id === undefined ? 'changes' : 'destroys'),
     preview: recordPreview,
     run: async ({ kind, title, content, tags, id }, { store, session }) => {
-      if (content.trim() === '') throw new InvalidError('the content is empty')
+      if (content.trim() === '') fail('the content is empty')
       refuseMarks('the record', [title, content, ...(tags ?? [])].join('\n'))
       if (id === undefined) {
         const named = title?.trim() || clip(content.trim().split('\n', 1).join(), RECORD_TITLE)
         const made = { kind, title: named, body: content, tags: tags ?? [], session }
-        return { text: `saved ${kind} ${await store.addRecord(made)}` }
+        return `saved ${kind} ${await store.addRecord(made)}`
       }
-      const old = await recordOrThrow(store, id)
+      const old = await findRecord(store, id)
       if (old.kind === 'spill' || old.kind === 'summary')
-        throw new InvalidError(`tai itself stored ${recordName(old)}; it cannot be changed`)
+        fail(`tai itself stored ${recordName(old)}; it cannot be changed`)
       await store.updateRecord(id, { title, body: content, tags })
-      return { text: `updated ${old.kind} ${id}` }
+      return `updated ${old.kind} ${id}`
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'vault_search',
-    family: 'vault',
     description: 'Full-text search of notes, memories and records.',
     parameters: takes(['query'], {
       query: arg.text('Words; empty lists the newest.'),
       kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
-      limit: arg.whole('At most so many records.', { minimum: 1, maximum: 50, default: 10 }),
+      limit: arg.range([1, 50], 10, 'At most so many records.'),
     }),
     annotations: READS_ONLY,
     run: async ({ query, kind, limit }, { store }) => {
       const filter = { kind: kind === 'any' ? undefined : kind, limit }
       const isList = query.trim() === ''
       const hits = await (isList ? store.listRecords(filter) : store.searchRecords(query, filter))
-      return { text: hits.map(hitLines).join('\n') || `nothing matches "${visible(query)}"` }
+      return hits.map(hitLines).join('\n') || `nothing matches "${visible(query)}"`
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'vault_delete',
-    family: 'vault',
     description: 'Delete one vault record for good.',
     parameters: takes(['id'], { id: recordId }),
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
     run: async ({ id }, { store }) => {
-      await recordOrThrow(store, id)
+      await findRecord(store, id)
       await store.deleteRecord(id)
-      return { text: `deleted ${id}` }
+      return `deleted ${id}`
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'todo_read',
     family: 'todos',
     description: 'Read the task list of this session.',
     parameters: takes([], {}),
     annotations: READS_ONLY,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
-  }),
-  defineTool({
+  },
+  {
     name: 'todo_write',
     family: 'todos',
     description: 'Replace the task list of this session.',
@@ -6885,16 +6870,14 @@ export const NOTE_TOOLS: readonly Tool[] = [
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
-      if (items.length > TODOS_MAX)
-        throw new InvalidError(`more than ${TODOS_MAX} tasks`, { hint: 'keep what is still open' })
-      if (items.some(({ text }) => text.trim() === ''))
-        throw new InvalidError('a task without text')
+      if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep what is still open')
+      if (items.some(({ text }) => text.trim() === '')) fail('a task without text')
       const todos = numberTodos(items)
       await store.setTodos(session, todos)
       return showTodos(todos)
     },
-  }),
-]
+  },
+])
 
 //#endregion §notes
 
@@ -6919,24 +6902,6 @@ export function readAnswer(answer: string, options: readonly string[], multi: bo
   return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
-async function askUser(
-  args: { question: string; options?: readonly string[]; multi: boolean },
-  { prompter }: ToolContext,
-  signal: AbortSignal,
-): Promise<ToolOutput> {
-  const { question, options = [], multi } = args
-  const lines = options.map((option, i) => `  ${i + 1}  ${option.replaceAll('\n', ' ')}`)
-  const asked = inMargin([question, ...lines].join('\n'), QUESTION_MAX)
-  const text = ['the model asks:', ...asked].join('\n')
-  const answer = prompter.available
-    ? await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
-    : undefined
-  const chosen = readAnswer(answer ?? '', options, multi)
-  if (chosen !== undefined) return { text: `the user answered: ${chosen}` }
-  const why = prompter.available ? 'the user gave no answer' : 'nobody can be asked'
-  return { text: `${why}. Decide, and say what you assumed.`, isError: true }
-}
-
 /** A moment in a zone, so much later. */
 function momentIn(zone: string, now: number, add = 'PT0S') {
   try {
@@ -6948,47 +6913,22 @@ function momentIn(zone: string, now: number, add = 'PT0S') {
     return { iso, tz, weekday, week, unix_ms }
   } catch (cause) {
     const given = visible(JSON.stringify({ tz: zone, add }))
-    throw new InvalidError(`no time zone and duration: ${given}`, { cause })
+    return fail(`no time zone and duration: ${given}`, undefined, cause)
   }
 }
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
 
-async function systemInfo(_args: unknown, tools: ToolContext, signal: AbortSignal) {
-  const { world, store, workspace } = tools
-  const os = process.getBuiltinModule('node:os')
-  const disk = await fs.promises.statfs(workspace.root)
-  const cwd = path.parse(world.home).root // a workspace could say which program answers
-  const env = childEnv(world, store.redactor)
-  const found = ['git', 'node', 'python3'].map(async (name) => {
-    const options = { argv: [name, '--version'], cwd, env, timeout: VERSION_TIMEOUT, signal }
-    const { stdout } = await runCommand(options).catch(() => ({ stdout: '' })) // it is not installed
-    return [name, /\d+(\.\d+)+[\w.+-]*/.exec(stdout)?.[0] ?? 'not found'] as const
-  })
-  const facts = {
-    os: `${os.type()} ${os.release()} ${process.arch}`,
-    cpu: `${os.availableParallelism()} x ${os.cpus()[0]?.model}`,
-    memory: freeOf(os.freemem(), os.totalmem()),
-    disk: freeOf(disk.bavail * disk.bsize, disk.blocks * disk.bsize),
-    workspace: workspace.root,
-    tai: VERSION,
-    ...Object.fromEntries(await Promise.all(found)),
-  }
-  return { text: columns(Object.entries(facts)), structured: facts }
-}
-
 /** One side of a comparison: a text, or a file of the workspace. */
 async function sideText(text: string | undefined, file: string | undefined, workspace: Workspace) {
   if ((text === undefined) === (file === undefined))
-    throw new InvalidError('give each side either as a text or as a file')
-  if (file === undefined) return text ?? ''
-  return (await wholeText(file, workspace)).text
+    fail('give each side either as a text or as a file')
+  return file === undefined ? (text ?? '') : (await wholeText(file, workspace)).text
 }
 
-export const ASK_TOOLS: readonly Tool[] = [
-  defineTool({
+export const ASK_TOOLS = toolsOf('agents', [
+  {
     name: 'ask_user',
-    family: 'agents',
     description: "Ask the user a question when the decision is the user's, and wait.",
     parameters: takes(['question'], {
       question: arg.text('The whole question.'),
@@ -6997,16 +6937,26 @@ export const ASK_TOOLS: readonly Tool[] = [
     }),
     annotations: annotate('Low', 'reads'),
     core: true,
-    run: askUser,
-  }),
-  defineTool({
+    run: async ({ question, options = [], multi }, { prompter }, signal) => {
+      const lines = options.map((option, i) => `  ${i + 1}  ${option.replaceAll('\n', ' ')}`)
+      const asked = inMargin([question, ...lines].join('\n'), QUESTION_MAX)
+      const text = ['the model asks:', ...asked].join('\n')
+      const answer = prompter.available
+        ? await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
+        : undefined
+      const chosen = readAnswer(answer ?? '', options, multi)
+      if (chosen !== undefined) return `the user answered: ${chosen}`
+      const why = prompter.available ? 'the user gave no answer' : 'nobody can be asked'
+      return { text: `${why}. Decide, and say what you assumed.`, isError: true }
+    },
+  },
+  {
     name: 'select_tools',
-    family: 'agents',
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
     parameters: takes([], {
       query: arg.text('What it should do.'),
       names: arg.list({ type: 'string' }, 'Exact names of tools.'),
-      limit: arg.whole('At most so many.', { minimum: 1, maximum: 30, default: 10 }),
+      limit: arg.range([1, 30], 10, 'At most so many.'),
     }),
     annotations: READS_ONLY,
     core: true,
@@ -7015,10 +6965,10 @@ export const ASK_TOOLS: readonly Tool[] = [
       const lines = offered.map(({ name, description }) => `- ${name}: ${description}`)
       lines.unshift(lines.length > 0 ? 'offered from the next step on:' : 'no tool fits')
       lines.push(...unknown.map((name) => `there is no tool ${visible(name)}`))
-      return { text: lines.join('\n') }
+      return lines.join('\n')
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'text_diff',
     family: 'text',
     description: 'Unified diff of two texts or two files.',
@@ -7027,18 +6977,18 @@ export const ASK_TOOLS: readonly Tool[] = [
       b: arg.text('The new text.'),
       path_a: arg.text('File instead of a.'),
       path_b: arg.text('File instead of b.'),
-      context: arg.whole('Lines around a change.', { minimum: 0, maximum: 50, default: 3 }),
+      context: arg.range([0, 50], 3, 'Lines around a change.'),
     }),
     annotations: READS_ONLY,
     paths: ({ path_a, path_b }) => [path_a, path_b].filter((at) => at !== undefined),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
       const old = { name: path_a ?? 'a', text: await sideText(a, path_a, workspace) }
       const fresh = { name: path_b ?? 'b', text: await sideText(b, path_b, workspace) }
-      if (old.text === fresh.text) return { text: 'they are the same' }
-      return { text: await unifiedDiff(old, fresh, context) }
+      if (old.text === fresh.text) return 'they are the same'
+      return unifiedDiff(old, fresh, context)
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'time_now',
     family: 'time',
     description: 'The time in a zone, with weekday and week, and a moment counted from it.',
@@ -7056,16 +7006,36 @@ export const ASK_TOOLS: readonly Tool[] = [
       )
       return { text: lines.join('\n'), structured: facts }
     },
-  }),
-  defineTool({
+  },
+  {
     name: 'system_info',
     family: 'system',
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
     parameters: takes([], {}),
     annotations: READS_ONLY,
-    run: systemInfo,
-  }),
-]
+    run: async (_args, { world, store, workspace }, signal) => {
+      const os = process.getBuiltinModule('node:os')
+      const disk = await fs.promises.statfs(workspace.root)
+      const cwd = path.parse(world.home).root // a workspace could say which program answers
+      const env = childEnv(world, store.redactor)
+      const found = ['git', 'node', 'python3'].map(async (name) => {
+        const options = { argv: [name, '--version'], cwd, env, timeout: VERSION_TIMEOUT, signal }
+        const { stdout } = await runCommand(options).catch(() => ({ stdout: '' })) // not installed
+        return [name, /\d+(\.\d+)+[\w.+-]*/.exec(stdout)?.[0] ?? 'not found'] as const
+      })
+      const facts = {
+        os: `${os.type()} ${os.release()} ${process.arch}`,
+        cpu: `${os.availableParallelism()} x ${os.cpus()[0]?.model}`,
+        memory: freeOf(os.freemem(), os.totalmem()),
+        disk: freeOf(disk.bavail * disk.bsize, disk.blocks * disk.bsize),
+        workspace: workspace.root,
+        tai: VERSION,
+        ...Object.fromEntries(await Promise.all(found)),
+      }
+      return { text: columns(Object.entries(facts)), structured: facts }
+    },
+  },
+])
 
 //#endregion §asking
 
