@@ -9747,24 +9747,51 @@ export async function beginChat(app: App): Promise<number> {
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
-type Looked = readonly [health: 'ok' | 'warn' | 'bad', text: string]
-export type Finding = Readonly<{
-  name: string
-  health: Looked[0]
-  text: string
-}>
+export type Finding = Readonly<{ name: string; health: 'ok' | 'warn' | 'bad'; text: string }>
+type Looked = readonly [Finding['health'], string]
 
 const CHECKS: Readonly<Record<string, (app: App) => Promise<Looked>>> = {
-  version: async ({ world }) => [
+  version: async ({ world: { platform } }) => [
     'ok',
-    `tai ${VERSION}, Node ${process.versions.node}, ${world.platform}`,
+    `tai ${VERSION}, Node ${process.versions.node}, ${platform}`,
   ],
-  home: homeHealth,
-  vault: vaultHealth,
-  seal: sealHealth,
-  settings: settingsHealth,
-  audit: auditHealth,
-  model: modelHealth,
+  home: async ({ world: { home, platform } }) => {
+    const stat = fs.statSync(home, { throwIfNoEntry: false })
+    if (stat === undefined) return ['ok', `${home} (made when first needed)`]
+    const open = platform !== 'win32' && (stat.mode & 0o077) !== 0
+    return open ? ['warn', `${home} can be read by others: chmod 700 ${home}`] : ['ok', home]
+  },
+  vault: async (app) => {
+    await app.store()
+    return ['ok', `opens, ${formatBytes(fs.statSync(path.join(app.world.home, 'vault.db')).size)}`]
+  },
+  seal: async (app) => {
+    const { on, locked } = (await app.store()).seal
+    if (!on) return ['ok', 'off: secrets are kept as they are, in a file only you can read']
+    if (!locked) return ['ok', 'on']
+    return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
+  },
+  settings: async (app) => {
+    const config = await app.config()
+    if (config.notices.length > 0) return ['warn', config.notices.join('; ')]
+    const set = config.all().filter((row) => row.source !== 'default')
+    return ['ok', set.map((row) => `${row.key} (${row.source})`).join(', ') || 'all default']
+  },
+  audit: async (app) => {
+    const found = await (await app.store()).verifyAudit()
+    const [problem] = found.problems
+    const said = auditInWords(found)
+    return problem === undefined ? ['ok', said] : ['bad', `${said}, ${problem}`]
+  },
+  model: async (app) => {
+    const choice = await chosenModel(app)
+    const { provider, model, why, baseUrl } = choice
+    const models = await listModels(app.http, choice, { signal: app.signal })
+    const offers = count(models.length, 'model')
+    const text = `${provider.name}/${model} (${why}) at ${baseUrl}, ${offers}`
+    const known = models.length === 0 || models.some((row) => row.id === model)
+    return known ? ['ok', text] : ['warn', `${text}, this one not among them`]
+  },
   terminal: async ({ prompter }) =>
     prompter.available
       ? ['ok', 'approvals can be asked']
@@ -9782,52 +9809,10 @@ export async function examine(app: App): Promise<Finding[]> {
   return findings
 }
 
-async function homeHealth({ world: { home, platform } }: App): Promise<Looked> {
-  const stat = fs.statSync(home, { throwIfNoEntry: false })
-  if (stat === undefined) return ['ok', `${home} (made when first needed)`]
-  const open = platform !== 'win32' && (stat.mode & 0o077) !== 0
-  return open ? ['warn', `${home} can be read by others: chmod 700 ${home}`] : ['ok', home]
-}
-
-async function vaultHealth(app: App): Promise<Looked> {
-  await app.store()
-  return ['ok', `opens, ${formatBytes(fs.statSync(path.join(app.world.home, 'vault.db')).size)}`]
-}
-
-async function sealHealth(app: App): Promise<Looked> {
-  const { on, locked } = (await app.store()).seal
-  if (!on) return ['ok', 'off: secrets are kept as they are, in a file only you can read']
-  if (!locked) return ['ok', 'on']
-  return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
-}
-
-async function settingsHealth(app: App): Promise<Looked> {
-  const config = await app.config()
-  if (config.notices.length > 0) return ['warn', config.notices.join('; ')]
-  const set = config.all().filter((row) => row.source !== 'default')
-  return ['ok', set.map((row) => `${row.key} (${row.source})`).join(', ') || 'all default']
-}
-
 /** One line on the audit, for people. */
 function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['verifyAudit']>>) {
   const state = problems.length === 0 ? 'unbroken' : count(problems.length, 'problem')
   return `${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`
-}
-
-async function auditHealth(app: App): Promise<Looked> {
-  const found = await (await app.store()).verifyAudit()
-  const [problem] = found.problems
-  const said = auditInWords(found)
-  return problem === undefined ? ['ok', said] : ['bad', `${said}, ${problem}`]
-}
-
-async function modelHealth(app: App): Promise<Looked> {
-  const choice = await chosenModel(app)
-  const { provider, model, why, baseUrl } = choice
-  const models = await listModels(app.http, choice, { signal: app.signal })
-  const text = `${provider.name}/${model} (${why}) at ${baseUrl}, ${count(models.length, 'model')}`
-  const known = models.length === 0 || models.some((row) => row.id === model)
-  return known ? ['ok', text] : ['warn', `${text}, this one not among them`]
 }
 
 //#endregion §doctor
@@ -9879,9 +9864,8 @@ function cellOf(key: string, value: unknown): string {
 }
 
 /** A thing with a line for each of its members. */
-function factCells(item: object): string[][] {
-  return Object.entries(item).map(([key, value]) => [key, cellOf(key, value)])
-}
+const factCells = (item: object): string[][] =>
+  Object.entries(item).map(([key, value]) => [key, cellOf(key, value)])
 
 /** A verb that lists: `read` gets the vault, --limit and the verb's words as one text. */
 function listVerb<T>(
@@ -9903,7 +9887,7 @@ function showVerb<T extends object>(
   shown: (item: T) => string | string[][],
 ): Run {
   return async (app, name = '') => {
-    const item = mustExist(command, name, await find(await app.store(), name))
+    const item = (await find(await app.store(), name)) ?? failUnknown(command, name)
     return app.print(item, shown(item))
   }
 }
@@ -9914,16 +9898,13 @@ function deleteVerb(
   remove: (store: Store, name: string) => Promise<boolean>,
 ): Run {
   return async (app, name = '') => {
-    mustExist(command, name, (await remove(await app.store(), name)) || undefined)
+    if (!(await remove(await app.store(), name))) failUnknown(command, name)
     return app.print({ deleted: name }, `deleted ${name}`)
   }
 }
 
-/** What was looked up by name. Throws TaiError when it is not there. */
-function mustExist<T>(command: string, name: string, item: T | undefined): T {
-  if (item !== undefined) return item
-  const hint = `\`tai ${command} list\` shows what there is`
-  throw new TaiError(`there is no ${visible(name)}`, { hint })
+function failUnknown(command: string, name: string): never {
+  fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
 /** A verb as a row: a first word of `usage` in lower case is its name. */
@@ -9931,6 +9912,16 @@ type VerbSpec = readonly [usage: string, help: string, run: Run, flags?: readonl
 
 const RECORD_MEMBERS = ['id', 'kind', 'updated', 'bytes', 'title'] as const
 const SESSION_MEMBERS = ['id', 'updated', 'messages', 'model', 'title'] as const
+const GRANT_MEMBERS = [
+  'id',
+  'scope',
+  'tool',
+  'paths',
+  'commands',
+  'mode',
+  'digest',
+  'root',
+] as const
 const showSession = showVerb('session', wholeSession, sessionMarkdown)
 
 // biome-ignore format: a table
@@ -9982,9 +9973,8 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = 
   config: ['settings',
     ['list', 'every setting, where it comes from, what it hides', configList],
     ['get KEY', 'one value', configGet],
-    ['set KEY VALUE', 'set one (files are never rewritten)', (app, key = '', value = '') =>
-      changeSetting(app, key, value)],
-    ['unset KEY', 'take back what was set', (app, key = '') => changeSetting(app, key, undefined)],
+    ['set KEY VALUE', 'set one (files are never rewritten)', (app, key, value) => changeSetting(app, key, value)],
+    ['unset KEY', 'take back what was set', (app, key) => changeSetting(app, key)],
     ['path', 'the files that are read', configShowPaths],
   ],
   tools: ['the tools a model can be offered',
@@ -9992,12 +9982,15 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = 
     ['show NAME', 'one tool with its schema', toolsShow],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'root'], (store) => store.listGrants())],
-    ['grant TOOL', 'always allow a tool', (app, name = '') => makeGrant(app, name, 'always'), GRANT_FLAGS],
-    ['deny TOOL', 'never allow it, in any mode', (app, name = '') => makeGrant(app, name, 'deny'), GRANT_FLAGS],
+    ['list', 'all grants', listVerb('grants', GRANT_MEMBERS, (store) => store.listGrants())],
+    ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
+    ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
     ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
     ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck],
-    ['explain', 'the rules of the modes', approvalExplain],
+    ['explain', 'the rules of the modes', async (app) => app.print(VERDICTS, [
+      ['mode', ...Object.keys(VERDICTS.prompt)],
+      ...MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])]),
+    ])],
   ],
   audit: ['the record of every tool call and approval',
     ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
@@ -10007,7 +10000,8 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = 
   ],
   completion: ['completions for a shell', ['SHELL', 'for bash, zsh or fish', printCompletion]],
   doctor: ['check the installation', ['', 'check everything', runDoctor]],
-  version: ['the version', ['', 'print it', printVersion]],
+  version: ['the version', ['', 'print it', async (app) =>
+    app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
 }
 
@@ -10021,9 +10015,8 @@ function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
   return { name, args: usage.slice(name.length).trim(), help, flags, run }
 }
 
-function askSecret({ prompter, signal }: App, question: string): Promise<string | undefined> {
-  return prompter.ask(question, { secret: true }, signal)
-}
+const askSecret = ({ prompter, signal }: App, question: string) =>
+  prompter.ask(question, { secret: true }, signal)
 
 async function secretSet(app: App, name = ''): Promise<number> {
   const form = 'use letters, digits and _, such as OPENAI_API_KEY'
@@ -10042,8 +10035,8 @@ async function secretSet(app: App, name = ''): Promise<number> {
 
 async function turnSealOn(app: App): Promise<number> {
   const store = await app.store()
-  if (!store.seal.on) return showSeal(app, await store.sealOn(await newPassphrase(app)))
-  throw new TaiError('the seal is on already', { hint: '`tai seal rotate` changes its key' })
+  if (store.seal.on) fail('the seal is on already', '`tai seal rotate` changes its key')
+  return showSeal(app, await store.sealOn(await newPassphrase(app)))
 }
 
 /** Says what the seal is now, and what a change had to say. */
@@ -10070,7 +10063,7 @@ async function wholeSession(store: Store, id: string) {
   return session && { ...session, messages: await store.messages(session.id) }
 }
 
-type WholeSession = Omit<SessionRow, 'messages'> & { readonly messages: readonly StoredMessage[] }
+type WholeSession = NonNullable<Awaited<ReturnType<typeof wholeSession>>>
 
 function sessionMarkdown({ title, id, model, created, messages }: WholeSession): string {
   const facts = `Session ${id}, ${model}, ${new Date(created).toISOString()}`
@@ -10096,15 +10089,16 @@ function profileVerb(wanted: 'new' | 'known'): Run {
   return async (app, name = '') => {
     const { given } = app
     const store = await app.store()
-    const old = await store.getProfile(name)
-    if (wanted === 'known') mustExist('profile', name, old)
-    else if (old !== undefined)
-      throw new TaiError(`the profile ${visible(name)} exists`, { hint: 'change it with `edit`' })
-    const tools = given.text('tools')?.split(/\s*,\s*/) ?? old?.tools
+    const found = await store.getProfile(name)
+    if (wanted === 'known' && found === undefined) failUnknown('profile', name)
+    if (wanted === 'new' && found !== undefined)
+      fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+    const old: Partial<ProfileRow> = found ?? {}
+    const tools = given.text('tools')?.split(/\s*,\s*/) ?? old.tools
     for (const each of tools ?? []) pickTool(TOOLS, each)
-    const prompt = given.text('system') ?? old?.prompt
-    const model = given.text('model') ?? old?.model
-    const mode = givenMode(app, 'permission-mode') ?? old?.mode
+    const prompt = given.text('system') ?? old.prompt
+    const model = given.text('model') ?? old.model
+    const mode = givenMode(app, 'permission-mode') ?? old.mode
     await store.saveProfile({ name, prompt, model, tools, mode })
     const hint = `\`tai profile use ${name}\` makes it the usual one`
     return app.print({ name, saved: true }, `saved; ${hint}`)
@@ -10117,8 +10111,8 @@ function givenMode({ given }: App, flag: string): Mode | undefined {
 }
 
 async function profileUse(app: App, name = ''): Promise<number> {
-  if (name !== 'default') mustExist('profile', name, await (await app.store()).getProfile(name))
-  return changeSetting(app, 'profile', name)
+  const known = name === 'default' || (await (await app.store()).getProfile(name))
+  return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
 }
 
 async function modelShow(app: App): Promise<number> {
@@ -10139,7 +10133,7 @@ async function modelList(app: App, provider?: string): Promise<number> {
 }
 
 /** Sets one setting in the vault, or takes it back; says what hides it. */
-async function changeSetting(app: App, key: string, value: string | undefined): Promise<number> {
+async function changeSetting(app: App, key = '', value?: string): Promise<number> {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
   if (checked === undefined) return app.print({ key, value: null }, `${key} is no longer set`)
@@ -10171,34 +10165,31 @@ async function configShowPaths(app: App): Promise<number> {
   return app.print(files, rows)
 }
 
-function toolFacts({ name, family, description, parameters, annotations, core }: Tool) {
-  return { name, family, description, parameters, annotations, core }
-}
-
 async function toolsList(app: App): Promise<number> {
-  const tools = TOOLS.map(toolFacts)
-  const rows = tools.map(({ name, core, annotations, description }) => {
+  const rows = TOOLS.map(({ name, core, annotations, description }) => {
     return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
   })
-  return app.print({ tools }, rows)
+  return app.print({ tools: TOOLS }, rows)
 }
 
 async function toolsShow(app: App, name = ''): Promise<number> {
-  const facts = toolFacts(pickTool(TOOLS, name))
-  const head = `${name} (${facts.family}, ${facts.annotations.securityTier})`
-  const schema = JSON.stringify(facts.parameters, undefined, 2)
-  return app.print(facts, `${head}\n${facts.description}\n\n${schema}`)
+  const tool = pickTool(TOOLS, name)
+  const head = `${name} (${tool.family}, ${tool.annotations.securityTier})`
+  const schema = JSON.stringify(tool.parameters, undefined, 2)
+  return app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
 }
 
-async function makeGrant(app: App, name: string, scope: 'always' | 'deny'): Promise<number> {
-  const { name: tool } = pickTool(TOOLS, name)
-  const store = await app.store()
-  const [paths, commands] = [app.given.all('path'), app.given.all('command')]
-  const bounds = { mode: givenMode(app, 'mode'), paths, commands }
-  const open = { digest: undefined, session: undefined, root: undefined, expires: undefined }
-  const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
-  await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
-  return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${tool} (${grant.id})`)
+function grantVerb(scope: 'always' | 'deny'): Run {
+  return async (app, name = '') => {
+    const { name: tool } = pickTool(TOOLS, name)
+    const store = await app.store()
+    const [paths, commands] = [app.given.all('path'), app.given.all('command')]
+    const bounds = { mode: givenMode(app, 'mode'), paths, commands }
+    const open = { digest: undefined, session: undefined, root: undefined, expires: undefined }
+    const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
+    await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
+    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${tool} (${grant.id})`)
+  }
 }
 
 async function dropGrant(store: Store, id: string): Promise<boolean> {
@@ -10227,11 +10218,6 @@ async function approvalCheck(app: App, name = '', text = '{}'): Promise<number> 
   return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
 }
 
-async function approvalExplain(app: App): Promise<number> {
-  const rows = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
-  return app.print(VERDICTS, [['mode', ...Object.keys(VERDICTS.prompt)], ...rows])
-}
-
 function auditFilter({ given }: App): Omit<AuditFilter, 'limit'> {
   const time = given.text('since')
   const since = time === undefined ? undefined : Date.parse(time)
@@ -10255,8 +10241,8 @@ async function auditExport(app: App): Promise<number> {
   return EXIT.answered
 }
 
-async function printCompletion(app: App, shell = ''): Promise<number> {
-  return printText(app.out, completionScript(shell, COMMANDS))
+async function printCompletion({ out }: App, shell = ''): Promise<number> {
+  return printText(out, completionScript(shell, COMMANDS))
 }
 
 async function runDoctor(app: App): Promise<number> {
@@ -10265,10 +10251,6 @@ async function runDoctor(app: App): Promise<number> {
   const rows = checks.map((row) => [row.health, row.name, row.text])
   app.print({ ok, checks }, rows)
   return ok ? EXIT.answered : EXIT.failed
-}
-
-async function printVersion(app: App): Promise<number> {
-  return app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)
 }
 
 async function printHelp(app: App, name?: string): Promise<number> {
