@@ -4926,21 +4926,19 @@ export interface Catalog {
 /** The TypeScript type of arguments that passed a schema (with defaults filled in). */
 export type ArgsOf<S> = S extends { readonly enum: readonly (infer E)[] }
   ? E
-  : S extends { readonly type: 'string' }
-    ? string
-    : S extends { readonly type: 'integer' }
-      ? number
-      : S extends { readonly type: 'boolean' }
-        ? boolean
-        : S extends { readonly type: 'array'; readonly items: infer I }
-          ? readonly ArgsOf<I>[]
-          : S extends { readonly properties: infer P }
-            ? { readonly [K in keyof P as K extends Filled<S, P> ? K : never]: ArgsOf<P[K]> } & {
-                readonly [K in keyof P as K extends Filled<S, P> ? never : K]?: ArgsOf<P[K]>
-              }
-            : S extends { readonly additionalProperties: infer V }
-              ? Readonly<Record<string, ArgsOf<V>>>
-              : JsonObject
+  : S extends { readonly type: infer T extends keyof Scalars }
+    ? Scalars[T]
+    : S extends { readonly items: infer I }
+      ? readonly ArgsOf<I>[]
+      : S extends { readonly properties: infer P }
+        ? { readonly [K in keyof P as K extends Filled<S, P> ? K : never]: ArgsOf<P[K]> } & {
+            readonly [K in keyof P as K extends Filled<S, P> ? never : K]?: ArgsOf<P[K]>
+          }
+        : S extends { readonly additionalProperties: infer V }
+          ? Readonly<Record<string, ArgsOf<V>>>
+          : JsonObject
+
+type Scalars = { string: string; integer: number; boolean: boolean }
 
 type Filled<S, P> =
   | (S extends { readonly required: readonly (infer R)[] } ? R : never)
@@ -4948,7 +4946,6 @@ type Filled<S, P> =
 
 /** What is known of a tool before it runs. */
 type ToolFacts<S> = {
-  readonly name: string
   readonly family?: string // where it is another than that of its list
   readonly description: string
   readonly parameters: S
@@ -4978,17 +4975,20 @@ export type ToolRow<S> = ToolFacts<S> & {
 
 /** A tool as the toolbox holds it: its arguments are checked before `run` sees them. */
 export type Tool = Omit<ToolRow<JsonSchema>, 'run'> & {
+  readonly name: string
   readonly family: string
   readonly core: boolean
   readonly run: (...call: Parameters<ToolRow<JsonSchema>['run']>) => Promise<ToolOutput>
 }
 
-/** The tools of a family: gives its rows their types, and forgets them for the table. */
-export function toolsOf<const R extends readonly unknown[]>(
+/** The tools of a family, by name: gives its rows their types, and forgets them for the table. */
+export function toolsOf<const R>(
   family: string,
-  rows: { readonly [I in keyof R]: ToolRow<R[I]> },
+  rows: { readonly [N in keyof R]: ToolRow<R[N]> },
 ): Tool[] {
-  return (rows as readonly ToolRow<JsonSchema>[]).map(({ run, preview, ...row }) => ({
+  const tools: [string, ToolRow<JsonSchema>][] = Object.entries(rows)
+  return tools.map(([name, { run, preview, ...row }]) => ({
+    name,
     family,
     core: false,
     ...('path' in Object(row.parameters['properties']) && { paths: ({ path: at }) => [`${at}`] }),
@@ -5013,12 +5013,15 @@ function fail(message: string, hint?: string, cause?: unknown): never {
 
 type More = { readonly [key: string]: Json }
 
+const scalar =
+  <const T extends keyof Scalars>(type: T) =>
+  <const M extends More>(description: string, more?: M) =>
+    ({ type, description, ...(more as M) }) as const
+
 /** One argument of a tool, one line: what it means, and further keywords of its schema. */
 export const arg = {
-  text: <const M extends More>(description: string, more?: M) =>
-    ({ type: 'string', description, ...(more as M) }) as const,
-  whole: <const M extends More>(description: string, more?: M) =>
-    ({ type: 'integer', description, ...(more as M) }) as const,
+  text: scalar('string'),
+  whole: scalar('integer'),
   /** A whole number between two, with its default. */
   range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
     ({ type: 'integer', minimum, maximum, default: usual, description }) as const,
@@ -5028,8 +5031,8 @@ export const arg = {
     description: string,
     more?: M,
   ) => ({ type: 'string', enum: names, description, ...(more as M) }) as const,
-  list: <const I extends More, const M extends More>(items: I, description: string, more?: M) =>
-    ({ type: 'array', items, description, ...(more as M) }) as const,
+  list: <const I extends More>(items: I, description: string, more?: More) =>
+    ({ type: 'array', items, description, ...more }) as const,
   map: (description: string) =>
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
 }
@@ -5252,9 +5255,8 @@ const filePath = arg.text('The file, relative to the workspace.')
 const folderPath = arg.text('The folder, relative to the workspace.', { default: '.' })
 
 /** Tools that read files and folders. */
-export const FILE_TOOLS = toolsOf('files', [
-  {
-    name: 'read_file',
+export const FILE_TOOLS = toolsOf('files', {
+  read_file: {
     description:
       'Read a text file or a range of its lines; a first line in [brackets] says what is not shown.',
     parameters: takes(['path'], {
@@ -5273,8 +5275,7 @@ export const FILE_TOOLS = toolsOf('files', [
       return withHead(lines.slice(offset - 1, offset - 1 + limit), offset, lines.length)
     },
   },
-  {
-    name: 'list_dir',
+  list_dir: {
     description:
       'List a folder to a depth, with sizes; node_modules and the like are named but not opened.',
     parameters: takes([], {
@@ -5302,8 +5303,7 @@ export const FILE_TOOLS = toolsOf('files', [
       return withRemarks(lines, remarks)
     },
   },
-  {
-    name: 'file_info',
+  file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
     parameters: takes(['path'], {
       path: anyPath,
@@ -5326,7 +5326,7 @@ export const FILE_TOOLS = toolsOf('files', [
       return columns([...rows, ['sha256', sha256(await file.readFile())]])
     },
   },
-])
+})
 
 //#endregion §files
 
@@ -5503,14 +5503,10 @@ type PlanRow<S> = ToolFacts<S> & {
 }
 
 /** Tools that change files: each shows its plan, or commits it and reports. */
-function planned<const R extends readonly unknown[]>(
-  rows: {
-    readonly [I in keyof R]: PlanRow<R[I]>
-  },
-): Tool[] {
-  const tools = (rows as readonly PlanRow<JsonSchema>[]).map(
-    ({ plan, plain, ...row }): ToolRow<JsonSchema> => ({
-      ...row,
+function planned<const R>(rows: { readonly [N in keyof R]: PlanRow<R[N]> }): Tool[] {
+  const entries: [string, PlanRow<JsonSchema>][] = Object.entries(rows)
+  const tools = entries.map(([name, { plan, plain, ...row }]) => {
+    const work: Pick<ToolRow<JsonSchema>, 'preview' | 'run'> = {
       preview: async (args, context) =>
         plain ? undefined : diffOfChanges((await plan(args, context)).changes, context.workspace),
       run: async (args, context) => {
@@ -5518,9 +5514,10 @@ function planned<const R extends readonly unknown[]>(
         await commitPlan(ready, context)
         return ready.says ?? changesInWords(ready.changes, context.workspace)
       },
-    }),
-  )
-  return toolsOf<readonly JsonSchema[]>('files', tools)
+    }
+    return [name, { ...row, ...work }]
+  })
+  return toolsOf<Record<string, JsonSchema>>('files', Object.fromEntries(tools))
 }
 
 // --- the nearest place ---
@@ -5657,9 +5654,8 @@ async function changesBack(entries: readonly UndoEntry[], workspace: Workspace):
 const CHANGES_FILES = annotate('Medium', 'destroys')
 
 /** Tools that change files. */
-export const EDIT_TOOLS = planned([
-  {
-    name: 'write_file',
+export const EDIT_TOOLS = planned({
+  write_file: {
     description: 'Create a file or replace one whole; to change a part use edit_file.',
     parameters: takes(['path', 'content'], {
       path: filePath,
@@ -5674,8 +5670,7 @@ export const EDIT_TOOLS = planned([
       return { changes: [{ path: at, before, after }] }
     },
   },
-  {
-    name: 'edit_file',
+  edit_file: {
     description:
       'Replace a text that stands in the file exactly once; a miss shows the nearest place.',
     parameters: takes(['path', 'old', 'new'], {
@@ -5707,8 +5702,7 @@ export const EDIT_TOOLS = planned([
       return { changes, says: `edited ${shown}\n${diff}` }
     },
   },
-  {
-    name: 'apply_patch',
+  apply_patch: {
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
     parameters: takes(['patch'], {
       patch: arg.text('The diff, as git diff writes it.'),
@@ -5730,8 +5724,7 @@ export const EDIT_TOOLS = planned([
       return { changes: [], says: `nothing is written yet:\n${changesInWords(changes, workspace)}` }
     },
   },
-  {
-    name: 'move_path',
+  move_path: {
     description: 'Move, rename or copy a file or folder inside the workspace.',
     parameters: takes(['from', 'to'], {
       from: anyPath,
@@ -5764,8 +5757,7 @@ export const EDIT_TOOLS = planned([
       return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
     },
   },
-  {
-    name: 'delete_path',
+  delete_path: {
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
     parameters: takes(['path'], {
       path: anyPath,
@@ -5781,8 +5773,7 @@ export const EDIT_TOOLS = planned([
       return { changes, says: `deleted ${what}; undo_edit brings it back` }
     },
   },
-  {
-    name: 'undo_edit',
+  undo_edit: {
     description: 'Take back the last calls of file tools, unless a file was changed since.',
     parameters: takes([], {
       path: arg.text('Only calls that changed this path.'),
@@ -5804,7 +5795,7 @@ export const EDIT_TOOLS = planned([
       return { changes, says: `${head}\n${changesInWords(changes, workspace)}`, undoes }
     },
   },
-])
+})
 
 //#endregion §edits
 
@@ -5978,9 +5969,8 @@ function aroundMatch(text = '', at = 0): string {
 }
 
 /** Tools that find files and lines. */
-export const FIND_TOOLS = toolsOf('files', [
-  {
-    name: 'glob',
+export const FIND_TOOLS = toolsOf('files', {
+  glob: {
     description:
       'Find files by name pattern, newest first; ignored files are left out unless an ignored folder is named.',
     parameters: takes(['pattern'], {
@@ -6015,8 +6005,7 @@ export const FIND_TOOLS = toolsOf('files', [
       return withRemarks(paths, remarks)
     },
   },
-  {
-    name: 'grep',
+  grep: {
     description:
       'Search files line by line with a JavaScript regular expression; returns path:line:text.',
     parameters: takes(['pattern'], {
@@ -6059,7 +6048,7 @@ export const FIND_TOOLS = toolsOf('files', [
       return withRemarks(rows, remarks)
     },
   },
-])
+})
 
 //#endregion §finding
 
@@ -6082,9 +6071,8 @@ const COMMAND_LINE = {
 const PROCESS_ID = arg.text('Id, such as p1.')
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
-export const SHELL_TOOLS = toolsOf('process', [
-  {
-    name: 'shell_exec',
+export const SHELL_TOOLS = toolsOf('process', {
+  shell_exec: {
     family: 'shell',
     description: 'Run a shell command and what it starts to its end, and return the output.',
     parameters: takes(['command'], {
@@ -6102,8 +6090,7 @@ export const SHELL_TOOLS = toolsOf('process', [
       return shellReply(await runCommand({ ...start, ...how, world: context.world }), seconds)
     },
   },
-  {
-    name: 'process_start',
+  process_start: {
     description: 'Start a server or watcher in the background.',
     parameters: takes(['command'], { ...COMMAND_LINE, name: arg.text('Name for the list.') }),
     annotations: RUNS_COMMANDS,
@@ -6113,8 +6100,7 @@ export const SHELL_TOOLS = toolsOf('process', [
       return processReply(started, started.read(0, FIRST_LOOK, signal))
     },
   },
-  {
-    name: 'process_output',
+  process_output: {
     description: 'Read the output of a background process from byte `since` on.',
     parameters: takes(['id'], {
       id: PROCESS_ID,
@@ -6127,8 +6113,7 @@ export const SHELL_TOOLS = toolsOf('process', [
       return processReply(found, found.read(since, seconds * SECOND, signal))
     },
   },
-  {
-    name: 'process_input',
+  process_input: {
     description: 'Write text to the stdin of a background process.',
     parameters: takes(['id', 'text'], {
       id: PROCESS_ID,
@@ -6142,8 +6127,7 @@ export const SHELL_TOOLS = toolsOf('process', [
       return `written to ${id}`
     },
   },
-  {
-    name: 'process_stop',
+  process_stop: {
     description: 'Stop a background process and all it started.',
     parameters: takes(['id'], {
       id: PROCESS_ID,
@@ -6158,8 +6142,7 @@ export const SHELL_TOOLS = toolsOf('process', [
       return `${id}: ${processState(found)}`
     },
   },
-  {
-    name: 'process_list',
+  process_list: {
     description: 'List the background processes.',
     parameters: takes([], {}),
     annotations: READS_ONLY,
@@ -6172,7 +6155,7 @@ export const SHELL_TOOLS = toolsOf('process', [
       return columns(rows) || 'no background processes'
     },
   },
-])
+})
 
 /** Where and with what a command runs. */
 async function commandStart(
@@ -6296,17 +6279,15 @@ const BRANCH_ACTIONS = {
 
 const GIT_PATH = arg.text('Folder or file that the answer is about.', { default: '.' })
 
-export const GIT_TOOLS = toolsOf('git', [
-  {
-    name: 'git_status',
+export const GIT_TOOLS = toolsOf('git', {
+  git_status: {
     description:
       'Show branch, ahead/behind and changed files (XY path; X staged, Y not, ?? untracked, U conflict).',
     parameters: takes([], { path: GIT_PATH }),
     annotations: READS_ONLY,
     run: inRepository((_args, repository) => gitStatus(repository)),
   },
-  {
-    name: 'git_diff',
+  git_diff: {
     description: 'Show changes: of the working tree (default), staged, or between two revisions.',
     parameters: takes([], {
       path: GIT_PATH,
@@ -6322,8 +6303,7 @@ export const GIT_TOOLS = toolsOf('git', [
       return (await gitText(repository, args)) || '(no changes)'
     }),
   },
-  {
-    name: 'git_log',
+  git_log: {
     description:
       'List commits (hash, date, author, subject), newest first. With `show`: one and its diff.',
     parameters: takes([], {
@@ -6341,8 +6321,7 @@ export const GIT_TOOLS = toolsOf('git', [
       return (show ? text : visibleLines(text)) || '(no commits)'
     }),
   },
-  {
-    name: 'git_commit',
+  git_commit: {
     description:
       'Stage the named paths (or all changes) and commit what is staged, without hooks and signature.',
     parameters: takes(['message'], {
@@ -6358,8 +6337,7 @@ export const GIT_TOOLS = toolsOf('git', [
       return gitCommit(repository, message)
     }),
   },
-  {
-    name: 'git_branch',
+  git_branch: {
     description: 'List branches, create one at HEAD, switch to one, or delete one that is merged.',
     parameters: takes(['action'], {
       action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
@@ -6375,7 +6353,7 @@ export const GIT_TOOLS = toolsOf('git', [
       return `${action}: ${name}, done`
     }),
   },
-])
+})
 
 type Repository = Readonly<{
   context: ToolContext
@@ -6570,9 +6548,8 @@ type WebPage = {
   }[]
 }
 
-export const WEB_TOOLS = toolsOf('web', [
-  {
-    name: 'web_fetch',
+export const WEB_TOOLS = toolsOf('web', {
+  web_fetch: {
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
     parameters: takes(['url'], {
       url: arg.text('As in https://example.org/page.'),
@@ -6593,8 +6570,7 @@ export const WEB_TOOLS = toolsOf('web', [
       return { text: `${head}\n\n${start}${rest}`, isError: reply.status > 299 }
     },
   },
-  {
-    name: 'http_request',
+  http_request: {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
     parameters: takes(['method', 'url'], {
       method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
@@ -6615,7 +6591,7 @@ export const WEB_TOOLS = toolsOf('web', [
       return `HTTP ${reply.status} (${UNTRUSTED})\n${lines.join('')}\n${body}`
     },
   },
-])
+})
 
 /** Sends, and reads the whole body, under one clock. */
 async function exchangeWeb(context: ToolContext, request: HttpRequest, parent: AbortSignal) {
@@ -6777,9 +6753,8 @@ const todoItem = takes(['text', 'status'], {
   status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
 })
 
-export const NOTE_TOOLS = toolsOf('vault', [
-  {
-    name: 'vault_read',
+export const NOTE_TOOLS = toolsOf('vault', {
+  vault_read: {
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
     parameters: takes(['id'], {
       id: recordId,
@@ -6796,8 +6771,7 @@ export const NOTE_TOOLS = toolsOf('vault', [
       return `[${head}]\n${text}`
     },
   },
-  {
-    name: 'vault_write',
+  vault_write: {
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
     parameters: takes(['content'], {
       kind: arg.oneOf(['note', 'memory'], 'What a new record is.', { default: 'note' }),
@@ -6824,8 +6798,7 @@ export const NOTE_TOOLS = toolsOf('vault', [
       return `updated ${old.kind} ${id}`
     },
   },
-  {
-    name: 'vault_search',
+  vault_search: {
     description: 'Full-text search of notes, memories and records.',
     parameters: takes(['query'], {
       query: arg.text('Words; empty lists the newest.'),
@@ -6840,8 +6813,7 @@ export const NOTE_TOOLS = toolsOf('vault', [
       return hits.map(hitLines).join('\n') || `nothing matches "${visible(query)}"`
     },
   },
-  {
-    name: 'vault_delete',
+  vault_delete: {
     description: 'Delete one vault record for good.',
     parameters: takes(['id'], { id: recordId }),
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
@@ -6852,16 +6824,14 @@ export const NOTE_TOOLS = toolsOf('vault', [
       return `deleted ${id}`
     },
   },
-  {
-    name: 'todo_read',
+  todo_read: {
     family: 'todos',
     description: 'Read the task list of this session.',
     parameters: takes([], {}),
     annotations: READS_ONLY,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   },
-  {
-    name: 'todo_write',
+  todo_write: {
     family: 'todos',
     description: 'Replace the task list of this session.',
     parameters: takes(['items'], {
@@ -6877,7 +6847,7 @@ export const NOTE_TOOLS = toolsOf('vault', [
       return showTodos(todos)
     },
   },
-])
+})
 
 //#endregion §notes
 
@@ -6926,9 +6896,8 @@ async function sideText(text: string | undefined, file: string | undefined, work
   return file === undefined ? (text ?? '') : (await wholeText(file, workspace)).text
 }
 
-export const ASK_TOOLS = toolsOf('agents', [
-  {
-    name: 'ask_user',
+export const ASK_TOOLS = toolsOf('agents', {
+  ask_user: {
     description: "Ask the user a question when the decision is the user's, and wait.",
     parameters: takes(['question'], {
       question: arg.text('The whole question.'),
@@ -6950,8 +6919,7 @@ export const ASK_TOOLS = toolsOf('agents', [
       return { text: `${why}. Decide, and say what you assumed.`, isError: true }
     },
   },
-  {
-    name: 'select_tools',
+  select_tools: {
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
     parameters: takes([], {
       query: arg.text('What it should do.'),
@@ -6968,8 +6936,7 @@ export const ASK_TOOLS = toolsOf('agents', [
       return lines.join('\n')
     },
   },
-  {
-    name: 'text_diff',
+  text_diff: {
     family: 'text',
     description: 'Unified diff of two texts or two files.',
     parameters: takes([], {
@@ -6988,8 +6955,7 @@ export const ASK_TOOLS = toolsOf('agents', [
       return unifiedDiff(old, fresh, context)
     },
   },
-  {
-    name: 'time_now',
+  time_now: {
     family: 'time',
     description: 'The time in a zone, with weekday and week, and a moment counted from it.',
     parameters: takes([], {
@@ -7007,8 +6973,7 @@ export const ASK_TOOLS = toolsOf('agents', [
       return { text: lines.join('\n'), structured: facts }
     },
   },
-  {
-    name: 'system_info',
+  system_info: {
     family: 'system',
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
     parameters: takes([], {}),
@@ -7035,7 +7000,7 @@ export const ASK_TOOLS = toolsOf('agents', [
       return { text: columns(Object.entries(facts)), structured: facts }
     },
   },
-])
+})
 
 //#endregion §asking
 

@@ -24,9 +24,8 @@ const natives = JSON.parse(
 
 /** A tool that does what a test says. */
 const probe = (run: () => Promise<ToolOutput>, more: object = {}) =>
-  toolsOf('test', [
-    {
-      name: 'probe',
+  toolsOf('test', {
+    probe: {
       description: 'A probe.',
       parameters: takes(['word'], {
         word: arg.text('Any word.'),
@@ -37,7 +36,7 @@ const probe = (run: () => Promise<ToolOutput>, more: object = {}) =>
       run,
       ...more,
     },
-  ])[0] as Tool
+  })[0] as Tool
 
 t.test(
   'every tool is one of the sixty, with its name, arguments, annotations and limits',

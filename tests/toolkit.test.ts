@@ -82,7 +82,6 @@ t.test('annotations repeat themselves in the words of MCP', async (t) => {
 
 t.test('a row is a tool of its family, with its defaults', async (t) => {
   const row: ToolRow<typeof schema> = {
-    name: 'n',
     description: 'd',
     parameters: schema,
     annotations: annotate('Low', 'reads'),
@@ -91,14 +90,17 @@ t.test('a row is a tool of its family, with its defaults', async (t) => {
   }
   const more: ToolRow<typeof schema> = { ...row, core: true, paths: () => [] }
   const pathless = {
-    name: 'm',
     description: 'd',
     parameters: takes([], {}),
     annotations: row.annotations,
     run: async () => ({ text: 'none' }),
   }
-  const tools: Tool[] = toolsOf('f', [row, more, pathless])
-  t.match(tools, [{ family: 'f', core: false, rateLimit: { maxCalls: 1 } }, { core: true }, {}])
+  const tools: Tool[] = toolsOf('f', { n: row, more, pathless })
+  t.match(tools, [
+    { name: 'n', family: 'f', core: false, rateLimit: { maxCalls: 1 } },
+    { core: true },
+    {},
+  ])
   t.strictSame(
     tools.map(({ paths }) => paths?.({ path: 'a' })),
     [['a'], [], undefined],
@@ -113,8 +115,10 @@ t.test('what the system says is a failed run, anything else a bug', async (t) =>
   const error = Object.assign(new Error('ENOSPC: disk full'), { errno: -28 })
   const failing = (thrown: Error) => {
     const work = { run: () => Promise.reject(thrown), preview: () => Promise.reject(thrown) }
-    const row = { name: 'n', description: 'd', parameters: takes([], {}) }
-    return toolsOf('f', [{ ...row, ...work, annotations: annotate('Low', 'reads') }])[0] as Tool
+    const row = { description: 'd', parameters: takes([], {}) }
+    return toolsOf('f', {
+      n: { ...row, ...work, annotations: annotate('Low', 'reads') },
+    })[0] as Tool
   }
   const call = [{}, {} as ToolContext, AbortSignal.any([])] as const
   await t.rejects(failing(error).run(...call), { name: 'TaiError', message: /disk full/ })
