@@ -4890,13 +4890,12 @@ export type Decision = Awaited<ReturnType<Approvals['decide']>>
 
 //#region §toolkit: what a tool is made of
 //
-// A tool is one row: its name, its words for the model, its schema, its risk and
-// its work, side by side. The families below are rows and their helpers; §toolbox
-// joins them and calls them.
+// A tool is one row: its words for the model, its schema, its risk and its work,
+// side by side. The families below are such rows; §toolbox joins and calls them.
 //
 // 1. `run` gets arguments that were validated against `parameters`, defaults filled in.
-// 2. A tool that ran and failed returns `isError`, or throws TaiError, which is the same;
-//    so is what the system says (a full disk). Any other exception is a bug of tai.
+// 2. A tool that failed returns `isError`, or throws TaiError, which is the same; so are
+//    errors of the system (a full disk). Any other exception is a bug of tai.
 // 3. A tool reaches the outside only through its ToolContext.
 
 /** The parts of the program that tools may use. */
@@ -4954,18 +4953,14 @@ type ToolFacts<S> = {
   readonly rateLimit?: { readonly maxCalls: number; readonly windowSeconds: number }
   /** Where reading and changing share a tool: what this call really does. */
   readonly judge?: (args: ArgsOf<S>) => Annotations
-  /**
-   * Every path the call touches; by default the argument `path`. Without it, path grants
-   * cannot judge the call: none allows, each denies.
-   */
+  /** Paths the call touches; default: its `path`. With none known, no path grant allows, each denies. */
   readonly paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
 }
 
 /** A tool with typed arguments, as its author writes it. */
 export type ToolRow<S> = ToolFacts<S> & {
-  /** What a person is shown beside the arguments before allowing the call (a diff, say). */
+  /** What a person who is asked sees beside the arguments: a diff, say. */
   readonly preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
-  /** A text stands for an output of that text. */
   readonly run: (
     args: ArgsOf<S>,
     context: ToolContext,
@@ -4981,7 +4976,7 @@ export type Tool = Omit<ToolRow<JsonSchema>, 'run'> & {
   readonly run: (...call: Parameters<ToolRow<JsonSchema>['run']>) => Promise<ToolOutput>
 }
 
-/** The tools of a family, by name: gives its rows their types, and forgets them for the table. */
+/** The tools of a family from rows by name; the rows' own types are forgotten. */
 export function toolsOf<const R>(
   family: string,
   rows: { readonly [N in keyof R]: ToolRow<R[N]> },
@@ -5006,7 +5001,6 @@ function diskFault(error: unknown): never {
   throw error
 }
 
-/** Ends a tool's work with a TaiError: what is wrong, and what helps. */
 function fail(message: string, hint?: string, cause?: unknown): never {
   throw new TaiError(message, { hint, cause })
 }
@@ -5069,8 +5063,8 @@ const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 
 //#region §files: reading files and folders as they are
 //
-// A model names files from memory and copies its edits out of what it was shown. So
-// reading is exact about content and helpful about names.
+// A model names files from memory and copies its edits out of what it was shown: so
+// reading is helpful about names and exact about content.
 //
 // 1. A file comes without line numbers; a head in [brackets] only says what must be said.
 // 2. Text is UTF-8, or it is refused with its encoding named and the way to convert it.
@@ -5082,12 +5076,12 @@ const SNIFF = 8 * KB // a NUL byte among so many first bytes makes a file binary
 const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
 const NAMES_COMPARED = 2_000 // names of a folder looked at for "did you mean"
 
-/** Folders that list_dir names but never opens: many files that nobody wrote. */
+/** Folders that list_dir never opens: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 // --- what stands at a path ---
 
-/** Fails for a path that is not there: names the first part that is missing, and what is nearest. */
+/** Names the first part of a path that is missing, and what is nearest. */
 function failMissing(absolute: string, workspace: Workspace): never {
   const folder = path.dirname(absolute)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
@@ -5097,7 +5091,7 @@ function failMissing(absolute: string, workspace: Workspace): never {
   fail(`nothing at ${workspace.show(absolute)}`, hint)
 }
 
-/** What really stands at a path; fails for anything but `kind`. */
+/** What a path leads to; fails for anything but `kind`. */
 function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder'): fs.Stats {
   const stats = fs.statSync(absolute, { throwIfNoEntry: false })
   if (stats === undefined) return failMissing(absolute, workspace)
@@ -5112,7 +5106,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-/** As fs.lstat; undefined also where nothing can stand: a folder above is a file, the path too long. */
+/** Undefined also where nothing can stand: a folder above is a file, the path too long. */
 function lstatOf(absolute: string): fs.Stats | undefined {
   try {
     return fs.lstatSync(absolute, { throwIfNoEntry: false })
@@ -5124,7 +5118,7 @@ function lstatOf(absolute: string): fs.Stats | undefined {
 
 // --- text ---
 
-/** Whether bytes count as binary: a NUL near the start. */
+/** Whether there is a NUL near the start. */
 export const looksBinary = (bytes: Buffer): boolean => bytes.subarray(0, SNIFF).includes(0)
 
 const isUtf8Text = (bytes: Buffer): boolean =>
@@ -5132,10 +5126,9 @@ const isUtf8Text = (bytes: Buffer): boolean =>
 
 const withLf = (text: string): string => text.replaceAll('\r\n', '\n')
 
-/** The lines of a text, each with its end. */
 const linesWithEnds = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-/** UTF-8 without its byte order mark, line ends as they are. Fails with the real encoding's name. */
+/** UTF-8 without its byte order mark; fails with the likely encoding. */
 function decodeFileText(bytes: Buffer, shown: string): { text: string; bom: string } {
   const text = bytes.toString()
   const bom = text.startsWith('\ufeff') ? '\ufeff' : ''
@@ -5169,7 +5162,6 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
   return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-/** Lines with LF, behind a head in brackets when something must be said. */
 function withHead(lines: readonly string[], first: number, total: number): string {
   if (total === 0) return '[the file is empty]'
   const text = lines.join('')
@@ -5191,10 +5183,7 @@ export type WalkEntry = Readonly<{
 }>
 export type Walk = Readonly<{ entries: WalkEntry[]; remarks: string[] }>
 
-/**
- * Everything below a folder, by name. `judge` leaves an entry out, lists it, or enters it
- * (a folder) too. `remarks` say what was not seen.
- */
+/** What is below a folder, by name, as `judge` says of each entry; `remarks` say what was not seen. */
 export async function walkTree(
   root: string,
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
@@ -5204,7 +5193,12 @@ export async function walkTree(
   let left = WALK_MAX
   const visit = async (folder: string, before: string): Promise<void> => {
     signal?.throwIfAborted()
-    for (const child of await childrenOf(folder, found)) {
+    const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch((error) => {
+      if (codeOf(error) === '') throw error // else: shut, gone, too deep, broken
+      found.remarks.push(`${path.basename(folder)}/ could not be read`)
+      return []
+    })
+    for (const child of children.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
       left -= 1
       if (left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
       if (left <= 0) return
@@ -5221,23 +5215,9 @@ export async function walkTree(
   return found
 }
 
-async function childrenOf(folder: string, { remarks }: Walk): Promise<fs.Dirent[]> {
-  try {
-    const children = await fs.promises.readdir(folder, { withFileTypes: true })
-    return children.toSorted((a, b) => (a.name < b.name ? -1 : 1))
-  } catch (error) {
-    // A folder that the system does not list (shut, gone, too deep, broken) is passed over.
-    if (codeOf(error) === '') throw error
-    remarks.push(`${path.basename(folder)}/ could not be read`)
-    return []
-  }
-}
-
-/** Lines, and behind them in brackets what must be said of them. */
 const withRemarks = (lines: readonly string[], remarks: readonly string[]): string =>
   [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
-/** How many folders stand above, below the first. */
 const depthOf = (relative: string): number => relative.split('/').length - 1
 
 function listLine({ absolute, name, kind }: WalkEntry): string {
