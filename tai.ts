@@ -5316,9 +5316,9 @@ export const FILE_TOOLS = toolsOf('files', {
 // about what it does and helpful about what would have been right.
 //
 // 1. A change is first a plan: what stands at each path and what shall. The approval
-//    prompt shows it, `run` commits it; undoing is a plan too.
-// 2. All or nothing: a call is journalled before the disk, and taken back when a path fails.
-// 3. Nothing is undone when a file no longer is what the journal left there.
+//    prompt shows it, the call commits it; undoing is a plan too.
+// 2. All or nothing: journalled before the disk, taken back when a path fails.
+// 3. Nothing is undone where a file no longer is what the journal left there.
 // 4. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
 // Not here: what may be changed (§workspace, §policy), the journal's table (§store).
 
@@ -5330,22 +5330,22 @@ const LIKE_ASKED = 12 // lines of the text sought that are compared with them, a
 const LIKE_WIDTH = 120 // characters of a line that are compared, and shown
 const LIKE_ENOUGH = 0.5 // share of letter pairs in common that makes two places alike
 
-/** What stands at a path, to put it there again: `bytes` are a file's content or a link's target. */
+/** What stands at a path, to put it there again. */
 type FileState = Readonly<{
   kind: UndoEntry['kind']
-  bytes: Buffer
+  bytes: Buffer // a file's content, a link's target
   mode?: number | undefined
 }>
 type Change = Readonly<{ path: string; before: FileState; after: FileState }>
 
-/** `says` is the result, else the changes in words; `undoes` are entries of the journal that end. */
+/** `says` is the result, by default the changes in words; `undoes` ends entries of the journal. */
 type Plan = Readonly<{ changes: readonly Change[]; says?: string; undoes?: readonly UndoEntry[] }>
 
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
 // --- what stands at a path ---
 
-/** Reads a path's state; `room` is what is left of the bytes that one change may keep. */
+/** Reads a path's state; `room` is left of the bytes that one change may keep. Throws TaiError. */
 export function fileState(
   absolute: string,
   workspace: Workspace,
@@ -5365,19 +5365,19 @@ export function fileState(
 
 /** A path that shall get new content, and what stands there. Refuses a folder and a read-only file. */
 export async function writeTarget(given: string, workspace: Workspace) {
-  const absolute = await workspace.write(given)
-  const [before, shown] = [fileState(absolute, workspace), workspace.show(absolute)]
+  const at = await workspace.write(given)
+  const [before, shown] = [fileState(at, workspace), workspace.show(at)]
   if (before.kind === 'folder') fail(`${shown} is a folder`)
-  // A rename would replace even what may not be written, so the bits are asked.
+  // A rename would replace even that, so the bits are asked.
   if (before.kind === 'file' && ((before.mode ?? 0) & 0o222) === 0) fail(`${shown} is read-only`)
-  return { path: absolute, before, shown }
+  return { path: at, before, shown }
 }
 
 /** The changes that remove a path with all below it; together they keep at most UNDO_FILE_MAX. */
 async function removalOf(absolute: string, workspace: Workspace): Promise<Change[]> {
   if (absolute === workspace.root) fail('that is the workspace itself')
   const room = { left: UNDO_FILE_MAX }
-  const removed = (at: string) => {
+  const removed = (at: string): Change => {
     return { path: at, before: fileState(at, workspace, room), after: ABSENT_STATE }
   }
   const top = removed(absolute)
@@ -5390,15 +5390,14 @@ async function removalOf(absolute: string, workspace: Workspace): Promise<Change
   return [top, ...entries.map(({ absolute: at }) => removed(at))]
 }
 
-/** What the journal compares; undefined for nothing. */
+/** What the journal compares. */
 const fingerprint = ({ kind, bytes }: FileState): string | undefined =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
 // --- committing a plan ---
 
 /** Journals the plan, carries it out, and takes all of it back when a part fails. */
-export async function commitPlan(plan: Plan, context: ToolContext): Promise<void> {
-  const { changes, undoes } = plan
+export async function commitPlan({ changes, undoes }: Plan, context: ToolContext): Promise<void> {
   const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
@@ -5422,7 +5421,7 @@ export async function commitPlan(plan: Plan, context: ToolContext): Promise<void
   await forget(undoes ?? [])
 }
 
-/** Brings paths to their new states, each then in `done`: removals first, innermost first, then the rest. */
+/** Brings paths to their new states: removals first, innermost first. `done` gets each that is there. */
 function putAll(changes: readonly Change[], done: Change[], world: World): void {
   const outward = changes.toSorted((a, b) => a.path.length - b.path.length)
   const removals = outward.filter(({ after }) => after.kind === 'absent').toReversed()
@@ -5432,7 +5431,7 @@ function putAll(changes: readonly Change[], done: Change[], world: World): void 
   }
 }
 
-/** Replaces what stands there in one step: readers see the old content or the new, never a part. */
+/** In one step: readers see the old content or the new, never a part. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World): void {
   const isFolder = lstatOf(at)?.isDirectory() === true
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
@@ -5457,7 +5456,6 @@ const diffSide = (name: string, { kind, bytes }: FileState): NamedText => ({
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-/** All files of a plan as one diff. */
 async function diffOfChanges(changes: readonly Change[], workspace: Workspace): Promise<string> {
   const diffs: string[] = []
   for (const { path: at, before, after } of changes) {
@@ -5468,7 +5466,6 @@ async function diffOfChanges(changes: readonly Change[], workspace: Workspace): 
   return diffs.join('\n')
 }
 
-/** One line a change: what it does to which path. */
 function changesInWords(changes: readonly Change[], workspace: Workspace): string {
   const lines = changes.map(({ path: at, before, after }) => {
     const made = before.kind === 'absent' ? 'created' : 'changed'
@@ -5482,7 +5479,7 @@ type PlanRow<S> = ToolFacts<S> & {
   readonly plain?: true // its arguments say it all: no diff
 }
 
-/** Tools that change files: each shows its plan, or commits it and reports. */
+/** Tools that show a plan, or commit it. */
 function planned<const R>(rows: { readonly [N in keyof R]: PlanRow<R[N]> }): Tool[] {
   const entries: [string, PlanRow<JsonSchema>][] = Object.entries(rows)
   const tools = entries.map(([name, { plan, plain, ...row }]) => {
@@ -5505,10 +5502,7 @@ function planned<const R>(rows: { readonly [N in keyof R]: PlanRow<R[N]> }): Too
 /** The lines of `text` most like `wanted`, with their numbers, compared by the letter pairs they share. */
 export function nearestPlace(text: string, wanted: string): string {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const asked = wanted
-    .replace(/^\s*\n/, '')
-    .split('\n')
-    .slice(0, LIKE_ASKED)
+  const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
   const sought = asked.map(letterPairs)
   const given = lines.map(letterPairs)
   let best = { at: 0, score: 0 }
@@ -5522,7 +5516,7 @@ export function nearestPlace(text: string, wanted: string): string {
   return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
 }
 
-/** Pairs of neighbouring letters of a line, without spaces and case; a mark begins the line. */
+/** Neighbouring letters of a line, without spaces and case; a mark begins it. */
 function letterPairs(line: string): Set<string> {
   const folded = `^${line.slice(0, LIKE_WIDTH).toLowerCase().replace(/\s+/g, '')}`
   return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
@@ -5539,11 +5533,11 @@ function sharedPairs(a: Set<string>, b = new Set<string>()): number {
 const HUNK_SHAPE =
   /^@@ -(\d+)\S* \+(\d+)\S* @@.*\n((?:(?!--- .*\n\+\+\+ )[ +\-\\].*\n?|\n(?=\n{0,9}(?!--- )[ +\-\\]))*)/gm
 
-/** The lines of a hunk that one side has: `-` the old, `+` the new. */
+/** The lines of a hunk on one side: `-` the old, `+` the new. */
 const sideOf = (lines: readonly string[], sign: string): string[] =>
   lines.filter((line) => ` ${sign}`.includes(line.charAt(0))).map((line) => line.slice(1))
 
-/** The patch with the line counts of its hunk headers made true: models often miscount. */
+/** With true line counts in its hunk headers: models often miscount. */
 function recounted(patch: string): string {
   return patch.replace(HUNK_SHAPE, (_, from: string, to: string, body: string) => {
     const lines = body.replace(/\n$/, '').split('\n')
@@ -5552,7 +5546,7 @@ function recounted(patch: string): string {
   })
 }
 
-/** The files of a unified diff, with the names each had (`old`) and gets (`fresh`), if any. */
+/** The files of a unified diff, with the name each had (`old`) and gets (`fresh`). */
 async function parseDiff(patch: string) {
   const { parsePatch } = await import('diff')
   try {
@@ -5573,7 +5567,6 @@ async function parseDiff(patch: string) {
 
 type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
-/** What one file's patch makes of the file. */
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
   const { old, fresh, newMode } = file
   const name = patchedName(file)
@@ -5588,7 +5581,6 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   return { path: at, before, after: { kind: 'file', bytes, mode } }
 }
 
-/** The file that a patch is for; fails where it is not about lines. */
 function patchedName({ old, fresh, ...file }: FilePatch): string {
   const name = fresh ?? old
   const isLines = file.hunks.length > 0 && !file.isCopy && !file.isRename
@@ -5597,7 +5589,6 @@ function patchedName({ old, fresh, ...file }: FilePatch): string {
   return fail(what, 'move_path renames and copies')
 }
 
-/** The patched content, with its byte order mark and line ends; fails for a hunk that does not fit. */
 async function patchedBytes(file: FilePatch, name: string, bytes: Buffer): Promise<Buffer> {
   const { applyPatch } = await import('diff')
   const { hunks } = file
@@ -5612,7 +5603,6 @@ async function patchedBytes(file: FilePatch, name: string, bytes: Buffer): Promi
   return fail(`${where} does not fit; ${near}`, 'no file was changed; make the patch anew')
 }
 
-/** What puts back what stood there before; fails where something else changed a path since. */
 async function changesBack(entries: readonly UndoEntry[], workspace: Workspace): Promise<Change[]> {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT_STATE.bytes, mode, after: left } of entries) {
@@ -5644,10 +5634,10 @@ export const EDIT_TOOLS = planned({
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     plan: async ({ path: given, content }, { workspace }) => {
-      const { path: at, before, shown } = await writeTarget(given, workspace)
-      refuseMarks(`the text for ${shown}`, content)
-      const after: FileState = { ...before, kind: 'file', bytes: Buffer.from(content) }
-      return { changes: [{ path: at, before, after }] }
+      const target = await writeTarget(given, workspace)
+      refuseMarks(`the text for ${target.shown}`, content)
+      const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
+      return { changes: [{ ...target, after }] }
     },
   },
   edit_file: {
@@ -5662,8 +5652,9 @@ export const EDIT_TOOLS = planned({
     annotations: CHANGES_FILES,
     core: true,
     plan: async (args, { workspace }) => {
-      const { path: at, before, shown } = await writeTarget(args.path, workspace)
-      if (before.kind === 'absent') failMissing(at, workspace)
+      const target = await writeTarget(args.path, workspace)
+      const { before, shown } = target
+      if (before.kind === 'absent') failMissing(target.path, workspace)
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
       refuseMarks(`the edit of ${shown}`, old + fresh)
@@ -5677,7 +5668,7 @@ export const EDIT_TOOLS = planned({
       if (places > 1 && !args.replace_all)
         fail(`\`old\` stands in ${shown} in ${places} places`, hint)
       const bytes = Buffer.from(bom + pieces.join(fresh.replaceAll('\n', end)))
-      const changes = [{ path: at, before, after: { ...before, bytes } }]
+      const changes = [{ ...target, after: { ...before, bytes } }]
       const diff = clip(await diffOfChanges(changes, workspace), DIFF_SHOWN)
       return { changes, says: `edited ${shown}\n${diff}` }
     },
