@@ -4899,18 +4899,18 @@ export type Decision = Awaited<ReturnType<Approvals['decide']>>
 // 3. A tool reaches the outside only through its ToolContext.
 
 /** The parts of the program that tools may use. */
-export interface ToolContext {
-  readonly world: World
-  readonly session: string
-  readonly workspace: Workspace
-  readonly store: Store
-  readonly http: HttpClient
-  readonly config: Config
-  readonly processes: Processes
-  readonly prompter: Prompter
-  readonly approvals: Approvals
-  readonly catalog: Catalog
-}
+export type ToolContext = Readonly<{
+  world: World
+  session: string
+  workspace: Workspace
+  store: Store
+  http: HttpClient
+  config: Config
+  processes: Processes
+  prompter: Prompter
+  approvals: Approvals
+  catalog: Catalog
+}>
 
 /** What select_tools needs of the toolbox that holds it. */
 export interface Catalog {
@@ -4944,18 +4944,18 @@ type Filled<S, P> =
   | { [K in keyof P]: P[K] extends { readonly default: Json } ? K : never }[keyof P]
 
 /** What is known of a tool before it runs. */
-type ToolFacts<S> = {
-  readonly family?: string // where it is another than that of its list
-  readonly description: string
-  readonly parameters: S
-  readonly annotations: Annotations
-  readonly core?: boolean // offered from the start; else once it is asked for
-  readonly rateLimit?: { readonly maxCalls: number; readonly windowSeconds: number }
+type ToolFacts<S> = Readonly<{
+  family?: string // where it is another than that of its list
+  description: string
+  parameters: S
+  annotations: Annotations
+  core?: boolean // offered from the start; else once it is asked for
+  rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
   /** Where reading and changing share a tool: what this call really does. */
-  readonly judge?: (args: ArgsOf<S>) => Annotations
+  judge?: (args: ArgsOf<S>) => Annotations
   /** Paths the call touches; default: its `path`. With none known, no path grant allows, each denies. */
-  readonly paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
-}
+  paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
+}>
 
 /** A tool with typed arguments, as its author writes it. */
 export type ToolRow<S> = ToolFacts<S> & {
@@ -5092,7 +5092,7 @@ function failMissing(absolute: string, workspace: Workspace): never {
 }
 
 /** What a path leads to; fails for anything but `kind`. */
-function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder'): fs.Stats {
+function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder') {
   const stats = fs.statSync(absolute, { throwIfNoEntry: false })
   if (stats === undefined) return failMissing(absolute, workspace)
   const found = kindOfEntry(stats)
@@ -5107,7 +5107,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
 }
 
 /** Undefined also where nothing can stand: a folder above is a file, the path too long. */
-function lstatOf(absolute: string): fs.Stats | undefined {
+function lstatOf(absolute: string) {
   try {
     return fs.lstatSync(absolute, { throwIfNoEntry: false })
   } catch (error) {
@@ -5121,15 +5121,15 @@ function lstatOf(absolute: string): fs.Stats | undefined {
 /** Whether there is a NUL near the start. */
 export const looksBinary = (bytes: Buffer): boolean => bytes.subarray(0, SNIFF).includes(0)
 
-const isUtf8Text = (bytes: Buffer): boolean =>
+const isUtf8Text = (bytes: Buffer) =>
   !looksBinary(bytes) && process.getBuiltinModule('node:buffer').isUtf8(bytes)
 
-const withLf = (text: string): string => text.replaceAll('\r\n', '\n')
+const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
-const linesWithEnds = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
+const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
 /** UTF-8 without its byte order mark; fails with the likely encoding. */
-function decodeFileText(bytes: Buffer, shown: string): { text: string; bom: string } {
+function decodeFileText(bytes: Buffer, shown: string) {
   const text = bytes.toString()
   const bom = text.startsWith('\ufeff') ? '\ufeff' : ''
   if (isUtf8Text(bytes)) return { text: text.slice(bom.length), bom }
@@ -5162,7 +5162,7 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
   return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-function withHead(lines: readonly string[], first: number, total: number): string {
+function withHead(lines: readonly string[], first: number, total: number) {
   if (total === 0) return '[the file is empty]'
   const text = lines.join('')
   const last = first + lines.length - 1
@@ -5215,12 +5215,12 @@ export async function walkTree(
   return found
 }
 
-const withRemarks = (lines: readonly string[], remarks: readonly string[]): string =>
+const withRemarks = (lines: readonly string[], remarks: readonly string[]) =>
   [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
-const depthOf = (relative: string): number => relative.split('/').length - 1
+const depthOf = (relative: string) => relative.split('/').length - 1
 
-function listLine({ absolute, name, kind }: WalkEntry): string {
+function listLine({ absolute, name, kind }: WalkEntry) {
   if (kind === 'folder') return `${name}/`
   if (kind === 'file') return `${name}  ${formatBytes(lstatOf(absolute)?.size ?? 0)}`
   if (kind !== 'link') return `${name}  (${kind})`
@@ -5391,7 +5391,7 @@ async function removalOf(absolute: string, workspace: Workspace): Promise<Change
 }
 
 /** What the journal compares. */
-const fingerprint = ({ kind, bytes }: FileState): string | undefined =>
+const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
 // --- committing a plan ---
@@ -5456,7 +5456,7 @@ const diffSide = (name: string, { kind, bytes }: FileState): NamedText => ({
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-async function diffOfChanges(changes: readonly Change[], workspace: Workspace): Promise<string> {
+async function diffOfChanges(changes: readonly Change[], workspace: Workspace) {
   const diffs: string[] = []
   for (const { path: at, before, after } of changes) {
     if (before.kind === 'folder' || after.kind === 'folder') continue
@@ -5466,7 +5466,7 @@ async function diffOfChanges(changes: readonly Change[], workspace: Workspace): 
   return diffs.join('\n')
 }
 
-function changesInWords(changes: readonly Change[], workspace: Workspace): string {
+function changesInWords(changes: readonly Change[], workspace: Workspace) {
   const lines = changes.map(({ path: at, before, after }) => {
     const made = before.kind === 'absent' ? 'created' : 'changed'
     return `${after.kind === 'absent' ? 'deleted' : made} ${workspace.show(at)}`
@@ -5517,13 +5517,13 @@ export function nearestPlace(text: string, wanted: string): string {
 }
 
 /** Neighbouring letters of a line, without spaces and case; a mark begins it. */
-function letterPairs(line: string): Set<string> {
+function letterPairs(line: string) {
   const folded = `^${line.slice(0, LIKE_WIDTH).toLowerCase().replace(/\s+/g, '')}`
   return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
 }
 
 /** Dice's coefficient: 1 for equal sets, 0 for nothing in common. */
-function sharedPairs(a: Set<string>, b = new Set<string>()): number {
+function sharedPairs(a: Set<string>, b = new Set<string>()) {
   return (2 * [...a].filter((pair) => b.has(pair)).length) / (a.size + b.size)
 }
 
@@ -5534,11 +5534,11 @@ const HUNK_SHAPE =
   /^@@ -(\d+)\S* \+(\d+)\S* @@.*\n((?:(?!--- .*\n\+\+\+ )[ +\-\\].*\n?|\n(?=\n{0,9}(?!--- )[ +\-\\]))*)/gm
 
 /** The lines of a hunk on one side: `-` the old, `+` the new. */
-const sideOf = (lines: readonly string[], sign: string): string[] =>
+const sideOf = (lines: readonly string[], sign: string) =>
   lines.filter((line) => ` ${sign}`.includes(line.charAt(0))).map((line) => line.slice(1))
 
 /** With true line counts in its hunk headers: models often miscount. */
-function recounted(patch: string): string {
+function recounted(patch: string) {
   return patch.replace(HUNK_SHAPE, (_, from: string, to: string, body: string) => {
     const lines = body.replace(/\n$/, '').split('\n')
     const [old, fresh] = ['-', '+'].map((sign) => sideOf(lines, sign).length)
@@ -5581,7 +5581,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   return { path: at, before, after: { kind: 'file', bytes, mode } }
 }
 
-function patchedName({ old, fresh, ...file }: FilePatch): string {
+function patchedName({ old, fresh, ...file }: FilePatch) {
   const name = fresh ?? old
   const isLines = file.hunks.length > 0 && !file.isCopy && !file.isRename
   if (name !== undefined && isLines && !/^1[26]0/.test(file.newMode ?? '')) return name
@@ -5589,7 +5589,7 @@ function patchedName({ old, fresh, ...file }: FilePatch): string {
   return fail(what, 'move_path renames and copies')
 }
 
-async function patchedBytes(file: FilePatch, name: string, bytes: Buffer): Promise<Buffer> {
+async function patchedBytes(file: FilePatch, name: string, bytes: Buffer) {
   const { applyPatch } = await import('diff')
   const { hunks } = file
   const { text, bom } = decodeFileText(bytes, name)
@@ -5808,7 +5808,7 @@ async function ignoreRules(root: string) {
   }
 }
 
-function textIfThere(file: string): string {
+function textIfThere(file: string) {
   try {
     const stats = fs.lstatSync(file)
     return stats.isFile() && stats.size <= IGNORE_MAX ? fs.readFileSync(file, 'utf8') : ''
@@ -5847,7 +5847,7 @@ async function compileGlob(glob: string, options = {}): Promise<(relative: strin
 }
 
 /** A beginning without wildcards is where the walk starts, also in an ignored folder. */
-async function splitGlob(pattern: string): Promise<{ folder: string; rest: string }> {
+async function splitGlob(pattern: string) {
   const { default: picomatch } = await import('picomatch')
   const { base, glob } = picomatch.scan(pattern)
   if (glob !== '') return { folder: base, rest: glob }
@@ -5930,7 +5930,7 @@ function grepRows({ shown, lines }: GrepFile, places: Map<number, number>, aroun
   })
 }
 
-function aroundMatch(text = '', at = 0): string {
+function aroundMatch(text = '', at = 0) {
   const from = text.length > GREP_TEXT_MAX ? Math.max(0, at - GREP_TEXT_MAX / 4) : 0
   const part = clip(text.slice(from), GREP_TEXT_MAX).toWellFormed()
   return from > 0 ? `(${from} characters) …${part}` : part
@@ -6131,7 +6131,7 @@ async function commandStart(
   return { cwd: await workspace.read(args.cwd ?? '.'), env }
 }
 
-function shellReply(result: RunResult, seconds: number): ToolOutput {
+function shellReply(result: RunResult, seconds: number) {
   const { code, signal, stdout, stderr, timedOut } = result
   const isError = timedOut || code !== 0
   const said = stdout + stderr
@@ -6156,11 +6156,11 @@ async function processReply(one: BackgroundProcess, read: ReturnType<BackgroundP
   return `${before}${output}\n[${one.id}: ${processState(one)}; next offset ${next}]`
 }
 
-function processState({ group: { exit } }: BackgroundProcess): string {
+function processState({ group: { exit } }: BackgroundProcess) {
   return exit ? howEnded(exit) : 'running'
 }
 
-function howEnded({ code, signal }: ChildExit): string {
+function howEnded({ code, signal }: ChildExit) {
   return signal === null ? `exit code ${code}` : `ended by ${signal}`
 }
 
@@ -6360,7 +6360,7 @@ async function openRepository(
 async function ownsFolder(
   git: Repository,
   { top, dir, common }: Record<'top' | 'dir' | 'common', string>,
-): Promise<boolean> {
+) {
   const { root } = git.context.workspace
   const real = [dir, common].map(resolveReal)
   if (real.every((folder) => isInside(root, folder) || folder === path.join(top, '.git')))
@@ -6401,11 +6401,7 @@ async function runGit(
 }
 
 /** What git said; args that end in `--` get the pathspecs. Fails with git's complaint. */
-async function gitText(
-  git: Repository,
-  args: readonly string[],
-  maxOutput?: number,
-): Promise<string> {
+async function gitText(git: Repository, args: readonly string[], maxOutput?: number) {
   const spec = args.at(-1) === '--' ? git.spec : []
   const result = await runGit(git, [...args, ...spec], maxOutput)
   return result.code === 0 ? result.stdout : failAsGit(args, result)
@@ -6419,7 +6415,7 @@ function failAsGit(args: readonly string[], { stderr, stdout, signal }: RunResul
 }
 
 /** Revisions, and ranges of them, as commits. */
-function revisionArgs(...given: readonly (string | undefined)[]): string[] {
+function revisionArgs(...given: readonly (string | undefined)[]) {
   const revisions = given.filter((rev) => rev !== undefined)
   const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
   const hint = 'give a branch, a tag, a hash or HEAD~2'
@@ -6427,7 +6423,7 @@ function revisionArgs(...given: readonly (string | undefined)[]): string[] {
   return revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}'))
 }
 
-async function gitStatus(git: Repository): Promise<string> {
+async function gitStatus(git: Repository) {
   const how = ['--porcelain', '--branch', '--ignore-submodules=dirty', '--']
   const lines = (await gitText(git, ['status', ...how])).trimEnd().split('\n')
   if (lines.length === 1) lines.push('nothing to commit')
@@ -6462,7 +6458,7 @@ async function submodulesOf(git: Repository, spec: readonly string[]) {
   return [...new Set(rows.map((row) => row.slice(row.indexOf('\t') + 1)))]
 }
 
-async function gitCommit(git: Repository, message: string): Promise<string> {
+async function gitCommit(git: Repository, message: string) {
   // `git commit` that finds nothing says a status, which looks into submodules.
   const compare = ['diff', ...DIFF_GUARDS, '--cached', '--quiet']
   const compared = await runGit(git, compare) // 1: something is staged
@@ -6561,7 +6557,7 @@ async function exchangeWeb(context: ToolContext, request: HttpRequest, parent: A
   return { reply, body: bodyText(await reply.bytes(), reply.headers['content-type'] ?? '') }
 }
 
-function bodyText(bytes: Buffer, type: string): string {
+function bodyText(bytes: Buffer, type: string) {
   if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}: get it with curl -o]`
   const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
   const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
@@ -6573,10 +6569,9 @@ function bodyText(bytes: Buffer, type: string): string {
 }
 
 /** HTML without its tags, in linear time. */
-const bareText = (html: string): string =>
-  html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ')
+const bareText = (html: string) => html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ')
 
-async function pageText(html: string, url: string, format: string): Promise<string> {
+async function pageText(html: string, url: string, format: string) {
   const libraries = await webLibraries()
   let text = `[too large or too deep: bare text]\n\n${bareText(html)}`
   try {
@@ -6639,14 +6634,14 @@ function turndownFor(format: string, { Turndown }: WebLibraries) {
 }
 
 /** A cell, unless it holds blocks: then the table only lays them out. */
-function cellText(content: string): string {
+function cellText(content: string) {
   const cell = content.trim()
   if (/\n\n|^[#|]/.test(cell)) return `\n\n${cell}\n\n`
   return ` ${cell.replace(/\s+/g, ' ').replaceAll('|', '\\|')} |`
 }
 
 /** As GitHub writes it: the first row is the head. */
-function tableText(rows: string): string {
+function tableText(rows: string) {
   const table = rows.replace(/^\n\|.*/, (head) => head + head.replace(/(\\\||[^|\n])+/g, ' --- '))
   return `\n\n${table}\n\n`
 }
@@ -6664,10 +6659,10 @@ function tableText(rows: string): string {
 const RECORD_HEAD = 512 // bytes of a result for the line that describes the record
 const RECORD_TITLE = 80 // characters of the content, as a title
 
-const recordName = ({ id, kind, title }: Pick<VaultRecord, 'id' | 'kind' | 'title'>): string =>
+const recordName = ({ id, kind, title }: Pick<VaultRecord, 'id' | 'kind' | 'title'>) =>
   `${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
-async function recordOf(store: Store, id: string): Promise<VaultRecord> {
+async function recordOf(store: Store, id: string) {
   return (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
 }
 
@@ -6688,13 +6683,13 @@ export function sliceBytes(text: string, offset: number, limit: number) {
 const findRecords = (store: Store, query: string, filter: RecordFilter) =>
   query.trim() === '' ? store.listRecords(filter) : store.searchRecords(query, filter)
 
-const hitLines = (hit: RecordHit): string =>
+const hitLines = (hit: RecordHit) =>
   `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${hit.snippet.replace(/\s+/g, ' ').trim()}`
 
 const TODOS_MAX = 200 // tasks of one session; a longer list is refused
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' } as const
 
-function showTodos(todos: readonly Todo[]): string {
+function showTodos(todos: readonly Todo[]) {
   const lines = todos.map(({ id, text, status }) => `${TODO_MARKS[status]} ${id}: ${text}`)
   return lines.join('\n') || 'the list is empty'
 }
@@ -9770,7 +9765,7 @@ const AUDIT_FLAGS = [
 
 const CELL_MAX = 160 // characters of a member in a list; --json has all of it
 
-const when = (time: number): string => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
+const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
 /** How numbers are shown in a list, by the member they are. */
 const CELL_FORMS: Readonly<Record<string, (value: number) => string>> = {
@@ -9780,14 +9775,14 @@ const CELL_FORMS: Readonly<Record<string, (value: number) => string>> = {
   messages: (value) => count(value, 'message'),
 }
 
-function cellOf(key: string, value: unknown): string {
+function cellOf(key: string, value: unknown) {
   if (typeof value === 'number') return (CELL_FORMS[key] ?? String)(value)
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
 /** A thing with a line for each of its members. */
-const factCells = (item: object): string[][] =>
+const factCells = (item: object) =>
   Object.entries(item).map(([key, value]) => [key, cellOf(key, value)])
 
 /** A verb that lists: `read` gets the vault, --limit and the verb's words as one text. */
@@ -9935,7 +9930,7 @@ function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
 const askSecret = ({ prompter, signal }: App, question: string) =>
   prompter.ask(question, { secret: true }, signal)
 
-async function secretSet(app: App, name = ''): Promise<number> {
+async function secretSet(app: App, name = '') {
   const form = 'use letters, digits and _, such as OPENAI_API_KEY'
   if (!/^[A-Za-z_]\w*$/.test(name))
     throw new UsageError(`${visible(name)} is no name for a secret`, { hint: form })
@@ -9950,20 +9945,20 @@ async function secretSet(app: App, name = ''): Promise<number> {
   return app.print({ name, stored: true }, `stored ${name}`)
 }
 
-async function turnSealOn(app: App): Promise<number> {
+async function turnSealOn(app: App) {
   const store = await app.store()
   if (store.seal.on) fail('the seal is on already', '`tai seal rotate` changes its key')
   return showSeal(app, await store.sealOn(await newPassphrase(app)))
 }
 
 /** Says what the seal is now, and what a change had to say. */
-async function showSeal(app: App, notes: readonly string[]): Promise<number> {
+async function showSeal(app: App, notes: readonly string[]) {
   const status = await (await app.store()).sealStatus()
   return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
 }
 
 /** Undefined for a key in the keychain. TAI_SEAL_NEW_PASSPHRASE serves scripts that rotate. */
-async function newPassphrase(app: App): Promise<string | undefined> {
+async function newPassphrase(app: App) {
   const { env } = app.world
   if (app.given.has('keychain')) return undefined
   const given = env['TAI_SEAL_NEW_PASSPHRASE'] ?? env['TAI_SEAL_PASSPHRASE']
@@ -9982,20 +9977,20 @@ async function wholeSession(store: Store, id: string) {
 
 type WholeSession = NonNullable<Awaited<ReturnType<typeof wholeSession>>>
 
-function sessionMarkdown({ title, id, model, created, messages }: WholeSession): string {
+function sessionMarkdown({ title, id, model, created, messages }: WholeSession) {
   const facts = `Session ${id}, ${model}, ${new Date(created).toISOString()}`
   const said = messages.map(({ message }) => `## ${spokenBlock(message)}\n`)
   return [`# ${title}\n\n${facts}\n`, ...said].join('\n')
 }
 
-function spokenBlock(message: Message): string {
+function spokenBlock(message: Message) {
   if (message.role === 'tool') return `Tool ${message.name}\n\n${inFence(message.text)}`
   const speaker = { system: 'System', user: 'You', assistant: 'tai' }[message.role]
   return `${speaker}\n\n${wordsOf(message)}`
 }
 
 /** Text in a code fence that it cannot close by itself. */
-function inFence(text: string): string {
+function inFence(text: string) {
   const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([run]) => run.length))
   const fence = '`'.repeat(longest + 1)
   return `${fence}\n${text}\n${fence}`
@@ -10022,24 +10017,24 @@ function profileVerb(wanted: 'new' | 'known'): Run {
   }
 }
 
-function givenMode({ given }: App, flag: string): Mode | undefined {
+function givenMode({ given }: App, flag: string) {
   const mode = given.text(flag)
   return mode === undefined ? undefined : (parseSetting('permission_mode', mode) as Mode)
 }
 
-async function profileUse(app: App, name = ''): Promise<number> {
+async function profileUse(app: App, name = '') {
   const known = name === 'default' || (await (await app.store()).getProfile(name))
   return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
 }
 
-async function modelShow(app: App): Promise<number> {
+async function modelShow(app: App) {
   const { provider, model, baseUrl, window, why } = await chosenModel(app)
   const name = `${provider.name}/${model}`
   const text = `${name}\n  ${why}; at ${baseUrl}; window ${window} tokens`
   return app.print({ model: name, base_url: baseUrl, window, why }, text)
 }
 
-async function modelList(app: App, provider?: string): Promise<number> {
+async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, provider)
   const models = await listModels(app.http, choice, { signal: app.signal })
   const rows = models.map((it) => [
@@ -10050,7 +10045,7 @@ async function modelList(app: App, provider?: string): Promise<number> {
 }
 
 /** Sets one setting in the vault, or takes it back; says what hides it. */
-async function changeSetting(app: App, key = '', value?: string): Promise<number> {
+async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
   if (checked === undefined) return app.print({ key, value: null }, `${key} is no longer set`)
@@ -10059,7 +10054,7 @@ async function changeSetting(app: App, key = '', value?: string): Promise<number
   return app.print({ key, value: checked }, `${key} = ${checked}${hidden}`)
 }
 
-async function configList(app: App): Promise<number> {
+async function configList(app: App) {
   const settings = (await app.config()).all()
   const rows = settings.map(({ key, value = '-', source, shadows }) => {
     const hidden = shadows.map((other) => `, hides ${other.value} (${other.source})`)
@@ -10068,12 +10063,12 @@ async function configList(app: App): Promise<number> {
   return app.print({ settings }, rows)
 }
 
-async function configGet(app: App, key = ''): Promise<number> {
+async function configGet(app: App, key = '') {
   const setting = (await app.config()).explain(settingKey(key))
   return app.print(setting, setting.value ?? '')
 }
 
-async function configShowPaths(app: App): Promise<number> {
+async function configShowPaths(app: App) {
   const vault = path.join(app.world.home, 'vault.db')
   const files = { vault, ...configPaths(app.world, app.root) }
   const rows = Object.entries(files).map(([name, file = '-']) => {
@@ -10082,14 +10077,14 @@ async function configShowPaths(app: App): Promise<number> {
   return app.print(files, rows)
 }
 
-async function toolsList(app: App): Promise<number> {
+async function toolsList(app: App) {
   const rows = TOOLS.map(({ name, core, annotations, description }) => {
     return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
   })
   return app.print({ tools: TOOLS }, rows)
 }
 
-async function toolsShow(app: App, name = ''): Promise<number> {
+async function toolsShow(app: App, name = '') {
   const tool = pickTool(TOOLS, name)
   const head = `${name} (${tool.family}, ${tool.annotations.securityTier})`
   const schema = JSON.stringify(tool.parameters, undefined, 2)
@@ -10109,13 +10104,13 @@ function grantVerb(scope: 'always' | 'deny'): Run {
   }
 }
 
-async function dropGrant(store: Store, id: string): Promise<boolean> {
+async function dropGrant(store: Store, id: string) {
   const gone = await store.revokeGrant(id)
   if (gone) await store.audit('grant-revoked', { id })
   return gone
 }
 
-async function approvalCheck(app: App, name = '', text = '{}'): Promise<number> {
+async function approvalCheck(app: App, name = '', text = '{}') {
   const { world, prompter, root } = app
   const row = pickTool(TOOLS, name)
   const args = parseObject(text)
@@ -10135,7 +10130,7 @@ async function approvalCheck(app: App, name = '', text = '{}'): Promise<number> 
   return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
 }
 
-function auditFilter({ given }: App): Omit<AuditFilter, 'limit'> {
+function auditFilter({ given }: App) {
   const time = given.text('since')
   const since = time === undefined ? undefined : Date.parse(time)
   const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
@@ -10143,13 +10138,13 @@ function auditFilter({ given }: App): Omit<AuditFilter, 'limit'> {
   return { kind: given.text('kind'), tool: given.text('tool'), since }
 }
 
-async function auditVerify(app: App): Promise<number> {
+async function auditVerify(app: App) {
   const state = await (await app.store()).verifyAudit()
   app.print(state, [auditInWords(state), ...state.problems].join('\n'))
   return state.problems.length === 0 ? EXIT.answered : EXIT.failed
 }
 
-async function auditExport(app: App): Promise<number> {
+async function auditExport(app: App) {
   const limit = app.given.has('limit') ? limitOf(app) : Number.MAX_SAFE_INTEGER
   for (const entry of await (await app.store()).listAudit({ ...auditFilter(app), limit })) {
     app.out.write(jsonLine(entry))
@@ -10158,11 +10153,11 @@ async function auditExport(app: App): Promise<number> {
   return EXIT.answered
 }
 
-async function printCompletion({ out }: App, shell = ''): Promise<number> {
+async function printCompletion({ out }: App, shell = '') {
   return printText(out, completionScript(shell, COMMANDS))
 }
 
-async function runDoctor(app: App): Promise<number> {
+async function runDoctor(app: App) {
   const checks = await examine(app)
   const ok = checks.every((row) => row.health !== 'bad')
   const rows = checks.map((row) => [row.health, row.name, row.text])
@@ -10170,7 +10165,7 @@ async function runDoctor(app: App): Promise<number> {
   return ok ? EXIT.answered : EXIT.failed
 }
 
-async function printHelp(app: App, name?: string): Promise<number> {
+async function printHelp(app: App, name?: string) {
   const command = COMMANDS.find((row) => row.name === name)
   const hint = `there are ${COMMANDS.map((row) => row.name).join(', ')}`
   if (name !== undefined && command === undefined)
@@ -10178,12 +10173,12 @@ async function printHelp(app: App, name?: string): Promise<number> {
   return printText(app.out, helpText(COMMANDS, command))
 }
 
-function printText(out: Output, text: string): number {
+function printText(out: Output, text: string) {
   out.write(text)
   return EXIT.answered
 }
 
-function limitOf({ given }: App): number {
+function limitOf({ given }: App) {
   const text = given.text('limit') ?? '50'
   if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
   const hint = 'such as --limit 20'
