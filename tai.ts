@@ -6209,14 +6209,8 @@ const GIT_ENV = {
 /** What passes of GIT_*: who the person is and how they set it, not which repository. */
 const GIT_KEPT = /^GIT_(?:AUTHOR_|COMMITTER_|CONFIG_|CEILING_DIRECTORIES$)/
 
-const DIFF_GUARDS = [
-  '--no-ext-diff',
-  '--no-textconv',
-  '--ignore-submodules=dirty',
-  '--submodule=short',
-  '--src-prefix=a/',
-  '--dst-prefix=b/',
-]
+const DIFF_GUARDS =
+  '--no-ext-diff --no-textconv --ignore-submodules=dirty --submodule=short --src-prefix=a/ --dst-prefix=b/'
 
 const GIT_HINTS = [
   ['not a git repository', 'is the path right? `git init` in a shell makes a repository'],
@@ -6232,11 +6226,11 @@ const GIT_CHANGES = annotate('Medium', 'changes')
 const GIT_DESTROYS = annotate('Medium', 'destroys')
 
 const BRANCH_ACTIONS = {
-  list: { risk: READS_ONLY, argv: ['branch', '--list', '--all', '-vv', '--no-column'] },
-  create: { risk: GIT_CHANGES, argv: ['branch', '--no-track'] },
-  switch: { risk: GIT_CHANGES, argv: ['switch', '--quiet', '--no-overwrite-ignore'] },
-  delete: { risk: GIT_DESTROYS, argv: ['branch', '--quiet', '-d'] },
-} as const
+  list: { risk: READS_ONLY, words: 'branch --list --all -vv --no-column' },
+  create: { risk: GIT_CHANGES, words: 'branch --no-track' },
+  switch: { risk: GIT_CHANGES, words: 'switch --quiet --no-overwrite-ignore' },
+  delete: { risk: GIT_DESTROYS, words: 'branch --quiet -d' },
+}
 
 const GIT_PATH = arg.text('Folder or file that the answer is about.', { default: '.' })
 
@@ -6259,9 +6253,8 @@ export const GIT_TOOLS = toolsOf('git', {
     }),
     annotations: READS_ONLY,
     run: inRepository(async ({ staged, from, to, stat }, git) => {
-      const how = [...(staged ? ['--cached'] : []), ...(stat ? ['--stat'] : [])]
-      const args = ['diff', ...DIFF_GUARDS, ...how, ...revisionArgs(from, to), '--']
-      return (await gitText(git, args)) || '(no changes)'
+      const words = `diff ${DIFF_GUARDS}${staged ? ' --cached' : ''}${stat ? ' --stat' : ''}`
+      return (await gitText(git, words, [...revisionArgs(from, to), '--'])) || '(no changes)'
     }),
   },
   git_log: {
@@ -6275,11 +6268,13 @@ export const GIT_TOOLS = toolsOf('git', {
     }),
     annotations: READS_ONLY,
     run: inRepository(async ({ rev, limit, show }, git) => {
-      const how = show
-        ? ['show', ...DIFF_GUARDS, '--format=medium', '--date=iso-strict', '--stat', '--patch']
-        : ['log', `--max-count=${limit}`, '--format=%h  %aI  %an %d %s']
-      const text = await gitText(git, [...how, ...revisionArgs(rev), '--'])
-      return (show ? text : visibleLines(text)) || '(no commits)'
+      const which = [...revisionArgs(rev), '--']
+      if (show) {
+        const form = '--format=medium --date=iso-strict --stat --patch'
+        return gitText(git, `show ${DIFF_GUARDS} ${form}`, which)
+      }
+      const lines = ['--format=%h  %aI  %an %d %s', ...which]
+      return visibleLines(await gitText(git, `log --max-count=${limit}`, lines)) || '(no commits)'
     }),
   },
   git_commit: {
@@ -6308,9 +6303,9 @@ export const GIT_TOOLS = toolsOf('git', {
     annotations: GIT_DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
     run: inRepository(async ({ action, name = '' }, git) => {
-      const { argv } = BRANCH_ACTIONS[action]
-      if (action === 'list') return visibleLines(await gitText(git, argv)) || '(none yet)'
-      await gitText(git, [...argv, '--', name])
+      const { words } = BRANCH_ACTIONS[action]
+      if (action === 'list') return visibleLines(await gitText(git, words)) || '(none yet)'
+      await gitText(git, words, ['--', name])
       return `${action}: ${name}, done`
     }),
   },
@@ -6323,6 +6318,7 @@ type Repository = Readonly<{
   top: string // of its work tree
   but: readonly string[] // pathspec against the home of tai
   spec: readonly string[] // pathspecs of what was asked for; none: everything
+  maxOutput?: number
 }>
 
 /** A tool's work, in the repository that `path` lies in. */
@@ -6342,8 +6338,8 @@ async function openRepository(
   const real = await context.workspace.read(given)
   const cwd = realFolder(real) ?? path.dirname(real)
   const bare = { context, signal, cwd, top: cwd, but: [], spec: [] }
-  const folders = ['--show-toplevel', '--absolute-git-dir', '--git-common-dir']
-  const lines = (await gitText(bare, ['rev-parse', ...folders])).trimEnd().split('\n')
+  const folders = 'rev-parse --show-toplevel --absolute-git-dir --git-common-dir'
+  const lines = (await gitText(bare, folders)).trimEnd().split('\n')
   const [top = '', dir = '', common = ''] = lines.map((line) => path.resolve(cwd, line))
   const whose = `the repository of ${visible(given)}`
   if (!isInside(top, cwd))
@@ -6365,53 +6361,49 @@ async function ownsFolder(
   const real = [dir, common].map(resolveReal)
   if (real.every((folder) => isInside(root, folder) || folder === path.join(top, '.git')))
     return true
-  const setting = ['config', '--file', path.join(dir, 'config'), '--no-includes', 'core.worktree']
+  const setting = ['--file', path.join(dir, 'config'), '--no-includes', 'core.worktree']
   const named = [
     path.join(textIfThere(path.join(dir, 'gitdir')).trim(), '..'), // git-worktree(1)
-    (await runGit(git, setting)).stdout.trim(), // gitsubmodules(7)
+    (await runGit(git, 'config', setting)).stdout.trim(), // gitsubmodules(7)
   ]
   return isInside(common, dir) && named.some((back) => path.resolve(dir, back) === top)
 }
 
 /** Fails where the repository itself names filters. */
 async function refuseFilters(git: Repository): Promise<void> {
-  const args = ['config', '--show-scope', '--name-only', '--get-regexp', '^filter[.]']
-  const { code, stdout } = await runGit(git, args) // 1: nothing of that kind
+  const words = 'config --show-scope --name-only --get-regexp ^filter[.]'
+  const { code, stdout } = await runGit(git, words) // 1: nothing of that kind
   if (code === 1 || (code === 0 && !/^(local|worktree)\t|bytes left out/m.test(stdout))) return
   fail('this repository changes its files by programs (filters in .git/config)', GIT_SHELL)
 }
 
 /** Runs git with its guards, whatever the exit code; fails when it is missing or too slow. */
-async function runGit(
-  git: Repository,
-  args: readonly string[],
-  maxOutput = SHELL_OUTPUT_MAX,
-): Promise<RunResult> {
-  const { context, signal, cwd } = git
+async function runGit(git: Repository, words: string, more: readonly string[] = []) {
+  const { context, signal, cwd, maxOutput = SHELL_OUTPUT_MAX } = git
   const { world, store } = context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
   const inherited = Object.entries(childEnv(world, store.redactor))
   const kept = inherited.filter(([name]) => !name.startsWith('GIT_') || GIT_KEPT.test(name))
   const env = { ...Object.fromEntries(kept), ...GIT_ENV }
-  const argv = ['git', '--no-pager', ...settings, ...args]
+  const argv = ['git', '--no-pager', ...settings, ...words.split(' '), ...more]
   const limits = { timeout: GIT_TIMEOUT, maxOutput, signal }
   const result = await runCommand({ argv, cwd, env, ...limits, world })
-  if (result.timedOut) fail(`git ${args[0]} took longer than ${formatDuration(GIT_TIMEOUT)}`)
+  if (result.timedOut) fail(`git took longer than ${formatDuration(GIT_TIMEOUT)}`)
   return result
 }
 
-/** What git said; args that end in `--` get the pathspecs. Fails with git's complaint. */
-async function gitText(git: Repository, args: readonly string[], maxOutput?: number) {
-  const spec = args.at(-1) === '--' ? git.spec : []
-  const result = await runGit(git, [...args, ...spec], maxOutput)
-  return result.code === 0 ? result.stdout : failAsGit(args, result)
+/** What git said; after a last `--` of `more` come the pathspecs. Fails with git's complaint. */
+async function gitText(git: Repository, words: string, more: readonly string[] = []) {
+  const spec = more.at(-1) === '--' ? git.spec : []
+  const result = await runGit(git, words, [...more, ...spec])
+  return result.code === 0 ? result.stdout : failAsGit(words, result)
 }
 
-function failAsGit(args: readonly string[], { stderr, stdout, signal }: RunResult): never {
+function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never {
   const fatal = /^(?:fatal|error): (.*)$/m.exec(stderr)?.[1] ?? stderr.split('\n')[0]
   const why = fatal || stdout.trim().split('\n').at(-1) || `ended by ${signal}`
   const hint = GIT_HINTS.find(([complaint]) => stderr.includes(complaint))?.[1]
-  fail(`git ${args[0]}: ${clip(visible(why), 500)}`, hint)
+  fail(`git ${words.split(' ', 1)}: ${clip(visible(why), 500)}`, hint)
 }
 
 /** Revisions, and ranges of them, as commits. */
@@ -6424,8 +6416,8 @@ function revisionArgs(...given: readonly (string | undefined)[]) {
 }
 
 async function gitStatus(git: Repository) {
-  const how = ['--porcelain', '--branch', '--ignore-submodules=dirty', '--']
-  const lines = (await gitText(git, ['status', ...how])).trimEnd().split('\n')
+  const words = 'status --porcelain --branch --ignore-submodules=dirty'
+  const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
   if (lines.length === 1) lines.push('nothing to commit')
   const { top, context } = git
   const folder = context.workspace.show(top)
@@ -6445,14 +6437,14 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
   if (specs.length === 0) return
   const links = await submodulesOf(git, specs)
   const besides = links.map((link) => `:(exclude,literal)${path.join(cwd, link)}`)
-  await gitText({ ...git, spec: [...specs, ...besides, ...but] }, ['add', '-A', '--'])
-  if (links.length > 0) await gitText(git, ['update-index', '--remove', '--', ...links])
+  await gitText({ ...git, spec: [...specs, ...besides, ...but] }, 'add -A', ['--'])
+  if (links.length > 0) await gitText(git, 'update-index --remove --', links)
 }
 
 /** Submodules at the paths, from `cwd`. `git add` would look into each, by its filters. */
 async function submodulesOf(git: Repository, spec: readonly string[]) {
-  const args = ['ls-files', '--stage', '-z', '--']
-  const stdout = await gitText({ ...git, spec }, args, GIT_LIST_MAX)
+  const names = { ...git, spec, maxOutput: GIT_LIST_MAX }
+  const stdout = await gitText(names, 'ls-files --stage -z', ['--'])
   if (stdout.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
   const rows = stdout.split('\0').filter((row) => row.startsWith('160000 '))
   return [...new Set(rows.map((row) => row.slice(row.indexOf('\t') + 1)))]
@@ -6460,16 +6452,17 @@ async function submodulesOf(git: Repository, spec: readonly string[]) {
 
 async function gitCommit(git: Repository, message: string) {
   // `git commit` that finds nothing says a status, which looks into submodules.
-  const compare = ['diff', ...DIFF_GUARDS, '--cached', '--quiet']
+  const compare = `diff ${DIFF_GUARDS} --cached --quiet`
   const compared = await runGit(git, compare) // 1: something is staged
-  const merging = ['rev-parse', '--verify', '--quiet', 'MERGE_HEAD']
+  const merging = 'rev-parse --verify --quiet MERGE_HEAD'
   if (compared.code === 0 && (await runGit(git, merging)).code !== 0)
     fail('there is nothing to commit', 'stage it by `paths` or `all`')
   if (compared.code !== 0 && compared.code !== 1) failAsGit(compare, compared)
-  const how = ['--quiet', '--no-verify', '--no-gpg-sign', '--cleanup=whitespace']
-  await gitText(git, ['commit', ...how, `--message=${message}`])
-  const shown = ['show', ...DIFF_GUARDS, '--shortstat', '--format=committed %h: %s', 'HEAD']
-  return visibleLines((await gitText(git, shown)).replace(/\n\s*/g, '\n').trim())
+  const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
+  await gitText(git, commit, [`--message=${message}`])
+  const form = ['--format=committed %h: %s', 'HEAD']
+  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, form)
+  return visibleLines(shown.replace(/\n\s*/g, '\n').trim())
 }
 
 //#endregion §git
