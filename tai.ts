@@ -5228,8 +5228,6 @@ function listLine({ absolute, name, kind }: WalkEntry) {
   return `${name} -> ${fs.readlinkSync(absolute)}${end}`
 }
 
-// --- the rows ---
-
 const anyPath = arg.text('File or folder, relative to the workspace.')
 const filePath = arg.text('The file, relative to the workspace.')
 const folderPath = arg.text('The folder, relative to the workspace.', { default: '.' })
@@ -5347,20 +5345,20 @@ const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
 /** Reads a path's state; `room` is left of the bytes that one change may keep. Throws TaiError. */
 export function fileState(
-  absolute: string,
+  at: string,
   workspace: Workspace,
   room = { left: UNDO_FILE_MAX },
 ): FileState {
-  const stats = lstatOf(absolute)
+  const stats = lstatOf(at)
   if (stats === undefined) return ABSENT_STATE
   const mode = stats.mode & 0o7777
   if (stats.isDirectory()) return { ...ABSENT_STATE, kind: 'folder', mode }
-  if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(absolute, 'buffer') }
-  statsOf(absolute, workspace, 'file')
+  if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
+  statsOf(at, workspace, 'file')
   room.left -= stats.size
   const hint = 'if it may be changed for good, use shell_exec'
-  if (room.left < 0) fail(`${workspace.show(absolute)} is too large to be undone`, hint)
-  return { kind: 'file', bytes: fs.readFileSync(absolute), mode }
+  if (room.left < 0) fail(`${workspace.show(at)} is too large to be undone`, hint)
+  return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
 /** A path that shall get new content, and what stands there. Refuses a folder and a read-only file. */
@@ -5482,8 +5480,10 @@ type PlanRow<S> = ToolFacts<S> & {
 /** Tools that show a plan, or commit it. */
 function planned<const R>(rows: { readonly [N in keyof R]: PlanRow<R[N]> }): Tool[] {
   const entries: [string, PlanRow<JsonSchema>][] = Object.entries(rows)
-  const tools = entries.map(([name, { plan, plain, ...row }]) => {
-    const work: Pick<ToolRow<JsonSchema>, 'preview' | 'run'> = {
+  const tools: Record<string, ToolRow<JsonSchema>> = {}
+  for (const [name, { plan, plain, ...row }] of entries)
+    tools[name] = {
+      ...row,
       preview: async (args, context) =>
         plain ? undefined : diffOfChanges((await plan(args, context)).changes, context.workspace),
       run: async (args, context) => {
@@ -5492,9 +5492,7 @@ function planned<const R>(rows: { readonly [N in keyof R]: PlanRow<R[N]> }): Too
         return ready.says ?? changesInWords(ready.changes, context.workspace)
       },
     }
-    return [name, { ...row, ...work }]
-  })
-  return toolsOf<Record<string, JsonSchema>>('files', Object.fromEntries(tools))
+  return toolsOf<Record<string, JsonSchema>>('files', tools)
 }
 
 // --- the nearest place ---
@@ -5505,14 +5503,15 @@ export function nearestPlace(text: string, wanted: string): string {
   const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
   const sought = asked.map(letterPairs)
   const given = lines.map(letterPairs)
-  let best = { at: 0, score: 0 }
-  for (const at of given.keys()) {
-    const total = sought.reduce((sum, pairs, i) => sum + sharedPairs(pairs, given[at + i]), 0)
-    if (total / sought.length > best.score) best = { at, score: total / sought.length }
-  }
-  if (best.score < LIKE_ENOUGH) return `no place in its first ${lines.length} lines is similar`
-  const shown = lines.slice(best.at, best.at + asked.length)
-  const head = `the nearest place is lines ${best.at + 1}-${best.at + shown.length}:`
+  const scores = given.map((_, at) =>
+    sought.reduce((sum, pairs, i) => sum + sharedPairs(pairs, given[at + i]), 0),
+  )
+  const best = Math.max(...scores)
+  if (best < LIKE_ENOUGH * asked.length)
+    return `no place in its first ${lines.length} lines is similar`
+  const at = scores.indexOf(best)
+  const shown = lines.slice(at, at + asked.length)
+  const head = `the nearest place is lines ${at + 1}-${at + shown.length}:`
   return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
 }
 
@@ -5618,8 +5617,6 @@ async function changesBack(entries: readonly UndoEntry[], workspace: Workspace):
   }
   return [...changes.values()]
 }
-
-// --- the rows ---
 
 const CHANGES_FILES = annotate('Medium', 'destroys')
 
