@@ -4943,8 +4943,8 @@ type Filled<S, P> =
   | (S extends { readonly required: readonly (infer R)[] } ? R : never)
   | { [K in keyof P]: P[K] extends { readonly default: Json } ? K : never }[keyof P]
 
-/** What is known of a tool before it runs. */
-type ToolFacts<S> = Readonly<{
+/** A tool with typed arguments, as its author writes it; `Out` is what its work gives. */
+export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   family?: string // where it is another than that of its list
   description: string
   parameters: S
@@ -4955,18 +4955,10 @@ type ToolFacts<S> = Readonly<{
   judge?: (args: ArgsOf<S>) => Annotations
   /** Paths the call touches; default: its `path`. With none known, no path grant allows, each denies. */
   paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
-}>
-
-/** A tool with typed arguments, as its author writes it. */
-export type ToolRow<S> = ToolFacts<S> & {
   /** What a person who is asked sees beside the arguments: a diff, say. */
-  readonly preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
-  readonly run: (
-    args: ArgsOf<S>,
-    context: ToolContext,
-    signal: AbortSignal,
-  ) => Promise<ToolOutput | string>
-}
+  preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
+  run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<Out>
+}>
 
 /** A tool as the toolbox holds it: its arguments are checked before `run` sees them. */
 export type Tool = Omit<ToolRow<JsonSchema>, 'run'> & {
@@ -5025,8 +5017,8 @@ export const arg = {
     description: string,
     more?: M,
   ) => ({ type: 'string', enum: names, description, ...(more as M) }) as const,
-  list: <const I extends More>(items: I, description: string, more?: More) =>
-    ({ type: 'array', items, description, ...more }) as const,
+  texts: (description: string, more?: More) =>
+    ({ type: 'array', items: { type: 'string' }, description, ...more }) as const,
   map: (description: string) =>
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
 }
@@ -5472,24 +5464,21 @@ function changesInWords(changes: readonly Change[], workspace: Workspace) {
   return lines.join('\n')
 }
 
-type PlanRow<S> = ToolFacts<S> & {
-  readonly plan: (args: ArgsOf<S>, context: ToolContext) => Promise<Plan>
-  readonly plain?: true // its arguments say it all: no diff
-}
-
-/** Tools that show a plan, or commit it. */
-function planned<const R>(rows: { readonly [N in keyof R]: PlanRow<R[N]> }): Tool[] {
-  const entries: [string, PlanRow<JsonSchema>][] = Object.entries(rows)
+/** Tools whose work gives a plan: it is shown as a diff, or committed. */
+function planned<const R>(rows: { readonly [N in keyof R]: ToolRow<R[N], Plan> }): Tool[] {
+  const entries: [string, ToolRow<JsonSchema, Plan>][] = Object.entries(rows)
   const tools: Record<string, ToolRow<JsonSchema>> = {}
-  for (const [name, { plan, plain, ...row }] of entries)
+  for (const [name, row] of entries)
     tools[name] = {
+      preview: async (args, context) => {
+        const { changes } = await row.run(args, context, AbortSignal.any([]))
+        return diffOfChanges(changes, context.workspace)
+      },
       ...row,
-      preview: async (args, context) =>
-        plain ? undefined : diffOfChanges((await plan(args, context)).changes, context.workspace),
-      run: async (args, context) => {
-        const ready = await plan(args, context)
-        await commitPlan(ready, context)
-        return ready.says ?? changesInWords(ready.changes, context.workspace)
+      run: async (args, context, signal) => {
+        const plan = await row.run(args, context, signal)
+        await commitPlan(plan, context)
+        return plan.says ?? changesInWords(plan.changes, context.workspace)
       },
     }
   return toolsOf<Record<string, JsonSchema>>('files', tools)
@@ -5630,7 +5619,7 @@ export const EDIT_TOOLS = planned({
     }),
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
-    plan: async ({ path: given, content }, { workspace }) => {
+    run: async ({ path: given, content }, { workspace }) => {
       const target = await writeTarget(given, workspace)
       refuseMarks(`the text for ${target.shown}`, content)
       const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
@@ -5648,7 +5637,7 @@ export const EDIT_TOOLS = planned({
     }),
     annotations: CHANGES_FILES,
     core: true,
-    plan: async (args, { workspace }) => {
+    run: async (args, { workspace }) => {
       const target = await writeTarget(args.path, workspace)
       const { before, shown } = target
       if (before.kind === 'absent') failMissing(target.path, workspace)
@@ -5661,7 +5650,7 @@ export const EDIT_TOOLS = planned({
       const pieces = text.split(old.replaceAll('\n', end))
       const places = pieces.length - 1
       if (places === 0) fail(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
-      const hint = 'nothing was changed; take more lines around it into `old`, or set replace_all'
+      const hint = 'take more lines around it into `old`, or set replace_all'
       if (places > 1 && !args.replace_all)
         fail(`\`old\` stands in ${shown} in ${places} places`, hint)
       const bytes = Buffer.from(bom + pieces.join(fresh.replaceAll('\n', end)))
@@ -5682,7 +5671,7 @@ export const EDIT_TOOLS = planned({
       const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
       return files.flatMap(({ old = [], fresh = [] }) => [old, fresh].flat())
     },
-    plan: async ({ patch, dry_run }, { workspace }) => {
+    run: async ({ patch, dry_run }, { workspace }) => {
       refuseMarks('the patch', patch)
       const changes: Change[] = []
       for (const file of await parseDiff(patch)) changes.push(await patchedFile(file, workspace))
@@ -5702,15 +5691,15 @@ export const EDIT_TOOLS = planned({
     }),
     annotations: CHANGES_FILES,
     paths: ({ from, to }) => [from, to],
-    plain: true,
-    plan: async ({ copy, overwrite, ...args }, { workspace }) => {
+    preview: async () => undefined, // its arguments say it all
+    run: async ({ copy, overwrite, ...args }, { workspace }) => {
       const from = await (copy ? workspace.read(args.from) : workspace.entry(args.from))
       const to = await workspace.write(args.to)
       const [source, goal] = [workspace.show(from), workspace.show(to)]
       if (isInside(from, to) || isInside(to, from))
         fail(`${source} and ${goal} are one, or one holds the other`)
       const there = fileState(to, workspace)
-      const hint = '`to` is the final path, not the folder to put it in; overwrite replaces a file'
+      const hint = '`to` is the final path; overwrite replaces a file'
       if (there.kind !== 'absent' && !(there.kind === 'file' && overwrite))
         fail(`${goal} exists already`, hint)
       const leaves = await removalOf(from, workspace)
@@ -5732,7 +5721,7 @@ export const EDIT_TOOLS = planned({
       recursive: arg.flag('Needed for a folder that is not empty.'),
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
-    plan: async ({ path: given, recursive }, { workspace }) => {
+    run: async ({ path: given, recursive }, { workspace }) => {
       const absolute = await workspace.entry(given)
       const changes = await removalOf(absolute, workspace)
       const inside = changes.length > 1 ? ` and ${count(changes.length - 1, 'item')} in it` : ''
@@ -5749,13 +5738,13 @@ export const EDIT_TOOLS = planned({
     }),
     annotations: CHANGES_FILES,
     paths: () => [], // a call that changed `path` may have changed others
-    plan: async ({ path: given, steps }, { workspace, store, session }) => {
+    run: async ({ path: given, steps }, { workspace, store, session }) => {
       const at = given === undefined ? undefined : await workspace.entry(given)
       const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
       const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
         .filter((call) => at === undefined || call.some((entry) => entry.path === at))
         .slice(0, steps)
-      const hint = 'only changes made by file tools are kept, never those of shell commands'
+      const hint = 'what shell commands change is not kept'
       if (calls.length === 0) fail('no change to undo in this session', hint)
       const undoes = calls.flat()
       const changes = await changesBack(undoes, workspace)
@@ -5893,7 +5882,7 @@ function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
       }
     }
   })
-  const hint = 'it backtracks: avoid repetitions inside repetitions, or leave that file out'
+  const hint = 'avoid repetitions inside repetitions, or leave that file out'
   const where = matches.at(-1)?.file.shown
   return isDone ? matches : fail(`the pattern takes too long (stopped in ${where})`, hint)
 }
@@ -6279,7 +6268,7 @@ export const GIT_TOOLS = toolsOf('git', {
       'Stage the named paths (or all changes) and commit what is staged, without hooks and signature.',
     parameters: takes(['message'], {
       message: arg.text('Subject, then a blank line and a body if needed.'),
-      paths: arg.list({ type: 'string' }, 'Files or folders to stage first, deleted ones too.'),
+      paths: arg.texts('Files or folders to stage first, deleted ones too.'),
       all: arg.flag('Stage every change under `path` first.'),
       path: GIT_PATH,
     }),
@@ -6693,11 +6682,15 @@ function numberTodos(items: readonly (Omit<Todo, 'id'> & { id?: string })[]): To
 
 const recordId = arg.text('Id of the record.')
 
-const todoItem = takes(['text', 'status'], {
-  id: arg.text('Of a known task.'),
-  text: arg.text('What is to be done.'),
-  status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
-})
+const todoList = {
+  type: 'array',
+  description: 'The whole list, in order.',
+  items: takes(['text', 'status'], {
+    id: arg.text('Of a known task.'),
+    text: arg.text('What is to be done.'),
+    status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
+  }),
+} as const
 
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
@@ -6723,7 +6716,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
       kind: arg.oneOf(['note', 'memory'], 'What a new record is.', { default: 'note' }),
       title: arg.text('A short title; default: the first line of the content.'),
       content: arg.text('The whole text, without secrets.'),
-      tags: arg.list({ type: 'string' }, 'Words to find it by.'),
+      tags: arg.texts('Words to find it by.'),
       id: arg.text('Update this record instead.'),
     }),
     annotations: annotate('Medium', 'changes'),
@@ -6779,9 +6772,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
   todo_write: {
     family: 'todos',
     description: 'Replace the task list of this session.',
-    parameters: takes(['items'], {
-      items: arg.list(todoItem, 'The whole list, in order.'),
-    }),
+    parameters: takes(['items'], { items: todoList }),
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
@@ -6844,7 +6835,7 @@ export const ASK_TOOLS = toolsOf('agents', {
     description: "Ask the user a question when the decision is the user's, and wait.",
     parameters: takes(['question'], {
       question: arg.text('The whole question.'),
-      options: arg.list({ type: 'string' }, 'Answers to choose.', { maxItems: 8 }),
+      options: arg.texts('Answers to choose.', { maxItems: 8 }),
       multi: arg.flag('Several may be chosen.'),
     }),
     annotations: annotate('Low', 'reads'),
@@ -6866,7 +6857,7 @@ export const ASK_TOOLS = toolsOf('agents', {
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
     parameters: takes([], {
       query: arg.text('What it should do.'),
-      names: arg.list({ type: 'string' }, 'Exact names of tools.'),
+      names: arg.texts('Exact names of tools.'),
       limit: arg.range([1, 30], 10, 'At most so many.'),
     }),
     annotations: READS_ONLY,
@@ -9967,16 +9958,16 @@ async function wholeSession(store: Store, id: string) {
 
 type WholeSession = NonNullable<Awaited<ReturnType<typeof wholeSession>>>
 
+const SPEAKERS = { system: 'System', user: 'You', assistant: 'tai' }
+
 function sessionMarkdown({ title, id, model, created, messages }: WholeSession) {
   const facts = `Session ${id}, ${model}, ${new Date(created).toISOString()}`
-  const said = messages.map(({ message }) => `## ${spokenBlock(message)}\n`)
+  const said = messages.map(({ message }) =>
+    message.role === 'tool'
+      ? `## Tool ${message.name}\n\n${inFence(message.text)}\n`
+      : `## ${SPEAKERS[message.role]}\n\n${wordsOf(message)}\n`,
+  )
   return [`# ${title}\n\n${facts}\n`, ...said].join('\n')
-}
-
-function spokenBlock(message: Message) {
-  if (message.role === 'tool') return `Tool ${message.name}\n\n${inFence(message.text)}`
-  const speaker = { system: 'System', user: 'You', assistant: 'tai' }[message.role]
-  return `${speaker}\n\n${wordsOf(message)}`
 }
 
 /** Text in a code fence that it cannot close by itself. */

@@ -17,7 +17,7 @@ const schema = takes(['path'], {
   limit: arg.whole('How many.', { default: 10 }),
   all: arg.flag('Everything.'),
   kind: arg.oneOf(['a', 'b'], 'Which.', { default: 'a' }),
-  names: arg.list({ type: 'string' }, 'Names.'),
+  names: arg.texts('Names.'),
   env: arg.map('Variables.'),
 })
 
