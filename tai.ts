@@ -5224,7 +5224,6 @@ const anyPath = arg.text('File or folder, relative to the workspace.')
 const filePath = arg.text('The file, relative to the workspace.')
 const folderPath = arg.text('The folder, relative to the workspace.', { default: '.' })
 
-/** Tools that read files and folders. */
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
     description:
@@ -5609,7 +5608,6 @@ async function changesBack(entries: readonly UndoEntry[], workspace: Workspace):
 
 const CHANGES_FILES = annotate('Medium', 'destroys')
 
-/** Tools that change files. */
 export const EDIT_TOOLS = planned({
   write_file: {
     description: 'Create a file or replace one whole; to change a part use edit_file.',
@@ -5922,7 +5920,6 @@ function aroundMatch(text = '', at = 0) {
   return from > 0 ? `(${from} characters) …${part}` : part
 }
 
-/** Tools that find files and lines. */
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
     description:
@@ -6047,7 +6044,7 @@ export const SHELL_TOOLS = toolsOf('process', {
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
       const started = await context.processes.start({ ...start, command: args.command, name })
-      return processReply(started, started.read(0, FIRST_LOOK, signal))
+      return processReply(started, 0, FIRST_LOOK, signal)
     },
   },
   process_output: {
@@ -6058,10 +6055,8 @@ export const SHELL_TOOLS = toolsOf('process', {
       wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
     }),
     annotations: annotate('Low', 'reads'),
-    run: async ({ id, since = 0, wait_s: seconds }, { processes }, signal) => {
-      const found = processes.find(id)
-      return processReply(found, found.read(since, seconds * SECOND, signal))
-    },
+    run: async ({ id, since = 0, wait_s: seconds }, { processes }, signal) =>
+      processReply(processes.find(id), since, seconds * SECOND, signal),
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
@@ -6107,7 +6102,6 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
 })
 
-/** Where and with what a command runs. */
 async function commandStart(
   { world, workspace, store }: ToolContext,
   args: { command: string; cwd?: string; env?: EnvVariables },
@@ -6135,8 +6129,11 @@ function shellReply(result: RunResult, seconds: number) {
   }
 }
 
-async function processReply(one: BackgroundProcess, read: ReturnType<BackgroundProcess['read']>) {
-  const { text, next, dropped } = await read
+async function processReply(
+  one: BackgroundProcess,
+  ...where: Parameters<BackgroundProcess['read']>
+) {
+  const { text, next, dropped } = await one.read(...where)
   const before = dropped > 0 ? `[${dropped} older bytes are gone]\n` : ''
   const output = text.trimEnd() || '(no new output)'
   return `${before}${output}\n[${one.id}: ${processState(one)}; next offset ${next}]`
@@ -6169,7 +6166,7 @@ function howEnded({ code, signal }: ChildExit) {
 // Not here: push, fetch, merge, rebase; a shell command asks first.
 
 /** Each `key=value` outranks the repository's own. */
-const GIT_GUARDS: readonly string[] = [
+const GIT_GUARDS = [
   'core.fsmonitor=false',
   'core.hooksPath=/dev/null', // on Windows too
   'gpg.program=false',
@@ -6494,8 +6491,8 @@ export const WEB_TOOLS = toolsOf('web', {
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
     run: async ({ url, format, max_bytes }, context, signal) => {
       const request = { method: 'GET', url, timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS }
-      const { reply, body } = await exchangeWeb(context, request, signal)
-      const isPage = format !== 'html' && /html/.test(reply.headers['content-type'] ?? '')
+      const { reply, type, body } = await exchangeWeb(context, request, signal)
+      const isPage = format !== 'html' && /html/.test(type)
       const page = isPage ? await pageText(body, reply.url, format) : body
       const start = headBytes(page, max_bytes)
       const left = byteLength(page) - byteLength(start)
@@ -6533,7 +6530,8 @@ async function exchangeWeb(context: ToolContext, request: HttpRequest, parent: A
   using clock = timeout(request.timeout, () => new HttpError('timeout', late), parent)
   const publicOnly = !context.config.flag('web_private')
   const reply = await context.http.send({ ...request, publicOnly, signal: clock.signal })
-  return { reply, body: bodyText(await reply.bytes(), reply.headers['content-type'] ?? '') }
+  const type = reply.headers['content-type'] ?? ''
+  return { reply, type, body: bodyText(await reply.bytes(), type) }
 }
 
 function bodyText(bytes: Buffer, type: string) {
@@ -6547,12 +6545,10 @@ function bodyText(bytes: Buffer, type: string) {
   }
 }
 
-/** HTML without its tags, in linear time. */
-const bareText = (html: string) => html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ')
-
 async function pageText(html: string, url: string, format: string) {
   const libraries = await webLibraries()
-  let text = `[too large or too deep: bare text]\n\n${bareText(html)}`
+  const bare = html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ') // in linear time
+  let text = `[too large or too deep: bare text]\n\n${bare}`
   try {
     runBounded(PAGE_PATIENCE, () => {
       const { title, content } = readPage(html, url, libraries)
@@ -9708,7 +9704,6 @@ export async function examine(app: App): Promise<Finding[]> {
   return findings
 }
 
-/** One line on the audit, for people. */
 function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['verifyAudit']>>) {
   const state = problems.length === 0 ? 'unbroken' : count(problems.length, 'problem')
   return `${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`
@@ -9719,7 +9714,7 @@ function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['veri
 //#region §commands: what each verb does
 //
 // The verbs of the command line that are no prompt. Each is a row: its words, its
-// flags, its work; work that is more than a line is a function below the table.
+// work, its flags; work that is more than a line is a function below the table.
 //
 // 1. What lists or shows takes --json and prints one JSON value.
 // 2. A name that does not exist is exit 1 and says where to find those that do.
@@ -9748,7 +9743,7 @@ const CELL_MAX = 160 // characters of a member in a list; --json has all of it
 
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
-/** How numbers are shown in a list, by the member they are. */
+/** How the numbers of a list are shown. */
 const CELL_FORMS: Readonly<Record<string, (value: number) => string>> = {
   updated: when,
   ts: when,
@@ -9762,11 +9757,10 @@ function cellOf(key: string, value: unknown) {
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
-/** A thing with a line for each of its members. */
 const factCells = (item: object) =>
   Object.entries(item).map(([key, value]) => [key, cellOf(key, value)])
 
-/** A verb that lists: `read` gets the vault, --limit and the verb's words as one text. */
+/** `read` gets the vault, --limit and the verb's words as one text. */
 function listVerb<T>(
   key: string,
   members: readonly (keyof T & string)[],
@@ -9779,7 +9773,6 @@ function listVerb<T>(
   }
 }
 
-/** A verb that shows what its word names. */
 function showVerb<T extends object>(
   command: string,
   find: (store: Store, name: string) => Promise<T | undefined>,
@@ -9791,7 +9784,7 @@ function showVerb<T extends object>(
   }
 }
 
-/** A verb that deletes what its word names; `remove` tells whether there was such a thing. */
+/** `remove` tells whether there was such a thing. */
 function deleteVerb(
   command: string,
   remove: (store: Store, name: string) => Promise<boolean>,
@@ -9932,7 +9925,6 @@ async function turnSealOn(app: App) {
   return showSeal(app, await store.sealOn(await newPassphrase(app)))
 }
 
-/** Says what the seal is now, and what a change had to say. */
 async function showSeal(app: App, notes: readonly string[]) {
   const status = await (await app.store()).sealStatus()
   return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
@@ -9977,7 +9969,7 @@ function inFence(text: string) {
   return `${fence}\n${text}\n${fence}`
 }
 
-/** A verb that saves a profile: what the flags say, and else what it was. */
+/** Saves what the flags say, and else what it was. */
 function profileVerb(wanted: 'new' | 'known'): Run {
   return async (app, name = '') => {
     const { given } = app
@@ -10018,14 +10010,13 @@ async function modelShow(app: App) {
 async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, provider)
   const models = await listModels(app.http, choice, { signal: app.signal })
-  const rows = models.map((it) => [
-    `${it.provider}/${it.id}`,
-    it.window ? `${it.window} tokens` : '',
-  ])
+  const rows = models.map(({ provider: from, id, window }) => {
+    return [`${from}/${id}`, window ? `${window} tokens` : '']
+  })
   return app.print({ models }, rows)
 }
 
-/** Sets one setting in the vault, or takes it back; says what hides it. */
+/** Takes the setting back without a value; says what hides it. */
 async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
