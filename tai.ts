@@ -4969,10 +4969,7 @@ export type Tool = Omit<ToolRow<JsonSchema>, 'run'> & {
 }
 
 /** The tools of a family from rows by name; the rows' own types are forgotten. */
-export function toolsOf<const R>(
-  family: string,
-  rows: { readonly [N in keyof R]: ToolRow<R[N]> },
-): Tool[] {
+export function toolsOf<const R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
   const tools: [string, ToolRow<JsonSchema>][] = Object.entries(rows)
   return tools.map(([name, { run, preview, ...row }]) => ({
     name,
@@ -5050,6 +5047,8 @@ export function annotate(
 }
 
 const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
+const CHANGES = annotate('Medium', 'changes')
+const DESTROYS = annotate('Medium', 'destroys')
 
 //#endregion §toolkit
 
@@ -5464,7 +5463,7 @@ function changesInWords(changes: readonly Change[], workspace: Workspace) {
 }
 
 /** Tools whose work gives a plan: it is shown as a diff, or committed. */
-function planned<const R>(rows: { readonly [N in keyof R]: ToolRow<R[N], Plan> }): Tool[] {
+function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }): Tool[] {
   const entries: [string, ToolRow<JsonSchema, Plan>][] = Object.entries(rows)
   const tools: Record<string, ToolRow<JsonSchema>> = {}
   for (const [name, row] of entries)
@@ -5606,8 +5605,6 @@ async function changesBack(entries: readonly UndoEntry[], workspace: Workspace):
   return [...changes.values()]
 }
 
-const CHANGES_FILES = annotate('Medium', 'destroys')
-
 export const EDIT_TOOLS = planned({
   write_file: {
     description: 'Create a file or replace one whole; to change a part use edit_file.',
@@ -5633,7 +5630,7 @@ export const EDIT_TOOLS = planned({
       new: arg.text('The text to put in its place; empty removes it.'),
       replace_all: arg.flag('Replace every occurrence instead.'),
     }),
-    annotations: CHANGES_FILES,
+    annotations: DESTROYS,
     core: true,
     run: async (args, { workspace }) => {
       const target = await writeTarget(args.path, workspace)
@@ -5663,8 +5660,8 @@ export const EDIT_TOOLS = planned({
       patch: arg.text('The diff, as git diff writes it.'),
       dry_run: arg.flag('Only check, and say what would change.'),
     }),
-    annotations: CHANGES_FILES,
-    judge: ({ dry_run }) => (dry_run ? READS_ONLY : CHANGES_FILES),
+    annotations: DESTROYS,
+    judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
       const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
       return files.flatMap(({ old = [], fresh = [] }) => [old, fresh].flat())
@@ -5687,7 +5684,7 @@ export const EDIT_TOOLS = planned({
       copy: arg.flag('Leave the original in place.'),
       overwrite: arg.flag('Replace a file that stands at `to`.'),
     }),
-    annotations: CHANGES_FILES,
+    annotations: DESTROYS,
     paths: ({ from, to }) => [from, to],
     preview: async () => undefined, // its arguments say it all
     run: async ({ copy, overwrite, ...args }, { workspace }) => {
@@ -5734,7 +5731,7 @@ export const EDIT_TOOLS = planned({
       path: arg.text('Only calls that changed this path.'),
       steps: arg.range([1, 50], 1, 'How many calls.'),
     }),
-    annotations: CHANGES_FILES,
+    annotations: DESTROYS,
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
       const at = given === undefined ? undefined : await workspace.entry(given)
@@ -6205,14 +6202,11 @@ const GIT_HINTS = [
 const GIT_SHELL = 'run git with shell_exec, which asks'
 const GIT_LIST_MAX = 64 * MB // the names of all files; a repository with more is not staged
 
-const GIT_CHANGES = annotate('Medium', 'changes')
-const GIT_DESTROYS = annotate('Medium', 'destroys')
-
 const BRANCH_ACTIONS = {
   list: { risk: READS_ONLY, words: 'branch --list --all -vv --no-column' },
-  create: { risk: GIT_CHANGES, words: 'branch --no-track' },
-  switch: { risk: GIT_CHANGES, words: 'switch --quiet --no-overwrite-ignore' },
-  delete: { risk: GIT_DESTROYS, words: 'branch --quiet -d' },
+  create: { risk: CHANGES, words: 'branch --no-track' },
+  switch: { risk: CHANGES, words: 'switch --quiet --no-overwrite-ignore' },
+  delete: { risk: DESTROYS, words: 'branch --quiet -d' },
 }
 
 const GIT_PATH = arg.text('Folder or file that the answer is about.', { default: '.' })
@@ -6269,7 +6263,7 @@ export const GIT_TOOLS = toolsOf('git', {
       all: arg.flag('Stage every change under `path` first.'),
       path: GIT_PATH,
     }),
-    annotations: GIT_CHANGES,
+    annotations: CHANGES,
     paths: ({ paths = [], path: where }) => [...paths, where],
     run: inRepository(async ({ message, paths = [], all }, git) => {
       await stageChanges(git, paths, all)
@@ -6283,7 +6277,7 @@ export const GIT_TOOLS = toolsOf('git', {
       name: arg.text('Name of the branch.'),
       path: GIT_PATH,
     }),
-    annotations: GIT_DESTROYS,
+    annotations: DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
     run: inRepository(async ({ action, name = '' }, git) => {
       const { words } = BRANCH_ACTIONS[action]
@@ -6715,8 +6709,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
       tags: arg.texts('Words to find it by.'),
       id: arg.text('Update this record instead.'),
     }),
-    annotations: annotate('Medium', 'changes'),
-    judge: ({ id }) => annotate('Medium', id === undefined ? 'changes' : 'destroys'),
+    annotations: CHANGES,
+    judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
     preview: recordPreview,
     run: async ({ kind, title, content, tags, id }, { store, session }) => {
       if (content.trim() === '') fail('the content is empty')
@@ -9859,8 +9853,8 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = 
   config: ['settings',
     ['list', 'every setting, where it comes from, what it hides', configList],
     ['get KEY', 'one value', configGet],
-    ['set KEY VALUE', 'set one (files are never rewritten)', (app, key, value) => changeSetting(app, key, value)],
-    ['unset KEY', 'take back what was set', (app, key) => changeSetting(app, key)],
+    ['set KEY VALUE', 'set one (files are never rewritten)', changeSetting],
+    ['unset KEY', 'take back what was set', changeSetting],
     ['path', 'the files that are read', configShowPaths],
   ],
   tools: ['the tools a model can be offered',
