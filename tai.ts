@@ -9796,17 +9796,17 @@ function failUnknown(command: string, name: string): never {
 /** A verb as a row: a first word of `usage` in lower case is its name. */
 type VerbSpec = readonly [usage: string, help: string, run: Run, flags?: readonly Flag[]]
 
-const listRecords = listVerb(
+const recordsVerb = listVerb(
   'records',
   ['id', 'kind', 'updated', 'bytes', 'title'],
   (store, limit, query) => findRecords(store, query, { limit }),
 )
-const listSessions = listVerb(
+const sessionsVerb = listVerb(
   'sessions',
   ['id', 'updated', 'messages', 'model', 'title'],
   (store, limit, query) => store.listSessions({ query: query || undefined, limit }),
 )
-const showSession = showVerb('session', wholeSession, sessionMarkdown)
+const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
 
 // biome-ignore format: a table
 const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = {
@@ -9823,17 +9823,17 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = 
     ['status', 'whether the seal is on', (app) => showSeal(app, [])],
   ],
   vault: ['notes, memories and kept results',
-    ['list', 'the newest records', listRecords, [LIMIT]],
+    ['list', 'the newest records', recordsVerb, [LIMIT]],
     ['show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)],
-    ['search WORDS...', 'records with these words', listRecords, [LIMIT]],
+    ['search WORDS...', 'records with these words', recordsVerb, [LIMIT]],
     ['delete ID', 'delete one for good', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
   ],
   session: ['saved conversations',
-    ['list', 'the newest sessions', listSessions, [LIMIT]],
-    ['show ID', 'one session, as it was said', showSession],
-    ['search WORDS...', 'sessions with these words', listSessions, [LIMIT]],
-    ['export ID', 'one session as Markdown; with --json as JSON', showSession],
+    ['list', 'the newest sessions', sessionsVerb, [LIMIT]],
+    ['show ID', 'one session, as it was said', sessionVerb],
+    ['search WORDS...', 'sessions with these words', sessionsVerb, [LIMIT]],
+    ['export ID', 'one session as Markdown; with --json as JSON', sessionVerb],
     ['delete ID', 'delete one for good', deleteVerb('session', async (store, id) =>
       store.deleteSession((await store.findSession(id))?.id ?? ''))],
   ],
