@@ -5070,8 +5070,6 @@ const NAMES_COMPARED = 2_000 // names of a folder looked at for "did you mean"
 /** Folders that list_dir never opens: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
-// --- what stands at a path ---
-
 /** Names the first part of a path that is missing, and what is nearest. */
 function failMissing(absolute: string, workspace: Workspace): never {
   const folder = path.dirname(absolute)
@@ -5106,8 +5104,6 @@ function lstatOf(absolute: string) {
     return undefined
   }
 }
-
-// --- text ---
 
 /** Whether there is a NUL near the start. */
 export const looksBinary = (bytes: Buffer): boolean => bytes.subarray(0, SNIFF).includes(0)
@@ -5163,8 +5159,6 @@ function withHead(lines: readonly string[], first: number, total: number) {
   if (last < total) remarks.push(`read on with offset ${last + 1}`)
   return remarks.length === 0 ? text : `[${remarks.join('; ')}]\n${withLf(text)}`
 }
-
-// --- walking folders ---
 
 export type WalkEntry = Readonly<{
   absolute: string
@@ -5835,8 +5829,6 @@ async function splitGlob(pattern: string) {
   return { folder: path.dirname(base), rest: path.basename(base) }
 }
 
-// --- grep ---
-
 type GrepFile = { readonly shown: string; readonly lines: readonly string[] }
 
 /** Compiles a model's pattern. Throws TaiError. */
@@ -6321,7 +6313,7 @@ async function openRepository(
   const whose = `the repository of ${visible(given)}`
   if (!isInside(top, cwd))
     fail(`${whose} has its work tree in ${visible(top)} (core.worktree)`, GIT_SHELL)
-  if (lines.length !== 3 || !(await ownsFolder(bare, { top, dir, common })))
+  if (lines.length !== 3 || !(await ownsFolder(bare, top, dir, common)))
     fail(`${whose} is another folder's: its .git leads to ${visible(dir)}`, GIT_SHELL)
   await refuseFilters(bare)
   const home = resolveReal(context.world.home)
@@ -6330,10 +6322,7 @@ async function openRepository(
 }
 
 /** Whether a git folder belongs to this work tree: by its place, or by naming it back. */
-async function ownsFolder(
-  git: Repository,
-  { top, dir, common }: Record<'top' | 'dir' | 'common', string>,
-) {
+async function ownsFolder(git: Repository, top: string, dir: string, common: string) {
   const { root } = git.context.workspace
   const real = [dir, common].map(resolveReal)
   if (real.every((folder) => isInside(root, folder) || folder === path.join(top, '.git')))
@@ -6871,7 +6860,7 @@ export const ASK_TOOLS = toolsOf('agents', {
       context: arg.range([0, 50], 3, 'Lines around a change.'),
     }),
     annotations: READS_ONLY,
-    paths: ({ path_a, path_b }) => [path_a, path_b].filter((at) => at !== undefined),
+    paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
       const old = { name: path_a ?? 'a', text: await sideText(a, path_a, workspace) }
       const fresh = { name: path_b ?? 'b', text: await sideText(b, path_b, workspace) }
@@ -9789,6 +9778,10 @@ function deleteVerb(
   }
 }
 
+function failUsage(message: string, hint: string): never {
+  throw new UsageError(message, { hint })
+}
+
 function failUnknown(command: string, name: string): never {
   fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
@@ -9900,13 +9893,11 @@ const askSecret = ({ prompter, signal }: App, question: string) =>
 
 async function secretSet(app: App, name = '') {
   const form = 'use letters, digits and _, such as OPENAI_API_KEY'
-  if (!/^[A-Za-z_]\w*$/.test(name))
-    throw new UsageError(`${visible(name)} is no name for a secret`, { hint: form })
+  if (!/^[A-Za-z_]\w*$/.test(name)) failUsage(`${visible(name)} is no name for a secret`, form)
   // Never an argument, which other processes could read.
   const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
-  const hint = 'type it on the terminal, or pipe it in'
-  if (!value) throw new UsageError('no value was given', { hint })
+  if (!value) return failUsage('no value was given', 'type it on the terminal, or pipe it in')
   const store = await app.store()
   store.redactor.add(name, value)
   await store.setSecret(name, value)
@@ -9932,9 +9923,9 @@ async function newPassphrase(app: App) {
   if (given) return given
   const first = await askSecret(app, 'New passphrase: ')
   const hint = 'type one on a terminal, or set TAI_SEAL_PASSPHRASE'
-  if (!first) throw new UsageError('no passphrase was given', { hint })
+  if (!first) return failUsage('no passphrase was given', hint)
   if (first === (await askSecret(app, 'The same again: '))) return first
-  throw new UsageError('the two passphrases differ', { hint: 'nothing was changed; try again' })
+  return failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
 
 async function wholeSession(store: Store, id: string) {
@@ -10079,16 +10070,14 @@ async function dropGrant(store: Store, id: string) {
 async function approvalCheck(app: App, name = '', text = '{}') {
   const { world, prompter, root } = app
   const row = pickTool(TOOLS, name)
-  const args = parseObject(text)
-  if (args === undefined)
-    throw new UsageError('ARGS is no JSON object', { hint: 'such as \'{"path":"a.txt"}\'' })
+  const args =
+    parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
   const store = await app.store()
   const mode = (await app.config()).get('permission_mode') as Mode
   const approvals = new Approvals({ mode, store, prompter, world, root })
   const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
-  if ('problem' in checked)
-    throw new UsageError(checked.problem, { hint: `\`tai tools show ${name}\` tells more` })
-  const full = checked.args
+  const hint = `\`tai tools show ${name}\` tells more`
+  const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
   const paths = (await row.paths?.(full)) ?? []
   const call = { tool: name, args, paths, annotations: annotationsOf(row, full), session: '' }
   const { verdict, reason, grant } = await approvals.check(call)
@@ -10100,7 +10089,7 @@ function auditFilter({ given }: App) {
   const time = given.text('since')
   const since = time === undefined ? undefined : Date.parse(time)
   const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
-  if (Number.isNaN(since)) throw new UsageError(`${visible(time ?? '')} is no time`, { hint })
+  if (Number.isNaN(since)) failUsage(`${visible(time ?? '')} is no time`, hint)
   return { kind: given.text('kind'), tool: given.text('tool'), since }
 }
 
@@ -10135,7 +10124,7 @@ async function printHelp(app: App, name?: string) {
   const command = COMMANDS.find((row) => row.name === name)
   const hint = `there are ${COMMANDS.map((row) => row.name).join(', ')}`
   if (name !== undefined && command === undefined)
-    throw new UsageError(`there is no command ${visible(name)}`, { hint })
+    failUsage(`there is no command ${visible(name)}`, hint)
   return printText(app.out, helpText(COMMANDS, command))
 }
 
@@ -10147,8 +10136,7 @@ function printText(out: Output, text: string) {
 function limitOf({ given }: App) {
   const text = given.text('limit') ?? '50'
   if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
-  const hint = 'such as --limit 20'
-  throw new UsageError(`--limit takes a number, not ${visible(text)}`, { hint })
+  return failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
 }
 
 //#endregion §commands
