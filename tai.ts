@@ -5935,7 +5935,7 @@ export const FIND_TOOLS = toolsOf('files', {
         .map(({ absolute }) => ({ absolute, time: lstatOf(absolute)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
       const paths = newest.slice(0, args.limit).map(({ absolute }) => workspace.show(absolute))
-      if (newest.length === 0) remarks.push('no file matches; ignored files are left out')
+      if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
       if (newest.length > paths.length)
         remarks.push(`${paths.length} of ${newest.length} files shown, newest first`)
       return withRemarks(paths, remarks)
