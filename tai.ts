@@ -5323,6 +5323,7 @@ type Change = Readonly<{ path: string; before: FileState; after: FileState }>
 /** `says` is the result, by default the changes in words; `undoes` ends entries of the journal. */
 type Plan = Readonly<{ changes: readonly Change[]; says?: string; undoes?: readonly UndoEntry[] }>
 
+const NO_FILE = '/dev/null' // in a diff
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
 // --- what stands at a path ---
@@ -5434,7 +5435,7 @@ function putOne(at: string, { kind, bytes, mode }: FileState, world: World): voi
 // --- saying what changes ---
 
 const diffSide = (name: string, { kind, bytes }: FileState): NamedText => ({
-  name: kind === 'absent' ? '/dev/null' : name,
+  name: kind === 'absent' ? NO_FILE : name,
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
@@ -5534,10 +5535,8 @@ async function parseDiff(patch: string) {
     const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit === true)
     if (useful.length === 0) fail('it has no hunk')
     return useful.map((file) => {
-      const [old, fresh] = [file.oldFileName, file.newFileName].map((name) =>
-        name === '/dev/null' ? undefined : name?.replace(/^[ab]\//, ''),
-      )
-      return { ...file, old, fresh }
+      const { oldFileName: old, newFileName: fresh } = file
+      return { ...file, old: old?.replace(/^a\//, ''), fresh: fresh?.replace(/^b\//, '') }
     })
   } catch (cause) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
@@ -5551,18 +5550,18 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const { old, fresh, newMode } = file
   const name = patchedName(file)
   const { path: at, before } = await writeTarget(name, workspace)
-  if (old === undefined && before.kind !== 'absent') fail(`${name} exists already`)
-  if (old !== undefined && before.kind === 'absent') failMissing(at, workspace)
+  if (old === NO_FILE && before.kind !== 'absent') fail(`${name} exists already`)
+  if (old !== NO_FILE && before.kind === 'absent') failMissing(at, workspace)
   const bytes = await patchedBytes(file, name, before.bytes)
-  if (fresh === undefined && bytes.length > 0)
+  if (fresh === NO_FILE && bytes.length > 0)
     fail(`${name}: the patch deletes the file but not all of its lines`)
-  if (fresh === undefined) return { path: at, before, after: ABSENT_STATE }
+  if (fresh === NO_FILE) return { path: at, before, after: ABSENT_STATE }
   const mode = newMode === undefined ? before.mode : parseInt(newMode, 8) & 0o777
   return { path: at, before, after: { kind: 'file', bytes, mode } }
 }
 
 function patchedName({ old, fresh, ...file }: FilePatch) {
-  const name = fresh ?? old
+  const name = fresh === NO_FILE ? old : fresh
   const isLines = file.hunks.length > 0 && !file.isCopy && !file.isRename
   if (name !== undefined && isLines && !/^1[26]0/.test(file.newMode ?? '')) return name
   const what = `${name ?? 'a hunk without file'}: only lines of text files can be patched`
@@ -5658,7 +5657,8 @@ export const EDIT_TOOLS = planned({
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
       const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
-      return files.flatMap(({ old = [], fresh = [] }) => [old, fresh].flat())
+      const names = files.flatMap(({ old = [], fresh = [] }) => [old, fresh].flat())
+      return names.filter((name) => name !== NO_FILE)
     },
     run: async ({ patch, dry_run }, { workspace }) => {
       refuseMarks('the patch', patch)
