@@ -6240,7 +6240,7 @@ export const GIT_TOOLS = toolsOf('git', {
       const which = [...revisionArgs(rev), '--']
       if (show) {
         const form = '--format=medium --date=iso-strict --stat --patch'
-        return gitText(git, `show ${DIFF_GUARDS} ${form}`, which)
+        return (await gitText(git, `show ${DIFF_GUARDS} ${form}`, which)) || '(no commits)'
       }
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
       return visibleLines(await gitText(git, `log --max-count=${limit}`, lines)) || '(no commits)'
