@@ -1,13 +1,6 @@
 // The tools that the conformance suite calls: real rows beside the real ones, which tai never
 // serves by itself.
-import {
-  annotate,
-  defineTool,
-  takes,
-  type JsonObject,
-  type Tool,
-  type ToolOutput,
-} from '../../tai.ts'
+import { annotate, takes, toolsOf, type JsonObject, type Tool, type ToolOutput } from '../../tai.ts'
 
 // One red pixel, and eight samples of silence.
 const PNG =
@@ -67,26 +60,21 @@ const SCHEMA = {
   additionalProperties: false,
 } as const
 
-const common = { family: 'test', annotations: annotate('Low', 'reads') } as const
+const annotations = annotate('Low', 'reads')
+const fixed = Object.entries(OUTPUTS).map(([name, output]) => {
+  const description = `Always gives the same: ${name}.`
+  return [name, { description, annotations, parameters: takes([], {}), run: async () => output }]
+})
 
-export const FIXTURES: readonly Tool[] = [
-  ...Object.entries(OUTPUTS).map(([name, output]) =>
-    defineTool({
-      ...common,
-      name,
-      description: `Always gives the same: ${name}.`,
-      parameters: takes([], {}),
-      run: async () => output,
-    }),
-  ),
-  defineTool({
-    ...common,
-    name: 'json_schema_2020_12_tool',
+export const FIXTURES: readonly Tool[] = toolsOf('test', {
+  ...Object.fromEntries(fixed),
+  json_schema_2020_12_tool: {
     description: 'Takes arguments whose schema uses what is new in JSON Schema 2020-12.',
+    annotations,
     parameters: SCHEMA as JsonObject,
-    run: async (args) => ({ text: JSON.stringify(args) }),
-  }),
-]
+    run: async (args: JsonObject) => ({ text: JSON.stringify(args) }),
+  },
+})
 
 /** The scenarios that cannot pass without them. */
 export const NEED_FIXTURES: readonly string[] = [
