@@ -9639,6 +9639,7 @@ export class McpSession {
   readonly lane = new Lane()
   seen: number // when it was last used
   written = 0 // when the vault was last told so
+  looked: number | undefined // what others had written when it was looked for in the vault
   readonly #open: (session: string) => Promise<Tools>
   readonly #processes: Processes
   readonly #calls = new Map<RpcId, AbortController>()
@@ -9778,16 +9779,24 @@ export class McpServeContext {
   session(id: string): McpSession | undefined {
     const session = this.#sessions.get(id) ?? this.#adopt(id)
     if (session === undefined) return undefined
-    const { store, app } = this.#parts
-    const now = app.world.now()
-    const [row] = store.db.glance<{ seen: number; ended: number }>(MCP_SESSION_ROW, id)
-    const isOver = now - Math.max(session.seen, row?.seen ?? 0) > MCP_SESSION_IDLE
-    if (row?.ended === 1 || isOver) return void this.#drop(session)
+    const now = this.#parts.app.world.now()
+    if (this.#isOver(session, now)) return void this.#drop(session)
     session.seen = now
     if (now - session.written > MCP_SESSION_TOUCH) this.#write(session, 0)
     this.#sessions.delete(id)
     this.#sessions.set(id, session) // behind all that were used before
     return session
+  }
+
+  /** Asks the vault where another server may have ended the session, or used it last. */
+  #isOver(session: McpSession, now: number): boolean {
+    const { db } = this.#parts.store
+    const [others] = db.glance<{ data_version: number }>('PRAGMA data_version')
+    if (now - session.seen <= MCP_SESSION_IDLE && session.looked === others?.data_version)
+      return false
+    session.looked = others?.data_version
+    const row = db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
+    return row?.ended === 1 || now - Math.max(session.seen, row?.seen ?? 0) > MCP_SESSION_IDLE
   }
 
   /** Ends a session for every server of this key. */
