@@ -13,6 +13,7 @@ import {
   existsSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -44,6 +45,7 @@ type Row = {
   tai: number
   other?: number
   pairs?: number
+  cpu?: { tai_us: number; other_us: number } // of the servers, for one call
 }
 
 /** A command, run in a home of its own. */
@@ -123,12 +125,10 @@ const [ONE, MANY] = [1, 16] // connections
 const SERVED_KEY = 'the-key-of-the-bench'
 
 /** Calls of the served tools, beside the official SDK's server and one that does nothing. */
-async function served(): Promise<Row[]> {
+async function servedCalls(): Promise<Row[]> {
   using home = temporary()
   await using client = startClient()
-  const argv = [tai, '--serve-mcp', SERVED_KEY, '--mcp-port', '0', '--root', home.path]
-  await using ours = await startServer(argv, envOf({ argv: [tai] }, home.path))
-  const rows = process.platform === 'linux' ? [await growth(client, ours)] : []
+  await using ours = await startOurs(home)
   const answer = async (asks: Load['asks']) =>
     JSON.stringify((await client.load(ours, { connections: ONE, asks, calls: 1 })).result)
   const list = join(home.path, 'list.json')
@@ -141,31 +141,33 @@ async function served(): Promise<Row[]> {
   const one = await rates({ connections: ONE, asks: TIME }, [ours, sdk, echo])
   const many = await rates({ connections: MANY, asks: TIME }, [ours, sdk, echo])
   const lists = await rates({ connections: ONE, asks: LIST }, [ours, sdk])
-  const least = (name: string, budget: number, pairs: [number, number][]) =>
-    atLeast(row(name, budget, 'calls/s', pairs))
   return [
-    least('served call, 1 connection, against the SDK', 3, beside(one, 1)),
-    least('served call, 16 connections, against the SDK', 4, beside(many, 1)),
-    least('served call, 1 connection, against a bare echo', 0.6, beside(one, 2)),
-    least('served call, 16 connections, against a bare echo', 0.6, beside(many, 2)),
-    least('tools/list against the SDK', 3, beside(lists, 1)),
-    ...rows,
+    rateRow('served call, 1 connection, against the SDK', 3, one, 1),
+    rateRow('served call, 16 connections, against the SDK', 4, many, 1),
+    rateRow('served call, 1 connection, against a bare echo', 0.6, one, 2),
+    rateRow('served call, 16 connections, against a bare echo', 0.6, many, 2),
+    rateRow('tools/list against the SDK', 3, lists, 1),
   ]
 }
 
-/** What a served process holds after many calls, against after few. Only Linux tells it of another
- * process without a program to be installed. */
-async function growth(client: Client, server: Server): Promise<Row> {
-  const [few, all] = [1_000, 100_000]
-  await client.load(server, { connections: MANY, asks: TIME, calls: few })
-  const before = memory(server.pid, 'VmRSS') / 1024
-  await client.load(server, { connections: MANY, asks: TIME, calls: all - few })
-  const after = memory(server.pid, 'VmRSS') / 1024
+/** What a server holds after many calls, against after few. Only Linux tells it of another process
+ * without a program to be installed. */
+async function servedMemory(): Promise<Row[]> {
+  if (process.platform !== 'linux') return []
+  using home = temporary()
+  await using client = startClient()
+  await using ours = await startOurs(home)
+  const after = async (calls: number) => {
+    await client.load(ours, { connections: MANY, asks: TIME, calls })
+    return memory(ours.pid, 'VmRSS') / 1024
+  }
+  const few = await after(1_000)
+  const many = await after(99_000)
   const name = 'memory after 100,000 served calls against after 1,000'
-  return { ...row(name, 1.2, 'MiB', [[after, before]]), other: round(before) }
+  return [{ ...row(name, 1.2, 'MiB', [[many, few]]), other: round(few) }]
 }
 
-const ROWS = { version, oneShot, openVault, size, served }
+const ROWS = { version, oneShot, openVault, size, servedCalls, servedMemory }
 
 // --- measuring ---
 
@@ -241,31 +243,37 @@ async function peak(run: Run): Promise<number> {
 const ROUND = 150 // ms of load on a server before it is another's turn
 const WARM = 1_000 // ms
 
+/** Calls per second, and microseconds of CPU that each took: those do not change with what else
+ * the machine has to do. */
+type Rate = { rate: number; cpu: number }
+
 /** The rates of each round, by server, after a longer one that lets each compile what it uses. */
-async function inTurns(
-  client: Client,
-  load: Asks,
-  servers: readonly Server[],
-): Promise<number[][]> {
-  const found: number[][] = []
+async function inTurns(client: Client, load: Asks, servers: readonly Server[]): Promise<Rate[][]> {
+  const found: Rate[][] = []
   for (let turn = -1; turn < rounds; turn++) {
-    const rates: number[] = []
+    const rates: Rate[] = []
     for (const [place] of servers.entries()) {
       const at = (place + turn + 1) % servers.length // no server always follows the same one
-      const { calls, ms } = await client.load(servers[at]!, {
-        ...load,
-        ms: turn < 0 ? WARM : ROUND,
-      })
-      rates[at] = calls / (ms / 1000)
+      const server = servers[at]!
+      const before = cpuTime(server.pid)
+      const { calls, ms } = await client.load(server, { ...load, ms: turn < 0 ? WARM : ROUND })
+      const cpu = (cpuTime(server.pid) - before) / calls
+      rates[at] = { rate: calls / (ms / 1000), cpu }
     }
     if (turn >= 0) found.push(rates)
   }
   return found
 }
 
-/** The first server's rates, paired with those of the one at `at`. */
-function beside(rates: readonly number[][], at: number): [number, number][] {
-  return rates.map((each) => [each[0]!, each[at]!])
+/** The first server's rates beside those of the one at `at`. */
+function rateRow(name: string, budget: number, turns: readonly Rate[][], at: number): Row {
+  const pairs = turns.map((each): [number, number] => [each[0]!.rate, each[at]!.rate])
+  const it = row(name, budget, 'calls/s', pairs)
+  const [tai_us = 0, other_us = 0] = [0, at].map((place) =>
+    round(median(turns.map((each) => each[place]!.cpu))),
+  )
+  const cpu = process.platform === 'linux' ? { tai_us, other_us } : undefined
+  return { ...it, bound: 'at least', met: it.ratio >= budget, ...(cpu && { cpu }) }
 }
 
 /** A pipe that holds its data and its end, as a shell makes one; what Node would give is a socket. */
@@ -290,6 +298,15 @@ function memory(pid: number | undefined, what: 'VmHWM' | 'VmRSS'): number {
   } catch {
     return 0 // gone between the question and the answer
   }
+}
+
+/** Time on a core of all threads of a process, in microseconds, where the kernel tells it. */
+function cpuTime(pid: number | undefined): number {
+  if (process.platform !== 'linux') return 0
+  const tasks = `/proc/${pid}/task`
+  const spent = (task: string) =>
+    Number(readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ')[0])
+  return readdirSync(tasks).reduce((sum, task) => sum + spent(task), 0) / 1000
 }
 
 type Home = Disposable & { path: string }
@@ -343,6 +360,11 @@ async function startServer(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
   return { url, pid: child.pid, [Symbol.asyncDispose]: () => end(child) }
 }
 
+function startOurs({ path }: Home): Promise<Server> {
+  const argv = [tai, '--serve-mcp', SERVED_KEY, '--mcp-port', '0', '--root', path] as const
+  return startServer(argv, envOf({ argv }, path))
+}
+
 type Client = AsyncDisposable & {
   load: (server: Server, load: Omit<Load, 'url' | 'key'>) => Promise<Loaded>
 }
@@ -386,10 +408,6 @@ function row(name: string, budget: number, unit: Unit, pairs: [number, number][]
   return { ...base, other: round(median(pairs.map(([, theirs]) => theirs))), pairs: pairs.length }
 }
 
-function atLeast(it: Row): Row {
-  return { ...it, bound: 'at least', met: it.ratio >= it.budget }
-}
-
 function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length >> 1
@@ -408,9 +426,17 @@ function table(rows: readonly Row[]): string {
     `${r.bound} ${r.budget}`,
     r.met ? 'met' : 'MISSED',
     `${r.tai} ${r.unit}${r.other === undefined ? '' : ` against ${r.other}`}`,
+    r.cpu === undefined ? '' : `${r.cpu.tai_us} us of CPU against ${r.cpu.other_us}`,
   ])
-  const widths = [0, 1, 2, 3].map((i) => Math.max(...cells.map((c) => c[i]!.length)))
-  return cells.map((c) => c.map((text, i) => text.padEnd(widths[i] ?? 0)).join('  ')).join('\n')
+  const widths = [0, 1, 2, 3, 4].map((i) => Math.max(...cells.map((c) => c[i]!.length)))
+  return cells
+    .map((c) =>
+      c
+        .map((text, i) => text.padEnd(widths[i] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n')
 }
 
 const rows: Row[] = []
