@@ -122,6 +122,7 @@ async function size(): Promise<Row[]> {
 const TIME: Load['asks'] = ['tools/call', { name: 'time_now', arguments: { tz: 'UTC' } }]
 const LIST: Load['asks'] = ['tools/list', {}]
 const [ONE, MANY] = [1, 16] // connections
+const [WARM, WARM_MOST] = [5_000, 5_000] // calls that let a server compile what it uses; ms
 const SERVED_KEY = 'the-key-of-the-bench'
 
 /** Calls of the served tools, beside the official SDK's server and one that does nothing. */
@@ -138,6 +139,8 @@ async function servedCalls(): Promise<Row[]> {
   const echoArgs = [process.execPath, fake('echo.ts'), await answer(TIME)]
   await using echo = await startServer(echoArgs, env)
   const rates = (load: Asks, servers: readonly Server[]) => inTurns(client, load, servers)
+  for (const server of [ours, sdk, echo])
+    await client.load(server, { connections: MANY, asks: TIME, calls: WARM, ms: WARM_MOST })
   const one = await rates({ connections: ONE, asks: TIME }, [ours, sdk, echo])
   const many = await rates({ connections: MANY, asks: TIME }, [ours, sdk, echo])
   const lists = await rates({ connections: ONE, asks: LIST }, [ours, sdk])
@@ -241,13 +244,12 @@ async function peak(run: Run): Promise<number> {
 }
 
 const ROUND = 150 // ms of load on a server before it is another's turn
-const WARM = 1_000 // ms
 
 /** Calls per second, and microseconds of CPU that each took: those do not change with what else
  * the machine has to do. */
 type Rate = { rate: number; cpu: number }
 
-/** The rates of each round, by server, after a longer one that lets each compile what it uses. */
+/** The rates of each round, by server; the first round does not count. */
 async function inTurns(client: Client, load: Asks, servers: readonly Server[]): Promise<Rate[][]> {
   const found: Rate[][] = []
   for (let turn = -1; turn < rounds; turn++) {
@@ -256,7 +258,7 @@ async function inTurns(client: Client, load: Asks, servers: readonly Server[]): 
       const at = (place + turn + 1) % servers.length // no server always follows the same one
       const server = servers[at]!
       const before = cpuTime(server.pid)
-      const { calls, ms } = await client.load(server, { ...load, ms: turn < 0 ? WARM : ROUND })
+      const { calls, ms } = await client.load(server, { ...load, ms: ROUND })
       const cpu = (cpuTime(server.pid) - before) / calls
       rates[at] = { rate: calls / (ms / 1000), cpu }
     }
