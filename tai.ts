@@ -7412,6 +7412,8 @@ const schemaOf = ({ name, description, parameters }: Tool): ToolSchema => ({
   parameters,
 })
 
+const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
+
 type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
 
 /** How a call ended. `done` covers a tool that ran and failed; `refused` never ran, or gave no result. */
@@ -7503,6 +7505,7 @@ export class Tools implements Catalog {
   }
 
   async #attempt(name: string, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
+    signal.throwIfAborted()
     const row = this.#rows.get(name)
     if (row === undefined) return refuse('unknown', name, this.#unknown(name))
     const checked = checkArguments(row.parameters, await this.#checkOf(row), raw)
@@ -7556,11 +7559,13 @@ export class Tools implements Catalog {
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
     const clean = (text: string) => this.#context.store.redactor.redact(text)
     if (outcome.kind === 'refused') return mapStrings(outcome, clean) as Outcome
-    const { images, ...words } = outcome.output
-    const output = { ...(mapStrings(words, clean) as ToolOutput), ...(images && { images }) }
-    const fits = byteLength(output.text) <= this.#options.resultMax
-    const text = fits ? output.text : await this.#spill(name, output.text)
-    return { kind: 'done', output: { ...output, text } }
+    const fits = (text: string) => byteLength(text) <= this.#options.resultMax
+    const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
+    const { output } = outcome
+    const whole = clean(output.text)
+    const text = fits(whole) ? whole : await this.#spill(name, whole)
+    const structured = mapStrings(output.structured, (it) => brief(clean(it))) as Json
+    return { kind: 'done', output: { ...output, text, structured } }
   }
 
   async #spill(name: string, body: string): Promise<string> {
@@ -10180,7 +10185,7 @@ export class McpSession {
   written = 0 // when the vault was last told so
   readonly #open: (session: string) => Promise<Tools>
   readonly #processes: Processes
-  readonly #calls = new Map<RpcId, AbortController>()
+  readonly #calls = new Map<AbortController, RpcId>() // an id may come twice
   #tools: Promise<Tools> | undefined
 
   /** `open` makes its tools, which start what they start in `processes`. */
@@ -10209,24 +10214,24 @@ export class McpSession {
   ): Promise<Outcome> {
     if (this.lane.length >= MCP_QUEUE_MAX)
       throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`)
-    this.#calls.set(id, stop)
+    this.#calls.set(stop, id)
     this.#tools ??= this.#open(this.vaultId)
     const tools = this.#tools
     try {
       return await this.lane.run(async () => (await tools).dispatch(name, args, stop.signal))
     } finally {
-      if (this.#calls.get(id) === stop) this.#calls.delete(id)
+      this.#calls.delete(stop)
     }
   }
 
   cancel(id: unknown): void {
-    this.#calls.get(id as RpcId)?.abort(new InterruptedError('the client cancelled the call'))
+    for (const [stop, own] of this.#calls)
+      if (own === id) stop.abort(new InterruptedError('the client cancelled the call'))
   }
 
   /** Interrupts its calls and ends what they have started. */
   async end(): Promise<void> {
-    for (const stop of this.#calls.values())
-      stop.abort(new InterruptedError('the session has ended'))
+    for (const stop of this.#calls.keys()) stop.abort(new InterruptedError('the session has ended'))
     await this.#processes.stopAll()
   }
 }
@@ -10253,7 +10258,6 @@ export class McpServeContext {
   readonly #parts: ServeParts
   readonly #sessions = new Map<string, McpSession>() // the longest unused first
   readonly #turns = new Map<string, Lane>() // by session of the vault
-  readonly #talks = new Map<string, Promise<Tools>>() // of agents, by MCP session and session of the vault
   /** The result of tools/list, which never changes. */
   readonly list: string
   readonly toolCount: number
@@ -10314,14 +10318,8 @@ export class McpServeContext {
    */
   session(id: string): McpSession | undefined {
     const session = this.#sessions.get(id) ?? this.#adopt(id)
-    if (session === undefined) return undefined
-    const { store, app } = this.#parts
-    const now = app.world.now()
-    const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, id)
-    const isOver = now - Math.max(session.seen, row?.seen ?? 0) > MCP_SESSION_IDLE
-    if (row?.ended === 1 || isOver) return void this.#drop(session)
-    session.seen = now
-    if (now - session.written > MCP_SESSION_TOUCH) this.#write(session, 0)
+    if (session === undefined || this.#isOver(session)) return undefined
+    this.#touch(session)
     this.#sessions.delete(id)
     this.#sessions.set(id, session) // behind all that were used before
     return session
@@ -10333,11 +10331,9 @@ export class McpServeContext {
     this.#drop(session)
   }
 
-  /** Ends what nobody has used for too long: its processes would run on. */
+  /** Lets go of sessions that are over, here or elsewhere: their processes would run on. */
   sweep(): void {
-    const oldest = this.#parts.app.world.now() - MCP_SESSION_IDLE
-    for (const { id, seen, lane } of this.#sessions.values())
-      if (lane.length === 0 && seen < oldest) this.session(id)
+    for (const session of this.#sessions.values()) this.#isOver(session)
   }
 
   /** What a client is told of an error that is no answer. */
@@ -10357,8 +10353,23 @@ export class McpServeContext {
     if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
     if (session === undefined) throw new RpcError('request', 'there is no session')
     const outcome = await session.call(id, { name, args: args as JsonObject }, stop)
-    session.seen = this.#parts.app.world.now()
+    this.#touch(session)
     return JSON.stringify(callResult(outcome))
+  }
+
+  /** Whether it was ended, or nobody has used it for too long; then nothing of it stays. */
+  #isOver(session: McpSession): boolean {
+    const { store, app } = this.#parts
+    const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
+    const unused = app.world.now() - Math.max(session.seen, row?.seen ?? 0)
+    const isOver = row?.ended === 1 || (session.lane.length === 0 && unused > MCP_SESSION_IDLE)
+    if (isOver) this.#drop(session)
+    return isOver
+  }
+
+  #touch(session: McpSession): void {
+    session.seen = this.#parts.app.world.now()
+    if (session.seen - session.written > MCP_SESSION_TOUCH) this.#write(session, 0)
   }
 
   #signed(body: string): string {
@@ -10403,8 +10414,15 @@ export class McpServeContext {
     session.end().catch((error: unknown) => this.#parts.app.report(error))
   }
 
-  #openTools(session: string, processes: Processes, extras: readonly Tool[]): Promise<Tools> {
-    const { app, workspace, mode, only: names } = this.#parts
+  /** A profile's word counts where it allows no more. */
+  #openTools(
+    session: string,
+    processes: Processes,
+    extras: readonly Tool[],
+    profile?: ProfileRow,
+  ): Promise<Tools> {
+    const { app, workspace, only: names = profile?.tools } = this.#parts
+    const mode = tighterMode(this.mode, profile?.mode ?? this.mode)
     const rows = [...TOOLS, ...extras]
     const only = names?.filter((name) => rows.some((row) => row.name === name))
     const prompter = denyPrompter
@@ -10412,10 +10430,11 @@ export class McpServeContext {
   }
 
   #extras(processes: Processes): readonly Tool[] {
+    const talks = new Map<string, Promise<Tools>>()
     return [
       defineTool({
         ...CHAT,
-        run: (args, { session }, signal) => this.#chat(args, { session, processes }, signal),
+        run: (args, { session }, signal) => this.#chat(args, { session, processes, talks }, signal),
       }),
       defineTool({ ...COMPLETE, run: (args, _, signal) => this.#complete(args, signal) }),
     ]
@@ -10425,9 +10444,9 @@ export class McpServeContext {
   async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal): Promise<ToolOutput> {
     const { app, store } = this.#parts
     const row = args.session === undefined ? undefined : await store.findSession(args.session)
-    if (row === undefined && args.session !== undefined) {
+    if (row?.id !== args.session) {
       const hint = 'leave `session` out to go on with your own'
-      throw new TaiError(`there is no session ${visible(args.session)}`, { hint })
+      throw new TaiError(`there is no session ${visible(`${args.session}`)}`, { hint })
     }
     const id = row?.id ?? seat.session
     const lane = this.#turns.get(id) ?? new Lane()
@@ -10435,6 +10454,7 @@ export class McpServeContext {
     try {
       return await lane.run(async () => {
         using clock = timeout(MCP_CHAT_TIMEOUT, lateTurn, signal)
+        signal.throwIfAborted() // while it waited
         const talk = await this.#talk(id, args, seat)
         return await playServed(app, talk, args.message, clock.signal)
       })
@@ -10455,18 +10475,18 @@ export class McpServeContext {
       const begun = { id, title, profile: profile?.name ?? 'default', model, workspace: app.root }
       await store.createSession(begun)
     }
-    const tools = await this.#talkTools(id, seat)
+    const tools = await this.#talkTools(id, seat, profile)
     return converse(app, { session: id, profile, choice, tools, maxSteps: args.max_steps })
   }
 
   /** The tools of an agent stay from turn to turn, and with them what it was offered. */
-  #talkTools(id: string, { session, processes }: ChatSeat): Promise<Tools> {
-    const name = `${session} ${id}`
-    const tools = this.#talks.get(name) ?? this.#openTools(id, processes, [])
-    this.#talks.delete(name)
-    this.#talks.set(name, tools)
-    const [oldest = ''] = this.#talks.keys()
-    if (this.#talks.size > MCP_SESSIONS_MAX) this.#talks.delete(oldest)
+  #talkTools(id: string, seat: ChatSeat, profile: ProfileRow | undefined): Promise<Tools> {
+    const { processes, talks } = seat
+    const tools = talks.get(id) ?? this.#openTools(id, processes, [], profile)
+    talks.delete(id)
+    talks.set(id, tools)
+    const [oldest = ''] = talks.keys()
+    if (talks.size > MCP_QUEUE_MAX) talks.delete(oldest)
     return tools
   }
 
@@ -10488,7 +10508,11 @@ export class McpServeContext {
 }
 
 /** Whose call a chat is: its own session of the vault, and where its tools start programs. */
-type ChatSeat = Readonly<{ session: string; processes: Processes }>
+type ChatSeat = Readonly<{
+  session: string
+  processes: Processes
+  talks: Map<string, Promise<Tools>> // the tools of its agents, by session of the vault
+}>
 
 /** A turn for a client; one without an answer gives what there was of it, and why it ended. */
 async function playServed(
@@ -10602,7 +10626,7 @@ const refused = ([status, message, headers = {}]: HttpRefusal): HttpAnswer => ({
 class Door {
   readonly context: McpServeContext
   readonly #hosts: ReadonlySet<string> | undefined // undefined: any, on an address that others reach
-  readonly #open = new WeakMap<object, number>() // requests without an answer, by connection
+  readonly #open = new WeakMap<object, Set<AbortController>>() // requests without an answer, by connection
   isClosing = false
   held = 0 // bytes of bodies being read
 
@@ -10612,7 +10636,9 @@ class Door {
   }
 
   /** Whether a request is meant for this server, and not made by a page of another (DNS rebinding). */
-  expects({ host = '', origin }: http.IncomingHttpHeaders): boolean {
+  expects({ headers: { origin }, headersDistinct }: http.IncomingMessage): boolean {
+    const [host = '', ...more] = headersDistinct['host'] ?? []
+    if (more.length > 0) return false
     const name = host.replace(/:\d*$/, '').toLowerCase()
     if (this.#hosts !== undefined && !this.#hosts.has(name)) return false
     if (origin === undefined) return true
@@ -10620,13 +10646,23 @@ class Door {
     return from !== '' && (this.#hosts?.has(from) ?? from === name)
   }
 
-  /** One request more on a connection, until its answer has gone; false when they are too many. */
-  enters(request: http.IncomingMessage, response: http.ServerResponse): boolean {
-    const { socket } = request
-    const open = (this.#open.get(socket) ?? 0) + 1
+  /** One request more on a connection, until its answer has gone; undefined when they are too many. */
+  enter({ socket }: http.IncomingMessage, response: http.ServerResponse) {
+    const open = this.#open.get(socket) ?? this.#meet(socket)
+    const stop = new AbortController()
+    open.add(stop)
+    response.on('finish', () => open.delete(stop))
+    return open.size > MCP_PIPELINE_MAX ? undefined : stop
+  }
+
+  /** By its connection, because a response that waits for its turn hears of no end. */
+  #meet(socket: http.IncomingMessage['socket']): Set<AbortController> {
+    const open = new Set<AbortController>()
     this.#open.set(socket, open)
-    response.on('close', () => this.#open.set(socket, (this.#open.get(socket) ?? 1) - 1))
-    return open <= MCP_PIPELINE_MAX
+    socket.on('close', () => {
+      for (const stop of open) stop.abort(new InterruptedError('the client has left'))
+    })
+    return open
   }
 }
 
@@ -10639,7 +10675,7 @@ type Gate = readonly [objects: (it: http.IncomingMessage, door: Door) => boolean
 
 /** Looked at in this order before a body is read. */
 const GATES: readonly Gate[] = [
-  [({ headers }, door) => !door.expects(headers), [403, 'this Host or Origin is not expected']],
+  [(it, door) => !door.expects(it), [403, 'this Host or Origin is not expected']],
   [
     ({ headers }, { context }) => !context.admits(headers.authorization),
     [401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' }],
@@ -10694,21 +10730,18 @@ async function answerHttp(
   request: http.IncomingMessage,
   response: http.ServerResponse,
   door: Door,
+  stop: AbortController,
 ): Promise<HttpAnswer | undefined> {
   const gate = GATES.find(([objects]) => objects(request, door))
   if (gate !== undefined) return refused(gate[1])
   const { 'mcp-session-id': given, expect } = request.headers
-  if (!isPost(request)) return dismiss(door.context, String(given ?? ''))
-  if (expect !== undefined) response.writeContinue()
-  const body = await receive(request, door)
-  if (!Buffer.isBuffer(body)) return body
   try {
+    if (!isPost(request)) return dismiss(door.context, String(given ?? ''))
+    if (expect !== undefined && request.httpVersionMinor > 0) response.writeContinue()
+    const body = await receive(request, door)
+    if (!Buffer.isBuffer(body)) return body
     if (!process.getBuiltinModule('node:buffer').isUtf8(body))
       throw new RpcError('parse', 'the body is not UTF-8')
-    const stop = new AbortController()
-    response.on('close', () => {
-      if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
-    })
     return await answerMessage(readRpc(body.toString()), request.headers, door.context, stop)
   } catch (error) {
     if (!(error instanceof RpcError)) throw error
@@ -10807,8 +10840,9 @@ function sendAnswer(
 /** What node:http calls for each request. */
 export function mcpServeHandler(door: Door): http.RequestListener {
   return (request, response) => {
-    if (!door.enters(request, response)) return void request.socket.destroy()
-    const answer = answerHttp(request, response, door)
+    const stop = door.enter(request, response)
+    if (stop === undefined) return void request.socket.destroy()
+    const answer = answerHttp(request, response, door, stop)
     answer.then(
       (found) => found && sendAnswer(response, found),
       (error: unknown) => {
@@ -10871,8 +10905,9 @@ function keyOf({ given, world }: App, bind: string): string {
 /** The names that clients may call the server by; undefined: any. */
 function hostNames(bind: string, named: readonly string[]): ReadonlySet<string> | undefined {
   if (!isLoopback(bind) && named.length === 0) return undefined
-  const own = bind.includes(':') ? `[${bind.replace(/[[\]]/g, '')}]` : bind
-  return new Set(['localhost', '127.0.0.1', '[::1]', own, ...named].map((it) => it.toLowerCase()))
+  const { isIPv6 } = process.getBuiltinModule('node:net')
+  const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
+  return new Set(all.map((it) => (isIPv6(it) ? `[${it}]` : it).toLowerCase()))
 }
 
 const OPEN_HOSTS =
@@ -11522,7 +11557,7 @@ async function runLine(app: App, line: Line<App>): Promise<number> {
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
   if (line.words.length === 0) return mcpServeMain(app)
   const hint = 'leave the words out, or ask without --serve-mcp'
-  throw new UsageError(`--serve-mcp answers no prompt: ${visible(line.words.join(' '))}`, { hint })
+  throw new UsageError('--serve-mcp answers no prompt', { hint }) // the words may be the rest of a key
 }
 
 /** A prompt from the command line, files and standard input; a chat where a person sits and asks nothing. */
