@@ -9055,9 +9055,10 @@ function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
     const type = value === undefined ? ('boolean' as const) : ('string' as const)
     return [name, { type, multiple: true as const, ...(short && { short }) }] as const
   })
+  const end = [...argv, '--'].indexOf('--')
   try {
     const { values, positionals } = process.getBuiltinModule('node:util').parseArgs({
-      args: argv.map((word, i) => (isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
+      args: argv.map((word, i) => (i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
       options: Object.fromEntries(options),
       allowPositionals: true,
     })

@@ -20,6 +20,7 @@ type Wishes = {
   env?: Record<string, string>
   home?: string
   cwd?: string
+  through?: readonly [program: string, ...args: string[]]
 }
 type Headers = Readonly<Record<string, string | undefined>>
 type Server = Readonly<{ port: number; key: string }>
@@ -58,7 +59,11 @@ export async function serve(t: Test, { key = KEY, args = [], ...options }: Wishe
   const early = done.then(({ err }) => Promise.reject(new Error(`no server: ${err}`)))
   early.catch(() => {}) // its usual end
   const url = (await Promise.race([up.promise, early])).trim()
-  return { url, port: portOf(url), key, home, cwd, child, said, done }
+  /** Waits until stderr fits. */
+  const tells = async (pattern: RegExp) => {
+    while (!pattern.test(said.err)) await once(child.stderr, 'data')
+  }
+  return { url, port: portOf(url), key, home, cwd, child, said, tells, done }
 }
 
 /** The server in this process, in a world whose clock is `clock.now`. */
