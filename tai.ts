@@ -10230,10 +10230,13 @@ export class McpSession {
       if (own === id) stop.abort(new InterruptedError('the client cancelled the call'))
   }
 
+  /** Waits for its calls. */
+  settled = () => this.lane.run(async () => {})
+
   /** Interrupts its calls and ends what they have started. */
   async end(): Promise<void> {
     for (const stop of this.#calls.keys()) stop.abort(new InterruptedError('the session has ended'))
-    await this.#processes.stopAll()
+    await Promise.all([this.#processes.stopAll(), this.settled()])
   }
 }
 
@@ -10342,9 +10345,11 @@ export class McpServeContext {
     return this.#parts.store.redactor.redact(messageOf(error))
   }
 
-  /** Interrupts everything. */
+  /** Gives the calls that run MCP_STOP_GRACE, then interrupts everything. */
   async close(): Promise<void> {
-    await Promise.all([...this.#sessions.values()].map((session) => session.end()))
+    const sessions = [...this.#sessions.values()]
+    await within(MCP_STOP_GRACE, Promise.all(sessions.map((session) => session.settled())))
+    await Promise.all(sessions.map((session) => session.end()))
   }
 
   /** One tools/call; the JSON text of its result. Throws RpcError. */
@@ -10609,6 +10614,7 @@ const METHODS = ['POST', 'DELETE']
 const ALLOW = METHODS.join(', ')
 const CHECK_INTERVAL = 5 * SECOND // how often slow connections are looked for
 const RETRY_AFTER = '1' // seconds
+const LAST_ANSWERS = 250 // for answers that are being sent when everything else has ended
 
 type HttpRefusal = [status: number, message: string, headers?: Readonly<Record<string, string>>]
 type HttpAnswer = Readonly<{
@@ -10930,10 +10936,11 @@ export async function mcpServeMain(app: App): Promise<number> {
   door.isClosing = true
   clearInterval(sweeper)
   const closed = new Promise((resolve) => server.close(resolve))
-  server.closeIdleConnections()
-  if (!(await within(MCP_STOP_GRACE, closed))) await context.close()
-  server.closeAllConnections()
   await context.close()
+  await sleep(0) // the last answers are being written
+  server.closeIdleConnections()
+  await within(LAST_ANSWERS, closed)
+  server.closeAllConnections()
   return EXIT.answered
 }
 

@@ -15,7 +15,8 @@ import { ended, folder, start } from './tai.ts'
 
 type Test = { teardown(work: () => unknown): void }
 type Wishes = {
-  key?: string
+  key?: string // of the flag; '' where the variable gives it
+  as?: string // the key that clients use, if another
   args?: readonly string[]
   env?: Record<string, string>
   home?: string
@@ -35,7 +36,7 @@ export const INITIALIZE = {
 const portOf = (url: string): number => Number(/:(\d+)\/mcp/.exec(url)?.[1])
 
 /** The built binary, listening. */
-export async function serve(t: Test, { key = KEY, args = [], ...options }: Wishes = {}) {
+export async function serve(t: Test, { key = KEY, as = key, args = [], ...options }: Wishes = {}) {
   const home = options.home ?? folder()
   const cwd = options.cwd ?? folder()
   const child = await start(['--serve-mcp', key, '--mcp-port', '0', ...args], {
@@ -63,7 +64,7 @@ export async function serve(t: Test, { key = KEY, args = [], ...options }: Wishe
   const tells = async (pattern: RegExp) => {
     while (!pattern.test(said.err)) await once(child.stderr, 'data')
   }
-  return { url, port: portOf(url), key, home, cwd, child, said, tells, done }
+  return { url, port: portOf(url), key: as, home, cwd, child, said, tells, done }
 }
 
 /** The server in this process, in a world whose clock is `clock.now`. */
