@@ -25,16 +25,15 @@ t.test('g07: slow clients are closed in time, and nobody notices them meanwhile'
   const server = await serve(t)
   const began = performance.now()
   const body = rawPost(server.port, '{"jsonr').replace('Length: 7', 'Length: 500000')
-  const kinds = ['idle', 'dribble', 'half'] as const
+  const head = Buffer.from(rawPost(server.port, ''))
+  const kinds = [...Array(20).fill('idle'), ...Array(15).fill('dribble'), ...Array(15).fill('half')]
   const slow = await Promise.all(
-    Array.from({ length: 50 }, async (_, i) => {
-      const kind = i < 20 ? kinds[0] : i < 35 ? kinds[1] : kinds[2]
+    kinds.map(async (kind: 'idle' | 'dribble' | 'half') => {
       const line = await connect(server)
       if (kind === 'half') line.write(body)
-      const dribble = setInterval(
-        () => kind === 'dribble' && line.socket.writable && line.write('P'),
-        2_000,
-      )
+      let sent = 0
+      const more = () => line.write(head.subarray(sent, (sent += 1)))
+      const dribble = setInterval(() => kind === 'dribble' && line.socket.writable && more(), 2_000)
       const end = line.closed.then(() => {
         clearInterval(dribble)
         return { kind, ms: performance.now() - began, text: line.text }
@@ -64,7 +63,7 @@ t.test('g07: slow clients are closed in time, and nobody notices them meanwhile'
       ms > limits[kind] - SECOND && ms < limits[kind] + 12 * SECOND,
       `${kind}: ${Math.round(ms)} ms`,
     )
-    t.match(text, /^(HTTP\/1\.1 4(08|00) |$)/, kind)
+    t.match(text, /^(HTTP\/1\.1 408 |$)/, kind)
   }
 })
 
@@ -103,9 +102,9 @@ t.test('g13 B: two chats of one session are answered one after the other', async
   const peer = await begin(server)
   const replies = await Promise.all(['one', 'two'].map((message) => peer.call('chat', { message })))
   t.strictSame(replies.map(textOf).toSorted(), ['to one', 'to two'])
-  const { session } = replies[0]?.body.result.structuredContent
-  t.equal(replies[1]?.body.result.structuredContent.session, session)
-  const { out } = await tai(['session', 'show', session, '--json'], { home: server.home })
+  const [first, second] = replies.map(({ body }) => body.result.structuredContent.session)
+  t.equal(first, second)
+  const { out } = await tai(['session', 'show', first, '--json'], { home: server.home })
   const roles = [...out.matchAll(/"role":\s*"(\w+)"/g)].map(([, role]) => role)
   t.strictSame(roles, ['user', 'assistant', 'user', 'assistant'])
 })

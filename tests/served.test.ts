@@ -240,7 +240,6 @@ t.test('the key is nowhere but with its clients', async (t) => {
       await peer.call('shell_exec', { command: `echo ${KEY} >&2; exit 3`, env: { MORE: KEY } }),
       await peer.call(KEY),
       await peer.call('time_now', { [KEY]: KEY }),
-      await peer.ask(KEY),
       await peer.post({ jsonrpc: '2.0', id: 1, method: KEY, params: [] }),
       ...(way === 'flag' ? [await peer.call('chat', { message: `what is ${KEY}?` })] : []),
     ]
