@@ -4459,6 +4459,8 @@ export type ApprovalRequest = Readonly<{
 /** What mode and grants say, before anybody is asked. */
 export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
 
+const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
+
 /** SHA-256 of canonical `{arguments, tool_name}`; its first 12 digits are shown. */
 export const callDigest = (name: string, args: JsonObject): string =>
   digest({ arguments: args, tool_name: name })
@@ -4683,7 +4685,7 @@ export class Approvals {
   /** The approvals of a sub-agent: those of `session`, in the tighter of both modes. */
   child(session: string, wanted: Mode = this.mode): Approvals {
     const inherited = [...(this.#options.inherited ?? []), session]
-    const mode = MODES.indexOf(wanted) < MODES.indexOf(this.mode) ? wanted : this.mode
+    const mode = tighterMode(this.mode, wanted)
     return new Approvals({ ...this.#options, mode, inherited })
   }
 
@@ -6909,6 +6911,8 @@ const schemaOf = ({ name, description, parameters }: Tool): ToolSchema => ({
   parameters,
 })
 
+const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
+
 type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
 
 /** How a call ended. `done` covers a tool that ran and failed; `refused` never ran, or gave no result. */
@@ -7006,6 +7010,7 @@ export class Tools implements Catalog {
 
   async #attempt(asked: Attempt, signal: AbortSignal): Promise<Outcome> {
     const { name, raw } = asked
+    signal.throwIfAborted()
     const row = this.#rows.get(name)
     if (row === undefined) return refuse('unknown', name, this.#unknown(name))
     const checked = checkArguments(row.parameters, await this.#checkOf(row), raw)
@@ -7061,11 +7066,13 @@ export class Tools implements Catalog {
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
     const clean = (text: string) => this.#context.store.redactor.redact(text)
     if (outcome.kind === 'refused') return mapStrings(outcome, clean) as Outcome
-    const { images, ...words } = outcome.output
-    const output = { ...(mapStrings(words, clean) as ToolOutput), ...(images && { images }) }
-    const fits = byteLength(output.text) <= this.#options.resultMax
-    const text = fits ? output.text : await this.#spill(name, output.text)
-    return { kind: 'done', output: { ...output, text } }
+    const fits = (text: string) => byteLength(text) <= this.#options.resultMax
+    const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
+    const { output } = outcome
+    const whole = clean(output.text)
+    const text = fits(whole) ? whole : await this.#spill(name, whole)
+    const structured = mapStrings(output.structured, (it) => brief(clean(it))) as Json
+    return { kind: 'done', output: { ...output, text, structured } }
   }
 
   async #spill(name: string, body: string): Promise<string> {
@@ -8522,9 +8529,10 @@ function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
     const type = value === undefined ? ('boolean' as const) : ('string' as const)
     return [name, { type, multiple: true as const, ...(short && { short }) }] as const
   })
+  const end = [...argv, '--'].indexOf('--')
   try {
     const { values, positionals } = builtin('node:util').parseArgs({
-      args: argv.map((word, i) => (isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
+      args: argv.map((word, i) => (i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
       options: Object.fromEntries(options),
       allowPositionals: true,
     })
@@ -9642,7 +9650,7 @@ export class McpSession {
   looked: number | undefined // what others had written when it was looked for in the vault
   readonly #open: (session: string) => Promise<Tools>
   readonly #processes: Processes
-  readonly #calls = new Map<RpcId, AbortController>()
+  readonly #calls = new Map<AbortController, RpcId>() // an id may come twice
   #tools: Promise<Tools> | undefined
 
   /** `open` makes its tools, which start what they start in `processes`. */
@@ -9671,25 +9679,28 @@ export class McpSession {
   ): Promise<Outcome> {
     if (this.lane.length >= MCP_QUEUE_MAX)
       throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`)
-    this.#calls.set(id, stop)
+    this.#calls.set(stop, id)
     this.#tools ??= this.#open(this.vaultId)
     const tools = this.#tools
     try {
       return await this.lane.run(async () => (await tools).dispatch(name, args, stop.signal))
     } finally {
-      if (this.#calls.get(id) === stop) this.#calls.delete(id)
+      this.#calls.delete(stop)
     }
   }
 
   cancel(id: unknown): void {
-    this.#calls.get(id as RpcId)?.abort(new InterruptedError('the client cancelled the call'))
+    for (const [stop, own] of this.#calls)
+      if (own === id) stop.abort(new InterruptedError('the client cancelled the call'))
   }
+
+  /** Waits for its calls. */
+  settled = () => this.lane.run(async () => {})
 
   /** Interrupts its calls and ends what they have started. */
   async end(): Promise<void> {
-    for (const stop of this.#calls.values())
-      stop.abort(new InterruptedError('the session has ended'))
-    await this.#processes.stopAll()
+    for (const stop of this.#calls.keys()) stop.abort(new InterruptedError('the session has ended'))
+    await Promise.all([this.#processes.stopAll(), this.settled()])
   }
 }
 
@@ -9715,7 +9726,6 @@ export class McpServeContext {
   readonly #parts: ServeParts
   readonly #sessions = new Map<string, McpSession>() // the longest unused first
   readonly #turns = new Map<string, Lane>() // by session of the vault
-  readonly #talks = new Map<string, Promise<Tools>>() // of agents, by MCP session and session of the vault
   /** The result of tools/list, which never changes. */
   readonly list: string
   readonly toolCount: number
@@ -9778,25 +9788,11 @@ export class McpServeContext {
    */
   session(id: string): McpSession | undefined {
     const session = this.#sessions.get(id) ?? this.#adopt(id)
-    if (session === undefined) return undefined
-    const now = this.#parts.app.world.now()
-    if (this.#isOver(session, now)) return void this.#drop(session)
-    session.seen = now
-    if (now - session.written > MCP_SESSION_TOUCH) this.#write(session, 0)
+    if (session === undefined || this.#isOver(session)) return undefined
+    this.#touch(session)
     this.#sessions.delete(id)
     this.#sessions.set(id, session) // behind all that were used before
     return session
-  }
-
-  /** Asks the vault where another server may have ended the session, or used it last. */
-  #isOver(session: McpSession, now: number): boolean {
-    const { db } = this.#parts.store
-    const [others] = db.glance<{ data_version: number }>('PRAGMA data_version')
-    if (now - session.seen <= MCP_SESSION_IDLE && session.looked === others?.data_version)
-      return false
-    session.looked = others?.data_version
-    const row = db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
-    return row?.ended === 1 || now - Math.max(session.seen, row?.seen ?? 0) > MCP_SESSION_IDLE
   }
 
   /** Ends a session for every server of this key. */
@@ -9805,11 +9801,9 @@ export class McpServeContext {
     this.#drop(session)
   }
 
-  /** Ends what nobody has used for too long: its processes would run on. */
+  /** Lets go of sessions that are over, here or elsewhere: their processes would run on. */
   sweep(): void {
-    const oldest = this.#parts.app.world.now() - MCP_SESSION_IDLE
-    for (const { id, seen, lane } of this.#sessions.values())
-      if (lane.length === 0 && seen < oldest) this.session(id)
+    for (const session of this.#sessions.values()) this.#isOver(session)
   }
 
   /** What a client is told of an error that is no answer. */
@@ -9817,9 +9811,11 @@ export class McpServeContext {
     return this.#parts.store.redactor.redact(messageOf(error))
   }
 
-  /** Interrupts everything. */
+  /** Gives the calls that run MCP_STOP_GRACE, then interrupts everything. */
   async close(): Promise<void> {
-    await Promise.all([...this.#sessions.values()].map((session) => session.end()))
+    const sessions = [...this.#sessions.values()]
+    await within(MCP_STOP_GRACE, Promise.all(sessions.map((session) => session.settled())))
+    await Promise.all(sessions.map((session) => session.end()))
   }
 
   /** One tools/call; the JSON text of its result. Throws RpcError. */
@@ -9829,8 +9825,27 @@ export class McpServeContext {
     if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
     if (session === undefined) throw new RpcError('request', 'there is no session')
     const outcome = await session.call(id, { name, args: args as JsonObject }, stop)
-    session.seen = this.#parts.app.world.now()
+    this.#touch(session)
     return JSON.stringify(callResult(outcome))
+  }
+
+  /** Whether it was ended, here or by another server, or unused for too long; then nothing of it stays. */
+  #isOver(session: McpSession): boolean {
+    const { store, app } = this.#parts
+    const [others] = store.db.glance<{ data_version: number }>('PRAGMA data_version')
+    const unusedSince = app.world.now() - MCP_SESSION_IDLE
+    if (session.looked === others?.data_version && session.seen >= unusedSince) return false
+    session.looked = others?.data_version
+    const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
+    const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
+    const isOver = row?.ended === 1 || (isUnused && session.lane.length === 0)
+    if (isOver) this.#drop(session)
+    return isOver
+  }
+
+  #touch(session: McpSession): void {
+    session.seen = this.#parts.app.world.now()
+    if (session.seen - session.written > MCP_SESSION_TOUCH) this.#write(session, 0)
   }
 
   #signed(body: string): string {
@@ -9875,8 +9890,15 @@ export class McpServeContext {
     session.end().catch((error: unknown) => this.#parts.app.report(error))
   }
 
-  #openTools(session: string, processes: Processes, extras: readonly Tool[]): Promise<Tools> {
-    const { app, workspace, mode, native, only: names } = this.#parts
+  /** A profile's word counts where it allows no more. */
+  #openTools(
+    session: string,
+    processes: Processes,
+    extras: readonly Tool[],
+    profile?: ProfileRow,
+  ): Promise<Tools> {
+    const { app, workspace, native, only: names = profile?.tools } = this.#parts
+    const mode = tighterMode(this.mode, profile?.mode ?? this.mode)
     const rows = [...native, ...extras]
     const only = names?.filter((name) => rows.some((row) => row.name === name))
     const prompter = denyPrompter
@@ -9884,11 +9906,12 @@ export class McpServeContext {
   }
 
   #extras(processes: Processes): readonly Tool[] {
+    const talks = new Map<string, Promise<Tools>>()
     const { chat, completions } = EXTRAS
     return toolsOf('agents', {
       chat: {
         ...chat,
-        run: (args, { session }, signal) => this.#chat(args, { session, processes }, signal),
+        run: (args, { session }, signal) => this.#chat(args, { session, processes, talks }, signal),
       },
       completions: { ...completions, run: (args, _, signal) => this.#complete(args, signal) },
     })
@@ -9898,9 +9921,9 @@ export class McpServeContext {
   async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal): Promise<ToolOutput> {
     const { app, store } = this.#parts
     const row = args.session === undefined ? undefined : await store.findSession(args.session)
-    if (row === undefined && args.session !== undefined) {
+    if (row?.id !== args.session) {
       const hint = 'leave `session` out to go on with your own'
-      throw new TaiError(`there is no session ${visible(args.session)}`, { hint })
+      throw new TaiError(`there is no session ${visible(`${args.session}`)}`, { hint })
     }
     const id = row?.id ?? seat.session
     const lane = this.#turns.get(id) ?? new Lane()
@@ -9908,6 +9931,7 @@ export class McpServeContext {
     try {
       return await lane.run(async () => {
         using clock = timeout(MCP_CHAT_TIMEOUT, lateTurn, signal)
+        signal.throwIfAborted() // while it waited
         const talk = await this.#talk(id, args, seat)
         return await playServed(app, talk, args.message, clock.signal)
       })
@@ -9928,18 +9952,18 @@ export class McpServeContext {
       const begun = { id, title, profile: profile?.name ?? 'default', model, workspace: app.root }
       await store.createSession(begun)
     }
-    const tools = await this.#talkTools(id, seat)
+    const tools = await this.#talkTools(id, seat, profile)
     return converse(app, { session: id, profile, choice, tools, maxSteps: args.max_steps })
   }
 
   /** The tools of an agent stay from turn to turn, and with them what it was offered. */
-  #talkTools(id: string, { session, processes }: ChatSeat): Promise<Tools> {
-    const name = `${session} ${id}`
-    const tools = this.#talks.get(name) ?? this.#openTools(id, processes, [])
-    this.#talks.delete(name)
-    this.#talks.set(name, tools)
-    const [oldest = ''] = this.#talks.keys()
-    if (this.#talks.size > MCP_SESSIONS_MAX) this.#talks.delete(oldest)
+  #talkTools(id: string, seat: ChatSeat, profile: ProfileRow | undefined): Promise<Tools> {
+    const { processes, talks } = seat
+    const tools = talks.get(id) ?? this.#openTools(id, processes, [], profile)
+    talks.delete(id)
+    talks.set(id, tools)
+    const [oldest = ''] = talks.keys()
+    if (talks.size > MCP_QUEUE_MAX) talks.delete(oldest)
     return tools
   }
 
@@ -9958,7 +9982,11 @@ export class McpServeContext {
 }
 
 /** Whose call a chat is: its own session of the vault, and where its tools start programs. */
-type ChatSeat = Readonly<{ session: string; processes: Processes }>
+type ChatSeat = Readonly<{
+  session: string
+  processes: Processes
+  talks: Map<string, Promise<Tools>> // the tools of its agents, by session of the vault
+}>
 
 /** A turn for a client; one without an answer gives what there was of it, and why it ended. */
 async function playServed(
@@ -10054,6 +10082,7 @@ const METHODS = ['POST', 'DELETE']
 const ALLOW = METHODS.join(', ')
 const CHECK_INTERVAL = 5 * SECOND // how often slow connections are looked for
 const RETRY_AFTER = '1' // seconds
+const LAST_ANSWERS = 250 // for answers that are being sent when everything else has ended
 
 type HttpRefusal = [status: number, message: string, headers?: Readonly<Record<string, string>>]
 type HttpAnswer = Readonly<{
@@ -10072,7 +10101,7 @@ const refused = ([status, message, headers = {}]: HttpRefusal): HttpAnswer => ({
 export class Door {
   readonly context: McpServeContext
   readonly #hosts: ReadonlySet<string> | undefined // undefined: any, on an address that others reach
-  readonly #open = new WeakMap<object, number>() // requests without an answer, by connection
+  readonly #open = new WeakMap<object, Set<AbortController>>() // requests without an answer, by connection
   isClosing = false
   held = 0 // bytes of bodies being read
 
@@ -10082,7 +10111,9 @@ export class Door {
   }
 
   /** Whether a request is meant for this server, and not made by a page of another (DNS rebinding). */
-  expects({ host = '', origin }: IncomingHttpHeaders): boolean {
+  expects({ headers: { origin }, headersDistinct }: IncomingMessage): boolean {
+    const [host = '', ...more] = headersDistinct['host'] ?? []
+    if (more.length > 0) return false
     const name = host.replace(/:\d*$/, '').toLowerCase()
     if (this.#hosts !== undefined && !this.#hosts.has(name)) return false
     if (origin === undefined) return true
@@ -10090,13 +10121,23 @@ export class Door {
     return from !== '' && (this.#hosts?.has(from) ?? from === name)
   }
 
-  /** One request more on a connection, until its answer has gone; false when they are too many. */
-  enters(request: IncomingMessage, response: ServerResponse): boolean {
-    const { socket } = request
-    const open = (this.#open.get(socket) ?? 0) + 1
+  /** One request more on a connection, until its answer has gone; undefined when they are too many. */
+  enter({ socket }: IncomingMessage, response: ServerResponse) {
+    const open = this.#open.get(socket) ?? this.#meet(socket)
+    const stop = new AbortController()
+    open.add(stop)
+    response.on('finish', () => open.delete(stop))
+    return open.size > MCP_PIPELINE_MAX ? undefined : stop
+  }
+
+  /** By its connection, because a response that waits for its turn hears of no end. */
+  #meet(socket: IncomingMessage['socket']): Set<AbortController> {
+    const open = new Set<AbortController>()
     this.#open.set(socket, open)
-    response.on('close', () => this.#open.set(socket, (this.#open.get(socket) ?? 1) - 1))
-    return open <= MCP_PIPELINE_MAX
+    socket.on('close', () => {
+      for (const stop of open) stop.abort(new InterruptedError('the client has left'))
+    })
+    return open
   }
 }
 
@@ -10109,7 +10150,7 @@ type Gate = readonly [objects: (it: IncomingMessage, door: Door) => boolean, say
 
 /** Looked at in this order before a body is read. */
 const GATES: readonly Gate[] = [
-  [({ headers }, door) => !door.expects(headers), [403, 'this Host or Origin is not expected']],
+  [(it, door) => !door.expects(it), [403, 'this Host or Origin is not expected']],
   [
     ({ headers }, { context }) => !context.admits(headers.authorization),
     [401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' }],
@@ -10161,20 +10202,17 @@ async function answerHttp(
   request: IncomingMessage,
   response: ServerResponse,
   door: Door,
+  stop: AbortController,
 ): Promise<HttpAnswer | undefined> {
   const gate = GATES.find(([objects]) => objects(request, door))
   if (gate !== undefined) return refused(gate[1])
   const { 'mcp-session-id': given, expect } = request.headers
-  if (!isPost(request)) return dismiss(door.context, String(given ?? ''))
-  if (expect !== undefined) response.writeContinue()
-  const body = await receive(request, door)
-  if (!Buffer.isBuffer(body)) return body
   try {
+    if (!isPost(request)) return dismiss(door.context, String(given ?? ''))
+    if (expect !== undefined && request.httpVersionMinor > 0) response.writeContinue()
+    const body = await receive(request, door)
+    if (!Buffer.isBuffer(body)) return body
     if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
-    const stop = new AbortController()
-    response.on('close', () => {
-      if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
-    })
     return await answerMessage(readRpc(body.toString()), request.headers, door.context, stop)
   } catch (error) {
     if (!(error instanceof RpcError)) throw error
@@ -10270,8 +10308,9 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
 /** What node:http calls for each request. */
 export function mcpServeHandler(door: Door): RequestListener {
   return (request, response) => {
-    if (!door.enters(request, response)) return void request.socket.destroy()
-    const answer = answerHttp(request, response, door)
+    const stop = door.enter(request, response)
+    if (stop === undefined) return void request.socket.destroy()
+    const answer = answerHttp(request, response, door, stop)
     answer.then(
       (found) => found && sendAnswer(response, found),
       (error: unknown) => {
@@ -10334,8 +10373,9 @@ function keyOf({ given, world }: App, bind: string): string {
 /** The names that clients may call the server by; undefined: any. */
 function hostNames(bind: string, named: readonly string[]): ReadonlySet<string> | undefined {
   if (!isLoopback(bind) && named.length === 0) return undefined
-  const own = bind.includes(':') ? `[${bind.replace(/[[\]]/g, '')}]` : bind
-  return new Set(['localhost', '127.0.0.1', '[::1]', own, ...named].map((it) => it.toLowerCase()))
+  const { isIPv6 } = process.getBuiltinModule('node:net')
+  const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
+  return new Set(all.map((it) => (isIPv6(it) ? `[${it}]` : it).toLowerCase()))
 }
 
 const OPEN_HOSTS =
@@ -10357,10 +10397,11 @@ export async function mcpServeMain(app: App): Promise<number> {
   door.isClosing = true
   clearInterval(sweeper)
   const closed = new Promise((resolve) => server.close(resolve))
-  server.closeIdleConnections()
-  if (!(await within(MCP_STOP_GRACE, closed))) await context.close()
-  server.closeAllConnections()
   await context.close()
+  await sleep(0) // the last answers are being written
+  server.closeIdleConnections()
+  await within(LAST_ANSWERS, closed)
+  server.closeAllConnections()
   return EXIT.answered
 }
 
@@ -10952,7 +10993,7 @@ async function runLine(app: App, line: Line<App>): Promise<number> {
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
   if (line.words.length === 0) return mcpServeMain(app)
   const hint = 'leave the words out, or ask without --serve-mcp'
-  throw new UsageError(`--serve-mcp answers no prompt: ${visible(line.words.join(' '))}`, { hint })
+  throw new UsageError('--serve-mcp answers no prompt', { hint }) // the words may be the rest of a key
 }
 
 /** A prompt from the command line, files and standard input; a chat where a person sits and asks nothing. */

@@ -55,6 +55,35 @@ t.test('a first word that is a command starts it, anything else is a prompt', as
   for (const [argv, expected] of cases) t.equal(describe(argv), expected, argv.join(' '))
 })
 
+t.test('--serve-mcp takes its key or leaves it to the environment', async (t) => {
+  const cases: [string[], string | undefined, string][] = [
+    [['--serve-mcp', 'KEY'], 'KEY', 'turn: '],
+    [['--serve-mcp=KEY'], 'KEY', 'turn: '],
+    [['--serve-mcp'], '', 'turn: '],
+    [['--serve-mcp', ''], '', 'turn: '],
+    [['--serve-mcp', '--mcp-port', '0'], '', 'turn: '],
+    [['--serve-mcp', '-q'], '', 'turn: '],
+    [['--serve-mcp=-dashed', '-q'], '-dashed', 'turn: '],
+    [['--serve-mcp', 'secret', '--mcp-port', '9000'], 'secret', 'turn: '],
+    [['--serve-mcp', '--', 'hello'], '', 'turn: hello'],
+    [['--serve-mcp', 'KEY', 'hello'], 'KEY', 'turn: hello'],
+    [['--mcp-port', '9000', '--serve-mcp'], '', 'turn: '],
+    [['--', '--serve-mcp'], undefined, 'turn: --serve-mcp'],
+  ]
+  for (const [argv, key, expected] of cases) {
+    t.equal(parseLine(argv, commands).given.text('serve-mcp'), key, argv.join(' '))
+    t.equal(describe(argv), expected, argv.join(' '))
+  }
+  const given = ['--serve-mcp', '--mcp-port', '9', '--mcp-bind', '::1', '--mcp-hosts', 'a,b']
+  const line = parseLine(given, commands)
+  t.strictSame(
+    ['mcp-port', 'mcp-bind', 'mcp-hosts'].map((name) => line.given.text(name)),
+    ['9', '::1', 'a,b'],
+  )
+  const error = thrown(() => parseLine(['--serve-mcp', 'k', '--mcp-prot', '9'], commands))
+  t.match(error?.hint, /did you mean --mcp-port/)
+})
+
 function describe(argv: string[]): string {
   const line = parseLine(argv, commands)
   if (line.kind === 'turn') return `turn: ${line.words.join(' ')}`

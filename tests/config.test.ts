@@ -172,6 +172,33 @@ t.test('a project file may tighten, never widen', async (t) => {
   }
 })
 
+t.test('where MCP is served is for the person to say, never for a project', async (t) => {
+  const config = await load(t, { env: { TAI_MCP_PORT: '9000' }, home: 'mcp_hosts = ["a", "b:1"]' })
+  t.equal(config.number('mcp_port'), 9000)
+  t.equal(config.get('mcp_bind'), '127.0.0.1')
+  t.strictSame(config.list('mcp_hosts'), ['a', 'b:1'])
+  const flags = { mcp_port: '0', mcp_bind: '::1', mcp_hosts: 'c, d' }
+  const given = await load(t, { flags, env: { TAI_MCP_PORT: '9000', TAI_MCP_BIND: '0.0.0.0' } })
+  t.equal(given.number('mcp_port'), 0)
+  t.equal(given.get('mcp_bind'), '::1')
+  t.strictSame(given.list('mcp_hosts'), ['c', 'd'])
+  t.equal((await load(t, {})).number('mcp_port'), 8765)
+  const project = 'mcp_port = 1\nmcp_bind = "0.0.0.0"\nmcp_hosts = ["evil.example"]'
+  const own = await load(t, { project })
+  t.strictSame(
+    [own.get('mcp_port'), own.get('mcp_bind'), own.list('mcp_hosts')],
+    ['8765', '127.0.0.1', []],
+  )
+  t.equal(own.notices.length, 3)
+  for (const port of ['65536', '-1', '80.5', 'http', '1e3', '0x50', '99999'])
+    await t.rejects(load(t, { flags: { mcp_port: port } }), {
+      message: /flag --mcp-port: mcp_port is ".*", not a port from 0 to 65535/,
+      exitCode: 2,
+    })
+  for (const port of ['0', '1', '8765', '65535', '60000', '59999'])
+    t.equal(parseSetting('mcp_port', port), port)
+})
+
 t.test('tables of providers come from the home file', async (t) => {
   const home = '[providers.mine]\nbase_url = "http://127.0.0.1:1/v1"\nsince = 2026-01-01'
   const config = await load(t, { home })

@@ -9,6 +9,7 @@ import { makeHome, oneRow, startFake } from './fakes/vault.ts'
 
 const STEP = 'CREATE TABLE step (x)'
 const NEXT = [...MIGRATIONS, STEP]
+const BACKUP = `vault.db.backup-${MIGRATIONS.length}`
 const isRoot = process.getuid?.() === 0
 
 /** How an opening fails: the kind of its VaultError, its hint, and its message. */
@@ -99,9 +100,9 @@ t.test('an old vault is brought forward once, after a backup', async (t) => {
   t.strictSame(db.get('SELECT value FROM settings'), { value: 'blue' })
   db.close()
   ;(await openDb(file, NEXT)).close()
-  t.strictSame(fs.readdirSync(path.dirname(file)).toSorted(), ['vault.db', 'vault.db.backup-1'])
-  t.equal(fs.statSync(`${file}.backup-1`).mode & 0o777, 0o600)
-  const backup = new Db(`${file}.backup-1`)
+  t.strictSame(fs.readdirSync(path.dirname(file)).toSorted(), ['vault.db', BACKUP])
+  t.equal(fs.statSync(path.join(path.dirname(file), BACKUP)).mode & 0o777, 0o600)
+  const backup = new Db(path.join(path.dirname(file), BACKUP))
   t.strictSame(backup.get('SELECT value FROM settings'), { value: 'blue' })
   backup.close()
 })
@@ -119,11 +120,31 @@ t.test('a migration that fails leaves the old vault, which still opens', async (
 t.test('without its backup no vault is changed', async (t) => {
   const file = vaultIn(makeHome(t))
   ;(await openDb(file)).close()
-  fs.mkdirSync(`${file}.backup-1`)
+  fs.mkdirSync(path.join(path.dirname(file), BACKUP))
   t.match(await faultOf(openDb(file, NEXT)), { kind: 'broken' })
-  t.strictSame(fs.readdirSync(path.dirname(file)).toSorted(), ['vault.db', 'vault.db.backup-1'])
+  t.strictSame(fs.readdirSync(path.dirname(file)).toSorted(), ['vault.db', BACKUP])
   ;(await openDb(file)).close()
 })
+
+t.test(
+  'a vault from before MCP was served has everything, and room for its sessions',
+  async (t) => {
+    const file = vaultIn(makeHome(t))
+    const old = await openDb(file, MIGRATIONS.slice(0, 1))
+    old.insert('settings', { key: 'colour', value: 'blue' })
+    t.throws(() => old.get('SELECT * FROM mcp_sessions'), /no such table/)
+    old.close()
+    const db = await openDb(file)
+    t.strictSame(db.get('SELECT value FROM settings'), { value: 'blue' })
+    const row = { id: 'a.b.c', seen: 1, ended: 0 }
+    db.insert('mcp_sessions', row)
+    db.insert('mcp_sessions', { ...row, ended: 1 }, 'REPLACE')
+    t.strictSame(db.all('SELECT * FROM mcp_sessions'), [{ ...row, ended: 1 }])
+    t.throws(() => db.insert('mcp_sessions', { ...row, seen: 'late', id: 'd' }), /TEXT|INT/)
+    db.close()
+    t.ok(fs.existsSync(`${file}.backup-1`))
+  },
+)
 
 t.test('a vault waits for a writer that will not share yet', async (t) => {
   const file = vaultIn(makeHome(t))

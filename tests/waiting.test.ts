@@ -1,5 +1,5 @@
 import t from 'tap'
-import { deadline, inParallel, retreat, sleep, timeout, within } from '../tai.ts'
+import { deadline, inParallel, Lane, retreat, sleep, timeout, within } from '../tai.ts'
 
 const never = new Promise<never>(() => {})
 
@@ -50,6 +50,35 @@ t.test('retreat stops at the first step that ends it', async (t) => {
   )
   t.strictSame(taken, ['ask', 'insist'])
   t.equal(await retreat(never, [step('ask')]), false)
+})
+
+t.test('a Lane runs one work after the other, in the order it came, whatever fails', async (t) => {
+  const lane = new Lane()
+  const seen: string[] = []
+  const first = Promise.withResolvers<void>()
+  const work = (name: string, wait?: Promise<void>) => async () => {
+    seen.push(`${name} begins`)
+    await wait
+    seen.push(`${name} ends`)
+    if (name === 'b') throw new Error('b failed')
+    return name
+  }
+  const results = [lane.run(work('a', first.promise)), lane.run(work('b')), lane.run(work('c'))]
+  t.equal(lane.length, 3)
+  await sleep(1)
+  t.strictSame(seen, ['a begins'])
+  first.resolve()
+  t.match(await Promise.allSettled(results), [
+    { value: 'a' },
+    { reason: { message: 'b failed' } },
+    { value: 'c' },
+  ])
+  t.strictSame(
+    seen,
+    ['a', 'b', 'c'].flatMap((name) => [`${name} begins`, `${name} ends`]),
+  )
+  t.equal(lane.length, 0)
+  t.equal(await lane.run(async () => 'again'), 'again')
 })
 
 t.test('inParallel keeps the order of results and the width', async (t) => {

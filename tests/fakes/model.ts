@@ -38,6 +38,7 @@ export type SeenRequest = {
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into bodies freely
   body: any
   port: number
+  over: Promise<void> // when its connection has closed, or its reply was sent
 }
 
 export type FakeModel = {
@@ -49,6 +50,12 @@ export type FakeModel = {
 }
 
 type Script = readonly ModelTurn[] | ((request: SeenRequest, n: number) => ModelTurn)
+
+/** A reply that begins with this text and never goes on. */
+export const stuck = (text: string): ModelTurn => ({
+  body: `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: text } }] })}\n\n`,
+  hold: true,
+})
 
 const OVER: ModelTurn = {
   status: 400,
@@ -73,7 +80,8 @@ export async function startModel(
     if (request.method === 'GET') return answerList(response, options.models ?? ['fake-model'])
     const text = Buffer.concat(pieces).toString()
     const port = request.socket.remotePort ?? 0 // of the client: the same for a kept connection
-    const seen = { path, headers: request.headers, body: JSON.parse(text), port }
+    const over = new Promise<void>((resolve) => response.on('close', resolve))
+    const seen = { path, headers: request.headers, body: JSON.parse(text), port, over }
     requests.push(seen)
     const turn = next(seen)
     for (const { count, resolve } of waiting) if (count === requests.length) resolve(seen)

@@ -17,6 +17,7 @@ export type RunOptions = {
   cwd?: string
   stdin?: string | Buffer | 'open' | undefined // 'open': a pipe that stays silent
   timeout?: number
+  through?: readonly [program: string, ...args: string[]] // which runs the binary
 }
 export type Ran = {
   code: number | null
@@ -50,7 +51,8 @@ export async function start(
 ): Promise<ChildProcessWithoutNullStreams> {
   const file = await binary()
   const env = { PATH: process.env['PATH'] ?? '', HOME: options.home ?? folder(), ...options.env }
-  return spawn(file, args, {
+  const [program, ...words] = [...(options.through ?? []), file, ...args] as [string, ...string[]]
+  return spawn(program, words, {
     env: { TAI_HOME: join(env.HOME, '.tai'), ...env },
     cwd: options.cwd ?? env.HOME,
     stdio: 'pipe',
