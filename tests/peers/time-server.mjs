@@ -31,11 +31,18 @@ async function newSession() {
   return transport
 }
 
-const server = http.createServer(async (request, response) => {
+async function answer(request, response, message) {
   const id = request.headers['mcp-session-id']
   const transport = id === undefined ? await newSession() : sessions.get(id)
   if (transport === undefined) response.writeHead(404).end()
-  else await transport.handleRequest(request, response)
+  else await transport.handleRequest(request, response, message)
+}
+
+// The examples, too, hand over a body that is parsed: the transport takes longer to read it.
+const server = http.createServer((request, response) => {
+  const pieces = []
+  request.on('data', (piece) => pieces.push(piece))
+  request.on('end', () => answer(request, response, JSON.parse(Buffer.concat(pieces).toString())))
 })
 server.keepAliveTimeout = 60_000 // its connections rest while the others are measured
 server.listen(0, '127.0.0.1', () => console.log(`http://127.0.0.1:${server.address().port}/mcp`))
