@@ -568,9 +568,12 @@ export function clip(text: string, max: number) {
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
-  const pairs = Object.entries(value).filter(([, item]) => item !== undefined)
-  const sorted = pairs.toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return `{${sorted.map(([key, item]) => `${JSON.stringify(key)}:${canonicalJson(item)}`).join()}}`
+  let text = ''
+  for (const key of Object.keys(value).toSorted()) {
+    const item = (value as Record<string, unknown>)[key]
+    if (item !== undefined) text += `${text && ','}${JSON.stringify(key)}:${canonicalJson(item)}`
+  }
+  return `{${text}}`
 }
 
 /** SHA-256 in hex. */
@@ -1708,13 +1711,17 @@ const CHAIN_OPENING = 'chain' // the kind of row 0, listed only when asked for
 export const auditHash = (row: Omit<AuditRow, 'hash'>) =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
+const AUDIT_INSERT = `INSERT INTO audit (chain, n, ts, kind, session, data_json, prev_hash, hash)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+
 type AuditSaid = Omit<AuditRow, 'prev_hash' | keyof AuditHead>
 
 /** The chain's new head, which `audit_heads` must be told. */
 function addAuditRow(db: Db, { chain, n, hash }: AuditHead, said: AuditSaid) {
   const row = { chain, n: n + 1, ...said, prev_hash: hash }
   const head = { chain, n: row.n, hash: auditHash(row) }
-  db.insert('audit', { ...row, ...head })
+  const { ts, kind, session, data_json, prev_hash } = row
+  db.run(AUDIT_INSERT, chain, row.n, ts, kind, session, data_json, prev_hash, head.hash)
   return head
 }
 
@@ -1980,9 +1987,8 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   if (typeof value === 'string') return change(value)
   if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
   if (!isObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [change(key), mapStrings(item, change)]),
-  )
+  const pairs = Object.keys(value).map((key) => [change(key), mapStrings(value[key], change)])
+  return Object.fromEntries(pairs)
 }
 
 /** How many terms of the JSON list `?1` are part of the text. */
@@ -4700,8 +4706,8 @@ export class Approvals {
       const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
       await this.#options.store.audit('approval', { ...facts, ...about }, session)
     }
-    const line = `runs ${callName(call)} ${visible(canonicalJson(args))}`
-    const say = ruling.verdict === 'say' ? clip(line, SAID_MAX) : undefined
+    const line = () => `runs ${callName(call)} ${visible(canonicalJson(args))}`
+    const say = ruling.verdict === 'say' ? clip(line(), SAID_MAX) : undefined
     const denial = verdict === 'deny' ? denialOf(call, ruling) : undefined
     return { ...facts, grant: grant?.id, say, denial }
   }
@@ -9726,6 +9732,7 @@ export class McpServeContext {
   readonly #parts: ServeParts
   readonly #sessions = new Map<string, McpSession>() // the longest unused first
   readonly #turns = new Map<string, Lane>() // by session of the vault
+  readonly #isSame = builtin('node:crypto').timingSafeEqual
   /** The result of tools/list, which never changes. */
   readonly list: string
   readonly toolCount: number
@@ -9771,8 +9778,7 @@ export class McpServeContext {
   admits(header = ''): boolean {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
     const { bearer } = this.#parts
-    const { timingSafeEqual } = builtin('node:crypto')
-    return given.length === bearer.length && timingSafeEqual(given, bearer)
+    return given.length === bearer.length && this.#isSame(given, bearer)
   }
 
   /** A new session's id: random bits, when it was made, a signature. Nothing is kept of it. */
@@ -10111,9 +10117,8 @@ export class Door {
   }
 
   /** Whether a request is meant for this server, and not made by a page of another (DNS rebinding). */
-  expects({ headers: { origin }, headersDistinct }: IncomingMessage): boolean {
-    const [host = '', ...more] = headersDistinct['host'] ?? []
-    if (more.length > 0) return false
+  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage): boolean {
+    if (rawHeaders.filter((name) => /^host$/i.test(name)).length > 1) return false // one is not heard
     const name = host.replace(/:\d*$/, '').toLowerCase()
     if (this.#hosts !== undefined && !this.#hosts.has(name)) return false
     if (origin === undefined) return true
