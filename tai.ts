@@ -7078,7 +7078,8 @@ export class Tools implements Catalog {
     const whole = clean(output.text)
     const text = fits(whole) ? whole : await this.#spill(name, whole)
     const structured = mapStrings(output.structured, (it) => brief(clean(it))) as Json
-    return { kind: 'done', output: { ...output, text, structured } }
+    const blocks = output.blocks && (mapStrings(output.blocks, clean) as JsonObject[])
+    return { kind: 'done', output: { ...output, text, structured, ...(blocks && { blocks }) } }
   }
 
   async #spill(name: string, body: string): Promise<string> {
