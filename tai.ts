@@ -10104,11 +10104,25 @@ const refused = ([status, message, headers = {}]: HttpRefusal): HttpAnswer => ({
   headers,
 })
 
+function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer): void {
+  if (response.destroyed) return
+  response.writeHead(status, {
+    'Cache-Control': 'no-store',
+    'Content-Length': Buffer.byteLength(body),
+    ...(body !== '' && { 'Content-Type': 'application/json' }),
+    ...headers,
+  })
+  response.end(body)
+}
+
 /** By which names the server may be called, and what its clients have open. */
 export class Door {
   readonly context: McpServeContext
   readonly #hosts: ReadonlySet<string> | undefined // undefined: any, on an address that others reach
   readonly #open = new WeakMap<object, Set<AbortController>>() // requests without an answer, by connection
+  readonly #ready: [ServerResponse, HttpAnswer][] = []
+  #turn: Promise<void> | undefined
+  #connections = 0 // of clients that have asked
   isClosing = false
   held = 0 // bytes of bodies being read
 
@@ -10136,11 +10150,34 @@ export class Door {
     return open.size > MCP_PIPELINE_MAX ? undefined : stop
   }
 
+  /** When all requests that came together have been read; undefined where there is one client. */
+  together(): Promise<void> | undefined {
+    if (this.#connections < 2) return undefined
+    this.#turn ??= new Promise((resolve) =>
+      setImmediate(() => {
+        this.#turn = undefined
+        resolve()
+      }),
+    )
+    return this.#turn
+  }
+
+  /** Answers that are ready together leave together: whoever waits for them is woken once. */
+  answer(response: ServerResponse, answer: HttpAnswer): void {
+    if (this.#connections < 2) return sendAnswer(response, answer)
+    if (this.#ready.push([response, answer]) > 1) return
+    setImmediate(() => {
+      for (const [to, what] of this.#ready.splice(0)) sendAnswer(to, what)
+    })
+  }
+
   /** By its connection, because a response that waits for its turn hears of no end. */
   #meet(socket: IncomingMessage['socket']): Set<AbortController> {
     const open = new Set<AbortController>()
     this.#open.set(socket, open)
+    this.#connections += 1
     socket.on('close', () => {
+      this.#connections -= 1
       for (const stop of open) stop.abort(new InterruptedError('the client has left'))
     })
     return open
@@ -10218,6 +10255,8 @@ async function answerHttp(
     if (expect !== undefined && request.httpVersionMinor > 0) response.writeContinue()
     const body = await receive(request, door)
     if (!Buffer.isBuffer(body)) return body
+    const others = door.together()
+    if (others !== undefined) await others
     if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
     return await answerMessage(readRpc(body.toString()), request.headers, door.context, stop)
   } catch (error) {
@@ -10300,17 +10339,6 @@ async function answerMessage(
   return { status: 200, body, ...fresh }
 }
 
-function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer): void {
-  if (response.destroyed) return
-  response.writeHead(status, {
-    'Cache-Control': 'no-store',
-    'Content-Length': Buffer.byteLength(body),
-    ...(body !== '' && { 'Content-Type': 'application/json' }),
-    ...headers,
-  })
-  response.end(body)
-}
-
 /** What node:http calls for each request. */
 export function mcpServeHandler(door: Door): RequestListener {
   return (request, response) => {
@@ -10318,10 +10346,10 @@ export function mcpServeHandler(door: Door): RequestListener {
     if (stop === undefined) return void request.socket.destroy()
     const answer = answerHttp(request, response, door, stop)
     answer.then(
-      (found) => found && sendAnswer(response, found),
+      (found) => found && door.answer(response, found),
       (error: unknown) => {
         const words = door.context.wordsOf(error)
-        sendAnswer(response, errorAnswer(500, null, new RpcError('internal', words)))
+        door.answer(response, errorAnswer(500, null, new RpcError('internal', words)))
       },
     )
   }
