@@ -10295,7 +10295,8 @@ export class Door {
 
   /** Whether a request is meant for this server, and not made by a page of another (DNS rebinding). */
   expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage): boolean {
-    if (rawHeaders.filter((name) => /^host$/i.test(name)).length > 1) return false // one is not heard
+    const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
+    if (hosts.length > 1) return false // only one of them is heard
     const name = host.replace(/:\d*$/, '').toLowerCase()
     if (this.#hosts !== undefined && !this.#hosts.has(name)) return false
     if (origin === undefined) return true
