@@ -187,7 +187,7 @@ export const MCP_CONNECTIONS_MAX = 1_024 // connections to the server; the next 
 export const MCP_PIPELINE_MAX = 32 // unanswered requests on one connection; the next ends it
 export const MCP_BODIES_MAX = 64 * MB // request bodies held at the same time; the next gets 503
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // a request whose headers take longer gets 408
-export const MCP_REQUEST_TIMEOUT = 30 * SECOND // and so does one whose body takes longer
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // and so does one whose body takes longer; an answer unread for longer is given up
 export const MCP_KEEP_ALIVE = 75 * SECOND // a connection unused for longer is closed
 export const MCP_STOP_GRACE = 3 * SECOND // running calls after a signal; then they are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters of a key on an address that others can reach
@@ -10653,13 +10653,20 @@ class Door {
     return from !== '' && (this.#hosts?.has(from) ?? from === name)
   }
 
-  /** One request more on a connection, until its answer has gone; undefined when they are too many. */
-  enter({ socket }: http.IncomingMessage, response: http.ServerResponse) {
+  /** One request more on a connection, until it `leaves`; undefined when they are too many. */
+  enter({ socket }: http.IncomingMessage): AbortController | undefined {
     const open = this.#open.get(socket) ?? this.#meet(socket)
     const stop = new AbortController()
     open.add(stop)
-    response.on('finish', () => open.delete(stop))
+    socket.setTimeout(0)
     return open.size > MCP_PIPELINE_MAX ? undefined : stop
+  }
+
+  /** A request that is answered; node:http has no limit of its own for clients that do not read. */
+  leave({ socket }: http.IncomingMessage, stop: AbortController): void {
+    const open = this.#open.get(socket)
+    open?.delete(stop)
+    if (open?.size === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
   }
 
   /** By its connection, because a response that waits for its turn hears of no end. */
@@ -10847,16 +10854,15 @@ function sendAnswer(
 /** What node:http calls for each request. */
 export function mcpServeHandler(door: Door): http.RequestListener {
   return (request, response) => {
-    const stop = door.enter(request, response)
+    const stop = door.enter(request)
     if (stop === undefined) return void request.socket.destroy()
-    const answer = answerHttp(request, response, door, stop)
-    answer.then(
-      (found) => found && sendAnswer(response, found),
-      (error: unknown) => {
-        const words = door.context.wordsOf(error)
-        sendAnswer(response, errorAnswer(500, null, new RpcError('internal', words)))
-      },
-    )
+    const failed = (error: unknown) =>
+      errorAnswer(500, null, new RpcError('internal', door.context.wordsOf(error)))
+    const answer = answerHttp(request, response, door, stop).catch(failed)
+    void answer.then((found) => {
+      door.leave(request, stop)
+      if (found !== undefined) sendAnswer(response, found)
+    })
   }
 }
 

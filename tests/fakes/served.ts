@@ -114,7 +114,9 @@ type Request = {
 
 /** One request, with the key and what a good client says unless told otherwise. */
 export async function send({ port, key }: Server, request: Request = {}): Promise<Reply> {
-  const { method = 'POST', path = '/mcp', body = '', agent = new http.Agent(), signal } = request
+  const { method = 'POST', path = '/mcp', body = '', signal } = request
+  // Kept alive: a server that is told to close does so in the middle of a body that it refuses.
+  const agent = request.agent ?? new http.Agent({ keepAlive: true })
   const usual: Headers = {
     authorization: `Bearer ${key}`,
     accept: 'application/json, text/event-stream',
@@ -139,6 +141,7 @@ export async function send({ port, key }: Server, request: Request = {}): Promis
   const pieces: Buffer[] = []
   for await (const piece of response) pieces.push(piece)
   const text = Buffer.concat(pieces).toString()
+  if (request.agent === undefined) agent.destroy()
   const isJson = response.headers['content-type'] === 'application/json'
   return {
     status: response.statusCode ?? 0,
