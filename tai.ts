@@ -10102,6 +10102,9 @@ const KEY_HINT = { hint: 'such as: tai --serve-mcp "$(openssl rand -hex 24)"; or
 const SESSION_SALT = 'tai mcp session' // the same for every server of one key
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
 const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
+// Whoever still has a call of it must not bring back a session that another server has ended.
+const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?, ?, ?)
+  ON CONFLICT DO UPDATE SET seen = excluded.seen, ended = max(ended, excluded.ended)`
 
 const CHAT = {
   name: 'chat',
@@ -10237,6 +10240,7 @@ export class McpSession {
   async end(): Promise<void> {
     for (const stop of this.#calls.keys()) stop.abort(new InterruptedError('the session has ended'))
     await Promise.all([this.#processes.stopAll(), this.settled()])
+    await this.#processes.stopAll() // what a call was about to start
   }
 }
 
@@ -10411,7 +10415,7 @@ export class McpServeContext {
     session.written = seen
     db.tx(() => {
       db.run('DELETE FROM mcp_sessions WHERE seen < ?', seen - 2 * MCP_SESSION_IDLE)
-      db.insert('mcp_sessions', { id: session.id, seen, ended }, 'REPLACE')
+      db.run(MCP_SESSION_WRITE, session.id, seen, ended)
     })
   }
 

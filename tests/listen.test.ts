@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import * as http from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { MCP_PIPELINE_MAX, mcpServeHandler, mcpServeMain, TOOLS } from '../tai.ts'
 import { complains } from './fakes/complaint.ts'
@@ -717,6 +718,20 @@ t.test('behind a proxy it answers to the names it was given', async (t) => {
   t.equal((await send(named, { headers: { host: 'tai.example' }, body: ping })).status, 200)
   t.equal((await send(named, { headers: { host: 'localhost' }, body: ping })).status, 200)
   t.equal((await send(named, { headers: { host: 'evil.example' }, body: ping })).status, 403)
+})
+
+const hasIPv6 = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ address }) => address === '::1'),
+)
+
+t.test('on an address of IPv6 it answers to that', { skip: !hasIPv6 }, async (t) => {
+  const six = await serve(t, { args: ['--mcp-bind', '::1'] })
+  t.equal(six.url, `http://[::1]:${six.port}/mcp`)
+  const there = await fetch(six.url, {
+    method: 'OPTIONS',
+    headers: { authorization: `Bearer ${KEY}` },
+  })
+  t.equal(there.status, 405, 'its own address is a name of it')
 })
 
 t.test('a server without descriptors for more connections goes on with those it has', async (t) => {

@@ -157,6 +157,18 @@ t.test('a session counts for every server of its key and home, until one ends it
   t.equal(inTwo?.isIdle, false)
 })
 
+t.test('a call that still runs elsewhere does not bring an ended session back', async (t) => {
+  const home = folder()
+  const [one, two] = [await inside(t, { home }), await inside(t, { home })]
+  const id = one.context.newSession()
+  const running = two.ask(id, 'shell_exec', { command: 'read line', stdin: 'x' })
+  const own = one.context.session(id)
+  if (own !== undefined) one.context.endSession(own)
+  two.clock.now += 5 * MINUTE
+  t.match(await running, { result: {} })
+  for (const { context } of [one, two]) t.equal(context.session(id), undefined)
+})
+
 t.test(
   'a session that nobody uses is over everywhere, one that is used anywhere is not',
   async (t) => {
