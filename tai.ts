@@ -10637,7 +10637,7 @@ const refused = ([status, message, headers = {}]: HttpRefusal): HttpAnswer => ({
 class Door {
   readonly context: McpServeContext
   readonly #hosts: ReadonlySet<string> | undefined // undefined: any, on an address that others reach
-  readonly #open = new WeakMap<object, Set<AbortController>>() // requests without an answer, by connection
+  readonly #open = new WeakMap<object, number>() // requests without an answer, by connection
   isClosing = false
   held = 0 // bytes of bodies being read
 
@@ -10658,29 +10658,22 @@ class Door {
   }
 
   /** One request more on a connection, until it `leaves`; undefined when they are too many. */
-  enter({ socket }: http.IncomingMessage): AbortController | undefined {
-    const open = this.#open.get(socket) ?? this.#meet(socket)
-    const stop = new AbortController()
-    open.add(stop)
+  enter({ socket }: http.IncomingMessage, response: http.ServerResponse) {
+    const open = (this.#open.get(socket) ?? 0) + 1
+    this.#open.set(socket, open)
     socket.setTimeout(0)
-    return open.size > MCP_PIPELINE_MAX ? undefined : stop
+    const stop = new AbortController()
+    response.on('close', () => {
+      if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
+    })
+    return open > MCP_PIPELINE_MAX ? undefined : stop
   }
 
   /** A request that is answered; node:http has no limit of its own for clients that do not read. */
-  leave({ socket }: http.IncomingMessage, stop: AbortController): void {
-    const open = this.#open.get(socket)
-    open?.delete(stop)
-    if (open?.size === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
-  }
-
-  /** By its connection, because a response that waits for its turn hears of no end. */
-  #meet(socket: http.IncomingMessage['socket']): Set<AbortController> {
-    const open = new Set<AbortController>()
+  leave({ socket }: http.IncomingMessage): void {
+    const open = (this.#open.get(socket) ?? 1) - 1
     this.#open.set(socket, open)
-    socket.on('close', () => {
-      for (const stop of open) stop.abort(new InterruptedError('the client has left'))
-    })
-    return open
+    if (open === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
   }
 }
 
@@ -10858,13 +10851,13 @@ function sendAnswer(
 /** What node:http calls for each request. */
 export function mcpServeHandler(door: Door): http.RequestListener {
   return (request, response) => {
-    const stop = door.enter(request)
+    const stop = door.enter(request, response)
     if (stop === undefined) return void request.socket.destroy()
     const failed = (error: unknown) =>
       errorAnswer(500, null, new RpcError('internal', door.context.wordsOf(error)))
     const answer = answerHttp(request, response, door, stop).catch(failed)
     void answer.then((found) => {
-      door.leave(request, stop)
+      door.leave(request)
       if (found !== undefined) sendAnswer(response, found)
     })
   }
