@@ -7488,7 +7488,11 @@ export class Tools implements Catalog {
     const fall = (error: unknown) => crash(name, error, signal)
     const outcome = await this.#attempt(name, args, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
-    const facts = { tool: name, digest: callDigest(name, args), ms: world.now() - started }
+    const facts = {
+      tool: clip(name, 80),
+      digest: callDigest(name, args),
+      ms: world.now() - started,
+    }
     // A full disk must not lose the result.
     await store.audit('tool-call', { ...facts, ...factsOf(safe) }, session).catch(() => {})
     return safe
@@ -7558,7 +7562,8 @@ export class Tools implements Catalog {
   /** Redacts all that is to be seen, and moves what is too large into the vault. */
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
     const clean = (text: string) => this.#context.store.redactor.redact(text)
-    if (outcome.kind === 'refused') return mapStrings(outcome, clean) as Outcome
+    if (outcome.kind === 'refused')
+      return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's own words may be long
     const fits = (text: string) => byteLength(text) <= this.#options.resultMax
     const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
     const { output } = outcome
@@ -10341,6 +10346,9 @@ export class McpServeContext {
 
   /** Lets go of sessions that are over, here or elsewhere: their processes would run on. */
   sweep(): void {
+    const { store, app } = this.#parts
+    const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
+    store.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten)
     for (const session of this.#sessions.values()) this.#isOver(session)
   }
 
@@ -10409,14 +10417,8 @@ export class McpServeContext {
   }
 
   #write(session: McpSession, ended: 0 | 1): void {
-    const { store, app } = this.#parts
-    const { db } = store
-    const seen = app.world.now()
-    session.written = seen
-    db.tx(() => {
-      db.run('DELETE FROM mcp_sessions WHERE seen < ?', seen - 2 * MCP_SESSION_IDLE)
-      db.run(MCP_SESSION_WRITE, session.id, seen, ended)
-    })
+    session.written = this.#parts.app.world.now()
+    this.#parts.store.db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
   }
 
   #drop(session: McpSession): void {

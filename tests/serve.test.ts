@@ -309,6 +309,25 @@ t.test('a call that was cancelled ends, and one that waited never runs', async (
     t.match(await peer.tell('notifications/cancelled', params), { status: 202 })
 })
 
+t.test('what is refused is not told at length, nor kept', async (t) => {
+  const { context, ask, store } = await inside(t)
+  const id = context.newSession()
+  const long = 'x'.repeat(1_000_000)
+  const refused = [
+    await ask(id, long, {}),
+    await ask(id, 'time_now', { [long]: 1 }),
+    await ask(id, 'time_now', { tz: [long] }),
+  ]
+  for (const reply of refused) {
+    t.match(reply.error.code, /-3260[12]/)
+    t.ok(JSON.stringify(reply).length < 15_000, `${JSON.stringify(reply).length} bytes`)
+  }
+  const [{ bytes } = { bytes: 0 }] = store.db.all<{ bytes: number }>(
+    'SELECT max(length(data_json)) AS bytes FROM audit',
+  )
+  t.ok(bytes > 0 && bytes < 1_000, `${bytes} bytes`)
+})
+
 t.test('of calls with the same id both end with their session', async (t) => {
   const { context, ask } = await inside(t)
   const id = context.newSession()
