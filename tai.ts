@@ -10185,6 +10185,15 @@ function callResult(outcome: Outcome): JsonObject {
   }
 }
 
+/** Work that waits for better times where the vault fails: a full disk must not end the service. */
+function ifVault(work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    if (!(error instanceof VaultError)) throw error
+  }
+}
+
 /** One client's session: its tools, what they have started, and the calls under way. */
 export class McpSession {
   readonly id: string
@@ -10348,8 +10357,10 @@ export class McpServeContext {
   sweep(): void {
     const { store, app } = this.#parts
     const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
-    store.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten)
-    for (const session of this.#sessions.values()) this.#isOver(session)
+    ifVault(() => {
+      for (const session of this.#sessions.values()) this.#isOver(session)
+      store.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten)
+    })
   }
 
   /** What a client is told of an error that is no answer. */
@@ -10387,7 +10398,7 @@ export class McpServeContext {
 
   #touch(session: McpSession): void {
     session.seen = this.#parts.app.world.now()
-    if (session.seen - session.written > MCP_SESSION_TOUCH) this.#write(session, 0)
+    if (session.seen - session.written > MCP_SESSION_TOUCH) ifVault(() => this.#write(session, 0))
   }
 
   #signed(body: string): string {

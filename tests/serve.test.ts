@@ -328,6 +328,17 @@ t.test('what is refused is not told at length, nor kept', async (t) => {
   t.ok(bytes > 0 && bytes < 1_000, `${bytes} bytes`)
 })
 
+t.test('a vault that takes nothing more does not end the service', async (t) => {
+  const { context, ask, store, clock } = await inside(t)
+  const id = context.newSession()
+  t.match(await ask(id, 'time_now', {}), { result: {} })
+  store.db.exec('PRAGMA query_only = ON')
+  clock.now += 5 * MINUTE
+  context.sweep()
+  t.match(await ask(id, 'time_now', {}), { result: {} })
+  t.match(await ask(context.newSession(), 'time_now', {}), { result: {} })
+})
+
 t.test('of calls with the same id both end with their session', async (t) => {
   const { context, ask } = await inside(t)
   const id = context.newSession()
