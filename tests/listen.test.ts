@@ -748,9 +748,12 @@ t.test('a server without descriptors for more connections goes on with those it 
   agent.destroy()
 })
 
-t.test('an App that has ended serves until its grace is over, and no longer', async (t) => {
-  const { app } = openApp(t, { args: ['--serve-mcp', KEY, '--mcp-port', '0'] })
-  t.type(mcpServeHandler, 'function')
-  t.equal(app.signal.aborted, false)
-  t.type(mcpServeMain, 'function')
+t.test('a run that was told to end while it began serves nobody', async (t) => {
+  const { app, stop, out, err } = openApp(t, { args: ['--serve-mcp', KEY, '--mcp-port', '0'] })
+  stop.abort(new Error('enough'))
+  t.equal(await mcpServeMain(app), 0)
+  const port = Number(/:(\d+)\/mcp/.exec(out.text)?.[1])
+  await t.rejects(send({ port, key: KEY }, { body: ping }), { code: 'ECONNREFUSED' })
+  t.notMatch(out.text + err.text, KEY)
+  t.equal(mcpServeHandler.length, 1, 'what is served is a listener of node:http, made for one door')
 })

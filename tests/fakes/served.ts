@@ -88,11 +88,13 @@ export async function serveHere(t: Test, { key = KEY, args = [], ...options }: W
 /** What one run has, for tests of the server's parts: an App in a home of its own, with a set clock. */
 export function openApp(t: Test, { args = [], ...options }: Wishes = {}) {
   const clock = { now: Date.now() }
+  const stop = new AbortController()
   const outside = outsideOf(options)
   const { given } = parseLine(['--root', options.cwd ?? folder(), ...args], [])
-  const app = new App({ ...outside, given, world: { ...outside.world, now: () => clock.now } })
+  const world = { ...outside.world, now: () => clock.now }
+  const app = new App({ ...outside, given, world, signal: stop.signal })
   t.teardown(() => app.close())
-  return { app, clock, err: outside.err }
+  return { app, clock, stop, out: outside.out, err: outside.err }
 }
 
 export type Reply = {
