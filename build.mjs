@@ -2,21 +2,25 @@
 // node build.mjs --target NAME      dist/tai-NAME[.exe] for one platform; without code cache unless it is this one
 // node build.mjs --all              dist/tai and all of those
 // node build.mjs --fresh            dist/tai, only when it is missing or older than what it is made from
-// node build.mjs --start            the same, then one question to the model that is set up
+// node build.mjs --start            the same, then serves over MCP and says how clients reach it
 // node build.mjs --setup            only what each of them does first: node_modules as the lock file says
+// node build.mjs --peers            also the programs by others in tests/peers, which tests try tai against
 //
 // Runs under any Node from 18 on, since it is what fetches the pinned one: nothing from
 // node_modules is imported at the top, and whatever must be Node 26 is run with `pinnedNode()`.
-import { execFileSync, spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import * as fs from 'node:fs'
 import { builtinModules } from 'node:module'
 import { delimiter, join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
 const root = fileURLToPath(new URL('.', import.meta.url))
+const caller = process.env.INIT_CWD ?? process.cwd() // npm moves to the folder of package.json
 const BIN = join('node_modules', '.bin')
 const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2'
 const SOURCES = ['tai.ts', 'build.mjs', 'package.json', 'package-lock.json']
@@ -49,13 +53,27 @@ function setup() {
     .update(fs.readFileSync('package-lock.json'))
     .update(JSON.stringify(readJson('package.json').tap))
     .digest('hex')
-  if (fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === want) return
-  npm('ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund')
+  if (isStamped(stamp, want)) return
+  npm('ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund', '--loglevel=error')
   linkNode()
   // tap's own types and loader are made from the plugins chosen: once per install.
   const env = { ...process.env, PATH: resolve(BIN) + delimiter + process.env.PATH }
   execFileSync('tap', ['build'], { stdio: ['ignore', 2, 2], env, shell: windows })
   fs.writeFileSync(stamp, want)
+}
+
+const isStamped = (stamp, want) => fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === want
+
+async function setupPeers() {
+  fs.mkdirSync('dist', { recursive: true })
+  await locked('dist/.peers', async () => {
+    const stamp = 'tests/peers/node_modules/.setup'
+    const lock = fs.readFileSync('tests/peers/package-lock.json')
+    const want = createHash('sha256').update(lock).digest('hex')
+    if (isStamped(stamp, want)) return
+    npm('ci', '--prefix', 'tests/peers', '--ignore-scripts', '--no-audit', '--no-fund')
+    fs.writeFileSync(stamp, want)
+  })
 }
 
 /** npm 10 drops the link when the other platforms' packages, which share its name, are left out. */
@@ -470,25 +488,54 @@ function isAbandoned(lock) {
   }
 }
 
-/** With a model set up: one question. Without, tai says what to do and exits 3, which is no failure here. */
+const START_PORT = '9000'
+const ONE_PRESS = 500 // ms; npm passes a Ctrl-C on that the terminal has sent here already
+const CLIENTS = `
+Paste this where your client keeps its MCP servers (Claude Code: .mcp.json, Cursor: .cursor/mcp.json).
+The key is shown once; the next start makes another, unless you set TAI_MCP_KEY:
+`
+
+/** Serves the folder it was called from until a signal ends it. The key is in no command line. */
 async function start() {
   await build([[here, native]], { onlyStale: true })
-  const ask = 'Say hello in one short sentence and name one thing tai can do in a shell.'
-  const { status } = spawnSync(resolve(native), [ask], { stdio: ['ignore', 'inherit', 'inherit'] })
-  process.exitCode = status === 3 ? 0 : (status ?? 1)
+  const key = process.env.TAI_MCP_KEY || randomBytes(24).toString('base64url')
+  const child = spawn(resolve(native), ['--serve-mcp', '--json'], {
+    cwd: caller,
+    env: { ...process.env, TAI_MCP_PORT: process.env.TAI_MCP_PORT || START_PORT, TAI_MCP_KEY: key },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: !windows, // else Ctrl-C reaches it twice, which means: leave at once
+  })
+  process.on('exit', () => child.kill())
+  let last = -Infinity
+  const end = (signal) => {
+    if (performance.now() - last > ONE_PRESS) child.kill(signal)
+    last = performance.now()
+  }
+  if (!windows) for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, end)
+  else process.on('SIGINT', () => (last = performance.now())) // the console tells the child itself
+  process.stdout.on('error', () => end('SIGTERM')) // nobody has seen the key
+  createInterface({ input: child.stdout }).once('line', (line) => {
+    const headers = { Authorization: `Bearer ${key}` }
+    const tai = { type: 'http', url: JSON.parse(line).url, headers }
+    console.error(CLIENTS)
+    console.log(JSON.stringify({ mcpServers: { tai } }, null, 2))
+  })
+  const [code] = await once(child, 'close')
+  process.exitCode = last > 0 ? 0 : (code ?? 1)
 }
 
 const named = (target) => [target, `dist/tai-${target}${target.startsWith('win') ? '.exe' : ''}`]
 
 async function main() {
   const flag = { type: 'boolean' }
-  const options = { setup: flag, start: flag, fresh: flag, all: flag, target: { type: 'string' } }
-  const { values } = parseArgs({ options })
+  const options = { setup: flag, peers: flag, start: flag, fresh: flag, all: flag }
+  const { values } = parseArgs({ options: { ...options, target: { type: 'string' } } })
   const targets = Object.keys(NODES)
   if (values.target !== undefined && !targets.includes(values.target))
     throw new Error(`no target ${values.target}; there are ${targets.join(', ')}`)
   setup()
-  if (values.setup) return
+  if (values.peers) await setupPeers()
+  if (values.setup || values.peers) return
   if (values.start) return start()
   if (values.target !== undefined) return build([named(values.target)])
   if (values.all) return build([[here, native], ...targets.map(named)])

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { auditHash, Store, type AuditEntry, type AuditFilter } from '../tai.ts'
+import { auditHash, Store, type AuditFilter } from '../tai.ts'
 import { makeBigVault } from './fakes/bigvault.ts'
 import { makeHome, makeWorld, oneRow, openStore, tamper } from './fakes/vault.ts'
 
@@ -31,7 +31,7 @@ t.test('rows are listed newest first, and filtered', async (t) => {
   await store.audit('mcp-call', { tool: 'read', server: 'files' }, 'session1')
   await store.audit('mcp-call', { tool: 'write', server: 'files' })
   await store.audit('decision', { tool: 'write', verdict: 'deny' })
-  const all: readonly AuditEntry[] = await store.listAudit({ limit: 9 })
+  const all = await store.listAudit({ limit: 9 })
   t.strictSame(
     all.map(({ n, kind, session, data }) => [n, kind, session, data['tool']]),
     [

@@ -5,13 +5,15 @@
 //
 // --json prints exactly one object {machine, date, rows}; progress goes to stderr.
 
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import {
   closeSync,
   constants,
   existsSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -19,11 +21,17 @@ import {
 } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { parseArgs, promisify } from 'node:util'
 import { binary } from './fakes/binary.ts'
 import { makeBigVault } from './fakes/bigvault.ts'
+import type { Load, Loaded } from './fakes/load.ts'
+
+/** Which side of the budget a ratio is to be on. */
+type Bound = 'at most' | 'at least'
+type Unit = 'ms' | 'MiB' | 'MB' | 'calls/s'
 
 /** `ratio` is the median of the pairs' ratios tai/other (or the figure itself, where there is no
  * other); `tai` and `other` are the medians of the two sides. */
@@ -31,11 +39,13 @@ type Row = {
   name: string
   ratio: number
   budget: number
+  bound: Bound
   met: boolean
-  unit: 'ms' | 'MiB' | 'MB'
+  unit: Unit
   tai: number
   other?: number
   pairs?: number
+  cpu?: { tai_us: number; other_us: number } // of the servers, for one call
 }
 
 /** A command, run in a home of its own. */
@@ -56,6 +66,7 @@ const { values: flags } = parseArgs({
 })
 const rounds = Number(flags.rounds)
 const data = (file: string) => fileURLToPath(new URL(`data/${file}`, import.meta.url))
+const fake = (file: string) => fileURLToPath(new URL(`fakes/${file}`, import.meta.url))
 const tai = await binary()
 
 // --- the rows ---
@@ -108,7 +119,58 @@ async function size(): Promise<Row[]> {
   return [row('size of the binary', 125, 'MB', [[megabytes, 1]])]
 }
 
-const ROWS = { version, oneShot, openVault, size }
+const TIME: Load['asks'] = ['tools/call', { name: 'time_now', arguments: { tz: 'UTC' } }]
+const LIST: Load['asks'] = ['tools/list', {}]
+const [ONE, MANY] = [1, 16] // connections
+const [WARM, WARM_MOST] = [5_000, 5_000] // calls that let a server compile what it uses; ms
+const SERVED_KEY = 'the-key-of-the-bench'
+
+/** Calls of the served tools, beside the official SDK's server and one that does nothing. */
+async function servedCalls(): Promise<Row[]> {
+  using home = temporary()
+  await using client = startClient()
+  await using ours = await startOurs(home)
+  const answer = async (asks: Load['asks']) =>
+    JSON.stringify((await client.load(ours, { connections: ONE, asks, calls: 1 })).result)
+  const list = join(home.path, 'list.json')
+  writeFileSync(list, await answer(LIST))
+  const env = { PATH: process.env['PATH'], NODE_ENV: 'production' }
+  await using sdk = await startServer([process.execPath, await sdkServer(), list], env)
+  const echoArgs = [process.execPath, fake('echo.ts'), await answer(TIME)]
+  await using echo = await startServer(echoArgs, env)
+  const rates = (load: Asks, servers: readonly Server[]) => inTurns(client, load, servers)
+  for (const server of [ours, sdk, echo])
+    await client.load(server, { connections: MANY, asks: TIME, calls: WARM, ms: WARM_MOST })
+  const one = await rates({ connections: ONE, asks: TIME }, [ours, sdk, echo])
+  const many = await rates({ connections: MANY, asks: TIME }, [ours, sdk, echo])
+  const lists = await rates({ connections: ONE, asks: LIST }, [ours, sdk])
+  return [
+    rateRow('served call, 1 connection, against the SDK', 3, one, 1),
+    rateRow('served call, 16 connections, against the SDK', 4, many, 1),
+    rateRow('served call, 1 connection, against a bare echo', 0.6, one, 2),
+    rateRow('served call, 16 connections, against a bare echo', 0.6, many, 2),
+    rateRow('tools/list against the SDK', 3, lists, 1),
+  ]
+}
+
+/** What a server holds after many calls, against after few. Only Linux tells it of another process
+ * without a program to be installed. */
+async function servedMemory(): Promise<Row[]> {
+  if (process.platform !== 'linux') return []
+  using home = temporary()
+  await using client = startClient()
+  await using ours = await startOurs(home)
+  const after = async (calls: number) => {
+    await client.load(ours, { connections: MANY, asks: TIME, calls })
+    return memory(ours.pid, 'VmRSS') / 1024
+  }
+  const few = await after(1_000)
+  const many = await after(99_000)
+  const name = 'memory after 100,000 served calls against after 1,000'
+  return [{ ...row(name, 1.2, 'MiB', [[many, few]]), other: round(few) }]
+}
+
+const ROWS = { version, oneShot, openVault, size, servedCalls, servedMemory }
 
 // --- measuring ---
 
@@ -174,11 +236,46 @@ async function peak(run: Run): Promise<number> {
   const child = spawn(file, args, { env, stdio: [stdin.fd, 'ignore', 'ignore'] })
   let high = 0
   while (child.exitCode === null && child.signalCode === null) {
-    high = Math.max(high, highWater(child))
+    high = Math.max(high, memory(child.pid, 'VmHWM'))
     await setImmediate()
   }
   if (child.exitCode !== 0) throw new Error(`${run.argv.join(' ')} exited ${child.exitCode}`)
   return high / 1024
+}
+
+const ROUND = 150 // ms of load on a server before it is another's turn
+
+/** Calls per second, and microseconds of CPU that each took: those do not change with what else
+ * the machine has to do. */
+type Rate = { rate: number; cpu: number }
+
+/** The rates of each round, by server; the first round does not count. */
+async function inTurns(client: Client, load: Asks, servers: readonly Server[]): Promise<Rate[][]> {
+  const found: Rate[][] = []
+  for (let turn = -1; turn < rounds; turn++) {
+    const rates: Rate[] = []
+    for (const [place] of servers.entries()) {
+      const at = (place + turn + 1) % servers.length // no server always follows the same one
+      const server = servers[at]!
+      const before = cpuTime(server.pid)
+      const { calls, ms } = await client.load(server, { ...load, ms: ROUND })
+      const cpu = (cpuTime(server.pid) - before) / calls
+      rates[at] = { rate: calls / (ms / 1000), cpu }
+    }
+    if (turn >= 0) found.push(rates)
+  }
+  return found
+}
+
+/** The first server's rates beside those of the one at `at`. */
+function rateRow(name: string, budget: number, turns: readonly Rate[][], at: number): Row {
+  const pairs = turns.map((each): [number, number] => [each[0]!.rate, each[at]!.rate])
+  const it = row(name, budget, 'calls/s', pairs)
+  const [tai_us = 0, other_us = 0] = [0, at].map((place) =>
+    round(median(turns.map((each) => each[place]!.cpu))),
+  )
+  const cpu = process.platform === 'linux' ? { tai_us, other_us } : undefined
+  return { ...it, bound: 'at least', met: it.ratio >= budget, ...(cpu && { cpu }) }
 }
 
 /** A pipe that holds its data and its end, as a shell makes one; what Node would give is a socket. */
@@ -195,13 +292,23 @@ function pipeOf(input: string): Disposable & { fd: number } {
   return { fd, [Symbol.dispose]: close }
 }
 
-function highWater(child: ChildProcess): number {
+/** What the kernel says of a process's memory, in KiB: the most so far, or what it is now. */
+function memory(pid: number | undefined, what: 'VmHWM' | 'VmRSS'): number {
   try {
-    const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
-    return Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1] ?? 0)
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    return Number(new RegExp(`^${what}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0)
   } catch {
     return 0 // gone between the question and the answer
   }
+}
+
+/** Time on a core of all threads of a process, in microseconds, where the kernel tells it. */
+function cpuTime(pid: number | undefined): number {
+  if (process.platform !== 'linux') return 0
+  const tasks = `/proc/${pid}/task`
+  const spent = (task: string) =>
+    Number(readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ')[0])
+  return readdirSync(tasks).reduce((sum, task) => sum + spent(task), 0) / 1000
 }
 
 type Home = Disposable & { path: string }
@@ -236,13 +343,69 @@ async function startFake(): Promise<AsyncDisposable & { port: string }> {
   return { port: readFileSync(file, 'utf8'), [Symbol.asyncDispose]: stop }
 }
 
+/** A server, and a client that loads it, each on a core of its own where there is a way to say so. */
+const [SERVER_CORE, CLIENT_CORE] = ['0', '1'].map((core) => {
+  const command = ['taskset', '-c', core]
+  return spawnSync(command[0]!, [...command.slice(1), 'true']).status === 0 ? command : []
+})
+
+type Asks = Pick<Load, 'connections' | 'asks'>
+type Server = AsyncDisposable & { url: string; pid: number | undefined }
+
+/** Starts a server that prints its URL first. */
+async function startServer(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<Server> {
+  const [file = '', ...args] = [...(SERVER_CORE ?? []), ...argv]
+  const child = spawn(file, args, { env, stdio: ['ignore', 'pipe', 'ignore'] })
+  const lines = createInterface(child.stdout)
+  const [url] = await Promise.race([once(lines, 'line'), once(child, 'exit')])
+  if (typeof url !== 'string') throw new Error(`${argv.join(' ')} did not start`)
+  return { url, pid: child.pid, [Symbol.asyncDispose]: () => end(child) }
+}
+
+function startOurs({ path }: Home): Promise<Server> {
+  const argv = [tai, '--serve-mcp', SERVED_KEY, '--mcp-port', '0', '--root', path] as const
+  return startServer(argv, envOf({ argv }, path))
+}
+
+type Client = AsyncDisposable & {
+  load: (server: Server, load: Omit<Load, 'url' | 'key'>) => Promise<Loaded>
+}
+
+function startClient(): Client {
+  const [file = '', ...args] = [...(CLIENT_CORE ?? []), process.execPath, fake('load.ts')]
+  const child = spawn(file, args, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+  const gone = once(child, 'exit')
+  const load: Client['load'] = async ({ url }, what) => {
+    child.send({ ...what, url, key: SERVED_KEY } satisfies Load)
+    const [said] = await Promise.race([once(child, 'message'), gone])
+    if (said?.ms === undefined) throw new Error(`no load on ${url}: ${said?.problem ?? said}`)
+    return said
+  }
+  return { load, [Symbol.asyncDispose]: () => end(child) }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const gone = once(child, 'exit')
+  child.kill()
+  await gone
+}
+
+/** The official SDK's server, which is installed where it is missing. */
+async function sdkServer(): Promise<string> {
+  const peers = fileURLToPath(new URL('peers', import.meta.url))
+  if (!existsSync(join(peers, 'node_modules/@modelcontextprotocol/sdk')))
+    await promisify(execFile)('npm', ['ci', '--no-audit', '--no-fund'], { cwd: peers })
+  return join(peers, 'time-server.mjs')
+}
+
 // --- the report ---
 
-function row(name: string, budget: number, unit: Row['unit'], pairs: [number, number][]): Row {
+function row(name: string, budget: number, unit: Unit, pairs: [number, number][]): Row {
   const ratio = median(pairs.map(([ours, theirs]) => ours / theirs))
   const sides = { tai: round(median(pairs.map(([ours]) => ours))) }
   const met = ratio <= budget
-  const base = { name, ratio: round(ratio), budget, met, unit, ...sides }
+  const base = { name, ratio: round(ratio), budget, bound: 'at most', met, unit, ...sides } as const
   if (pairs.length === 1) return base
   return { ...base, other: round(median(pairs.map(([, theirs]) => theirs))), pairs: pairs.length }
 }
@@ -262,12 +425,20 @@ function table(rows: readonly Row[]): string {
   const cells = rows.map((r) => [
     r.name,
     String(r.ratio),
-    `<= ${r.budget}`,
-    r.met ? 'met' : 'OVER',
+    `${r.bound} ${r.budget}`,
+    r.met ? 'met' : 'MISSED',
     `${r.tai} ${r.unit}${r.other === undefined ? '' : ` against ${r.other}`}`,
+    r.cpu === undefined ? '' : `${r.cpu.tai_us} us of CPU against ${r.cpu.other_us}`,
   ])
-  const widths = [0, 1, 2, 3].map((i) => Math.max(...cells.map((c) => c[i]!.length)))
-  return cells.map((c) => c.map((text, i) => text.padEnd(widths[i] ?? 0)).join('  ')).join('\n')
+  const widths = [0, 1, 2, 3, 4].map((i) => Math.max(...cells.map((c) => c[i]!.length)))
+  return cells
+    .map((c) =>
+      c
+        .map((text, i) => text.padEnd(widths[i] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n')
 }
 
 const rows: Row[] = []

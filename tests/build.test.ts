@@ -1,10 +1,13 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync, statSync, utimesSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { binary } from './fakes/binary.ts'
+import { ended, folder } from './fakes/tai.ts'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -40,6 +43,83 @@ t.test('a target or option that is not there is refused by name', async (t) => {
     stderr: /^build: no target plan9-x64; there are linux-x64, linux-arm64, darwin-x64,/,
   })
   await t.rejects(refused('--traget', 'linux-x64'), { code: 1, stderr: /'--traget'/ })
+})
+
+/** What `npm start` runs, from another folder; npm says which in INIT_CWD. */
+async function startServing(t: Test, env: Record<string, string>) {
+  await binary() // else its making is part of what is waited for
+  const home = folder()
+  const said = { PATH: process.env['PATH'] ?? '', HOME: home, INIT_CWD: home, ...env }
+  const child = spawn(process.execPath, ['build.mjs', '--start'], { cwd: root, env: said })
+  t.teardown(() => child.kill())
+  return { child, home, over: ended(child) }
+}
+
+/** The configuration that is printed once the server listens. */
+async function clientConfig(child: Awaited<ReturnType<typeof startServing>>['child']) {
+  let text = ''
+  for await (const piece of child.stdout.iterator({ destroyOnReturn: false })) {
+    text += String(piece)
+    if (text.endsWith('\n}\n')) break
+  }
+  return JSON.parse(text).mcpServers.tai
+}
+
+const PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
+const POST = { 'content-type': 'application/json' }
+
+t.test('npm start serves, with what clients need on stdout, until Ctrl-C', async (t) => {
+  const { child, home, over } = await startServing(t, { TAI_MCP_PORT: '0' })
+  const { type, url, headers } = await clientConfig(child)
+  t.equal(type, 'http')
+  t.match(url, /^http:\/\/127\.0\.0\.1:\d+\/mcp$/)
+  t.match(headers.Authorization, /^Bearer [\w-]{32}$/, 'a key of 24 bytes')
+  const ping = (more: object) =>
+    fetch(url, { method: 'POST', headers: { ...POST, ...more }, body: PING })
+  t.equal((await ping({})).status, 401)
+  t.strictSame(await (await ping(headers)).json(), { jsonrpc: '2.0', id: 1, result: {} })
+  const shown = await run('ps', ['-eo', 'args'])
+  t.match(shown.stdout, '--serve-mcp --json')
+  t.notMatch(shown.stdout, headers.Authorization.slice(7), 'the key is in no command line')
+  child.kill('SIGINT')
+  child.kill('SIGINT') // as npm does, beside the terminal
+  const { code, err } = await over
+  t.equal(code, 0, 'so npm has nothing to complain of')
+  t.match(err, `of ${home} over MCP`, 'the folder it was called from')
+  await t.rejects(ping(headers), 'nobody listens any more')
+})
+
+t.test('npm start takes a key of your own', async (t) => {
+  const key = 'a-key-of-my-own-0123'
+  const { child, over } = await startServing(t, { TAI_MCP_PORT: '0', TAI_MCP_KEY: key })
+  const { url, headers } = await clientConfig(child)
+  t.equal(headers.Authorization, `Bearer ${key}`)
+  const reply = await fetch(url, { method: 'POST', headers: { ...POST, ...headers }, body: PING })
+  t.equal(reply.status, 200)
+  child.kill('SIGTERM')
+  t.equal((await over).code, 0)
+})
+
+t.test('npm start ends when nobody reads the key that it prints', async (t) => {
+  const { child, over } = await startServing(t, { TAI_MCP_PORT: '0' })
+  child.stdout.destroy()
+  const { code, signal } = await over
+  t.strictSame([code, signal], [0, null])
+})
+
+t.test('npm start says that the port is in use, and prints no key', async (t) => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => taken.close())
+  await once(taken, 'listening')
+  const { port } = taken.address() as AddressInfo
+  const { over } = await startServing(t, { TAI_MCP_PORT: String(port) })
+  const { code, out, err } = await over
+  t.equal(code, 1)
+  t.equal(out, '')
+  t.equal(
+    err,
+    `tai: 127.0.0.1:${port} is in use\n  end what listens there, or choose another with --mcp-port or TAI_MCP_PORT (0: a free one)\n`,
+  )
 })
 
 t.test('a stripped ELF keeps what is loaded', { skip: process.platform !== 'linux' }, async (t) => {

@@ -8,7 +8,6 @@ import {
   MODES,
   type Mode,
   parseSetting,
-  type Provenance,
   type Setting,
   type SettingKey,
   settingKey,
@@ -69,7 +68,7 @@ t.test('a value comes from the first place that has one, and names what it shado
       'tai config set',
       'default',
     ]
-    const found: Provenance = config.explain('max_steps')
+    const found = config.explain('max_steps')
     t.equal(found.source, sources[i])
     t.strictSame(
       found.shadows.map((one) => one.source),

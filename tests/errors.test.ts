@@ -12,12 +12,10 @@ import {
   SealedError,
   TaiError,
   UsageError,
-  type ErrorOptions,
-  type ModelErrorOptions,
 } from '../tai.ts'
 
 t.test('a person reads what went wrong and what to do, never a stack trace', async (t) => {
-  const hint: ErrorOptions & ModelErrorOptions = { hint: 'run tai secret set' }
+  const hint = { hint: 'run tai secret set' }
   const cases: [unknown, string][] = [
     [new TaiError('no key', hint), 'no key\n  run tai secret set'],
     [new DeniedError('shell refused'), 'shell refused'],

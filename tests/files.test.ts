@@ -3,7 +3,6 @@ import * as fs from 'node:fs'
 import * as path from 'node:path'
 import {
   FILE_TOOLS,
-  fileTool,
   looksBinary,
   unifiedDiff,
   walkTree,
@@ -26,7 +25,6 @@ t.test('every row has the words and annotations a model needs', async (t) => {
     const rows = Object.entries(parameters['properties'] as Record<string, JsonObject>)
     for (const [key, row] of rows) t.type(row['description'], 'string', `${name}.${key}`)
   }
-  t.equal(typeof fileTool, 'function')
 })
 
 t.test(

@@ -172,6 +172,8 @@ t.test('the log lists commits, or shows one', async (t) => {
   )
   t.match((await bench.call('git_log', { path: '1.txt' })).text, /^[^\n]*commit 1\n$/)
   const shown = await bench.call('git_log', { show: true, rev: 'v1~1' })
+  const elsewhere = { show: true, rev: 'v1~1', path: '1.txt' }
+  t.equal((await bench.call('git_log', elsewhere)).text, '(no commits)')
   t.match(shown.text, /^commit [0-9a-f]{40}\nAuthor: Ada[^]*commit 2[^]*2.txt \| 1 \+[^]*\n\+2\n$/)
 })
 

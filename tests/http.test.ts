@@ -578,6 +578,14 @@ t.test('deadlines and aborts hold through a proxy too', async (t) => {
   const reading = t.rejects(reply.bytes(), { message: 'enough' })
   end.abort(new TaiError('enough'))
   await reading
+  const silent = client(t, { ALL_PROXY: await serveRaw(t, '', 'silence') })
+  const tunnel = 'https://far.test/'
+  t.match(await failure(silent.send(get(tunnel, { timeout: 60 }))), { kind: 'timeout' })
+  const connect = await failure(silent.send(get(tunnel, { connect: 60 })))
+  t.match(connect, { kind: 'unreachable', message: /proxy 127.*: no connection in time/ })
+  const reason = new TaiError('stop')
+  await t.rejects(silent.send(get(tunnel, { signal: AbortSignal.timeout(60) })), /timeout/)
+  await t.rejects(silent.send(get(tunnel, { signal: AbortSignal.abort(reason) })), reason)
 })
 
 // --- server-sent events ---

@@ -1,16 +1,12 @@
-// tai in front of servers that others wrote. They stand in tests/peers with a lock file of their
-// own and are installed when this test first runs.
+// tai in front of servers that others wrote.
 import t from 'tap'
-import { execFile, spawn, spawnSync } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { peer } from './fakes/peers.ts'
 import { folder, tai } from './fakes/tai.ts'
-
-const peers = fileURLToPath(new URL('peers', import.meta.url))
 
 const RULES = `
 streaming: { chunkSize: 7, chunkIntervalMs: 1 }
@@ -36,9 +32,7 @@ async function freePort(): Promise<number> {
 }
 
 async function startMockLlm(): Promise<{ url: string; stop: () => void }> {
-  const entry = join(peers, 'node_modules/@dwmkerr/mock-llm/dist/main.js')
-  if (!existsSync(entry))
-    await promisify(execFile)('npm', ['ci', '--no-audit', '--no-fund'], { cwd: peers })
+  const entry = await peer('@dwmkerr/mock-llm/dist/main.js')
   const dir = folder()
   writeFileSync(join(dir, 'rules.yaml'), RULES)
   const port = await freePort()

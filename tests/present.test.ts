@@ -8,7 +8,6 @@ import {
   type AgentEvent,
   type PresentOptions,
   type Presenter,
-  type TextRenderer,
   type TurnOutcome,
 } from '../tai.ts'
 import { keptOutput } from './fakes/outside.ts'
@@ -144,7 +143,7 @@ t.test('a secret is taken out of text, thoughts and arguments, also where it is 
 })
 
 t.test('a renderer draws what is shown, and what it holds back at the end', async (t) => {
-  const render: TextRenderer = { push: (piece) => piece.toUpperCase(), end: () => '.' }
+  const render: PresentOptions['render'] = { push: (piece) => piece.toUpperCase(), end: () => '.' }
   t.equal(play([text('hi')], outcome('hi'), { render }).out, 'HI.\n')
 })
 

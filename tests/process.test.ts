@@ -17,12 +17,12 @@ import {
   shellArgv,
   TaiError,
 } from '../tai.ts'
-import type { BackgroundProcess, RunOptions, RunResult, StartOptions, World } from '../tai.ts'
+import type { RunOptions, World } from '../tai.ts'
 
 const env = { PATH: process.env['PATH'] ?? '' }
 const never = new AbortController().signal
 const cwd = os.tmpdir()
-const run = (command: string, more: Partial<RunOptions> = {}): Promise<RunResult> =>
+const run = (command: string, more: Partial<RunOptions> = {}) =>
   runCommand({ argv: shellArgv(command), cwd, env, timeout: 10_000, ...more })
 
 function makeWorld(home: string, own: Record<string, string> = {}): World {
@@ -187,7 +187,7 @@ t.test('a background process is read by offset, without polling', async (t) => {
   const { id } = await processes.start({ command, cwd, env, name: 'reader' })
   let text = ''
   let next = 0
-  const more = async (): Promise<BackgroundProcess> => {
+  const more = async () => {
     const read = await processes.find(id).read(next, 5_000, never)
     text += read.text
     next = read.next
@@ -281,7 +281,7 @@ t.test(
 
 t.test('every group can be ended at once', async (t) => {
   const home = t.testdir()
-  const options: StartOptions = { argv: ['sleep', '60'], cwd, env, world: makeWorld(home) }
+  const options = { argv: ['sleep', '60'], cwd, env, world: makeWorld(home) }
   const group = await ChildGroup.start(options)
   const [record = ''] = fs.readdirSync(path.join(home, 'run'))
   t.equal(fs.statSync(path.join(home, 'run', record)).mode & 0o777, 0o600)

@@ -1,7 +1,17 @@
 // What the README tells a newcomer, held to the code.
 import t from 'tap'
 import { readFileSync } from 'node:fs'
-import { COMMANDS, EXIT, FLAGS, MODES, PROVIDERS, SETTINGS, variableOf } from '../tai.ts'
+import {
+  COMMANDS,
+  EXIT,
+  FLAGS,
+  MCP_DEFAULT_PORT,
+  MODES,
+  PROVIDERS,
+  SETTINGS,
+  helpText,
+  variableOf,
+} from '../tai.ts'
 
 const file = (name: string) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8')
 const readme = file('README.md')
@@ -14,7 +24,7 @@ t.test('every flag, command, verb and variable it shows exists', async (t) => {
       ...COMMANDS.flatMap(({ verbs }) => verbs.flatMap((verb) => verb.flags ?? [])),
     ].flatMap((flag) => [`--${flag.name}`, `-${flag.short}`]),
   )
-  const known = new Set([...flags, '--target', '--all', '--staged', '-rn'])
+  const known = new Set([...flags, '--target', '--all', '--staged', '-rn', '-hex'])
   for (const [, flag = ''] of readme.matchAll(/[\s`(](--?[a-z][a-z-]*)(?=[\s`=),])/g))
     if (!/^-[lr]$/.test(flag)) t.ok(known.has(flag), flag)
   for (const [, name = '', verb = ''] of readme.matchAll(/`?\btai ([a-z]+) ([a-z]+)/g)) {
@@ -28,6 +38,7 @@ t.test('every flag, command, verb and variable it shows exists', async (t) => {
   const variables = new Set([
     ...SETTINGS.map((row) => variableOf(row.key)),
     'TAI_HOME',
+    'TAI_MCP_KEY',
     'TAI_SEAL_PASSPHRASE',
     ...PROVIDERS.flatMap((row) => [...row.keys, row.baseEnv ?? '']),
   ])
@@ -48,4 +59,22 @@ t.test('its tables are the tables of the code', async (t) => {
   for (const script of readme.matchAll(/npm (?:run )?([a-z]+)/g))
     if (!['test', 'start'].includes(script[1] ?? ''))
       t.ok(script[1] && script[1] in pack.scripts, script[0])
+})
+
+t.test(
+  'what it gives to clients is what mcp.md gives, at the port where tai listens',
+  async (t) => {
+    const [, shown = ''] = /```json\n([^]*?)```/.exec(readme) ?? []
+    t.match(file('mcp.md'), shown)
+    t.match(shown, `"http://127.0.0.1:${MCP_DEFAULT_PORT}/mcp"`)
+    t.match(readme, '](mcp.md)')
+  },
+)
+
+t.test('every flag and default it tells of serving stands in the help too', async (t) => {
+  const help = helpText(COMMANDS)
+  for (const [flag] of readme.matchAll(/--(?:serve-mcp|mcp-[a-z]+|permission-mode|root)\b/g))
+    t.match(help, `  ${flag} `)
+  t.match(help, `(${MCP_DEFAULT_PORT})`)
+  t.match(help, 'TAI_MCP_KEY')
 })

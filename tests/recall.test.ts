@@ -1,13 +1,5 @@
 import t from 'tap'
-import {
-  mapStrings,
-  type Message,
-  type RecordHit,
-  type RecordKind,
-  type SessionRow,
-  type StoredMessage,
-  type VaultRecord,
-} from '../tai.ts'
+import { mapStrings, type Message } from '../tai.ts'
 import { openStore } from './fakes/vault.ts'
 
 const note = (title: string, body: string, tags: readonly string[] = []) =>
@@ -22,14 +14,14 @@ t.test('every string of a value can be changed, names included', async (t) => {
 t.test('a record is added, changed in part, listed and deleted', async (t) => {
   const store = await openStore(t)
   const id = await store.addRecord({ ...note('Title', 'The body', ['one', 'two']), session: 's1' })
-  const first: VaultRecord | undefined = await store.getRecord(id)
+  const first = await store.getRecord(id)
   t.match(first, { id, kind: 'note', title: 'Title', body: 'The body', session: 's1' })
   t.strictSame(first?.tags, ['one', 'two'])
   t.equal(await store.updateRecord(id, { body: 'Another body' }), true)
   t.match(await store.getRecord(id), { title: 'Title', body: 'Another body', tags: ['one', 'two'] })
   t.equal(await store.updateRecord('none', { body: 'x' }), false)
   await store.addRecord({ kind: 'memory', title: 'Later', body: 'ü'.repeat(500) })
-  const list: readonly RecordHit[] = await store.listRecords({ limit: 9 })
+  const list = await store.listRecords({ limit: 9 })
   t.match(list, [
     { title: 'Later', bytes: 1_000 },
     { title: 'Title', snippet: 'Another body' },
@@ -94,7 +86,7 @@ t.test('records with all the words come alone, else those with some', async (t) 
   await store.addRecord(note('both', 'apple banana'))
   await store.addRecord(note('one', 'apple cherry'))
   await store.addRecord({ kind: 'memory', title: 'apple', body: 'in the title' })
-  const titles = async (query: string, kind?: RecordKind) =>
+  const titles = async (query: string, kind?: 'memory') =>
     (await store.searchRecords(query, { kind, limit: 9 })).map(({ title }) => title)
   t.strictSame(await titles('apple banana'), ['both'])
   t.strictSame((await titles('banana cherry')).toSorted(), ['both', 'one'])
@@ -116,7 +108,7 @@ t.test('a record never holds a secret', async (t) => {
   })
 })
 
-const NEW: Pick<SessionRow, 'profile' | 'model' | 'workspace'> = {
+const NEW = {
   profile: 'default',
   model: 'openai/x',
   workspace: '/work',
@@ -177,7 +169,7 @@ t.test('every kind of message comes back as it was', async (t) => {
   const numbers: number[] = []
   for (const message of messages) numbers.push(await store.appendMessage(id, message))
   t.strictSame(numbers, [1, 2, 3, 4, 5])
-  const stored: readonly StoredMessage[] = await store.messages(id)
+  const stored = await store.messages(id)
   t.strictSame(
     stored.map(({ message }) => message),
     messages,

@@ -1,16 +1,16 @@
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import t from 'tap'
-import { Seal, SealedError, TaiError, type SealState } from '../tai.ts'
+import { Seal, SealedError, TaiError } from '../tai.ts'
 import { makeHome, makeWorld } from './fakes/vault.ts'
 
 const world = makeWorld('/nowhere')
 const sealed = (passphrase: string): Promise<Seal> => Seal.make(world, passphrase)
 
 /** Another process's look at a seal: it knows the state, and has no key yet. */
-function lockedCopy(state: SealState | undefined, there = world): Seal {
+function lockedCopy(state: Seal['state'], there = world): Seal {
   const seal = new Seal(there)
-  seal.adopt(state)
+  seal.state = state
   return seal
 }
 

@@ -18,7 +18,7 @@ import {
   TOOLS,
   type JsonObject,
   type RpcCall,
-  type StoredMessage,
+  type Message,
 } from '../tai.ts'
 import { groupIsGone, membersOf } from './fakes/groups.ts'
 import { startModel, stuck, type FakeModel, type ModelTurn } from './fakes/model.ts'
@@ -47,7 +47,7 @@ async function inside(t: Test, { turns = [], key = KEY, ...setup }: Setup = {}) 
     const request = { kind: 'request', id: ++ids, method: 'tools/call', params } as const
     return JSON.parse(await answerRpc(context, request, { session, stop })) as Body
   }
-  const history = async (id: string): Promise<StoredMessage['message'][]> =>
+  const history = async (id: string): Promise<Message[]> =>
     (await store.messages(id)).map((row) => row.message)
   return { ...opened, context, store, model, ask, history }
 }
@@ -150,6 +150,7 @@ t.test('a session counts for every server of its key and home, until one ends it
   if (mine === undefined) throw new Error('no session')
   one.context.endSession(mine)
   t.equal(one.context.session(id), undefined)
+  two.clock.now += MINUTE
   two.context.sweep()
   t.equal(two.context.size, 0)
   t.ok(await groupIsGone(group), 'what it had started elsewhere ends with the next sweep')
@@ -337,6 +338,7 @@ t.test('a vault that takes nothing more does not end the service', async (t) => 
   context.sweep()
   t.match(await ask(id, 'time_now', {}), { result: {} })
   t.match(await ask(context.newSession(), 'time_now', {}), { result: {} })
+  store.db.exec('PRAGMA query_only = OFF')
 })
 
 t.test('of calls with the same id both end with their session', async (t) => {

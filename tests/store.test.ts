@@ -2,17 +2,7 @@ import { once } from 'node:events'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import t from 'tap'
-import {
-  MODES,
-  Store,
-  UNDO_STEPS_MAX,
-  type Grant,
-  type GrantScope,
-  type ProfileRow,
-  type StoreOptions,
-  type Todo,
-  type UndoEntry,
-} from '../tai.ts'
+import { MODES, Store, UNDO_STEPS_MAX, type Grant, type StoreOptions } from '../tai.ts'
 import { makeHome, makeWorld, openStore, startFake } from './fakes/vault.ts'
 
 const GRANT = {
@@ -42,13 +32,13 @@ t.test('settings, profiles and todos keep their values', async (t) => {
       tools: mode && ['file_read'],
     })
   await first.setTodos('s', [{ id: '1', text: 'first', status: 'pending' }])
-  const todo: Todo = { id: '1', text: 'first', status: 'in_progress' }
+  const todo = { id: '1', text: 'first', status: 'in_progress' } as const
   await first.setTodos('s', [todo])
   first.close()
   const store = await openStore(t, {}, world)
   t.strictSame(await store.getSettings(), { model: 'openai/x' })
   t.match(await store.getProfile('plain'), { prompt: undefined, tools: undefined, mode: undefined })
-  const allow: ProfileRow | undefined = await store.getProfile('allow')
+  const allow = await store.getProfile('allow')
   t.match(allow, { tools: ['file_read'], mode: 'allow' })
   await store.saveProfile({ name: 'plain', prompt: 'Hi', model: 'm', tools: [], mode: 'allow' })
   t.match(await store.getProfile('plain'), { prompt: 'Hi', model: 'm', tools: [], mode: 'allow' })
@@ -81,7 +71,7 @@ t.test('a grant is listed until it ends, and taken once', async (t) => {
 
 t.test('every kind of grant comes back as it was given', async (t) => {
   const store = await openStore(t)
-  const scopes: readonly GrantScope[] = ['once', 'session', 'always', 'deny']
+  const scopes = ['once', 'session', 'always', 'deny'] as const
   for (const scope of scopes)
     for (const mode of MODES) {
       const given = await store.addGrant({ ...GRANT, scope, mode, paths: [], digest: undefined })
@@ -99,7 +89,7 @@ t.test('the undo journal gives back bytes as they were, the newest first', async
   ])
   const absent = { kind: 'absent', before: undefined, mode: undefined, after: undefined } as const
   await store.pushUndo('s', [{ ...absent, path: 'a', group: 'g2' }])
-  const all: readonly UndoEntry[] = await store.listUndo('s', { limit: 9 })
+  const all = await store.listUndo('s', { limit: 9 })
   t.strictSame(
     all.map(({ n, path, before, group }) => [n, path, before, group]),
     [

@@ -6,13 +6,14 @@ import {
   annotationsOf,
   arg,
   checkArguments,
-  defineTool,
+  toolsOf,
   schemaCheck,
   TaiError,
   takes,
   TOOLS,
   Tools,
   UsageError,
+  type Tool,
   type ToolOutput,
 } from '../tai.ts'
 import { never, openWorld, person } from './fakes/world.ts'
@@ -23,19 +24,19 @@ const natives = JSON.parse(
 
 /** A tool that does what a test says. */
 const probe = (run: () => Promise<ToolOutput>, more: object = {}) =>
-  defineTool({
-    name: 'probe',
-    family: 'test',
-    description: 'A probe.',
-    parameters: takes(['word'], {
-      word: arg.text('Any word.'),
-      times: arg.whole('How often.', { minimum: 1, default: 2 }),
-    }),
-    annotations: annotate('Low', 'reads'),
-    core: true,
-    run,
-    ...more,
-  })
+  toolsOf('test', {
+    probe: {
+      description: 'A probe.',
+      parameters: takes(['word'], {
+        word: arg.text('Any word.'),
+        times: arg.whole('How often.', { minimum: 1, default: 2 }),
+      }),
+      annotations: annotate('Low', 'reads'),
+      core: true,
+      run,
+      ...more,
+    },
+  })[0] as Tool
 
 t.test(
   'every tool is one of the sixty, with its name, arguments, annotations and limits',
@@ -187,6 +188,7 @@ t.test('known secrets leave no result, no record and no audit row', async (t) =>
       probe(async () => ({
         text: `key=${secret} ${Buffer.from(secret).toString('base64')}`,
         structured: { key: secret },
+        blocks: [{ type: 'resource', resource: { uri: 'test://a', text: secret } }],
       })),
     ],
   })
@@ -309,7 +311,7 @@ const TOUCHED: [string, object, string[]][] = [
   ['file_info', { path: 'a' }, ['a']],
   ['write_file', { path: 'a', content: '' }, ['a']],
   ['edit_file', { path: 'a', old: 'x', new: 'y' }, ['a']],
-  ['apply_patch', { patch: PATCH }, ['old', 'gone', 'new']],
+  ['apply_patch', { patch: PATCH }, ['old', 'new', 'gone']],
   ['apply_patch', { patch: 'none' }, []],
   ['move_path', { from: 'a', to: 'b' }, ['a', 'b']],
   ['delete_path', { path: 'a' }, ['a']],

@@ -2,12 +2,10 @@ import t from 'tap'
 import {
   annotate,
   arg,
-  defineTool,
-  pathArgument,
   takes,
+  toolsOf,
   type ArgsOf,
   type Catalog,
-  type RateLimit,
   type Tool,
   type ToolContext,
   type ToolRow,
@@ -19,7 +17,7 @@ const schema = takes(['path'], {
   limit: arg.whole('How many.', { default: 10 }),
   all: arg.flag('Everything.'),
   kind: arg.oneOf(['a', 'b'], 'Which.', { default: 'a' }),
-  names: arg.list({ type: 'string' }, 'Names.'),
+  names: arg.texts('Names.'),
   env: arg.map('Variables.'),
 })
 
@@ -82,26 +80,48 @@ t.test('annotations repeat themselves in the words of MCP', async (t) => {
   })
 })
 
-t.test('pathArgument is the argument of that name, if any', async (t) => {
-  const cases = [{ path: 'a' }, { path: 1 }, {}]
-  t.strictSame(cases.map(pathArgument), [['a'], [], []])
-})
-
-t.test('a row is a tool', async (t) => {
-  const limit: RateLimit = { maxCalls: 1, windowSeconds: 60 }
+t.test('a row is a tool of its family, with its defaults', async (t) => {
   const row: ToolRow<typeof schema> = {
-    name: 'n',
-    family: 'f',
     description: 'd',
     parameters: schema,
     annotations: annotate('Low', 'reads'),
-    core: false,
-    rateLimit: limit,
-    run: async ({ path, limit: most }) => ({ text: `${path} ${most}` }),
+    rateLimit: { maxCalls: 1, windowSeconds: 60 },
+    run: async ({ path, limit: most }) => `${path} ${most}`,
   }
-  const made: Tool = defineTool(row)
+  const more: ToolRow<typeof schema> = { ...row, core: true, paths: () => [] }
+  const pathless = {
+    description: 'd',
+    parameters: takes([], {}),
+    annotations: row.annotations,
+    run: async () => ({ text: 'none' }),
+  }
+  const tools: Tool[] = toolsOf('f', { n: row, more, pathless })
+  t.match(tools, [
+    { name: 'n', family: 'f', core: false, rateLimit: { maxCalls: 1 } },
+    { core: true },
+    {},
+  ])
+  t.strictSame(
+    tools.map(({ paths }) => paths?.({ path: 'a' })),
+    [['a'], [], undefined],
+    'the argument `path` is what a call touches, unless the row says more',
+  )
   const nothing = {} as ToolContext & { catalog: Catalog }
-  t.same(await made.run({ path: 'a', limit: 3 }, nothing, new AbortController().signal), {
-    text: 'a 3',
-  })
+  const runs = tools.map(({ run }) => run({ path: 'a', limit: 3 }, nothing, AbortSignal.any([])))
+  t.same(await Promise.all(runs), [{ text: 'a 3' }, { text: 'a 3' }, { text: 'none' }])
+})
+
+t.test('what the system says is a failed run, anything else a bug', async (t) => {
+  const error = Object.assign(new Error('ENOSPC: disk full'), { errno: -28 })
+  const failing = (thrown: Error) => {
+    const work = { run: () => Promise.reject(thrown), preview: () => Promise.reject(thrown) }
+    const row = { description: 'd', parameters: takes([], {}) }
+    return toolsOf('f', {
+      n: { ...row, ...work, annotations: annotate('Low', 'reads') },
+    })[0] as Tool
+  }
+  const call = [{}, {} as ToolContext, AbortSignal.any([])] as const
+  await t.rejects(failing(error).run(...call), { name: 'TaiError', message: /disk full/ })
+  await t.rejects(failing(error).preview!({}, call[1]), { name: 'TaiError' })
+  await t.rejects(failing(new RangeError('a bug')).run(...call), { name: 'RangeError' })
 })

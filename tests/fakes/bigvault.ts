@@ -37,6 +37,8 @@ export async function makeBigVault(home: string, rows: number): Promise<void> {
       add.run(chain, n, row.ts, kind, data_json, row.prev_hash, hash)
     }
   }
+  db.exec(`INSERT INTO audit_heads (chain, n, hash)
+    SELECT chain, n, hash FROM audit GROUP BY chain HAVING n = max(n) ORDER BY max(seq)`)
   db.exec('COMMIT; PRAGMA wal_checkpoint(TRUNCATE)')
   db.close()
 }

@@ -7,13 +7,13 @@ const [mode, wait = '10000', abort] = process.argv.slice(2)
 const signal =
   abort === undefined ? new AbortController().signal : AbortSignal.timeout(Number(abort))
 try {
-  const { text } = await readStdin({
+  const text = await readStdin({
     prompted: mode === 'prompted',
     wait: Number(wait),
     notice: (line) => process.stderr.write(`${line}\n`),
     signal,
   })
-  const shown = text !== undefined && text.length > 100 ? sha256(text) : text
+  const shown = text.length > 100 ? sha256(text) : text
   process.stdout.write(`${JSON.stringify({ text: shown })}\n`)
 } catch (error) {
   process.stdout.write(`${signal.aborted ? 'aborted' : explain(error)}\n`)
