@@ -198,7 +198,7 @@ export const MCP_CONNECTIONS_MAX = 1_024 // connections to the server; the next 
 export const MCP_PIPELINE_MAX = 32 // unanswered requests on one connection; the next ends it
 export const MCP_BODIES_MAX = 64 * MB // request bodies held at the same time; the next gets 503
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // a request whose headers take longer gets 408
-export const MCP_REQUEST_TIMEOUT = 30 * SECOND // and so does one whose body takes longer
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // and so does one whose body takes longer; an answer unread for longer is given up
 export const MCP_KEEP_ALIVE = 75 * SECOND // a connection unused for longer is closed
 export const MCP_STOP_GRACE = 3 * SECOND // running calls after a signal; then they are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters of a key on an address that others can reach
@@ -7159,7 +7159,7 @@ export class Tools implements Catalog {
     const fall = (error: unknown) => crash(name, error, signal)
     const outcome = await this.#attempt(asked, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
-    const facts = { tool: name, digest: asked.digest, ms: world.now() - started }
+    const facts = { tool: clip(name, 80), digest: asked.digest, ms: world.now() - started }
     const row = ['tool-call', { ...facts, ...factsOf(safe) }, session] as const
     const writing = this.reads({ name, args }) ? store.auditSoon(...row) : store.audit(...row)
     await writing.catch(() => {}) // a full disk must not lose the result
@@ -7233,7 +7233,8 @@ export class Tools implements Catalog {
   /** Redacts all that is to be seen, and moves what is too large into the vault. */
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
     const clean = (text: string) => this.#context.store.redactor.redact(text)
-    if (outcome.kind === 'refused') return mapStrings(outcome, clean) as Outcome
+    if (outcome.kind === 'refused')
+      return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's own words may be long
     const fits = (text: string) => byteLength(text) <= this.#options.resultMax
     const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
     const { output } = outcome
@@ -9734,6 +9735,9 @@ const KEY_HINT = { hint: 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"
 const SESSION_SALT = 'tai mcp session' // the same for every server of one key
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
 const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
+// Whoever still has a call of it must not bring back a session that another server has ended.
+const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?, ?, ?)
+  ON CONFLICT DO UPDATE SET seen = excluded.seen, ended = max(ended, excluded.ended)`
 
 const EXTRAS = {
   chat: {
@@ -9809,6 +9813,15 @@ function callResult(outcome: Outcome): JsonObject {
   }
 }
 
+/** Work that waits for better times where the vault fails: a full disk must not end the service. */
+function ifVault(work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    if (!(error instanceof VaultError)) throw error
+  }
+}
+
 /** One client's session: its tools, what they have started, and the calls under way. */
 export class McpSession {
   readonly id: string
@@ -9870,6 +9883,7 @@ export class McpSession {
   async end(): Promise<void> {
     for (const stop of this.#calls.keys()) stop.abort(new InterruptedError('the session has ended'))
     await Promise.all([this.#processes.stopAll(), this.settled()])
+    await this.#processes.stopAll() // what a call was about to start
   }
 }
 
@@ -9972,7 +9986,12 @@ export class McpServeContext {
 
   /** Lets go of sessions that are over, here or elsewhere: their processes would run on. */
   sweep(): void {
-    for (const session of this.#sessions.values()) this.#isOver(session)
+    const { store, app } = this.#parts
+    const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
+    ifVault(() => {
+      store.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten) // and nothing glanced at counts
+      for (const session of this.#sessions.values()) this.#isOver(session)
+    })
   }
 
   /** What a client is told of an error that is no answer. */
@@ -10014,7 +10033,7 @@ export class McpServeContext {
 
   #touch(session: McpSession): void {
     session.seen = this.#parts.app.world.now()
-    if (session.seen - session.written > MCP_SESSION_TOUCH) this.#write(session, 0)
+    if (session.seen - session.written > MCP_SESSION_TOUCH) ifVault(() => this.#write(session, 0))
   }
 
   #signed(body: string): string {
@@ -10044,14 +10063,8 @@ export class McpServeContext {
   }
 
   #write(session: McpSession, ended: 0 | 1): void {
-    const { store, app } = this.#parts
-    const { db } = store
-    const seen = app.world.now()
-    session.written = seen
-    db.tx(() => {
-      db.run('DELETE FROM mcp_sessions WHERE seen < ?', seen - 2 * MCP_SESSION_IDLE)
-      db.insert('mcp_sessions', { id: session.id, seen, ended }, 'REPLACE')
-    })
+    session.written = this.#parts.app.world.now()
+    this.#parts.store.db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
   }
 
   #drop(session: McpSession): void {
@@ -10281,7 +10294,7 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
 export class Door {
   readonly context: McpServeContext
   readonly #hosts: ReadonlySet<string> | undefined // undefined: any, on an address that others reach
-  readonly #open = new WeakMap<object, Set<AbortController>>() // requests without an answer, by connection
+  readonly #open = new WeakMap<object, number>() // requests without an answer, by connection
   readonly #ready: [ServerResponse, HttpAnswer][] = []
   #turn: Promise<void> | undefined
   #connections = 0 // of clients that have asked
@@ -10304,13 +10317,16 @@ export class Door {
     return from !== '' && (this.#hosts?.has(from) ?? from === name)
   }
 
-  /** One request more on a connection, until its answer has gone; undefined when they are too many. */
+  /** One request more on a connection, until its answer; undefined when they are too many. */
   enter({ socket }: IncomingMessage, response: ServerResponse) {
-    const open = this.#open.get(socket) ?? this.#meet(socket)
+    const open = (this.#open.get(socket) ?? this.#meet(socket)) + 1
+    this.#open.set(socket, open)
+    socket.setTimeout(0)
     const stop = new AbortController()
-    open.add(stop)
-    response.on('finish', () => open.delete(stop))
-    return open.size > MCP_PIPELINE_MAX ? undefined : stop
+    response.on('close', () => {
+      if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
+    })
+    return open > MCP_PIPELINE_MAX ? undefined : stop
   }
 
   /** When all requests that came together have been read; undefined where there is one client. */
@@ -10326,7 +10342,11 @@ export class Door {
   }
 
   /** Answers that are ready together leave together: whoever waits for them is woken once. */
-  answer(response: ServerResponse, answer: HttpAnswer): void {
+  answer({ socket }: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {
+    const open = (this.#open.get(socket) ?? 1) - 1
+    this.#open.set(socket, open)
+    // node:http has no limit of its own for clients that do not read.
+    if (open === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
     if (this.#connections < 2) return sendAnswer(response, answer)
     if (this.#ready.push([response, answer]) > 1) return
     setImmediate(() => {
@@ -10334,16 +10354,10 @@ export class Door {
     })
   }
 
-  /** By its connection, because a response that waits for its turn hears of no end. */
-  #meet(socket: IncomingMessage['socket']): Set<AbortController> {
-    const open = new Set<AbortController>()
-    this.#open.set(socket, open)
+  #meet(socket: IncomingMessage['socket']): number {
     this.#connections += 1
-    socket.on('close', () => {
-      this.#connections -= 1
-      for (const stop of open) stop.abort(new InterruptedError('the client has left'))
-    })
-    return open
+    socket.on('close', () => (this.#connections -= 1))
+    return 0
   }
 }
 
@@ -10507,14 +10521,10 @@ export function mcpServeHandler(door: Door): RequestListener {
   return (request, response) => {
     const stop = door.enter(request, response)
     if (stop === undefined) return void request.socket.destroy()
-    const answer = answerHttp(request, response, door, stop)
-    answer.then(
-      (found) => found && door.answer(response, found),
-      (error: unknown) => {
-        const words = door.context.wordsOf(error)
-        door.answer(response, errorAnswer(500, null, new RpcError('internal', words)))
-      },
-    )
+    const failed = (error: unknown) =>
+      errorAnswer(500, null, new RpcError('internal', door.context.wordsOf(error)))
+    const answer = answerHttp(request, response, door, stop).catch(failed)
+    void answer.then((found) => found && door.answer(request, response, found))
   }
 }
 

@@ -6,8 +6,9 @@ import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import * as http from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { MCP_PIPELINE_MAX, mcpServeHandler, mcpServeMain, TOOLS } from '../tai.ts'
+import { Door, MCP_PIPELINE_MAX, mcpServeHandler, mcpServeMain, TOOLS } from '../tai.ts'
 import { complains } from './fakes/complaint.ts'
 import {
   begin,
@@ -653,9 +654,9 @@ t.test('a server that cannot be says why and what to do, and never its key', asy
       /at least 16 characters/,
       { TAI_MCP_KEY: 's3cret-short' },
     ],
-    [['--serve-mcp', 's3cret-k\u00e9y-which-is-long'], 2, /more than visible ASCII/],
-    [['--serve-mcp', 's3cret with spaces in it'], 2, /more than visible ASCII/],
-    [['--serve-mcp', 's3cret\n'], 2, /more than visible ASCII/],
+    [['--serve-mcp', 's3cret-k\u00e9y-which-is-long'], 2, /spaces, or more than ASCII/],
+    [['--serve-mcp', 's3cret with spaces in it'], 2, /spaces, or more than ASCII/],
+    [['--serve-mcp', 's3cret\n'], 2, /spaces, or more than ASCII/],
     [['--serve-mcp', 'my', 's3cret', 'key'], 2, /answers no prompt/],
     [['--serve-mcp', KEY, '--permission-mode', 'any'], 2, /permission_mode is "any"/],
     [['--serve-mcp', KEY, '--tools', 'no_such'], 2, /no tool named no_such/],
@@ -702,21 +703,33 @@ t.test('behind a proxy it answers to the names it was given', async (t) => {
   const origin = (from: string) => ({ host: 'tai.example', origin: from })
   t.equal((await send(behind, { headers: origin('https://tai.example'), body: ping })).status, 200)
   t.equal((await send(behind, { headers: origin('https://evil.example'), body: ping })).status, 403)
-  t.notMatch(behind.said.err, /any page/)
+  t.notMatch(behind.said.err, /pose as its own/)
 
   const open = await serve(t, { args: ['--mcp-bind', '0.0.0.0'] })
-  await open.tells(
-    /any page that a client visits could call this server: name its hosts with --mcp-hosts/,
-  )
+  await open.tells(/a web page could pose as its own: name its hosts with --mcp-hosts/)
   t.equal((await send(open, { headers: { host: 'any.example' }, body: ping })).status, 200)
   t.equal((await send(open, { headers: origin('https://tai.example'), body: ping })).status, 200)
   t.equal((await send(open, { headers: origin('https://evil.example'), body: ping })).status, 403)
 
   const named = await serve(t, { args: ['--mcp-bind', '0.0.0.0', '--mcp-hosts', 'tai.example'] })
-  t.notMatch(named.said.err, /any page/)
+  t.notMatch(named.said.err, /pose as its own/)
   t.equal((await send(named, { headers: { host: 'tai.example' }, body: ping })).status, 200)
   t.equal((await send(named, { headers: { host: 'localhost' }, body: ping })).status, 200)
   t.equal((await send(named, { headers: { host: 'evil.example' }, body: ping })).status, 403)
+})
+
+const hasIPv6 = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ address }) => address === '::1'),
+)
+
+t.test('on an address of IPv6 it answers to that', { skip: !hasIPv6 }, async (t) => {
+  const six = await serve(t, { args: ['--mcp-bind', '::1'] })
+  t.equal(six.url, `http://[::1]:${six.port}/mcp`)
+  const there = await fetch(six.url, {
+    method: 'OPTIONS',
+    headers: { authorization: `Bearer ${KEY}` },
+  })
+  t.equal(there.status, 405, 'its own address is a name of it')
 })
 
 t.test('a server without descriptors for more connections goes on with those it has', async (t) => {
@@ -733,9 +746,13 @@ t.test('a server without descriptors for more connections goes on with those it 
   agent.destroy()
 })
 
-t.test('an App that has ended serves until its grace is over, and no longer', async (t) => {
-  const { app } = openApp(t, { args: ['--serve-mcp', KEY, '--mcp-port', '0'] })
-  t.type(mcpServeHandler, 'function')
-  t.equal(app.signal.aborted, false)
-  t.type(mcpServeMain, 'function')
+t.test('a run that was told to end while it began serves nobody', async (t) => {
+  const { app, stop, out, err } = openApp(t, { args: ['--serve-mcp', KEY, '--mcp-port', '0'] })
+  stop.abort(new Error('enough'))
+  t.equal(await mcpServeMain(app), 0)
+  const port = Number(/:(\d+)\/mcp/.exec(out.text)?.[1])
+  await t.rejects(send({ port, key: KEY }, { body: ping }), { code: 'ECONNREFUSED' })
+  t.notMatch(out.text + err.text, KEY)
+  t.equal(Door.length, 2)
+  t.equal(mcpServeHandler.length, 1, 'what is served is a listener of node:http, made for one door')
 })

@@ -150,11 +150,24 @@ t.test('a session counts for every server of its key and home, until one ends it
   if (mine === undefined) throw new Error('no session')
   one.context.endSession(mine)
   t.equal(one.context.session(id), undefined)
+  two.clock.now += MINUTE
   two.context.sweep()
   t.equal(two.context.size, 0)
   t.ok(await groupIsGone(group), 'what it had started elsewhere ends with the next sweep')
   t.equal(two.context.session(id), undefined)
   t.equal(inTwo?.isIdle, false)
+})
+
+t.test('a call that still runs elsewhere does not bring an ended session back', async (t) => {
+  const home = folder()
+  const [one, two] = [await inside(t, { home }), await inside(t, { home })]
+  const id = one.context.newSession()
+  const running = two.ask(id, 'shell_exec', { command: 'read line', stdin: 'x' })
+  const own = one.context.session(id)
+  if (own !== undefined) one.context.endSession(own)
+  two.clock.now += 5 * MINUTE
+  t.match(await running, { result: {} })
+  for (const { context } of [one, two]) t.equal(context.session(id), undefined)
 })
 
 t.test(
@@ -175,8 +188,10 @@ t.test(
       t.ok(one.context.session(id), 'used in one')
     }
     t.ok(two.context.session(id), 'it is kept alive in the other')
-    pass(MCP_SESSION_IDLE - MINUTE)
-    pass(MINUTE + 1)
+    pass(30 * MINUTE)
+    t.ok(one.context.session(id), 'used in one alone, and long ago in the other')
+    pass(31 * MINUTE)
+    pass(30 * MINUTE)
     for (const { context } of [one, two]) {
       t.equal(context.size, 0, 'looking for what is over is no use of it')
       t.equal(context.session(id), undefined)
@@ -293,6 +308,37 @@ t.test('a call that was cancelled ends, and one that waited never runs', async (
   t.equal(textOf(await peer.call('glob', { pattern: '*' })).trim(), 'a')
   for (const params of [{}, { requestId: null }, { requestId: {} }, { requestId: 7 }])
     t.match(await peer.tell('notifications/cancelled', params), { status: 202 })
+})
+
+t.test('what is refused is not told at length, nor kept', async (t) => {
+  const { context, ask, store } = await inside(t)
+  const id = context.newSession()
+  const long = 'x'.repeat(1_000_000)
+  const refused = [
+    await ask(id, long, {}),
+    await ask(id, 'time_now', { [long]: 1 }),
+    await ask(id, 'time_now', { tz: [long] }),
+  ]
+  for (const reply of refused) {
+    t.match(reply.error.code, /-3260[12]/)
+    t.ok(JSON.stringify(reply).length < 15_000, `${JSON.stringify(reply).length} bytes`)
+  }
+  const [{ bytes } = { bytes: 0 }] = store.db.all<{ bytes: number }>(
+    'SELECT max(length(data_json)) AS bytes FROM audit',
+  )
+  t.ok(bytes > 0 && bytes < 1_000, `${bytes} bytes`)
+})
+
+t.test('a vault that takes nothing more does not end the service', async (t) => {
+  const { context, ask, store, clock } = await inside(t)
+  const id = context.newSession()
+  t.match(await ask(id, 'time_now', {}), { result: {} })
+  store.db.exec('PRAGMA query_only = ON')
+  clock.now += 5 * MINUTE
+  context.sweep()
+  t.match(await ask(id, 'time_now', {}), { result: {} })
+  t.match(await ask(context.newSession(), 'time_now', {}), { result: {} })
+  store.db.exec('PRAGMA query_only = OFF')
 })
 
 t.test('of calls with the same id both end with their session', async (t) => {

@@ -2,15 +2,21 @@ import t from 'tap'
 import {
   App,
   chosenModel,
+  converse,
+  denyPrompter,
   Given,
+  LimitError,
   ModelError,
   oneShot,
   playTurn,
   openConversation,
+  openTools,
   presenterFor,
   prepared,
+  Processes,
   TextPresenter,
   titleOf,
+  Workspace,
   type Conversation,
   type Part,
 } from '../tai.ts'
@@ -110,6 +116,42 @@ t.test('a conversation that goes on has its earlier messages', async (t) => {
   )
   t.match(await runMain(['-r', 'zzzz', 'hi'], { home, env }), { code: 2, err: /no session zzzz/ })
 })
+
+t.test(
+  'a conversation is put together from a session, a model and tools of any mode',
+  async (t) => {
+    const write = { calls: [{ name: 'write_file', args: { path: 'a', content: 'x' } }] }
+    const model = await startModel([write, { text: 'I may not.' }])
+    t.teardown(() => model.close())
+    const env = { OPENAI_BASE_URL: `${model.url}/v1`, OPENAI_API_KEY: 'k', TAI_MODEL: 'openai/m' }
+    const { app, signal, world } = openApp({ env })
+    const store = await app.store()
+    const begun = { title: 't', profile: 'default', model: 'm', workspace: world.cwd }
+    const session = await store.createSession(begun)
+    const tools = await openTools(app, {
+      session,
+      workspace: await Workspace.open(world.cwd, world.home),
+      mode: 'read-only',
+      processes: new Processes(world, store.redactor),
+      prompter: denyPrompter,
+      only: ['write_file', 'read_file'],
+    })
+    t.strictSame(
+      tools.offered.map(({ name }) => name),
+      ['write_file', 'read_file'],
+    )
+    const choice = await chosenModel(app)
+    const talk = await converse(app, { session, profile: undefined, choice, tools, maxSteps: 1 })
+    t.ok((await playTurn(app, talk, say('write'), signal)) instanceof LimitError)
+    t.match((await store.messages(session)).at(-1), {
+      message: { text: /read-only changes nothing/ },
+    })
+    const again = await converse(app, { session, profile: undefined, choice, tools: undefined })
+    t.equal(await playTurn(app, again, say('and?'), signal), undefined)
+    t.equal(model.requests[1]?.body.messages.length, 5, 'it goes on with what was said')
+    await app.close()
+  },
+)
 
 t.test('a secret that the prompt holds is not sent, and the person is told', async (t) => {
   const model = await startModel([{ text: 'ok' }])

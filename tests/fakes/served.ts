@@ -88,11 +88,13 @@ export async function serveHere(t: Test, { key = KEY, args = [], ...options }: W
 /** What one run has, for tests of the server's parts: an App in a home of its own, with a set clock. */
 export function openApp(t: Test, { args = [], ...options }: Wishes = {}) {
   const clock = { now: Date.now() }
+  const stop = new AbortController()
   const outside = outsideOf(options)
   const { given } = parseLine(['--root', options.cwd ?? folder(), ...args], [])
-  const app = new App({ ...outside, given, world: { ...outside.world, now: () => clock.now } })
+  const world = { ...outside.world, now: () => clock.now }
+  const app = new App({ ...outside, given, world, signal: stop.signal })
   t.teardown(() => app.close())
-  return { app, clock, err: outside.err }
+  return { app, clock, stop, out: outside.out, err: outside.err }
 }
 
 export type Reply = {
@@ -114,7 +116,9 @@ type Request = {
 
 /** One request, with the key and what a good client says unless told otherwise. */
 export async function send({ port, key }: Server, request: Request = {}): Promise<Reply> {
-  const { method = 'POST', path = '/mcp', body = '', agent = new http.Agent(), signal } = request
+  const { method = 'POST', path = '/mcp', body = '', signal } = request
+  // Kept alive: a server that is told to close does so in the middle of a body that it refuses.
+  const agent = request.agent ?? new http.Agent({ keepAlive: true })
   const usual: Headers = {
     authorization: `Bearer ${key}`,
     accept: 'application/json, text/event-stream',
@@ -139,6 +143,7 @@ export async function send({ port, key }: Server, request: Request = {}): Promis
   const pieces: Buffer[] = []
   for await (const piece of response) pieces.push(piece)
   const text = Buffer.concat(pieces).toString()
+  if (request.agent === undefined) agent.destroy()
   const isJson = response.headers['content-type'] === 'application/json'
   return {
     status: response.statusCode ?? 0,
