@@ -10134,7 +10134,7 @@ const METHODS = ['POST', 'DELETE']
 const ALLOW = METHODS.join(', ')
 const CHECK_INTERVAL = 5 * SECOND // how often slow connections are looked for
 const RETRY_AFTER = '1' // seconds
-const LAST_ANSWERS = 250 // for answers that are being sent when everything else has ended
+const LAST_ANSWERS = SECOND / 4 // for answers that are being sent when everything else has ended
 
 type HttpRefusal = [status: number, message: string, headers?: Readonly<Record<string, string>>]
 type HttpAnswer = Readonly<{
