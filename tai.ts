@@ -2131,11 +2131,8 @@ export class Store {
   }
 
   close() {
-    try {
-      this.#writeAudit()
-    } finally {
-      this.db.close()
-    }
+    attempt(() => this.#writeAudit()) // a full disk must not hide what the run came to
+    this.db.close()
   }
 
   // SealedError: a sealed value is needed, and the seal is locked.
@@ -9802,9 +9799,11 @@ export class McpServeContext {
     const config = await app.config()
     const workspace = await Workspace.open(app.root, app.world.home)
     reapOrphans(app.world)
+    const profile = await profileOf(store, config.get('profile'))
     const { value, source } = config.explain('permission_mode')
-    const mode = source === 'default' ? 'danger-full-access' : (value as Mode)
-    const only = config.get('tools') === undefined ? undefined : config.list('tools')
+    const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
+    const mode = tighterMode(asked, profile?.mode ?? asked)
+    const only = config.get('tools') === undefined ? profile?.tools : config.list('tools')
     // Slow on purpose: ids are seen by others, and a weak key must not be guessed from one.
     const signing = builtin('node:crypto').scryptSync(key, SESSION_SALT, 32)
     const bearer = Buffer.from(`Bearer ${key}`)
@@ -11063,14 +11062,21 @@ function endCode(app: App, result: unknown): number {
   return exitCodeOf(error)
 }
 
+/** Flags of one turn, which mean nothing to a server. */
+const NOT_SERVED = 'file continue resume no-tools no-stdin schema extract stream-json raw'.split(
+  ' ',
+)
+
 async function runLine(app: App, line: Line<App>): Promise<number> {
   if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
   if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
-  if (line.words.length === 0) return mcpServeMain(app)
-  const hint = 'leave the words out, or ask without --serve-mcp'
-  throw new UsageError('--serve-mcp answers no prompt', { hint }) // the words may be the rest of a key
+  const stray = NOT_SERVED.find((name) => line.given.has(name))
+  if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
+  const hint = 'leave that out, or ask without --serve-mcp'
+  const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
+  throw new UsageError(`--serve-mcp ${what}`, { hint })
 }
 
 /** A prompt from the command line, files and standard input; a chat where a person sits and asks nothing. */

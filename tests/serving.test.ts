@@ -205,6 +205,24 @@ t.test('a permission mode lowers what it runs, and a denial says why', async (t)
   }
 })
 
+t.test('a profile that is served with narrows what its clients may do', async (t) => {
+  const home = folder()
+  const flags = ['--tools', 'read_file,write_file', '--permission-mode', 'read-only']
+  const made = await tai(['profile', 'create', 'reader', ...flags], { home })
+  t.equal(made.code, 0, made.err)
+  const server = await serve(t, { home, args: ['-P', 'reader'] })
+  await server.tells(/serving 2 tools .* permission mode read-only/)
+  const peer = await begin(server)
+  const { tools } = (await peer.ask('tools/list')).body.result
+  t.strictSame(
+    tools.map(({ name }: { name: string }) => name),
+    ['read_file', 'write_file'],
+  )
+  const { error } = (await peer.call('write_file', { path: 'a', content: 'x' })).body
+  t.match(error, { code: -32001, data: { mode: 'read-only' } })
+  t.match((await peer.call('chat', { message: 'hi' })).body.error, { code: -32601 })
+})
+
 t.test('a grant that denies wins in every mode', async (t) => {
   for (const mode of ['danger-full-access', 'allow', 'prompt', 'workspace-write', 'read-only']) {
     const home = folder()
