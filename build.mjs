@@ -47,6 +47,8 @@ function npm(...args) {
   return execFileSync(process.env.npm_node_execpath ?? process.execPath, [cli, ...args], options)
 }
 
+const isStamped = (stamp, want) => fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === want
+
 function setup() {
   const stamp = 'node_modules/.setup'
   const want = createHash('sha256')
@@ -61,8 +63,6 @@ function setup() {
   execFileSync('tap', ['build'], { stdio: ['ignore', 2, 2], env, shell: windows })
   fs.writeFileSync(stamp, want)
 }
-
-const isStamped = (stamp, want) => fs.existsSync(stamp) && fs.readFileSync(stamp, 'utf8') === want
 
 async function setupPeers() {
   fs.mkdirSync('dist', { recursive: true })
