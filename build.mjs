@@ -218,8 +218,9 @@ function makeBlob(dir, useCodeCache) {
     assets: { 'tai.js': 'program.js', ...cached },
     disableExperimentalSEAWarning: true,
     execArgvExtension: 'none', // NODE_OPTIONS must not reach into tai
-    // MiB, so that a one-shot ends before its first collection; and one thread for what V8 does beside it
-    execArgv: ['--min-semi-space-size=16', '--v8-pool-size=1'],
+    // MiB, so that a one-shot ends before its first collection, and no more for a server; one thread
+    // for what V8 does beside it. A flag that changes V8's hash would void the caches of Node itself.
+    execArgv: ['--min-semi-space-size=16', '--max-semi-space-size=16', '--v8-pool-size=1'],
   }
   // Other programs ask for the version to see whether tai is there, so that is answered before the
   // program is read; where it cannot be written the program says why.

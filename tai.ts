@@ -10131,6 +10131,7 @@ export const RPC_NOTIFICATIONS: ReadonlyMap<string, RpcListener> = new Map<strin
 const MCP_PATH = '/mcp'
 const METHODS = ['POST', 'DELETE']
 const ALLOW = METHODS.join(', ')
+const SMALL_HEAP = '--heap-growing-percent=50' // V8 would let old objects become several times as many
 const CHECK_INTERVAL = 5 * SECOND // how often slow connections are looked for
 const RETRY_AFTER = '1' // seconds
 const LAST_ANSWERS = SECOND / 4 // for answers that are being sent when everything else has ended
@@ -10464,6 +10465,7 @@ export async function mcpServeMain(app: App): Promise<number> {
   const context = await McpServeContext.open(app, keyOf(app, bind))
   const hosts = hostNames(bind, config.list('mcp_hosts'))
   const door = new Door(context, hosts)
+  builtin('node:v8').setFlagsFromString(SMALL_HEAP)
   const server = await listen(door, bind, config.number('mcp_port'))
   const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
   if (hosts === undefined) app.notice(OPEN_HOSTS)
