@@ -15,16 +15,17 @@
 //
 //   §caps       every limit in the program
 //     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_HTTP_MAX_BODY MCP_DEFAULT_PORT
-//     MCP_DEPTH_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX
-//     MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
-//     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
-//     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
-//     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
-//     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
-//     AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX
-//     GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX
-//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY
-//     SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
+//     MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PROGRESS_MAX MCP_SESSION_IDLE
+//     MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX
+//     MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE
+//     MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT
+//     STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES CHAT_BACKOFF CHAT_RETRY_AFTER_MAX
+//     CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX LOCAL_PROBE MODEL_LIST_TIMEOUT
+//     CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS AGENT_PARALLEL
+//     SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX GIT_TIMEOUT
+//     TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX WEB_TIMEOUT
+//     WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY SECRET_MIN
+//     RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
@@ -72,7 +73,7 @@
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
 //     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError nestsDeeper
-//     readRpc rpcResult rpcFailure
+//     readRpc rpcResult rpcFailure LinkError RpcTransport RpcPeer
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
 //     awaitAnswer ApprovalOptions Approvals
@@ -185,6 +186,9 @@ export const MCP_HTTP_MAX_BODY = 10 * MB // a larger HTTP body ends the exchange
 
 export const MCP_DEFAULT_PORT = 8_765 // where --serve-mcp listens
 export const MCP_DEPTH_MAX = 128 // levels of nesting in a message; a deeper one is refused unread
+export const MCP_CONNECT_TIMEOUT = 20 * SECOND // starting or reaching a server, with its handshake
+export const MCP_CALL_TIMEOUT = 60 * SECOND // one call of a server's tool, or the time between signs of its progress
+export const MCP_PROGRESS_MAX = 10 * MINUTE // one call, whatever progress it tells
 export const MCP_SESSION_IDLE = 1 * HOUR // a served session unused for longer is over: 404
 export const MCP_SESSION_TOUCH = 1 * MINUTE // how old the vault's word on a session's last use may be
 export const MCP_SESSIONS_MAX = 1_000 // served sessions in memory; the longest unused makes room, or 503
@@ -4354,12 +4358,12 @@ export class RpcError extends TaiError {
   readonly data: JsonObject | undefined
   readonly id: RpcId | null
   constructor(
-    kind: keyof typeof RPC_CODES,
+    kind: keyof typeof RPC_CODES | number, // a number is a peer's own
     message: string,
     { data, id = null }: { data?: JsonObject; id?: RpcId | null } = {},
   ) {
     super(message)
-    this.code = RPC_CODES[kind]
+    this.code = typeof kind === 'number' ? kind : RPC_CODES[kind]
     this.data = data
     this.id = id
   }
@@ -4422,6 +4426,132 @@ export const rpcResult = (id: RpcId, json: string): string =>
 export function rpcFailure(id: RpcId | null, { code, message, data }: RpcError): string {
   const error = { code, message, ...(data && { data }) }
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":${JSON.stringify(error)}}`
+}
+
+/**
+ * No answer, because of what carries the messages. `start`: it could not begin; `lost`: it ended;
+ * `session`: the server forgot us (HTTP 404); `auth`: it wants a sign-in (401, 403); `protocol`:
+ * what came is no MCP.
+ */
+export class LinkError extends TaiError {
+  readonly kind: 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
+  constructor(kind: LinkError['kind'], message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.kind = kind
+  }
+}
+
+/** What carries messages to a server and back, each as JSON text. Whoever opened it closes it. */
+export interface RpcTransport {
+  /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
+  send(text: string, signal?: AbortSignal): Promise<void>
+  receive: (text: string) => void // set by the peer: a message has come
+  lost: (why: LinkError) => void // set by the peer: nothing more will come
+  close(): Promise<void>
+}
+
+type Waiting = PromiseWithResolvers<JsonObject> & { restart: () => void }
+type Incoming = Readonly<Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>>
+
+/** Our end of a connection to a server: requests and their replies, by id. */
+export class RpcPeer {
+  readonly #transport: RpcTransport
+  readonly #hear: (method: string, params: JsonObject) => void
+  readonly #waiting = new Map<number, Waiting>()
+  #last = 0 // the id of the newest request
+  #over: LinkError | undefined
+
+  /** `hear` is told of notifications. */
+  constructor(transport: RpcTransport, hear: (method: string, params: JsonObject) => void) {
+    this.#transport = transport
+    this.#hear = hear
+    transport.receive = (text) => this.#receive(text)
+    transport.lost = (why) => {
+      this.#over ??= why
+      for (const { reject } of this.#waiting.values()) reject(why)
+    }
+  }
+
+  /**
+   * A request's result. The clock of `wait` ms starts anew with each progress the server tells, up
+   * to MCP_PROGRESS_MAX. Throws RpcError (the server's own), LinkError, or the signal's reason.
+   */
+  async request(
+    method: string,
+    params: JsonObject,
+    { wait, signal }: { wait: number; signal?: AbortSignal | undefined },
+  ): Promise<JsonObject> {
+    if (this.#over !== undefined) throw this.#over
+    signal?.throwIfAborted()
+    const id = ++this.#last
+    const reply = Promise.withResolvers<JsonObject>()
+    const stop = new AbortController()
+    const giveUp = (why: unknown) => {
+      reply.reject(why)
+      if (method !== 'initialize') this.#cancel(id, messageOf(why))
+      stop.abort(why)
+    }
+    const late = () =>
+      giveUp(new LinkError('timeout', `no answer to ${method} in ${formatDuration(wait)}`))
+    let clock = setTimeout(late, wait)
+    const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
+    const left = () => giveUp(signal?.reason)
+    signal?.addEventListener('abort', left)
+    const restart = () => {
+      clearTimeout(clock)
+      clock = setTimeout(late, wait)
+    }
+    this.#waiting.set(id, { ...reply, restart })
+    try {
+      const text = JSON.stringify({ jsonrpc: '2.0', id, method, params })
+      this.#transport.send(text, stop.signal).catch(reply.reject)
+      return await reply.promise
+    } finally {
+      for (const timer of [clock, end]) clearTimeout(timer)
+      signal?.removeEventListener('abort', left)
+      this.#waiting.delete(id)
+    }
+  }
+
+  /** Throws LinkError. */
+  notify(method: string, params?: JsonObject): Promise<void> {
+    return this.#transport.send(JSON.stringify({ jsonrpc: '2.0', method, params }))
+  }
+
+  /** A late reply is dropped: nobody waits for it. */
+  #cancel(requestId: number, reason: string): void {
+    this.notify('notifications/cancelled', { requestId, reason }).catch(() => {}) // it is gone too
+  }
+
+  /** Takes a message, or several as 2025-03-26 has them; what is neither is passed over. */
+  #receive(text: string): void {
+    const value = attempt((): unknown => JSON.parse(text))
+    for (const message of [value].flat()) if (isObject(message)) this.#take(message as Incoming)
+  }
+
+  #take({ id, method, params, result, error }: Incoming): void {
+    if (typeof method === 'string') {
+      if (isRpcId(id)) return void this.#answer(id, method)
+      const told = isObject(params) ? (params as JsonObject) : {}
+      if (method === 'notifications/progress')
+        this.#waiting.get(Number(told['progressToken']))?.restart()
+      return this.#hear(method, told)
+    }
+    const waiting = this.#waiting.get(id as number)
+    if (isObject(result)) return waiting?.resolve(result as JsonObject)
+    if (!isObject(error))
+      return waiting?.reject(new LinkError('protocol', 'a reply without a result'))
+    const { code, message, data } = error
+    const more = isObject(data) ? { data: data as JsonObject } : {}
+    waiting?.reject(new RpcError(Number(code) || RPC_CODES.internal, String(message), more))
+  }
+
+  /** Of what a server may ask of us we do nothing but say that we are there. */
+  #answer(id: RpcId, method: string): void {
+    const no = new RpcError('method', `this client does not do ${method}`)
+    const text = method === 'ping' ? rpcResult(id, '{}') : rpcFailure(id, no)
+    this.#transport.send(text).catch(() => {}) // it is gone
+  }
 }
 
 //#endregion §rpc
