@@ -141,6 +141,7 @@ import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Readable } from 'node:stream'
+import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 import type { ProxyAgent } from 'undici'
 
 //#region §caps: every limit in the program
@@ -174,6 +175,7 @@ export const EXIT = {
 } as const
 
 export const MCP_RESULT_MAX = 64 * KB // a larger tool result becomes a vault record; the model gets its id
+export const MCP_MAX_SERVERS = 32 // servers in the vault, and in one paste; one more is refused
 export const MCP_HTTP_MAX_BODY = 10 * MB // a larger HTTP body ends the exchange with an error
 
 export const MCP_DEFAULT_PORT = 8_765 // where --serve-mcp listens
@@ -4731,6 +4733,557 @@ export function rpcFailure(id: RpcId | null, { code, message, data }: RpcError):
 }
 
 //#endregion §rpc
+
+//#region §intake: MCP configurations, as people paste them
+//
+// Every host spells its servers in its own way, and chat windows spoil what they show.
+// What is pasted becomes entries of one form.
+//
+// 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
+// 2. A paste grants no trust and runs nothing: keys that do so elsewhere are refused by name.
+// 3. Each entry stands alone: a broken one is refused, the others are still offered.
+// 4. Placeholders stay until a server starts; what fills them is never read for more of them.
+// 5. Notes and errors show names, never values, which may be secrets.
+// Not here: consent, the vault, the live check.
+
+const PASTE_MAX = 1 * MB // a longer paste is refused, and an entry whose placeholders hold more
+const LABEL_MAX = 128 // characters of a place in a note
+
+// biome-ignore format: a table
+const SOURCES = [
+  ['github',  /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
+  ['url',     /^https?:\/\/\S+$/i],
+  ['config',  /\n|^(?:[{[“]|"[^"]*"\s*:)/],
+  ['command', /\s/],
+  ['name',    /(?:)/],
+] as const
+
+/** What a source looks like; whether a name is that of a file or a server is for the caller to see. */
+export const sourceKind = (source: string): (typeof SOURCES)[number][0] =>
+  SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
+
+/** One server, in the one form that tai keeps. Its texts still hold their placeholders. */
+export type McpEntry = Readonly<{
+  name: string
+  transport: (typeof TRANSPORTS)[number]['name']
+  command: string | undefined
+  args: string[]
+  env: Record<string, string>
+  cwd: string | undefined
+  url: string | undefined
+  socket: string | undefined
+  headers: Record<string, string>
+  allow: string[] // globs of tool names; deny comes after allow
+  deny: string[]
+  enabled: boolean | undefined // only where a TOML entry says so
+  options: JsonObject // kept beside the row, as they came
+}>
+
+// biome-ignore format: a table
+const TRANSPORTS = [
+  { name: 'stdio', needs: 'command', of: 'stdio local command', strange: 'headers' },
+  { name: 'http',  needs: 'url', of: 'http remote streamable streamableHttp', strange: 'args cwd' },
+  { name: 'sse',   needs: 'url', of: 'sse', strange: 'args cwd' },
+  { name: 'uds',   needs: 'socket', of: 'uds unix', strange: 'args cwd headers' },
+] as const
+
+/** The keys that hold servers, at the top of a paste and in its `mcp`. */
+const HOLDERS = {
+  top: 'mcpServers servers contextServers mcp entries',
+  mcp: 'mcpServers servers entries',
+  servers: '',
+} as const
+
+const GRANTS = 'refused: only you decide what runs unasked'
+
+/** The keys of an entry, each with its other spellings, and why some are not taken. */
+// biome-ignore format: a table
+const KEYS = {
+  field: [
+    'name title key id', 'type transport transportType httpTransport', 'command cmd', 'args arguments',
+    'url serverUrl httpUrl baseUrl uri endpoint', 'socket uds', 'cwd workingDirectory', 'env environment',
+    'envVars', 'headers httpHeaders', 'envHttpHeaders', 'bearerToken', 'bearerTokenEnv bearerTokenEnvVar',
+    'enabled isActive', 'disabled',
+    'allow enabledTools includeTools tools', 'deny disabledTools excludeTools',
+  ],
+  option: [
+    'era', 'lifecycle', 'toolPrefix', 'idleTimeout', 'auth', 'oauth',
+    'requestTimeoutMs', 'directTools', 'searchKeywords', 'include', 'exclude',
+  ],
+  'ignored: the limits of tai itself hold': [
+    'timeout startupTimeout startupTimeoutSec startupTimeoutMs toolTimeoutSec initTimeout connectTimeout',
+  ],
+  [GRANTS]: [
+    'autoApprove alwaysAllow trust trusted approveTools approvalMode defaultToolsApprovalMode autoAuth',
+  ],
+  'refused: tai runs and reads nothing for it, so something may be missing': [
+    'hooks headersHelper requestHeadersCommand envFile shell install setup',
+  ],
+} as const
+
+/** Keys are compared without case and without - _ and . */
+const spelled = (key: string): string => key.toLowerCase().replace(/[-_.]/g, '')
+
+const has = (words: string, key: string): boolean =>
+  words.split(' ').some((word) => spelled(word) === spelled(key))
+
+/** Of each spelling: the kind of key, and the field or option that it spells. */
+const MEANINGS = new Map(
+  Object.entries(KEYS).flatMap(([kind, rows]) =>
+    rows.flatMap((row) =>
+      row.split(' ').map((key, _, [field = '']) => [spelled(key), { kind, field }] as const),
+    ),
+  ),
+)
+
+type Notes = Set<string>
+
+const tell = (notes: Notes, where: string, what: string): unknown =>
+  notes.add(visible(`${clip(where, LABEL_MAX)}: ${what}`))
+
+function unfit(message: string, hint: string): never {
+  throw new InvalidError(visible(message), { hint })
+}
+
+/**
+ * Reads the servers out of a paste: JSON with comments or TOML, in prose or alone; `refused` is
+ * why some are not among the entries. Throws InvalidError where none is left or nothing can be read.
+ */
+export async function mcpNormalize(
+  paste: string,
+): Promise<{ entries: McpEntry[]; notes: string[]; refused: InvalidError[] }> {
+  if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
+  const notes: Notes = new Set()
+  const servers = await serversOf(paste.replace(/^\ufeff/, ''), notes).catch((error: unknown) => {
+    throw error instanceof RangeError ? new InvalidError('it is nested too deeply') : error
+  })
+  const entries = new Map<string, McpEntry>()
+  const refused: InvalidError[] = []
+  for (const [given, raw, isToml] of servers) {
+    try {
+      const entry = entryOf(given, new Reader(raw, given || 'the entry'), isToml, notes)
+      const same = entries.get(entry.name) ?? entry
+      if (digest(same) !== digest(entry))
+        unfit(`${entry.name}: another entry has this name`, 'give one of them another')
+      entries.set(entry.name, entry)
+    } catch (error) {
+      if (!(error instanceof InvalidError)) throw error
+      tell(notes, 'refused', [error.message, error.hint ?? []].flat().join('; '))
+      refused.push(error)
+    }
+  }
+  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], refused }
+  const hint = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
+  return unfit(refused.map(messageOf).join('; ') || 'it has no server', refused[0]?.hint ?? hint)
+}
+
+// --- from a paste to values ---
+
+const SPOILED = /"(?:[^"\\\n\r]|\\[^])*"?|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f]/g
+const TOML =
+  /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
+const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
+
+type Server = [name: string, raw: unknown, isToml: boolean]
+
+async function serversOf(paste: string, notes: Notes): Promise<Server[]> {
+  const text = paste.replace(SPOILED, (all: string, quoted?: string) => {
+    if (all.startsWith('"')) return all
+    return quoted === undefined ? ' ' : `"${quoted}"`
+  })
+  if (text !== paste) tell(notes, 'the paste', 'odd quotes or spaces are read as plain ones')
+  const servers: Server[] = []
+  const add = (value: unknown, isToml: boolean) => {
+    if (nestsDeeper(JSON.stringify(value), MCP_DEPTH_MAX)) throw new RangeError()
+    for (const [name, raw] of serversIn(value, 'top', notes)) servers.push([name, raw, isToml])
+  }
+  for (const { 0: toml, index } of text.matchAll(TOML)) add(await tomlIn(toml, index, paste), true)
+  const isAllToml = servers.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
+  const rest = isAllToml ? '' : text.replace(TOML, (toml) => ' '.repeat(toml.length))
+  for (const value of await jsonIn(rest, paste, notes)) add(value, false)
+  if (servers.length > MCP_MAX_SERVERS)
+    unfit(`it has more than ${MCP_MAX_SERVERS} servers`, 'leave out what you do not use')
+  return servers
+}
+
+function misread(paste: string, at: number, why: string): never {
+  const lines = paste.slice(0, at).split('\n')
+  const hint =
+    'write straight quotes ("), not curly ones (“ ”), and Windows paths in TOML in single ones'
+  return unfit(`line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}: ${why}`, hint)
+}
+
+/** Every value in a text that looks like JSON; the rest is prose. */
+async function jsonIn(text: string, paste: string, notes: Notes): Promise<unknown[]> {
+  const { parseTree, printParseErrorCode } = await import('jsonc-parser')
+  const values: unknown[] = []
+  let prose = ''
+  let end = 0
+  for (const { 0: found, 1: key, index } of text.matchAll(JSON_START)) {
+    if (index < end) continue
+    const begin = index + found.length
+    const errors: JsonError[] = []
+    const tree = parseTree(text.slice(begin), errors, { allowTrailingComma: true })
+    const [error] = errors
+    const why = error ? printParseErrorCode(error.error) : ''
+    if (error && why !== 'EndOfFileExpected')
+      misread(paste, begin + error.offset, why.replace(/\B[A-Z]/g, ' $&').toLowerCase())
+    prose += text.slice(end, index)
+    end = begin + (tree?.length ?? 1)
+    const value = tree && valueOf(tree, notes)
+    values.push(key === undefined ? value : { [key]: value })
+  }
+  if (/\w/.test(prose + text.slice(end))) tell(notes, 'the paste', 'prose is ignored')
+  return values
+}
+
+/** What a node stands for. `__proto__` is a key like any other. */
+function valueOf({ type, value, children = [] }: JsonNode, notes: Notes): unknown {
+  if (type === 'array') return children.map((child) => valueOf(child, notes))
+  if (type !== 'object') return value
+  const found = new Map<string, unknown>()
+  for (const { children: [key, item] = [] } of children) {
+    if (found.has(key?.value)) tell(notes, key?.value, 'stands there twice; the last one counts')
+    found.set(key?.value, item && valueOf(item, notes))
+  }
+  return Object.fromEntries(found)
+}
+
+async function tomlIn(text: string, from: number, paste: string): Promise<unknown> {
+  const { parse, TomlError } = await import('smol-toml')
+  try {
+    return parse(text)
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error
+    const above = text.split('\n').slice(0, error.line - 1)
+    const at = from + `${above.join('\n')}\n`.length * Number(error.line > 1) + error.column - 1
+    return misread(
+      paste,
+      at,
+      messageOf(error)
+        .split(/ +\d+: /, 1)
+        .join(),
+    ) // its excerpt may hold a secret
+  }
+}
+
+// --- from values to entries ---
+
+/** The keys and values of an entry, with those of the objects that some hosts put in it. */
+const pairsOf = (raw: unknown): [string, unknown][] =>
+  Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
+    if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
+    return pairsOf(value).map(([inner, item]) => [inner === 'path' ? key : inner, item])
+  })
+
+const ADDRESSES = ['command', 'url', 'socket']
+
+const looksLikeEntry = (raw: unknown): boolean =>
+  pairsOf(raw).some(
+    ([key, value]) =>
+      (typeof value === 'string' || Array.isArray(value)) &&
+      ADDRESSES.includes(MEANINGS.get(spelled(key))?.field ?? ''),
+  )
+
+/** The servers in a value by name, whatever holds them. */
+function serversIn(value: unknown, at: keyof typeof HOLDERS, notes: Notes): [string, unknown][] {
+  if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
+  if (at === 'top' && looksLikeEntry(value)) return [['', value]]
+  const all = Object.entries(isObject(value) ? value : {})
+  const holders = all.filter(([key, inner]) => has(HOLDERS[at], key) && !looksLikeEntry(inner))
+  const named = all.filter(([, raw]) => (at === 'top' ? looksLikeEntry(raw) : isObject(raw)))
+  const taken = new Set(holders.length > 0 ? holders : named)
+  const rest = all.filter((pair) => !taken.has(pair)).map(([key]) => key)
+  if (rest.length > 0) tell(notes, rest.join(), 'ignored, as no server')
+  if (holders.length === 0) return named
+  return holders.flatMap(([key, inner]) =>
+    serversIn(inner, key === 'mcp' ? 'mcp' : 'servers', notes),
+  )
+}
+
+type Pairs = [name: string, text: string][]
+
+const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
+const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
+
+/** A value of an entry, read as hosts write it; what is changed is told. Absent, it is empty. */
+class Said {
+  readonly at: Reader
+  readonly #notes: Notes
+  constructor(at: Reader, notes: Notes) {
+    this.at = at
+    this.#notes = notes
+  }
+
+  note(what: string): void {
+    tell(this.#notes, this.at.where, what)
+  }
+
+  /** A text, with its placeholders as ${NAME}; what could be a password is left alone. */
+  text(): string {
+    const { value } = this.at
+    if (value === undefined) return ''
+    const isOdd = typeof value === 'number' || typeof value === 'boolean'
+    const text = isOdd ? String(value) : this.at.string()
+    const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
+    if (isOdd) this.note('is read as text')
+    if (named !== text) this.note('its placeholders are written as ${NAME}')
+    const [foreign] = /\$\{(?:workspace|file|user|config:|command:)\w*/.exec(named) ?? []
+    if (foreign) this.note(`${foreign}} is known to editors, not to tai`)
+    return named
+  }
+
+  url(): string | undefined {
+    const url = this.text()
+    if (url === '') return undefined
+    if (/^(?:https?:\/\/[^\s/]|\$\{)/i.test(url)) return url
+    return unfit(`${this.at.where} is neither http:// nor https://`, 'write the whole address')
+  }
+
+  /** The texts of a list; a single text is split as a shell would, with nothing expanded. */
+  words(): string[] {
+    const { value, where } = this.at
+    if (typeof value !== 'string') return this.list((item) => item.text())
+    if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`, 'write a list')
+    const words = value.match(WORD) ?? []
+    if (words.length > 1) this.note(`is split into ${words.length} words`)
+    const bare = words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))
+    return new Said(new Reader(bare, where), this.#notes).words()
+  }
+
+  /** A program and its arguments; a path may hold spaces. */
+  program(): string[] {
+    const { value, where } = this.at
+    const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
+    const argv = isPath ? [this.text()] : this.words()
+    if (value !== undefined && !argv[0]?.trim())
+      unfit(`${where} names no program`, 'write its name or path')
+    return argv
+  }
+
+  flag(): boolean | undefined {
+    return this.at.optional((at) => at.boolean())
+  }
+
+  list<T>(read: (item: Said) => T): T[] {
+    const items = this.at.optional((at) => at.list()) ?? []
+    return items.map((item) => read(new Said(item, this.#notes)))
+  }
+
+  pairs(read = (item: Said) => item.text()): Pairs {
+    const keys = Object.keys(this.at.optional((at) => at.object()) ?? {})
+    return keys.map((key) => {
+      const item = new Said(this.at.at(key), this.#notes)
+      if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
+      return unfit(`${item.at.where} is no name`, 'names hold no spaces and no =')
+    })
+  }
+
+  /** A variable that is passed on, and its placeholder. */
+  variable(): Pairs[0] {
+    const name = (isObject(this.at.value) ? this.at.at('name') : this.at).string()
+    if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
+    return unfit(`${this.at.where} names no variable`, 'tai secret set NAME keeps a value')
+  }
+}
+
+type Found = Map<string, Said>
+
+/** What an entry says; null, empty text and empty containers say nothing. */
+function fieldsOf(raw: Reader, notes: Notes): [Found, [string, Json][]] {
+  const [found, options]: [Found, [string, Json][]] = [new Map(), []]
+  for (const [key, value] of pairsOf(raw.object())) {
+    const meaning = MEANINGS.get(spelled(key))
+    const { kind, field } = meaning ?? { kind: 'ignored: tai has no such key', field: '' }
+    const it = new Said(new Reader(value, `${raw.where}.${key}`), notes)
+    if (kind === 'option') options.push([field, JSON.parse(JSON.stringify(value))])
+    else if (field === 'allow' && isObject(value)) it.note(GRANTS)
+    else if (kind !== 'field') it.note(kind)
+    else if (found.has(field)) it.note('ignored: it stands there in another spelling')
+    else if (!/^(?:null|""|\[\]|\{\})$/.test(JSON.stringify(value))) found.set(field, it)
+  }
+  return [found, options]
+}
+
+function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): McpEntry {
+  const [found, options] = fieldsOf(raw, notes)
+  const { name: transport, strange } = transportOf(raw.where, found)
+  for (const key of strange.split(' '))
+    if (found.delete(key)) tell(notes, `${raw.where}.${key}`, `ignored: ${transport} has none`)
+  const none = new Said(new Reader(undefined, raw.where), notes)
+  const it = (field: string) => found.get(field) ?? none
+  const [command, ...args] = [...it('command').program(), ...it('args').words()]
+  const enabled = it('enabled').flag()
+  const isOff = it('disabled').flag() || (enabled === false && !isToml)
+  const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+  return {
+    name: nameOf(given, it('name').text(), notes),
+    transport,
+    command,
+    args,
+    env: sorted(
+      it('envVars').list((item) => item.variable()),
+      it('env').pairs(),
+    ),
+    cwd: it('cwd').text() || undefined,
+    url: it('url').url(),
+    socket: it('socket').text() || undefined,
+    headers: sorted(
+      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
+      it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      it('headers').pairs(),
+    ),
+    allow: it('allow').words(),
+    deny: it('deny').words(),
+    enabled: isToml ? enabled : undefined,
+    options: {
+      ...Object.fromEntries(options),
+      ...(isOff && { disabled: true }),
+      ...(token && { bearerTokenEnv: token }),
+    },
+  }
+}
+
+const sorted = (...pairs: Pairs[]): Record<string, string> =>
+  Object.fromEntries([...new Map(pairs.flat())].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+
+/** The transport that the address implies and the type does not contradict. */
+function transportOf(where: string, found: Found): (typeof TRANSPORTS)[number] {
+  const [address, ...more] = ADDRESSES.filter((name) => found.has(name))
+  if (address === undefined || more.length > 0)
+    unfit(
+      `${where}: ${address ? `${address} and ${more.join()}` : 'neither command nor url'}`,
+      'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]',
+    )
+  const type = (address !== 'socket' && found.get('type')?.at.string()) || ''
+  const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
+  if (row?.needs === address) return row
+  return unfit(
+    `${where}: its type is ${type}, but it has a ${address}`,
+    'leave the type out; tai speaks stdio, http, sse and uds',
+  )
+}
+
+const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
+
+function nameOf(given: string, own: string, notes: Notes): string {
+  const wanted = given || own || 'server'
+  const name = wanted.trim().normalize()
+  if (!NAME.test(name) || visible(name) !== name)
+    unfit(
+      `${clip(name, LABEL_MAX)} is no name for a server`,
+      'take a short one of letters and digits',
+    )
+  if (name !== given || (own && own !== given))
+    tell(notes, name, `is its name, not ${given && own}`)
+  return name
+}
+
+// --- at use ---
+
+/** Finds a variable (in the process, then among the secrets) or, for `input`, the secret of that id. */
+export type McpLookup = (
+  name: string,
+  kind: 'variable' | 'input',
+) => Promise<{ value: string; isSecret: boolean } | undefined>
+
+const PLACEHOLDER = /^(input:[\w.-]+|[A-Za-z_]\w*)(?::-([^]*))?$/
+
+/** The text with its placeholders filled. Throws TaiError for one without a value, or that is none. */
+function fill(
+  text: string,
+  where: string,
+  valueOfName: (name: string) => string | undefined,
+): string {
+  let filled = ''
+  let at = 0
+  for (let open = text.indexOf('${'); open >= 0; open = text.indexOf('${', at)) {
+    let close = open
+    for (let depth = 0; close < text.length && depth <= MCP_DEPTH_MAX; close++) {
+      if (text[close] === '{') depth += 1
+      else if (text[close] === '}' && --depth === 0) break
+    }
+    const [, name = '', fallback] = PLACEHOLDER.exec(text.slice(open + 2, close)) ?? []
+    const hint = `tai secret set ${name.replace('input:', '') || 'NAME'}`
+    if (name === '' || text[close] !== '}')
+      throw new TaiError(`${where} holds a \${ that begins no placeholder`, { hint })
+    const value = valueOfName(name)
+    if ((value ?? fallback) === undefined)
+      throw new TaiError(`${where}: \${${name}} is not set`, {
+        hint: `${hint}, or set it in the environment`,
+      })
+    filled += text.slice(at, open) + (value || fill(fallback ?? '', where, valueOfName))
+    at = close + 1
+  }
+  return filled + text.slice(at)
+}
+
+/** The entry with `change` made to each text that may hold placeholders. */
+function mapTexts(entry: McpEntry, change: (text: string, where: string) => string): McpEntry {
+  const each = (texts: Record<string, string | undefined>, at: string) =>
+    Object.fromEntries(
+      Object.entries(texts).flatMap(([key, text]) =>
+        text ? [[key, change(text, `${at}.${key}`)]] : [],
+      ),
+    )
+  const { name, command, cwd, url, socket, args, env, headers } = entry
+  return {
+    ...entry,
+    ...each({ command, cwd, url, socket }, name),
+    args: args.map((arg, i) => change(arg, `${name}.args[${i}]`)),
+    env: each(env, `${name}.env`),
+    headers: each(headers, `${name}.headers`),
+  }
+}
+
+/**
+ * The entry as it is started or dialled, and the secrets that are in it, by name. What its own
+ * env holds counts first. Throws TaiError rather than leave a placeholder.
+ */
+export async function mcpExpandVars(
+  entry: McpEntry,
+  lookup: McpLookup,
+): Promise<{ entry: McpEntry; secrets: Map<string, string> }> {
+  const whole = { ...entry, cwd: entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}') }
+  const names = new Set<string>()
+  mapTexts(whole, (text, where) => fill(text, where, (name) => names.add(name) && ''))
+  const values = new Map<string, Awaited<ReturnType<McpLookup>>>()
+  for (const name of names) {
+    const [id = '', isVariable] = name.split(':', 2).toReversed()
+    values.set(name, await lookup(id, isVariable === undefined ? 'variable' : 'input'))
+  }
+  const secrets = new Map<string, string>()
+  const own = new Map(Object.entries(entry.env))
+  let spent = 0
+  const valueOfName = (name: string): string | undefined => {
+    const text = own.get(name)
+    const found = values.get(name)
+    let value = found?.value
+    if (text !== undefined) {
+      own.delete(name) // within itself, it means the one outside
+      value = fill(text, `${entry.name}.env.${name}`, valueOfName)
+      own.set(name, text)
+    } else if (found?.isSecret) secrets.set(name, found.value)
+    spent += 1 + (value?.length ?? 0)
+    if (spent > PASTE_MAX) throw new TaiError(`${entry.name}: its placeholders hold too much`)
+    return value
+  }
+  const filled = mapTexts(whole, (text, where) => {
+    const value = fill(text, where, valueOfName)
+    if ((where.startsWith(`${entry.name}.headers.`) ? /[\0\r\n]/ : /\0/).test(value))
+      throw new TaiError(`${where} holds a character that cannot be sent`)
+    return value
+  })
+  return { entry: filled, secrets }
+}
+
+/** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
+export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform): string[] =>
+  platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
+    ? ['cmd', '/c', command, ...args]
+    : [command, ...args]
+
+//#endregion §intake
 
 //#region §policy: what may run, and who says so
 //
