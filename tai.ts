@@ -4805,11 +4805,11 @@ const KEYS = {
     'name title key id', 'type transport transportType httpTransport', 'command cmd', 'args arguments',
     'url serverUrl httpUrl baseUrl uri endpoint', 'socket uds', 'cwd workingDirectory', 'env environment',
     'envVars', 'headers httpHeaders', 'envHttpHeaders', 'bearerToken', 'bearerTokenEnv bearerTokenEnvVar',
-    'enabled isActive', 'disabled',
+    'enabled isActive',
     'allow enabledTools includeTools tools', 'deny disabledTools excludeTools',
   ],
   option: [
-    'era', 'lifecycle', 'toolPrefix', 'idleTimeout', 'auth', 'oauth',
+    'disabled', 'era', 'lifecycle', 'toolPrefix', 'idleTimeout', 'auth', 'oauth',
     'requestTimeoutMs', 'directTools', 'searchKeywords', 'include', 'exclude',
   ],
   'ignored: the limits of tai itself hold': [
@@ -4848,19 +4848,19 @@ function unfit(message: string, hint?: string): never {
 }
 
 /**
- * Reads the servers out of a paste: JSON with comments or TOML, in prose or alone; `refused` is
+ * Reads the servers out of a paste: JSON with comments or TOML, in prose or alone; `rejects` is
  * why some are not among the entries. Throws InvalidError where none is left or nothing can be read.
  */
 export async function mcpNormalize(
   paste: string,
-): Promise<{ entries: McpEntry[]; notes: string[]; refused: InvalidError[] }> {
+): Promise<{ entries: McpEntry[]; notes: string[]; rejects: InvalidError[] }> {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
   const notes: Notes = new Set()
   const servers = await serversOf(paste.replace(/^\ufeff/, ''), notes).catch((error: unknown) => {
     throw error instanceof RangeError ? new InvalidError('it is nested too deeply') : error
   })
   const entries = new Map<string, McpEntry>()
-  const refused: InvalidError[] = []
+  const rejects: InvalidError[] = []
   for (const [given, raw, isToml] of servers) {
     try {
       const entry = entryOf(given, new Reader(raw, given || 'the entry'), isToml, notes)
@@ -4869,13 +4869,14 @@ export async function mcpNormalize(
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      tell(notes, 'refused', [error.message, error.hint ?? []].flat().join('; '))
-      refused.push(error)
+      const message = visible(clip(error.message, KB))
+      tell(notes, 'refused', [message, error.hint ?? []].flat().join('; '))
+      rejects.push(new InvalidError(message, { hint: error.hint }))
     }
   }
-  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], refused }
+  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
   const hint = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
-  return unfit(refused.map(messageOf).join('; ') || 'it has no server', refused[0]?.hint ?? hint)
+  return unfit(rejects.map(messageOf).join('; ') || 'it has no server', rejects[0]?.hint ?? hint)
 }
 
 // --- from a paste to values ---
@@ -4885,9 +4886,8 @@ const TOML =
   /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
-type Server = [name: string, raw: unknown, isToml: boolean]
-
-async function serversOf(paste: string, notes: Notes): Promise<Server[]> {
+/** The servers of a paste: name, entry, and whether it stood in TOML. */
+async function serversOf(paste: string, notes: Notes): Promise<[string, unknown, boolean][]> {
   const text = paste.replace(SPOILED, (all: string, quoted?: string) => {
     if (all.startsWith('"')) return all
     return quoted === undefined ? ' ' : `"${quoted}"`
@@ -4898,9 +4898,10 @@ async function serversOf(paste: string, notes: Notes): Promise<Server[]> {
   const rest = isAllToml ? '' : text.replace(TOML, (toml) => toml.replace(/./g, ' '))
   const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, notes))]
   if (nestsDeeper(JSON.stringify(values), MCP_DEPTH_MAX)) throw new RangeError()
-  const servers = values.flatMap((value, i) =>
-    serversIn(value, 'top', notes).map(([name, raw]): Server => [name, raw, i < tomls.length]),
-  )
+  const servers: [string, unknown, boolean][] = []
+  for (const [i, value] of values.entries())
+    for (const [name, raw] of serversIn(value, 'top', notes))
+      servers.push([name, raw, i < tomls.length])
   if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
   return servers
 }
@@ -5079,27 +5080,32 @@ class Said {
 
 type Found = Map<string, Said>
 
-const sorted = (...pairs: Pairs[]): Record<string, string> =>
+const textsByName = (...pairs: Pairs[]): Record<string, string> =>
   Object.fromEntries([...new Map(pairs.flat())].toSorted(([a], [b]) => (a < b ? -1 : 1)))
 
-/** What an entry says; null, empty text and empty containers say nothing. */
-function fieldsOf(raw: Reader, notes: Notes): [Found, [string, Json][]] {
-  const [found, options]: [Found, [string, Json][]] = [new Map(), []]
+/** What an entry says; null, empty text and empty containers say nothing. Only TOML enables. */
+function fieldsOf(raw: Reader, isToml: boolean, notes: Notes): [Found, Map<string, Json>] {
+  const [found, options]: [Found, Map<string, Json>] = [new Map(), new Map()]
   for (const [key, value] of pairsOf(raw.object())) {
     const meaning = MEANINGS.get(spellingOf(key))
     const { kind, field } = meaning ?? { kind: 'ignored: tai has no such key', field: '' }
     const it = new Said(new Reader(value, `${raw.where}.${key}`), notes)
-    if (kind === 'option') options.push([field, JSON.parse(JSON.stringify(value))])
+    const isBlank = /^(?:null|""|\[\]|\{\})$/.test(JSON.stringify(value))
+    if (kind === 'option') options.set(field, JSON.parse(JSON.stringify(value)))
+    else if (field === 'enabled' && !isToml)
+      void (value === false
+        ? options.set('disabled', true)
+        : it.note('ignored: to enable it is yours'))
     else if (field === 'allow' && isObject(value)) it.note(GRANTS)
     else if (kind !== 'field') it.note(kind)
     else if (found.has(field)) it.note('ignored: it stands there in another spelling')
-    else if (!/^(?:null|""|\[\]|\{\})$/.test(JSON.stringify(value))) found.set(field, it)
+    else if (!isBlank) found.set(field, it)
   }
   return [found, options]
 }
 
 function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): McpEntry {
-  const [found, options] = fieldsOf(raw, notes)
+  const [found, options] = fieldsOf(raw, isToml, notes)
   const { name: transport, strange } = transportOf(raw.where, found)
   for (const key of strange.split(' '))
     if (found.delete(key)) tell(notes, `${raw.where}.${key}`, `ignored: ${transport} has none`)
@@ -5108,35 +5114,28 @@ function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): Mcp
   const none = new Said(new Reader(undefined, raw.where), notes)
   const it = (field: string) => found.get(field) ?? none
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
-  const enabled = it('enabled').at.optional((at) => at.boolean())
-  const isOff = it('disabled').at.optional((at) => at.boolean()) || (!isToml && enabled === false)
-  if (enabled && !isToml) it('enabled').note('ignored: tai mcp enable')
   const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
   return {
     name: nameOf(given, it('name').text(), notes),
     transport,
     command,
     args,
-    env: sorted(
+    env: textsByName(
       it('envVars').list((item) => item.variable()),
       it('env').pairs(),
     ),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('socket').text() || undefined,
-    headers: sorted(
+    headers: textsByName(
       bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
       it('envHttpHeaders').pairs((item) => item.variable()[1]),
       it('headers').pairs(),
     ),
     allow: it('allow').words(),
     deny: it('deny').words(),
-    enabled: isToml ? enabled : undefined,
-    options: {
-      ...Object.fromEntries(options),
-      ...(isOff && { disabled: true }),
-      ...(token && { bearerTokenEnv: token }),
-    },
+    enabled: it('enabled').at.optional((at) => at.boolean()),
+    options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
   }
 }
 
@@ -5167,15 +5166,14 @@ function nameOf(given: string, own: string, notes: Notes): string {
 
 // --- at use ---
 
-/** Finds a variable (in the process, then among the secrets) or, for `input`, the secret of that id. */
+/** Finds a variable, in the process or else among the secrets; for `input:ID`, the secret ID. */
 export type McpLookup = (
   name: string,
-  kind: 'variable' | 'input',
 ) => { readonly value: string; readonly isSecret: boolean } | undefined
 
-const PLACEHOLDER = /^(?:input:([\w.-]+)|([A-Za-z_]\w*))(?::-([^]*))?$/
+const PLACEHOLDER = /^(input:[\w.-]+|[A-Za-z_]\w*)(?::-([^]*))?$/
 
-type Fill = (name: string, kind: 'variable' | 'input') => string | undefined
+type Fill = (name: string) => string | undefined
 
 function closingBrace(text: string, from: number): number {
   for (let at = from, depth = 0; at < text.length && depth <= MCP_DEPTH_MAX; at++) {
@@ -5192,11 +5190,11 @@ function fill(text: string, where: string, valueFor: Fill): string {
   for (let open = text.indexOf('${'); open >= 0; open = text.indexOf('${', at)) {
     const close = closingBrace(text, open + 1)
     const inner = text.slice(open + 2, Math.max(close, open))
-    const [, input, name = input, fallback] = PLACEHOLDER.exec(inner) ?? []
-    const value = name && valueFor(name, input ? 'input' : 'variable')
+    const [, name, fallback] = PLACEHOLDER.exec(inner) ?? []
+    const value = name && valueFor(name)
     if ((value ?? fallback) === undefined) {
       const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
-      const hint = `set it in the environment, or: tai secret set ${name ?? 'NAME'}`
+      const hint = `tai secret set ${name?.replace('input:', '') ?? 'NAME'}, or set it in the environment`
       throw new TaiError(`${where}: ${why}`, { hint })
     }
     filled += text.slice(at, open) + (value || fill(fallback ?? '', where, valueFor))
@@ -5217,9 +5215,9 @@ export function mcpExpandVars(
   const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
   let spent = 0
-  const valueFor: Fill = (name, kind) => {
-    const text = kind === 'variable' ? own.get(name) : undefined
-    const found = text === undefined ? lookup(name, kind) : undefined
+  const valueFor: Fill = (name) => {
+    const text = own.get(name)
+    const found = text === undefined ? lookup(name) : undefined
     if (found?.isSecret) secrets.set(name, found.value)
     let value = found?.value
     if (text !== undefined) {
@@ -5243,8 +5241,8 @@ export function mcpExpandVars(
   const whole: McpEntry = {
     ...entry,
     command: command && filled(command, 'command'),
-    args: args.map((arg, i) => filled(arg, `args[${i}]`)),
-    env: each('env', (key) => sent(valueFor(key, 'variable'), `env.${key}`)),
+    args: args.map((text, i) => filled(text, `args[${i}]`)),
+    env: each('env', (key) => sent(valueFor(key), `env.${key}`)),
     cwd: cwd && filled(cwd, 'cwd'),
     url: url && filled(url, 'url'),
     socket: socket && filled(socket, 'socket'),

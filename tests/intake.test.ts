@@ -39,10 +39,9 @@ const variant = (id: string, name: string) =>
 const none: McpLookup = () => undefined
 const from =
   (env: Record<string, string>, secrets: Record<string, string> = {}): McpLookup =>
-  (name, kind) => {
-    const value = kind === 'variable' ? env[name] : undefined
+  (name) => {
+    const [value, secret] = [env[name], secrets[name.replace('input:', '')]]
     if (value !== undefined) return { value, isSecret: false }
-    const secret = secrets[name]
     return secret === undefined ? undefined : { value: secret, isSecret: true }
   }
 
@@ -123,6 +122,7 @@ t.test('a07: the shape of opencode', async (t) => {
       command: 'npx',
       args: ['-y', 'mongodb-mcp-server@latest'],
       env: { MDB_MCP_CONNECTION_STRING: 'mongodb://db.example.com/x' },
+      options: { disabled: false },
     },
     {
       name: 'api',
@@ -212,8 +212,8 @@ t.test('a13: one remote server, a dozen spellings', async (t) => {
 })
 
 t.test('a15: keys that grant trust or run code elsewhere', async (t) => {
-  const { entries, notes, refused } = await mcpNormalize(textOf('a15'))
-  t.strictSame(refused, [])
+  const { entries, notes, rejects } = await mcpNormalize(textOf('a15'))
+  t.strictSame(rejects, [])
   t.strictSame(entries.map(said), [
     { name: 'ahk', transport: 'stdio', command: 'node', args: ['server.js'] },
     { name: 'dealbook', transport: 'http', url: 'http://127.0.0.1:9/mcp' },
@@ -237,12 +237,12 @@ t.test('a15: keys that grant trust or run code elsewhere', async (t) => {
 })
 
 t.test('a17: tables that stand in the wrong place', async (t) => {
-  const { entries, refused, notes } = await mcpNormalize(textOf('a17'))
+  const { entries, rejects, notes } = await mcpNormalize(textOf('a17'))
   t.strictSame(
     entries.map(({ name }) => name),
     ['node_repl', 'good'],
   )
-  const [env, list, none] = refused.map(({ message, hint }) => `${message} | ${hint}`)
+  const [env, list, none] = rejects.map(({ message, hint }) => `${message} | ${hint}`)
   t.match(env, /node_repl\.env: neither command nor url.*\[mcp_servers\.NAME\.env\]/)
   t.match(list, /perplexity\.env\.env_vars is a list, not a string/)
   t.match(none, /codex_apps: neither command nor url/)
@@ -414,7 +414,7 @@ t.test('mcpNormalize gives the same for the same, in any order of keys', async (
     `${JSON.stringify({ a })}\n${JSON.stringify({ a: { command: 'b' } })}`,
   )
   t.equal(other.entries[0]?.command, 'a')
-  t.match(other.refused[0]?.message, /a: another entry has this name/)
+  t.match(other.rejects[0]?.message, /a: another entry has this name/)
   t.match(
     (await mcpNormalize('{"a":{"command":"x","command":"y"}}')).notes.join(),
     /command: stands there twice/,
@@ -572,7 +572,6 @@ t.test('mcpNormalize refuses what could never start, and says why', async (t) =>
     [{ command: 'a', env: { K: null } }, /x\.env\.K is null, not a string/],
     [{ command: 'a', env: ['K=v'] }, /x\.env is a list, not an object/],
     [{ command: 'a', env: { 'K=': 'v' } }, /x\.env/],
-    [{ command: 'a', disabled: 'yes' }, /x\.disabled is string/],
     [{ url: 'wss://h.example' }, /x\.url is neither http/],
     [{ url: 'localhost:80/mcp' }, /x\.url is neither http/],
     [{ url: 'https://h.example', headers: { 'a b': 'c' } }, /x\.headers/],
@@ -585,15 +584,15 @@ t.test('mcpNormalize refuses what could never start, and says why', async (t) =>
     ],
   ]
   for (const [entry, why] of rows) t.match(await failure(one(entry)), why, JSON.stringify(entry))
-  const { entries, refused } = await mcpNormalize(
+  const { entries, rejects } = await mcpNormalize(
     JSON.stringify({ mcpServers: { bad: { args: [] }, good: { command: 'a' }, list: 3 } }),
   )
   t.strictSame(
     entries.map(({ name }) => name),
     ['good'],
   )
-  t.equal(refused.length, 1)
-  t.type(refused[0] as InvalidError, TaiError)
+  t.equal(rejects.length, 1)
+  t.type(rejects[0] as InvalidError, TaiError)
 })
 
 t.test('mcpNormalize keeps names that are sane, and makes others so', async (t) => {
