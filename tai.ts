@@ -4786,7 +4786,7 @@ const TRANSPORTS = [
   { name: 'stdio', needs: 'command', of: 'stdio local command', strange: 'headers' },
   { name: 'http',  needs: 'url', of: 'http remote streamable streamableHttp', strange: 'args cwd' },
   { name: 'sse',   needs: 'url', of: 'sse', strange: 'args cwd' },
-  { name: 'uds',   needs: 'socket', of: 'uds unix', strange: 'args cwd headers' },
+  { name: 'uds',   needs: 'uds', of: 'uds unix', strange: 'args cwd headers' },
 ] as const
 
 /** The keys that hold servers, at the top of a paste and in its `mcp`. */
@@ -4803,7 +4803,7 @@ const GRANTS = 'refused: only you decide what runs unasked'
 const KEYS = {
   field: [
     'name title key id', 'type transport transportType httpTransport', 'command cmd', 'args arguments',
-    'url serverUrl httpUrl baseUrl uri endpoint', 'socket uds', 'cwd workingDirectory', 'env environment',
+    'url serverUrl httpUrl baseUrl uri endpoint', 'uds', 'cwd workingDirectory', 'env environment',
     'envVars', 'headers httpHeaders', 'envHttpHeaders', 'bearerToken', 'bearerTokenEnv bearerTokenEnvVar',
     'enabled isActive',
     'allow enabledTools includeTools tools', 'deny disabledTools excludeTools',
@@ -4972,7 +4972,7 @@ const pairsOf = (raw: unknown): [string, unknown][] =>
     return pairsOf(value).map(([inner, item]) => [inner === 'path' ? key : inner, item])
   })
 
-const ADDRESSES = ['command', 'url', 'socket']
+const ADDRESSES = ['command', 'url', 'uds']
 
 const looksLikeEntry = (raw: unknown): boolean =>
   pairsOf(raw).some(
@@ -5126,7 +5126,7 @@ function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): Mcp
     ),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
-    socket: it('socket').text() || undefined,
+    socket: it('uds').text() || undefined,
     headers: textsByName(
       bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
       it('envHttpHeaders').pairs((item) => item.variable()[1]),
@@ -5148,9 +5148,9 @@ function transportOf(where: string, found: Found): (typeof TRANSPORTS)[number] {
       `${where}: ${given.join(' and ') || 'neither command nor url'}`,
       'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]',
     )
-  const type = (address !== 'socket' && found.get('type')?.at.string()) || ''
+  const type = (address !== 'uds' && found.get('type')?.at.string()) || ''
   const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
-  if (row?.needs === address && row) return row
+  if (row?.needs === address) return row
   return unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
 }
 

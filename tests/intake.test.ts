@@ -567,6 +567,7 @@ t.test('mcpNormalize refuses what could never start, and says why', async (t) =>
     [{ command: [''] }, /x.*command/],
     [{ command: 'a "b' }, /x\.command: a quote is not closed/],
     [{ command: { a: 1 } }, /x: neither command nor url/],
+    [{ socket: '/x' }, /x: neither command nor url/],
     [{ command: 'a', args: [{}] }, /x\.args\[0\] is object, not a string/],
     [{ command: 'a', args: [null] }, /x\.args\[0\] is null/],
     [{ command: 'a', env: { K: null } }, /x\.env\.K is null, not a string/],
@@ -577,7 +578,7 @@ t.test('mcpNormalize refuses what could never start, and says why', async (t) =>
     [{ url: 'https://h.example', headers: { 'a b': 'c' } }, /x\.headers/],
     [{ url: 'https://h.example', type: 'stdio' }, /x: its type is stdio, but it has a url/],
     [{ command: 'a', type: 'http' }, /x: its type is http, but it has a command/],
-    [{ command: 'a', uds: '/x' }, /x: command and socket/],
+    [{ command: 'a', uds: '/x' }, /x: command and uds/],
     [
       { url: 'https://h.example', env_http_headers: { A: 'not a name' } },
       /x\.env_http_headers\.A names no variable/,
