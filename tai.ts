@@ -5150,7 +5150,7 @@ function transportOf(where: string, found: Found): (typeof TRANSPORTS)[number] {
     )
   const type = (address !== 'uds' && found.get('type')?.at.string()) || ''
   const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
-  if (row?.needs === address) return row
+  if (row !== undefined && row.needs === address) return row
   return unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
 }
 
