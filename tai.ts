@@ -14,18 +14,18 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_HTTP_MAX_BODY MCP_DEFAULT_PORT
-//     MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PROGRESS_MAX MCP_SESSION_IDLE
-//     MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX
-//     MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE
-//     MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT
-//     STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES CHAT_BACKOFF CHAT_RETRY_AFTER_MAX
-//     CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX LOCAL_PROBE MODEL_LIST_TIMEOUT
-//     CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS AGENT_PARALLEL
-//     SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX GIT_TIMEOUT
-//     TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX WEB_TIMEOUT
-//     WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY SECRET_MIN
-//     RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
+//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_HTTP_MAX_BODY
+//     MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PROGRESS_MAX
+//     MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT
+//     MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
+//     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
+//     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
+//     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
+//     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
+//     AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX
+//     GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX
+//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY
+//     SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
@@ -74,6 +74,8 @@
 //   §rpc        JSON-RPC messages, as MCP has them
 //     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError nestsDeeper
 //     readRpc rpcResult rpcFailure LinkError RpcTransport RpcPeer
+//   §intake     MCP configurations, as people paste them
+//     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars mcpArgv
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
 //     awaitAnswer ApprovalOptions Approvals
@@ -149,6 +151,7 @@ import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { styleText } from 'node:util'
+import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 import type { ProxyAgent } from 'undici'
 
 //#region §caps: every limit in the program
@@ -182,6 +185,7 @@ export const EXIT = {
 } as const
 
 export const MCP_RESULT_MAX = 64 * KB // a larger tool result becomes a vault record; the model gets its id
+export const MCP_MAX_SERVERS = 32 // servers in the vault, and in one paste; one more is refused
 export const MCP_HTTP_MAX_BODY = 10 * MB // a larger HTTP body ends the exchange with an error
 
 export const MCP_DEFAULT_PORT = 8_765 // where --serve-mcp listens
@@ -4555,6 +4559,529 @@ export class RpcPeer {
 }
 
 //#endregion §rpc
+
+//#region §intake: MCP configurations, as people paste them
+//
+// Every host spells its servers in its own way, and chat windows spoil what they show.
+// What is pasted becomes entries of one form.
+//
+// 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
+// 2. A paste grants no trust and runs nothing: keys that do so elsewhere are refused by name.
+// 3. Each entry stands alone: a broken one is refused, the others are still offered.
+// 4. Placeholders stay until a server starts; what fills them is never read for more of them.
+// 5. Notes and errors show names, never values, which may be secrets.
+// Not here: consent, the vault, the live check.
+
+const PASTE_MAX = 1 * MB // a longer paste is refused, and an entry whose placeholders hold more
+const LABEL_MAX = 128 // characters of a place in a note
+
+// biome-ignore format: a table
+const SOURCES = [
+  ['github',  /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
+  ['url',     /^https?:\/\/\S+$/i],
+  ['config',  /\n|^(?:[{[“]|"[^"]*"\s*:)/],
+  ['command', /\s/],
+  ['name',    /(?:)/],
+] as const
+
+/** What a source looks like; whether a name is that of a file or a server is for the caller to see. */
+export const sourceKind = (source: string): (typeof SOURCES)[number][0] =>
+  SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
+
+/** One server, in the one form that tai keeps. Its texts still hold their placeholders. */
+export type McpEntry = Readonly<{
+  name: string
+  transport: (typeof TRANSPORTS)[number]['name']
+  command: string | undefined
+  args: string[]
+  env: Record<string, string>
+  cwd: string | undefined
+  url: string | undefined
+  socket: string | undefined
+  headers: Record<string, string>
+  allow: string[] // globs of tool names; deny comes after allow
+  deny: string[]
+  enabled: boolean | undefined // only where a TOML entry says so
+  options: JsonObject // kept beside the row, as they came
+}>
+
+// biome-ignore format: a table
+const TRANSPORTS = [
+  { name: 'stdio', needs: 'command', of: 'stdio local command', strange: 'headers' },
+  { name: 'http',  needs: 'url', of: 'http remote streamable streamableHttp', strange: 'args cwd' },
+  { name: 'sse',   needs: 'url', of: 'sse', strange: 'args cwd' },
+  { name: 'uds',   needs: 'uds', of: 'uds unix', strange: 'args cwd headers' },
+] as const
+
+/** The keys that hold servers, at the top of a paste and in its `mcp`. */
+const HOLDERS = {
+  top: 'mcpServers servers contextServers mcp entries',
+  mcp: 'mcpServers servers entries',
+  servers: '',
+} as const
+
+const GRANTS = 'refused: only you decide what runs unasked'
+
+/** The keys of an entry, each with its other spellings, and why some are not taken. */
+// biome-ignore format: a table
+const KEYS = {
+  field: [
+    'name title key id', 'type transport transportType httpTransport', 'command cmd', 'args arguments',
+    'url serverUrl httpUrl baseUrl uri endpoint', 'uds', 'cwd workingDirectory', 'env environment',
+    'envVars', 'headers httpHeaders', 'envHttpHeaders', 'bearerToken', 'bearerTokenEnv bearerTokenEnvVar',
+    'enabled isActive',
+    'allow enabledTools includeTools tools', 'deny disabledTools excludeTools',
+  ],
+  option: [
+    'disabled', 'era', 'lifecycle', 'toolPrefix', 'idleTimeout', 'auth', 'oauth',
+    'requestTimeoutMs', 'directTools', 'searchKeywords', 'include', 'exclude',
+  ],
+  'ignored: the limits of tai itself hold': [
+    'timeout startupTimeout startupTimeoutSec startupTimeoutMs toolTimeoutSec initTimeout connectTimeout',
+  ],
+  [GRANTS]: [
+    'autoApprove alwaysAllow trust trusted approveTools approvalMode defaultToolsApprovalMode autoAuth',
+  ],
+  'refused: tai runs and reads nothing for it, so something may be missing': [
+    'hooks headersHelper requestHeadersCommand envFile shell install setup',
+  ],
+} as const
+
+/** Keys are compared without case and without - _ and . */
+const spellingOf = (key: string): string => key.toLowerCase().replace(/[-_.]/g, '')
+
+const has = (words: string, key: string): boolean =>
+  words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
+
+/** Of each spelling: the kind of key, and the field or option that it spells. */
+const MEANINGS = new Map(
+  Object.entries(KEYS).flatMap(([kind, rows]) =>
+    rows.flatMap((row) =>
+      row.split(' ').map((key, _, [field = '']) => [spellingOf(key), { kind, field }] as const),
+    ),
+  ),
+)
+
+type Notes = Set<string>
+
+const tell = (notes: Notes, where: string, what: string): unknown =>
+  notes.add(visible(`${clip(where, LABEL_MAX)}: ${what}`))
+
+function unfit(message: string, hint?: string): never {
+  throw new InvalidError(visible(message), { hint })
+}
+
+/**
+ * Reads the servers out of a paste: JSON with comments or TOML, in prose or alone; `rejects` is
+ * why some are not among the entries. Throws InvalidError where none is left or nothing can be read.
+ */
+export async function mcpNormalize(
+  paste: string,
+): Promise<{ entries: McpEntry[]; notes: string[]; rejects: InvalidError[] }> {
+  if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
+  const notes: Notes = new Set()
+  const servers = await serversOf(paste.replace(/^\ufeff/, ''), notes).catch((error: unknown) => {
+    throw error instanceof RangeError ? new InvalidError('it is nested too deeply') : error
+  })
+  const entries = new Map<string, McpEntry>()
+  const rejects: InvalidError[] = []
+  for (const [given, raw, isToml] of servers) {
+    try {
+      const entry = entryOf(given, new Reader(raw, given || 'the entry'), isToml, notes)
+      if (digest(entries.get(entry.name) ?? entry) !== digest(entry))
+        unfit(`${entry.name}: another entry has this name`)
+      entries.set(entry.name, entry)
+    } catch (error) {
+      if (!(error instanceof InvalidError)) throw error
+      const message = visible(clip(error.message, KB))
+      tell(notes, 'refused', [message, error.hint ?? []].flat().join('; '))
+      rejects.push(new InvalidError(message, { hint: error.hint }))
+    }
+  }
+  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
+  const hint = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
+  return unfit(rejects.map(messageOf).join('; ') || 'it has no server', rejects[0]?.hint ?? hint)
+}
+
+// --- from a paste to values ---
+
+const SPOILED = /"(?:[^"\\\n\r]|\\[^])*"?|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f]/g
+const TOML =
+  /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
+const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
+
+/** The servers of a paste: name, entry, and whether it stood in TOML. */
+async function serversOf(paste: string, notes: Notes): Promise<[string, unknown, boolean][]> {
+  const text = paste.replace(SPOILED, (all: string, quoted?: string) => {
+    if (all.startsWith('"')) return all
+    return quoted === undefined ? ' ' : `"${quoted}"`
+  })
+  if (text !== paste) tell(notes, 'the paste', 'odd quotes or spaces are read as plain ones')
+  const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) => tomlIn(text, index, toml))
+  const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
+  const rest = isAllToml ? '' : text.replace(TOML, (toml) => toml.replace(/./g, ' '))
+  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, notes))]
+  if (nestsDeeper(JSON.stringify(values), MCP_DEPTH_MAX)) throw new RangeError()
+  const servers: [string, unknown, boolean][] = []
+  for (const [i, value] of values.entries())
+    for (const [name, raw] of serversIn(value, 'top', notes))
+      servers.push([name, raw, i < tomls.length])
+  if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
+  return servers
+}
+
+function misread(text: string, at: number, why: string): never {
+  const lines = text.slice(0, at).split('\n')
+  const hint = 'are its quotes curly (“ ”), or is it only a part?'
+  return unfit(`line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}: ${why}`, hint)
+}
+
+/** Every value in a text that looks like JSON; the rest is prose. */
+async function jsonIn(text: string, notes: Notes): Promise<unknown[]> {
+  const { parseTree, printParseErrorCode } = await import('jsonc-parser')
+  const values: unknown[] = []
+  let prose = ''
+  let end = 0
+  for (const { 0: found, 1: key, index } of text.matchAll(JSON_START)) {
+    if (index < end) continue
+    const begin = index + found.length
+    const errors: JsonError[] = []
+    const tree = parseTree(text.slice(begin), errors, { allowTrailingComma: true })
+    const length = tree?.length ?? 0
+    for (const { error, offset } of errors) {
+      const why = printParseErrorCode(error)
+      if (offset < length || why.startsWith('Close'))
+        // any other is about what follows
+        misread(text, begin + offset, why.replace(/\B[A-Z]/g, ' $&').toLowerCase())
+    }
+    prose += text.slice(end, index)
+    end = begin + length
+    const value = tree && valueOf(tree, notes)
+    values.push(key === undefined ? value : { [key]: value })
+  }
+  if (/\w/.test(prose + text.slice(end))) tell(notes, 'the paste', 'prose is ignored')
+  return values
+}
+
+/** What a node stands for. `__proto__` is a key like any other. */
+function valueOf({ type, value, children = [] }: JsonNode, notes: Notes): unknown {
+  if (type === 'array') return children.map((child) => valueOf(child, notes))
+  if (type !== 'object') return value
+  const found = new Map<string, unknown>()
+  for (const { children: [key, item] = [] } of children) {
+    if (found.has(key?.value)) tell(notes, key?.value, 'stands there twice; the last one counts')
+    found.set(key?.value, item && valueOf(item, notes))
+  }
+  return Object.fromEntries(found)
+}
+
+async function tomlIn(text: string, from: number, toml: string): Promise<unknown> {
+  const { parse, TomlError } = await import('smol-toml')
+  try {
+    return parse(text.slice(0, from).replace(/.+/g, '') + toml) // places count from the start
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error
+    const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
+    const hint = 'a Windows path takes single quotes'
+    return unfit(`line ${error.line}, column ${error.column}: ${why}`, hint)
+  }
+}
+
+// --- from values to entries ---
+
+/** The keys and values of an entry, with those of the objects that some hosts put in it. */
+const pairsOf = (raw: unknown): [string, unknown][] =>
+  Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
+    if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
+    return pairsOf(value).map(([inner, item]) => [inner === 'path' ? key : inner, item])
+  })
+
+const ADDRESSES = ['command', 'url', 'uds']
+
+const looksLikeEntry = (raw: unknown): boolean =>
+  pairsOf(raw).some(
+    ([key, value]) =>
+      (typeof value === 'string' || Array.isArray(value)) &&
+      ADDRESSES.includes(MEANINGS.get(spellingOf(key))?.field ?? ''),
+  )
+
+/** The servers in a value by name, whatever holds them. */
+function serversIn(value: unknown, at: keyof typeof HOLDERS, notes: Notes): [string, unknown][] {
+  if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
+  if (at === 'top' && looksLikeEntry(value)) return [['', value]]
+  const all = Object.entries(isObject(value) ? value : {})
+  const holders = all.filter(([key, inner]) => has(HOLDERS[at], key) && !looksLikeEntry(inner))
+  const named = all.filter(([, raw]) => (at === 'top' ? looksLikeEntry(raw) : isObject(raw)))
+  const taken = new Set(holders.length > 0 ? holders : named)
+  const rest = all.filter((pair) => !taken.has(pair)).map(([key]) => key)
+  if (rest.length > 0) tell(notes, rest.join(), 'ignored, as no server')
+  if (holders.length === 0) return named
+  return holders.flatMap(([key, inner]) =>
+    serversIn(inner, key === 'mcp' ? 'mcp' : 'servers', notes),
+  )
+}
+
+type Pairs = [name: string, text: string][]
+
+const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
+const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
+
+/** A value of an entry, read as hosts write it; what is changed is told. Absent, it is empty. */
+class Said {
+  readonly at: Reader
+  readonly #notes: Notes
+  constructor(at: Reader, notes: Notes) {
+    this.at = at
+    this.#notes = notes
+  }
+
+  note(what: string): void {
+    tell(this.#notes, this.at.where, what)
+  }
+
+  /** A text, with its placeholders as ${NAME}; what could be a password is left alone. */
+  text(): string {
+    const { value } = this.at
+    if (value === undefined) return ''
+    const isOdd = typeof value === 'number' || typeof value === 'boolean'
+    const text = isOdd ? String(value) : this.at.string()
+    const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
+    if (isOdd) this.note('is read as text')
+    if (named !== text) this.note('its placeholders are written as ${NAME}')
+    const [foreign] = /\$\{(?:workspace|file|user|config:|command:)\w*/.exec(named) ?? []
+    if (foreign) this.note(`${foreign}} is known to editors, not to tai`)
+    return named
+  }
+
+  url(): string | undefined {
+    const url = this.text()
+    if (!/^(?:https?:\/\/[^\s/]|\$\{|$)/i.test(url))
+      unfit(`${this.at.where} is neither http:// nor https://`)
+    return url || undefined
+  }
+
+  /** The texts of a list; a single text is split as a shell would, with nothing expanded. */
+  words(): string[] {
+    const { value, where } = this.at
+    if (typeof value !== 'string') return this.list((item) => item.text())
+    if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
+    const words = value.match(WORD) ?? []
+    if (words.length > 1) this.note(`is split into ${words.length} words`)
+    const bare = words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))
+    return new Said(new Reader(bare, where), this.#notes).words()
+  }
+
+  /** A program and its arguments; a path may hold spaces. */
+  program(): string[] {
+    const { value, where } = this.at
+    const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
+    const argv = isPath ? [this.text()] : this.words()
+    if (value !== undefined && !argv[0]?.trim()) unfit(`${where} names no program`)
+    return argv
+  }
+
+  list<T>(read: (item: Said) => T): T[] {
+    const items = this.at.optional((at) => at.list()) ?? []
+    return items.map((item) => read(new Said(item, this.#notes)))
+  }
+
+  pairs(read = (item: Said) => item.text()): Pairs {
+    const keys = Object.keys(this.at.optional((at) => at.object()) ?? {})
+    return keys.map((key) => {
+      const item = new Said(this.at.at(key), this.#notes)
+      if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
+      return unfit(`${item.at.where} is no name`)
+    })
+  }
+
+  /** A variable that is passed on, and its placeholder. */
+  variable(): Pairs[0] {
+    const name = (isObject(this.at.value) ? this.at.at('name') : this.at).string()
+    if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
+    return unfit(`${this.at.where} names no variable`)
+  }
+}
+
+type Found = Map<string, Said>
+
+const textsByName = (...pairs: Pairs[]): Record<string, string> =>
+  Object.fromEntries([...new Map(pairs.flat())].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+
+/** What an entry says; null, empty text and empty containers say nothing. Only TOML enables. */
+function fieldsOf(raw: Reader, isToml: boolean, notes: Notes): [Found, Map<string, Json>] {
+  const [found, options]: [Found, Map<string, Json>] = [new Map(), new Map()]
+  for (const [key, value] of pairsOf(raw.object())) {
+    const meaning = MEANINGS.get(spellingOf(key))
+    const { kind, field } = meaning ?? { kind: 'ignored: tai has no such key', field: '' }
+    const it = new Said(new Reader(value, `${raw.where}.${key}`), notes)
+    const isBlank = /^(?:null|""|\[\]|\{\})$/.test(JSON.stringify(value))
+    if (kind === 'option') options.set(field, JSON.parse(JSON.stringify(value)))
+    else if (field === 'enabled' && !isToml)
+      void (value === false
+        ? options.set('disabled', true)
+        : it.note('ignored: to enable it is yours'))
+    else if (field === 'allow' && isObject(value)) it.note(GRANTS)
+    else if (kind !== 'field') it.note(kind)
+    else if (found.has(field)) it.note('ignored: it stands there in another spelling')
+    else if (!isBlank) found.set(field, it)
+  }
+  return [found, options]
+}
+
+function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): McpEntry {
+  const [found, options] = fieldsOf(raw, isToml, notes)
+  const { name: transport, strange } = transportOf(raw.where, found)
+  for (const key of strange.split(' '))
+    if (found.delete(key)) tell(notes, `${raw.where}.${key}`, `ignored: ${transport} has none`)
+  if (transport !== 'stdio' && found.has('env'))
+    tell(notes, `${raw.where}.env`, 'only fills placeholders')
+  const none = new Said(new Reader(undefined, raw.where), notes)
+  const it = (field: string) => found.get(field) ?? none
+  const [command, ...args] = [...it('command').program(), ...it('args').words()]
+  const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+  return {
+    name: nameOf(given, it('name').text(), notes),
+    transport,
+    command,
+    args,
+    env: textsByName(
+      it('envVars').list((item) => item.variable()),
+      it('env').pairs(),
+    ),
+    cwd: it('cwd').text() || undefined,
+    url: it('url').url(),
+    socket: it('uds').text() || undefined,
+    headers: textsByName(
+      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
+      it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      it('headers').pairs(),
+    ),
+    allow: it('allow').words(),
+    deny: it('deny').words(),
+    enabled: it('enabled').at.optional((at) => at.boolean()),
+    options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
+  }
+}
+
+/** The transport that the address implies and the type does not contradict. */
+function transportOf(where: string, found: Found): (typeof TRANSPORTS)[number] {
+  const given = ADDRESSES.filter((name) => found.has(name))
+  const [address] = given
+  if (given.length !== 1)
+    unfit(
+      `${where}: ${given.join(' and ') || 'neither command nor url'}`,
+      'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]',
+    )
+  const type = (address !== 'uds' && found.get('type')?.at.string()) || ''
+  const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
+  if (row !== undefined && row.needs === address) return row
+  return unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
+}
+
+const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
+
+function nameOf(given: string, own: string, notes: Notes): string {
+  const name = (given || own || 'server').trim().normalize()
+  if (!NAME.test(name) || visible(name) !== name)
+    unfit(`${clip(name, LABEL_MAX)} is no name for a server`, 'take up to 128 letters and digits')
+  if (name !== (own || given)) tell(notes, name, `is its name${own && `, not ${own}`}`)
+  return name
+}
+
+// --- at use ---
+
+/** Finds a variable, in the process or else among the secrets; for `input:ID`, the secret ID. */
+export type McpLookup = (
+  name: string,
+) => { readonly value: string; readonly isSecret: boolean } | undefined
+
+const PLACEHOLDER = /^(input:[\w.-]+|[A-Za-z_]\w*)(?::-([^]*))?$/
+
+type Fill = (name: string) => string | undefined
+
+function closingBrace(text: string, from: number): number {
+  for (let at = from, depth = 0; at < text.length && depth <= MCP_DEPTH_MAX; at++) {
+    if (text[at] === '{') depth += 1
+    if (text[at] === '}' && --depth === 0) return at
+  }
+  return -1
+}
+
+/** The text with its placeholders filled. Throws TaiError for one without a value, or that is none. */
+function fill(text: string, where: string, valueFor: Fill): string {
+  let filled = ''
+  let at = 0
+  for (let open = text.indexOf('${'); open >= 0; open = text.indexOf('${', at)) {
+    const close = closingBrace(text, open + 1)
+    const inner = text.slice(open + 2, Math.max(close, open))
+    const [, name, fallback] = PLACEHOLDER.exec(inner) ?? []
+    const value = name && valueFor(name)
+    if ((value ?? fallback) === undefined) {
+      const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
+      const hint = `tai secret set ${name?.replace('input:', '') ?? 'NAME'}, or set it in the environment`
+      throw new TaiError(`${where}: ${why}`, { hint })
+    }
+    filled += text.slice(at, open) + (value || fill(fallback ?? '', where, valueFor))
+    at = close + 1
+  }
+  return filled + text.slice(at)
+}
+
+/**
+ * The entry as it is started or dialled, and the secrets that are in it, by name. What its own
+ * env holds counts first. Throws TaiError rather than leave a placeholder.
+ */
+export function mcpExpandVars(
+  entry: McpEntry,
+  lookup: McpLookup,
+): { entry: McpEntry; secrets: Map<string, string> } {
+  const { name: server, command, url, socket, args } = entry
+  const secrets = new Map<string, string>()
+  const own = new Map(Object.entries(entry.env))
+  let spent = 0
+  const valueFor: Fill = (name) => {
+    const text = own.get(name)
+    const found = text === undefined ? lookup(name) : undefined
+    if (found?.isSecret) secrets.set(name, found.value)
+    let value = found?.value
+    if (text !== undefined) {
+      own.delete(name) // within itself, a variable means the one outside
+      value = fill(text, `${server}.env.${name}`, valueFor)
+      own.set(name, text)
+    }
+    spent += 1 + (value?.length ?? 0)
+    if (spent > PASTE_MAX) throw new TaiError(`${server}: its placeholders hold too much`)
+    return value
+  }
+  const sent = (text: string | undefined, field: string, wrong = /\0/): string => {
+    if (text !== undefined && !wrong.test(text)) return text
+    throw new TaiError(`${server}.${field} holds a character that cannot be sent`)
+  }
+  const filled = (text: string, field: string, wrong?: RegExp): string =>
+    sent(fill(text, `${server}.${field}`, valueFor), field, wrong)
+  const each = (field: 'env' | 'headers', read: (key: string, text: string) => string) =>
+    Object.fromEntries(Object.entries(entry[field]).map(([key, text]) => [key, read(key, text)]))
+  const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
+  const whole: McpEntry = {
+    ...entry,
+    command: command && filled(command, 'command'),
+    args: args.map((text, i) => filled(text, `args[${i}]`)),
+    env: each('env', (key) => sent(valueFor(key), `env.${key}`)),
+    cwd: cwd && filled(cwd, 'cwd'),
+    url: url && filled(url, 'url'),
+    socket: socket && filled(socket, 'socket'),
+    headers: each('headers', (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
+  }
+  return { entry: whole, secrets }
+}
+
+/** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
+export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform): string[] =>
+  platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
+    ? ['cmd', '/c', command, ...args]
+    : [command, ...args]
+
+//#endregion §intake
 
 //#region §policy: what may run, and who says so
 //
