@@ -15,9 +15,9 @@
 //
 //   §caps       every limit in the program
 //     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_HTTP_MAX_BODY
-//     MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PROGRESS_MAX
-//     MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT
-//     MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
+//     MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PAGES_MAX
+//     MCP_PROGRESS_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX
+//     MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
 //     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
 //     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
 //     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
@@ -76,6 +76,8 @@
 //     readRpc rpcResult rpcFailure LinkError RpcTransport RpcPeer
 //   §intake     MCP configurations, as people paste them
 //     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars mcpArgv
+//   §client     one MCP server, as its client sees it
+//     McpTool McpListing isNested McpClient
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
 //     awaitAnswer ApprovalOptions Approvals
@@ -192,6 +194,7 @@ export const MCP_DEFAULT_PORT = 8_765 // where --serve-mcp listens
 export const MCP_DEPTH_MAX = 128 // levels of nesting in a message; a deeper one is refused unread
 export const MCP_CONNECT_TIMEOUT = 20 * SECOND // starting or reaching a server, with its handshake
 export const MCP_CALL_TIMEOUT = 60 * SECOND // one call of a server's tool, or the time between signs of its progress
+export const MCP_PAGES_MAX = 100 // pages of one tools/list; what follows is not asked for
 export const MCP_PROGRESS_MAX = 10 * MINUTE // one call, whatever progress it tells
 export const MCP_SESSION_IDLE = 1 * HOUR // a served session unused for longer is over: 404
 export const MCP_SESSION_TOUCH = 1 * MINUTE // how old the vault's word on a session's last use may be
@@ -4448,12 +4451,22 @@ export class LinkError extends TaiError {
 /** What carries messages to a server and back, each as JSON text. Whoever opened it closes it. */
 export interface RpcTransport {
   /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
-  send(text: string, signal?: AbortSignal): Promise<void>
+  send(
+    text: string,
+    signal?: AbortSignal,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<void>
   receive: (text: string) => void // set by the peer: a message has come
   lost: (why: LinkError) => void // set by the peer: nothing more will come
+  version?: string | undefined // set by the client: the one agreed on, where messages must say it
   close(): Promise<void>
 }
 
+type RpcOptions = Readonly<{
+  wait: number // ms
+  signal?: AbortSignal | undefined
+  headers?: Readonly<Record<string, string>> // of this message, where the transport has headers
+}>
 type Waiting = PromiseWithResolvers<JsonObject> & { restart: () => void }
 type Incoming = Readonly<Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>>
 
@@ -4483,7 +4496,7 @@ export class RpcPeer {
   async request(
     method: string,
     params: JsonObject,
-    { wait, signal }: { wait: number; signal?: AbortSignal | undefined },
+    { wait, signal, headers }: RpcOptions,
   ): Promise<JsonObject> {
     if (this.#over !== undefined) throw this.#over
     signal?.throwIfAborted()
@@ -4508,7 +4521,7 @@ export class RpcPeer {
     this.#waiting.set(id, { ...reply, restart })
     try {
       const text = JSON.stringify({ jsonrpc: '2.0', id, method, params })
-      this.#transport.send(text, stop.signal).catch(reply.reject)
+      this.#transport.send(text, stop.signal, headers).catch(reply.reject)
       return await reply.promise
     } finally {
       for (const timer of [clock, end]) clearTimeout(timer)
@@ -5082,6 +5095,250 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
     : [command, ...args]
 
 //#endregion §intake
+
+//#region §client: one MCP server, as its client sees it
+//
+// The handshake in either era of the protocol, and what is asked afterwards (MCP 2025-11-25,
+// Lifecycle and Tools; 2026-07-28, Stateless requests).
+//
+// 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason, the
+//    others stay; what is nested too deeply fails alone.
+// 2. A tool that ran and failed (isError) stays apart from a request that failed (RpcError).
+// 3. A server that forgot our session is greeted anew, once, and asked once more.
+// Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
+
+const MODERN = '2026-07-28' // the stateless era: no initialize, no session
+const UNSUPPORTED_VERSION = -32022 // its data names the supported ones
+const META = 'io.modelcontextprotocol/'
+const SELF = { name: 'tai', version: VERSION }
+
+const MODERN_META = {
+  [`${META}protocolVersion`]: MODERN,
+  [`${META}clientCapabilities`]: {},
+  [`${META}clientInfo`]: SELF,
+}
+
+/** A tool as its server describes it. */
+export type McpTool = Readonly<{
+  name: string
+  description: string
+  inputSchema: JsonSchema
+  headers: ReadonlyMap<string, string> // argument to the header that repeats it (x-mcp-header)
+}>
+
+/** Tools, and those that were left out with the reason. */
+export type McpListing = Readonly<{
+  tools: readonly McpTool[]
+  skipped: readonly Readonly<{ name: string; why: string }>[]
+}>
+
+/** Whether a value is nested deeper than `max`; without recursion, which the value could exhaust. */
+export function isNested(value: unknown, max: number): boolean {
+  let level = [value]
+  for (let depth = 0; level.length > 0 && depth <= max; depth++)
+    level = level.flatMap((item) => (typeof item === 'object' && item ? Object.values(item) : []))
+  return level.length > 0
+}
+
+const isSimple = (schema: unknown): boolean =>
+  isObject(schema) && /^(string|number|integer|boolean)$/.test(String(schema['type']))
+
+/** Which arguments a tool wants repeated as headers (2026-07-28). Throws InvalidError where that cannot be. */
+function headersIn(schema: JsonSchema): Map<string, string> {
+  const found = new Map<string, string>()
+  for (const [name, part] of Object.entries(Object(schema['properties']))) {
+    const header = isObject(part) ? part['x-mcp-header'] : undefined
+    if (header === undefined) continue
+    const taken = [...found.values()].map((each) => each.toLowerCase())
+    if (typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
+      throw new InvalidError(`x-mcp-header of ${name} is no header name`)
+    if (taken.includes(header.toLowerCase())) throw new InvalidError(`two headers ${header}`)
+    if (!isSimple(part)) throw new InvalidError(`x-mcp-header of ${name}, which is no simple value`)
+    found.set(name, header)
+  }
+  return found
+}
+
+/** A value as a header carries it: as it is, or in base64 where it cannot stand. */
+function headerText(value: Json): string {
+  const text = String(value)
+  if (/^([!-~]([ -~]*[!-~])?)?$/.test(text) && !text.startsWith('=?base64?')) return text
+  return `=?base64?${Buffer.from(text).toString('base64')}?=`
+}
+
+const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} }
+
+/** Reads one tool of a list. Throws InvalidError for one that cannot be used. */
+function readTool(raw: unknown): McpTool {
+  if (isNested(raw, MCP_DEPTH_MAX)) throw new InvalidError('it is nested too deeply')
+  const tool = new Reader(raw, 'tool')
+  const name = tool.at('name').string()
+  if (name === '') throw new InvalidError('it has no name')
+  const description = tool.at('description').optional((it) => it.string()) ?? ''
+  const inputSchema = tool.at('inputSchema').optional((it) => it.object()) ?? NO_ARGUMENTS
+  return { name, description, inputSchema, headers: headersIn(inputSchema) }
+}
+
+type ClientOptions = Readonly<{
+  era?: 'legacy' | 'modern' | undefined // as its entry pins it; else the server decides
+  changed?: () => void // its tools may have changed
+}>
+
+/** A client of one server. Owns the transport: `close` ends it. */
+export class McpClient {
+  readonly #transport: RpcTransport
+  readonly #peer: RpcPeer
+  readonly #options: ClientOptions
+  #isModern = false
+  /** What the server calls itself, and which version was agreed on. */
+  server: Readonly<{ name: string; version: string; protocol: string }> = {
+    name: '',
+    version: '',
+    protocol: '',
+  }
+
+  private constructor(transport: RpcTransport, options: ClientOptions) {
+    this.#transport = transport
+    this.#options = options
+    this.#peer = new RpcPeer(transport, (method) => {
+      if (method === 'notifications/tools/list_changed') options.changed?.()
+    })
+  }
+
+  /** Greets the server, within MCP_CONNECT_TIMEOUT. Throws LinkError or RpcError, and then the transport is closed. */
+  static async open(
+    transport: RpcTransport,
+    { signal, ...options }: ClientOptions & { signal?: AbortSignal } = {},
+  ): Promise<McpClient> {
+    const client = new McpClient(transport, options)
+    try {
+      await client.#greet(signal)
+      return client
+    } catch (error) {
+      await client.close()
+      throw error
+    }
+  }
+
+  /** All tools, page by page. Throws LinkError or RpcError. */
+  async listTools(signal?: AbortSignal): Promise<McpListing> {
+    const tools = new Map<string, McpTool>()
+    const skipped: { name: string; why: string }[] = []
+    for await (const raw of this.#pages(signal)) {
+      try {
+        const tool = readTool(raw)
+        if (tools.has(tool.name)) throw new InvalidError('its name stands twice')
+        tools.set(tool.name, tool)
+      } catch (error) {
+        skipped.push({ name: String(Object(raw)['name']), why: messageOf(error) })
+      }
+    }
+    return { tools: [...tools.values()], skipped }
+  }
+
+  /** What tools/list holds, whatever it is. Throws LinkError for pages without an end. */
+  async *#pages(signal?: AbortSignal): AsyncGenerator<unknown> {
+    let params: JsonObject = {}
+    for (let page = 0; page < MCP_PAGES_MAX; page++) {
+      const { tools, nextCursor } = await this.#ask('tools/list', params, { signal })
+      if (!Array.isArray(tools)) throw new LinkError('protocol', 'tools/list gave no list')
+      yield* tools
+      if (typeof nextCursor !== 'string' || nextCursor === params['cursor']) return
+      params = { cursor: nextCursor }
+    }
+    throw new LinkError('protocol', `tools/list has more than ${MCP_PAGES_MAX} pages`)
+  }
+
+  /** A call's result as the server gave it, `isError` or not. Throws RpcError (its own) or LinkError. */
+  async callTool(
+    { name, headers }: Pick<McpTool, 'name' | 'headers'>,
+    args: JsonObject,
+    options: { wait?: number; signal?: AbortSignal | undefined } = {},
+  ): Promise<JsonObject> {
+    const repeated = [...headers].flatMap(([key, header]) => {
+      const value = args[key]
+      return value === undefined || value === null
+        ? []
+        : [[`Mcp-Param-${header}`, headerText(value)] as const]
+    })
+    const more = this.#isModern ? Object.fromEntries(repeated) : {}
+    const params = { name, arguments: args }
+    const result = await this.#ask('tools/call', params, { ...options, headers: more })
+    if (isNested(result, MCP_DEPTH_MAX))
+      throw new LinkError('protocol', `the result of ${visible(name)} is nested too deeply`)
+    return result
+  }
+
+  /** Whether it is there. Throws LinkError or RpcError. */
+  async ping(signal?: AbortSignal): Promise<void> {
+    await this.#ask(this.#isModern ? 'server/discover' : 'ping', {}, { signal })
+  }
+
+  close(): Promise<void> {
+    return this.#transport.close()
+  }
+
+  async #greet(signal?: AbortSignal): Promise<void> {
+    if (this.#options.era === 'modern') return this.#discover(signal)
+    const asks = { protocolVersion: MCP_PROTOCOL_VERSION, capabilities: {}, clientInfo: SELF }
+    const wait = MCP_CONNECT_TIMEOUT
+    this.#transport.version = undefined
+    try {
+      const told = await this.#peer.request('initialize', asks, { wait, signal })
+      const protocol = String(told['protocolVersion'])
+      if (!MCP_VERSIONS.includes(protocol))
+        throw new LinkError(
+          'protocol',
+          `it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`,
+        )
+      this.#learn(told, told['serverInfo'], protocol)
+      await this.#peer.notify('notifications/initialized')
+    } catch (error) {
+      const isNewer = error instanceof RpcError && error.code === UNSUPPORTED_VERSION
+      const supported = isNewer ? error.data?.['supported'] : undefined
+      if (!Array.isArray(supported) || !supported.includes(MODERN)) throw error
+      await this.#discover(signal)
+    }
+  }
+
+  async #discover(signal?: AbortSignal): Promise<void> {
+    this.#isModern = true
+    this.#transport.version = MODERN
+    const told = await this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
+    this.#learn(told, Object(told['_meta'])[`${META}serverInfo`], MODERN)
+  }
+
+  /** Takes what the server says of itself. Throws LinkError when it has no tools to offer. */
+  #learn({ capabilities }: JsonObject, info: unknown, protocol: string): void {
+    const offers = isObject(capabilities) ? capabilities['tools'] : undefined
+    if (!isObject(offers)) throw new LinkError('protocol', 'it offers no tools')
+    const [name, version] = ['name', 'version'].map((key) =>
+      clip(String(Object(info)[key] ?? ''), 80),
+    )
+    this.server = { name: name ?? '', version: version ?? '', protocol }
+    this.#transport.version = protocol
+  }
+
+  /** One request; where the server has forgotten us, greeted anew and asked once more. */
+  async #ask(
+    method: string,
+    params: JsonObject,
+    options: Partial<RpcOptions>,
+  ): Promise<JsonObject> {
+    const how = { wait: MCP_CALL_TIMEOUT, ...options }
+    const full = this.#isModern ? { ...params, _meta: MODERN_META } : params
+    const ask = () => this.#peer.request(method, full, how)
+    const result = await ask().catch(async (error: unknown) => {
+      if (!(error instanceof LinkError) || error.kind !== 'session') throw error
+      await this.#greet(how.signal)
+      return ask()
+    })
+    if (result['resultType'] !== 'input_required') return result
+    throw new LinkError('protocol', `${method} asks for input that tai does not give`)
+  }
+}
+
+//#endregion §client
 
 //#region §policy: what may run, and who says so
 //
