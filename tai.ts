@@ -4520,7 +4520,9 @@ export class RpcPeer {
     }
     this.#waiting.set(id, { ...reply, restart })
     try {
-      const text = JSON.stringify({ jsonrpc: '2.0', id, method, params })
+      const _meta = { ...Object(params['_meta']), progressToken: id }
+      const full = method === 'initialize' ? params : { ...params, _meta }
+      const text = JSON.stringify({ jsonrpc: '2.0', id, method, params: full })
       this.#transport.send(text, stop.signal, headers).catch(reply.reject)
       return await reply.promise
     } finally {
@@ -5132,12 +5134,17 @@ export type McpListing = Readonly<{
   skipped: readonly Readonly<{ name: string; why: string }>[]
 }>
 
+const containers = (items: unknown[]) =>
+  items.filter((item): item is object => typeof item === 'object' && item !== null)
+
 /** Whether a value is nested deeper than `max`; without recursion, which the value could exhaust. */
 export function isNested(value: unknown, max: number): boolean {
-  let level = [value]
-  for (let depth = 0; level.length > 0 && depth <= max; depth++)
-    level = level.flatMap((item) => (typeof item === 'object' && item ? Object.values(item) : []))
-  return level.length > 0
+  let level = containers([value])
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth >= max) return true
+    level = level.flatMap((item) => containers(Object.values(item)))
+  }
+  return false
 }
 
 const isSimple = (schema: unknown): boolean =>

@@ -1,5 +1,6 @@
 import t from 'tap'
 import {
+  LinkError,
   MCP_DEPTH_MAX,
   MCP_PROTOCOL_VERSION,
   MCP_VERSIONS,
@@ -8,10 +9,14 @@ import {
   RPC_CODES,
   RpcError,
   rpcFailure,
+  RpcPeer,
   rpcResult,
   type RpcId,
+  type JsonObject,
   type RpcMessage,
+  type RpcTransport,
 } from '../tai.ts'
+import { scripted } from './fakes/scripted.ts'
 
 /** A message as it came in, with what is not said left out. */
 const ask = (more: object): string => JSON.stringify({ jsonrpc: '2.0', ...more })
@@ -130,3 +135,120 @@ t.test('the versions that are agreed to are those of the legacy era', async (t) 
   t.equal(MCP_PROTOCOL_VERSION, '2025-11-25')
   t.strictSame(MCP_VERSIONS, ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'])
 })
+
+// --- our end of a connection to a server ---
+
+const failure = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => t.fail('it did not fail'),
+    (error: unknown) => error,
+  )
+const never = new Promise<JsonObject>(() => {})
+
+t.test('replies find their requests in any order; what nobody waits for is dropped', async (t) => {
+  const transport = scripted({ a: () => never, b: () => never })
+  const heard: [string, JsonObject][] = []
+  const peer = new RpcPeer(transport satisfies RpcTransport, (...news) => heard.push(news))
+  const [a, b] = ['a', 'b'].map((method) => peer.request(method, {}, { wait: 5_000 }))
+  transport.say({ id: 99, result: {} })
+  transport.say({ id: '1', result: { text: 'ids are numbers here' } })
+  transport.receive('this is no JSON')
+  transport.receive('[{"jsonrpc":"2.0","id":2,"result":{"n":2}},{"jsonrpc":"2.0","method":"news"}]')
+  transport.say({ id: 1, result: { n: 1 } })
+  transport.say({ id: 1, result: { n: 'again' } })
+  t.strictSame(await Promise.all([a, b]), [{ n: 1 }, { n: 2 }])
+  t.strictSame(heard, [['news', {}]])
+})
+
+t.test(
+  'an error of the server keeps its code and data; a reply that is none is named',
+  async (t) => {
+    const transport = scripted({ a: () => never })
+    const peer = new RpcPeer(transport, () => {})
+    const ask = () => failure(peer.request('a', {}, { wait: 5_000 }))
+    const first = ask()
+    transport.say({ id: 1, error: { code: -32042, message: 'no', data: { why: 1 } } })
+    t.match(await first, { code: -32042, message: 'no', data: { why: 1 } })
+    const second = ask()
+    transport.say({ id: 2 })
+    t.match(await second, { kind: 'protocol' })
+    const third = ask()
+    transport.say({ id: 3, error: { code: 'x', message: 7 } })
+    t.match(await third, { code: -32603, message: '7' })
+  },
+)
+
+t.test('a request without an answer is cancelled, and its late answer dropped', async (t) => {
+  const transport = scripted({ slow: () => never })
+  const peer = new RpcPeer(transport, () => {})
+  t.match(await failure(peer.request('slow', {}, { wait: 20 })), {
+    kind: 'timeout',
+    message: /no answer to slow in/,
+  })
+  t.match(transport.sent.at(-1), {
+    method: 'notifications/cancelled',
+    params: { requestId: 1, reason: /no answer/ },
+  })
+  transport.say({ id: 1, result: {} })
+  const stop = new AbortController()
+  const asked = failure(peer.request('slow', {}, { wait: 5_000, signal: stop.signal }))
+  stop.abort(new Error('enough'))
+  t.match(await asked, { message: 'enough' })
+  t.match(transport.sent.at(-1), { params: { requestId: 2, reason: 'enough' } })
+  await failure(peer.request('initialize', {}, { wait: 20 }))
+  t.equal(transport.sent.at(-1)?.method, 'initialize', 'which is never cancelled')
+})
+
+t.test(
+  'complaint 31: signs of progress keep a call alive, for others they mean nothing',
+  async (t) => {
+    const transport = scripted({ slow: () => never })
+    const peer = new RpcPeer(transport, () => {})
+    const slow = peer.request('slow', {}, { wait: 150 })
+    const other = failure(peer.request('slow', {}, { wait: 150 }))
+    const meta = Object(transport.sent[0]?.params)['_meta']
+    const token = Object(meta)['progressToken']
+    t.equal(token, 1, 'the server is told by which name to tell its progress')
+    const beat = setInterval(
+      () => transport.say({ method: 'notifications/progress', params: { progressToken: token } }),
+      40,
+    )
+    t.match(await other, { kind: 'timeout' })
+    transport.say({ id: 1, result: { done: true } })
+    t.strictSame(await slow, { done: true })
+    clearInterval(beat)
+  },
+)
+
+t.test('a server may ask whether we are there, and nothing else', async (t) => {
+  const transport = scripted({})
+  t.ok(new RpcPeer(transport, () => {}))
+  transport.say({ id: 'p', method: 'ping' })
+  transport.say({ id: 7, method: 'roots/list' })
+  transport.say({ id: {}, method: 'sampling/createMessage' })
+  t.match(transport.sent, [
+    { id: 'p', result: {} },
+    { id: 7, error: { code: -32601, message: /roots\/list/ } },
+  ])
+  t.equal(transport.sent.length, 2)
+})
+
+t.test(
+  'when the connection is over, everything that waits is told so, and what comes after',
+  async (t) => {
+    const transport = scripted({ a: () => never })
+    const peer = new RpcPeer(transport, () => {})
+    const asked = failure(peer.request('a', {}, { wait: 5_000 }))
+    transport.lost(new LinkError('lost', 'the server exited with code 3'))
+    t.match(await asked, { kind: 'lost', message: /code 3/ })
+    t.match(await failure(peer.request('a', {}, { wait: 5_000 })), { kind: 'lost' })
+    t.equal(transport.sent.length, 1)
+    const broken: RpcTransport = {
+      ...scripted({}),
+      send: () => Promise.reject(new LinkError('lost', 'no')),
+    }
+    t.match(await failure(new RpcPeer(broken, () => {}).request('a', {}, { wait: 5_000 })), {
+      kind: 'lost',
+    })
+  },
+)
