@@ -5249,7 +5249,7 @@ export class McpStdioTransport implements RpcTransport {
     const late = () =>
       new LinkError('timeout', `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`)
     if (await deadline(MCP_WRITE_TIMEOUT, written, late)) return
-    await within(SHELL_STOP_GRACE, this.#group.ended) // which says more
+    await within(SECOND, this.#group.ended) // which says more
     throw this.#over ?? new LinkError('lost', 'it closed its stdin')
   }
 

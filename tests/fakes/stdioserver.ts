@@ -20,7 +20,7 @@ if (stubborn) stay()
 if (stubborn === 'all')
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(name, () => {})
 
-const write = (text: string | Uint8Array, to = process.stdout) =>
+const write = (text: string | Uint8Array, to: NodeJS.WritableStream = process.stdout) =>
   new Promise((done) => to.write(text, done))
 const reply = (id: number, result: object) => `${JSON.stringify({ jsonrpc: '2.0', id, result })}\n`
 const send = (id: number, result: object) => write(reply(id, result))
