@@ -2563,7 +2563,9 @@ export class ChildGroup {
       return group
     } catch (error) {
       const isMissing = codeOf(error) === 'ENOENT'
-      const why = isMissing ? `no such program, or no folder ${options.cwd}` : messageOf(error)
+      const why = isMissing
+        ? `no such program or interpreter, or no folder ${options.cwd}`
+        : messageOf(error)
       throw new TaiError(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
     }
   }
@@ -5114,100 +5116,57 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 // Not here: placeholders (§intake), consent, and when a server starts or stops.
 
 const INHERITED =
-  /^(HOME|LANG|LANGUAGE|LC_\w+|LOGNAME|PATH|SHELL|TERM|TMPDIR|TZ|USER|APPDATA|COMSPEC|HOMEDRIVE|HOMEPATH|LOCALAPPDATA|PATHEXT|PROCESSOR_ARCHITECTURE|PROGRAM(DATA|FILES|W6432)|SYSTEMDRIVE|SYSTEMROOT|TEMP|TMP|USERNAME|USERPROFILE|WINDIR)$/i
+  /^(HOME|LANG|LANGUAGE|LC_\w+|LOGNAME|PATH|SHELL|TERM|TMPDIR|TZ|USER|COMSPEC|(LOCAL)?APPDATA|HOME(DRIVE|PATH)|PATHEXT|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|TE?MP|USER(NAME|PROFILE)|WINDIR)$/i
 
-const COMES_WITH = {
-  Node: ['node', 'npm', 'npx'],
-  uv: ['uv', 'uvx'],
-  Bun: ['bun', 'bunx'],
-  Python: ['python', 'python3'],
-  Docker: ['docker'],
-}
+const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx', Docker: 'docker' }
 
-const LINE_END = 0x0a
-const SEARCHED_MAX = 500 // characters of a PATH in a message
-
-function serverEnv(entry: McpEntry, world: World, redactor: Redactor) {
-  const harmless = Object.entries(world.env).filter(
-    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // a function of bash
-  )
-  return childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
-}
-
-const isFile = (file: string) => attempt(() => fs.statSync(file).isFile()) ?? false
+const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 
 const isRunnable = (file: string) =>
-  isFile(file) && attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true) === true
+  isFile(file) && attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
 
 /** A program's file. Throws TaiError that says where it was sought. */
 function findProgram(program: string, cwd: string, searched: string, platform: World['platform']) {
   const isName = path.basename(program) === program
-  // what depends on the folder would let the folder choose the program
+  // a relative folder in PATH would let the folder choose the program
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
   const endings = platform === 'win32' ? ['', '.exe', '.com'] : ['']
   const files = folders.flatMap((at) => endings.map((end) => path.resolve(at, program + end)))
   const file = files.find(isRunnable)
   if (file !== undefined) return file
   const dull = files.find(isFile)
-  if (dull !== undefined)
-    throw new TaiError(`${dull} is not executable`, { hint: `chmod +x ${dull}` })
-  const [source] = Object.entries(COMES_WITH).find(([, names]) => names.includes(program)) ?? []
-  const hint = `${source ? `${program} comes with ${source}; ` : ''}give the full path of the program`
-  const where = isName ? `${program} in PATH (${clip(searched, SEARCHED_MAX)})` : files[0]
-  throw new TaiError(`there is no program ${where}`, { hint })
+  if (dull) throw new TaiError(`${dull} is not executable`, { hint: 'make it so with chmod +x' })
+  const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
+  const where = isName ? `${program} in PATH (${clip(searched, KB)})` : files[0]
+  throw new TaiError(`there is no program ${where}`, {
+    hint: `${source ? `${program} comes with ${source}; ` : ''}give its full path`,
+  })
 }
-
-/** What its first line says must run a script. */
-const interpreterOf = (file: string) =>
-  attempt(() => /^#! *([^ \n]+)/.exec(fs.readFileSync(file, 'latin1'))?.[1])
 
 /** What starts a server. Throws TaiError. */
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
+  const harmless = Object.entries(world.env).filter(
+    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // a function of bash
+  )
+  const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
   const cwd = path.resolve(world.cwd, entry.cwd ?? '')
   if (!attempt(() => fs.statSync(cwd).isDirectory()))
     throw new TaiError(`its folder ${cwd} does not exist`)
-  const env = serverEnv(entry, world, redactor)
   const [program = '', ...args] = mcpArgv(entry, world.platform)
-  const searched = env['PATH'] ?? env['Path'] ?? ''
-  const file = findProgram(program, cwd, searched, world.platform)
-  const interpreter = interpreterOf(file)
-  if (interpreter && !isFile(interpreter))
-    throw new TaiError(`cannot start ${file}: its interpreter ${interpreter} is missing`)
+  const file = findProgram(program, cwd, env['PATH'] ?? env['Path'] ?? '', world.platform)
   return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
-}
-
-/** The end of what a server says beside its messages, without secrets. */
-class Aside {
-  readonly #redactor: Redactor
-  readonly #stream: RedactStream
-  readonly #window = new TextWindow(0, 2 * MCP_ASIDE_MAX) // so that a secret is seen whole
-  constructor(redactor: Redactor) {
-    this.#redactor = redactor
-    this.#stream = new RedactStream(redactor)
-  }
-
-  push = (text: string) => this.#window.push(this.#stream.push(text))
-
-  /** On one line. */
-  text() {
-    const safe = this.#redactor.redact(this.#window.newest(2 * MCP_ASIDE_MAX))
-    return visible(
-      tailBytes(safe, MCP_ASIDE_MAX)
-        .trim()
-        .replace(/\s*\n\s*/g, ' | '),
-    )
-  }
 }
 
 /** A server program. Its redactor knows the secrets of its entry. */
 export class McpStdioTransport implements RpcTransport {
   receive: RpcTransport['receive'] = () => false
   lost: RpcTransport['lost'] = () => {}
-  readonly #group: ChildGroup
-  readonly #stderr: Aside
-  readonly #stray: Aside
-  #strays = 0
-  #line: Buffer[] = [] // whose end has not come
+  readonly #group
+  readonly #redactor
+  readonly #stderr = new TextWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
+  readonly #strays = new TextWindow(0, 2 * MCP_ASIDE_MAX)
+  #strayCount = 0
+  #line = '' // whose end has not come
   #size = 0
   #over: LinkError | undefined
 
@@ -5224,80 +5183,79 @@ export class McpStdioTransport implements RpcTransport {
 
   private constructor(group: ChildGroup, redactor: Redactor) {
     this.#group = group
-    this.#stderr = new Aside(redactor)
-    this.#stray = new Aside(redactor)
+    this.#redactor = redactor
     const { stdout, stderr } = group.child
-    stdout?.on('data', (bytes: Buffer) => this.#hear(bytes))
-    stderr?.setEncoding('utf8').on('data', this.#stderr.push)
+    const safe = new RedactStream(redactor)
+    stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
+    stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
       this.#take() // a last reply may lack its line end
       const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`
-      const said = this.#stderr.text()
-      this.#end('lost', `it ${how}${said && `: ${said}`}`, this.#strayHint())
+      this.#end('lost', `it ${how}${this.#shown(': ', this.#stderr)}`)
     })
   }
 
   get hint() {
-    const said = this.#stderr.text()
-    return [said && `it said: ${said}`, this.#strayHint()].filter(Boolean).join('; ') || undefined
+    const parts = [this.#shown('it said: ', this.#stderr), this.#strayHint()]
+    return parts.filter(Boolean).join('; ') || undefined
   }
 
-  async send(text: string): Promise<void> {
+  async send(text: string) {
     if (this.#over !== undefined) throw this.#over
     const { stdin } = this.#group.child
     const written = new Promise<boolean>((end) => stdin?.write(`${text}\n`, (error) => end(!error)))
     const late = () =>
       new LinkError('timeout', `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`)
     if (await deadline(MCP_WRITE_TIMEOUT, written, late)) return
-    await within(SECOND, this.#group.ended) // which says more
+    await within(SHELL_STOP_GRACE, this.#group.ended) // its end says more
     throw this.#over ?? new LinkError('lost', 'it closed its stdin')
   }
 
   /** Asks by closing stdin, then by signals to the whole group. */
-  async close(): Promise<void> {
+  async close() {
     this.#end('lost', 'the connection was closed')
     this.#group.child.stdin?.end()
     if (!(await within(SHELL_STOP_GRACE, this.#group.ended))) await this.#group.stop()
   }
 
-  #end(kind: LinkError['kind'], message: string, hint?: string) {
+  #end(kind: LinkError['kind'], message: string) {
     if (this.#over !== undefined) return
-    this.#over = new LinkError(kind, message, { hint })
-    this.#line = []
+    this.#over = new LinkError(kind, message, { hint: this.#strayHint() || undefined })
+    this.#line = ''
     this.lost(this.#over)
   }
 
-  #hear(bytes: Buffer) {
-    let from = 0
-    for (let to = bytes.indexOf(LINE_END); to >= 0; to = bytes.indexOf(LINE_END, from)) {
-      this.#keep(bytes.subarray(from, to))
-      this.#take()
-      from = to + 1
+  #hear(text: string) {
+    for (const [ends, piece] of text.split('\n').entries()) {
+      if (ends > 0) this.#take()
+      if (this.#over !== undefined) return
+      this.#line += piece
+      this.#size += byteLength(piece)
+      if (this.#size > MCP_HTTP_MAX_BODY) {
+        this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+        this.#group.child.stdout?.destroy()
+      }
     }
-    this.#keep(bytes.subarray(from))
-  }
-
-  #keep(piece: Buffer) {
-    if (this.#over !== undefined) return
-    this.#line.push(piece)
-    this.#size += piece.length
-    if (this.#size <= MCP_HTTP_MAX_BODY) return
-    this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
-    this.#group.child.stdout?.destroy()
   }
 
   #take() {
-    const text = Buffer.concat(this.#line).toString().trim() // a CR, a byte order mark
-    this.#line = []
+    const text = this.#line.trim() // of a CR, a byte order mark
+    this.#line = ''
     this.#size = 0
     if (text === '' || this.receive(text) !== false) return
-    this.#strays += 1
-    this.#stray.push(`${clip(text, MCP_ASIDE_MAX)}\n`)
+    this.#strayCount += 1
+    this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
   }
 
   #strayHint() {
-    const what = `${count(this.#strays, 'line')} on its stdout, where only messages belong`
-    return this.#strays > 0 ? `${what}: ${this.#stray.text()}` : undefined
+    const lines = count(this.#strayCount, 'line')
+    return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
+  }
+
+  /** The end of a window on one line, without secrets; '' when it is empty. */
+  #shown(label: string, window: TextWindow) {
+    const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
+    return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
   }
 }
 
