@@ -5116,9 +5116,11 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 // Not here: placeholders (§intake), consent, and when a server starts or stops.
 
 const INHERITED =
-  /^(HOME|LANG|LANGUAGE|LC_\w+|LOGNAME|PATH|SHELL|TERM|TMPDIR|TZ|USER|COMSPEC|(LOCAL)?APPDATA|HOME(DRIVE|PATH)|PATHEXT|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|TE?MP|USER(NAME|PROFILE)|WINDIR)$/i
+  /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
 
 const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx', Docker: 'docker' }
+
+const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
 
 const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 
@@ -5126,16 +5128,15 @@ const isRunnable = (file: string) =>
   isFile(file) && attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
 
 /** A program's file. Throws TaiError that says where it was sought. */
-function findProgram(program: string, cwd: string, searched: string, platform: World['platform']) {
+function findProgram(program: string, cwd: string, searched: string) {
   const isName = path.basename(program) === program
   // a relative folder in PATH would let the folder choose the program
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
-  const endings = platform === 'win32' ? ['', '.exe', '.com'] : ['']
-  const files = folders.flatMap((at) => endings.map((end) => path.resolve(at, program + end)))
+  const files = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
   const file = files.find(isRunnable)
   if (file !== undefined) return file
-  const dull = files.find(isFile)
-  if (dull) throw new TaiError(`${dull} is not executable`, { hint: 'make it so with chmod +x' })
+  const plain = files.find(isFile)
+  if (plain) throw new TaiError(`${plain} is not executable`, { hint: 'make it so with chmod +x' })
   const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : files[0]
   throw new TaiError(`there is no program ${where}`, {
@@ -5153,7 +5154,7 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   if (!attempt(() => fs.statSync(cwd).isDirectory()))
     throw new TaiError(`its folder ${cwd} does not exist`)
   const [program = '', ...args] = mcpArgv(entry, world.platform)
-  const file = findProgram(program, cwd, env['PATH'] ?? env['Path'] ?? '', world.platform)
+  const file = findProgram(program, cwd, env['PATH'] ?? env['Path'] ?? '')
   return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
 }
 

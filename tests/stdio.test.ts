@@ -382,6 +382,17 @@ t.test('a server that ends tells every waiting call how, and its last words', as
   })
 })
 
+t.test('a call without an answer tells what else the server said', async (t) => {
+  const { ask } = await start(t)
+  await ask('say', { to: 'stderr', text: 'connecting\r\nto the database' })
+  await ask('say', { to: 'stdout', text: '{ level: 30 }\n\n{"level":30}\n"text"\n' })
+  t.match(await failure(ask('no reply', {}, 100)), {
+    kind: 'timeout',
+    message: 'no answer to no reply in 100 ms',
+    hint: 'it said: connecting | to the database; 3 lines on its stdout, where only messages belong: { level: 30 } | {"level":30} | "text"',
+  })
+})
+
 t.test('no secret stands in the message of a start that failed', async (t) => {
   const redactor = new Redactor()
   redactor.add('token', 'hunter2-hunter2')
