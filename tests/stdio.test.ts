@@ -366,7 +366,7 @@ t.test('a server that ends tells every waiting call how, and its last words', as
   const { home, transport, ask } = await start(t, entryOf(), { redactor })
   await ask('say', { to: 'stdout', text: 'connecting with hunter2-hunter2\n' })
   const text = `Error: no \u001b[31mdb\n  at hunter2-hunter2\n  key sk-${'a'.repeat(40)}\n`
-  const [first, second] = [failure(ask('end', { code: 3, text })), failure(ask('echo'))]
+  const [first, second] = [failure(ask('no reply')), failure(ask('end', { code: 3, text }))]
   const said = String.raw`Error: no \e[31mdb | at [redacted:db] | key [redacted:api-key]`
   for (const error of await Promise.all([first, second]))
     t.match(error, {
