@@ -4511,12 +4511,12 @@ export class RpcPeer {
       if (method !== 'initialize') this.#cancel(id, messageOf(why))
       stop.abort(why)
     }
-    const late = () =>
+    const late = () => {
+      const { hint } = this.#transport
       giveUp(
-        new LinkError('timeout', `no answer to ${method} in ${formatDuration(wait)}`, {
-          hint: this.#transport.hint,
-        }),
+        new LinkError('timeout', `no answer to ${method} in ${formatDuration(wait)}`, { hint }),
       )
+    }
     let clock = setTimeout(late, wait)
     const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
     const left = () => giveUp(signal?.reason)
@@ -4558,9 +4558,9 @@ export class RpcPeer {
   #take({ id, method, params, result, error }: Incoming): boolean {
     if (typeof method === 'string') {
       const told = isObject(params) ? (params as JsonObject) : {}
-      if (isRpcId(id)) this.#answer(id, method)
-      else if (method === 'notifications/progress')
+      if (method === 'notifications/progress')
         this.#waiting.get(Number(told['progressToken']))?.restart()
+      if (isRpcId(id)) this.#answer(id, method)
       else this.#hear(method, told)
       return true
     }
