@@ -16,16 +16,17 @@
 //   §caps       every limit in the program
 //     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_HTTP_MAX_BODY
 //     MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PAGES_MAX
-//     MCP_PROGRESS_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX
-//     MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
-//     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
-//     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
-//     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
-//     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
-//     AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX
-//     GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX
-//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY
-//     SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
+//     MCP_PROGRESS_MAX MCP_WRITE_TIMEOUT MCP_ASIDE_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH
+//     MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX
+//     MCP_BODIES_MAX MCP_HEADERS_TIMEOUT MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE
+//     MCP_PUBLIC_KEY_MIN STDIN_MAX STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE
+//     CHAT_CONNECT_TIMEOUT CHAT_RETRIES CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS
+//     CHAT_EVENT_MAX CHAT_ERROR_MAX LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT
+//     CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS AGENT_PARALLEL SHELL_OUTPUT_MAX
+//     SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX
+//     UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT
+//     GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY
+//     AUDIT_BATCH AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
@@ -76,6 +77,8 @@
 //     readRpc rpcResult rpcFailure LinkError RpcTransport RpcPeer
 //   §intake     MCP configurations, as people paste them
 //     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars mcpArgv
+//   §stdio      MCP over a program's stdin and stdout
+//     McpStdioTransport
 //   §client     one MCP server, as its client sees it
 //     McpTool McpListing isNested McpClient
 //   §policy     what may run, and who says so
@@ -196,6 +199,8 @@ export const MCP_CONNECT_TIMEOUT = 20 * SECOND // starting or reaching a server,
 export const MCP_CALL_TIMEOUT = 60 * SECOND // one call of a server's tool, or the time between signs of its progress
 export const MCP_PAGES_MAX = 100 // pages of one tools/list; what follows is not asked for
 export const MCP_PROGRESS_MAX = 10 * MINUTE // one call, whatever progress it tells
+export const MCP_WRITE_TIMEOUT = 30 * SECOND // a message that a server program has not read by then fails
+export const MCP_ASIDE_MAX = 2 * KB // shown of what a server program says beside its messages: the end
 export const MCP_SESSION_IDLE = 1 * HOUR // a served session unused for longer is over: 404
 export const MCP_SESSION_TOUCH = 1 * MINUTE // how old the vault's word on a session's last use may be
 export const MCP_SESSIONS_MAX = 1_000 // served sessions in memory; the longest unused makes room, or 503
@@ -2562,7 +2567,9 @@ export class ChildGroup {
       return group
     } catch (error) {
       const isMissing = codeOf(error) === 'ENOENT'
-      const why = isMissing ? `no such program, or no folder ${options.cwd}` : messageOf(error)
+      const why = isMissing
+        ? `no such program or interpreter, or no folder ${options.cwd}`
+        : messageOf(error)
       throw new TaiError(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
     }
   }
@@ -4456,10 +4463,20 @@ export interface RpcTransport {
     signal?: AbortSignal,
     headers?: Readonly<Record<string, string>>,
   ): Promise<void>
-  receive: (text: string) => void // set by the peer: a message has come
+  receive: (text: string) => unknown // set by the peer: a message has come; false when it is none
   lost: (why: LinkError) => void // set by the peer: nothing more will come
   version?: string | undefined // set by the client: the one agreed on, where messages must say it
   close(): Promise<void>
+  /** What may explain a silence. */
+  readonly hint?: string | undefined
+}
+
+/** What a server calls an error, which may be anything. */
+function failureIn(error: unknown): RpcError {
+  if (!isObject(error)) return new RpcError('internal', String(error))
+  const { code, message, data } = error
+  const more = isObject(data) ? { data: data as JsonObject } : {}
+  return new RpcError(Number(code) || RPC_CODES.internal, String(message), more)
 }
 
 type RpcOptions = Readonly<{
@@ -4508,8 +4525,12 @@ export class RpcPeer {
       if (method !== 'initialize') this.#cancel(id, messageOf(why))
       stop.abort(why)
     }
-    const late = () =>
-      giveUp(new LinkError('timeout', `no answer to ${method} in ${formatDuration(wait)}`))
+    const late = () => {
+      const { hint } = this.#transport
+      giveUp(
+        new LinkError('timeout', `no answer to ${method} in ${formatDuration(wait)}`, { hint }),
+      )
+    }
     let clock = setTimeout(late, wait)
     const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
     const left = () => giveUp(signal?.reason)
@@ -4542,27 +4563,29 @@ export class RpcPeer {
     this.notify('notifications/cancelled', { requestId, reason }).catch(() => {}) // it is gone too
   }
 
-  /** Takes a message, or several as 2025-03-26 has them; what is neither is passed over. */
-  #receive(text: string): void {
-    const value = attempt((): unknown => JSON.parse(text))
-    for (const message of [value].flat()) if (isObject(message)) this.#take(message as Incoming)
+  /** Takes a message, or several as 2025-03-26 has them; false for what is neither. */
+  #receive(text: string): boolean {
+    const values = [attempt((): unknown => JSON.parse(text))].flat()
+    const taken = values.map((message) => isObject(message) && this.#take(message as Incoming))
+    return taken.includes(true)
   }
 
-  #take({ id, method, params, result, error }: Incoming): void {
+  /** False for what asks for nothing and answers nothing that was asked. */
+  #take({ id, method, params, result, error }: Incoming): boolean {
     if (typeof method === 'string') {
-      if (isRpcId(id)) return void this.#answer(id, method)
       const told = isObject(params) ? (params as JsonObject) : {}
       if (method === 'notifications/progress')
         this.#waiting.get(Number(told['progressToken']))?.restart()
-      return this.#hear(method, told)
+      if (isRpcId(id)) this.#answer(id, method)
+      else this.#hear(method, told)
+      return true
     }
-    const waiting = this.#waiting.get(id as number)
-    if (isObject(result)) return waiting?.resolve(result as JsonObject)
-    if (!isObject(error))
-      return waiting?.reject(new LinkError('protocol', 'a reply without a result'))
-    const { code, message, data } = error
-    const more = isObject(data) ? { data: data as JsonObject } : {}
-    waiting?.reject(new RpcError(Number(code) || RPC_CODES.internal, String(message), more))
+    const asked = Number(id) // some send it back as text
+    const waiting = this.#waiting.get(asked)
+    if (error !== undefined && error !== null) waiting?.reject(failureIn(error))
+    else if (isObject(result)) waiting?.resolve(result as JsonObject)
+    else waiting?.reject(new LinkError('protocol', 'a reply without a result'))
+    return asked > 0 && asked <= this.#last // one that comes late is a reply too
   }
 
   /** Of what a server may ask of us we do nothing but say that we are there. */
@@ -5098,6 +5121,162 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 
 //#endregion §intake
 
+//#region §stdio: MCP over a program's stdin and stdout
+//
+// A server is a program: started, spoken to in lines of JSON, ended with all that it started.
+//
+// 1. Its environment is what the entry says and a few harmless variables, never a key of tai.
+// 2. A line that is no message is counted, kept for errors and never answered: a server that
+//    logs what it is told would log the answer too.
+// 3. However the link ends, every call that waits hears why.
+// Not here: placeholders (§intake), consent, and when a server starts or stops.
+
+const INHERITED =
+  /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
+
+const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx', Docker: 'docker' }
+
+const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
+
+const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
+
+const isRunnable = (file: string) =>
+  isFile(file) && attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
+
+/** A program's file. Throws TaiError that says where it was sought. */
+function findProgram(program: string, cwd: string, searched: string) {
+  const isName = path.basename(program) === program
+  // a relative folder in PATH would let the folder choose the program
+  const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
+  const files = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
+  const file = files.find(isRunnable)
+  if (file !== undefined) return file
+  const plain = files.find(isFile)
+  if (plain) throw new TaiError(`${plain} is not executable`, { hint: 'make it so with chmod +x' })
+  const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
+  const where = isName ? `${program} in PATH (${clip(searched, KB)})` : files[0]
+  throw new TaiError(`there is no program ${where}`, {
+    hint: `${source ? `${program} comes with ${source}; ` : ''}give its full path`,
+  })
+}
+
+/** What starts a server. Throws TaiError. */
+function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
+  const harmless = Object.entries(world.env).filter(
+    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // a function of bash
+  )
+  const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
+  const cwd = path.resolve(world.cwd, entry.cwd ?? '')
+  if (!attempt(() => fs.statSync(cwd).isDirectory()))
+    throw new TaiError(`its folder ${cwd} does not exist`)
+  const [program = '', ...args] = mcpArgv(entry, world.platform)
+  const file = findProgram(program, cwd, env['PATH'] ?? env['Path'] ?? '')
+  return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
+}
+
+/** A server program. Its redactor knows the secrets of its entry. */
+export class McpStdioTransport implements RpcTransport {
+  receive: RpcTransport['receive'] = () => false
+  lost: RpcTransport['lost'] = () => {}
+  readonly #group
+  readonly #redactor
+  readonly #stderr = new TextWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
+  readonly #strays = new TextWindow(0, 2 * MCP_ASIDE_MAX)
+  #strayCount = 0
+  #line = '' // whose end has not come
+  #size = 0
+  #over: LinkError | undefined
+
+  /** Starts an entry whose placeholders are filled. Throws LinkError. */
+  static async start(entry: McpEntry, world: World, redactor: Redactor) {
+    try {
+      const group = await ChildGroup.start(serverStart(entry, world, redactor))
+      return new McpStdioTransport(group, redactor)
+    } catch (error) {
+      if (!(error instanceof TaiError)) throw error
+      throw new LinkError('start', visible(redactor.redact(error.message)), { hint: error.hint })
+    }
+  }
+
+  private constructor(group: ChildGroup, redactor: Redactor) {
+    this.#group = group
+    this.#redactor = redactor
+    const { stdout, stderr } = group.child
+    const safe = new RedactStream(redactor)
+    stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
+    stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
+    void group.ended.then(({ code, signal }) => {
+      this.#take() // a last reply may lack its line end
+      const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`
+      this.#end('lost', `it ${how}${this.#shown(': ', this.#stderr)}`)
+    })
+  }
+
+  get hint() {
+    const parts = [this.#shown('it said: ', this.#stderr), this.#strayHint()]
+    return parts.filter(Boolean).join('; ') || undefined
+  }
+
+  async send(text: string) {
+    if (this.#over !== undefined) throw this.#over
+    const { stdin } = this.#group.child
+    const written = new Promise<boolean>((end) => stdin?.write(`${text}\n`, (error) => end(!error)))
+    const late = () =>
+      new LinkError('timeout', `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`)
+    if (await deadline(MCP_WRITE_TIMEOUT, written, late)) return
+    await within(SHELL_STOP_GRACE, this.#group.ended) // its end says more
+    throw this.#over ?? new LinkError('lost', 'it closed its stdin')
+  }
+
+  /** Asks by closing stdin, then by signals to the whole group. */
+  async close() {
+    this.#end('lost', 'the connection was closed')
+    this.#group.child.stdin?.end()
+    if (!(await within(SHELL_STOP_GRACE, this.#group.ended))) await this.#group.stop()
+  }
+
+  #end(kind: LinkError['kind'], message: string) {
+    if (this.#over !== undefined) return
+    this.#over = new LinkError(kind, message, { hint: this.#strayHint() || undefined })
+    this.#line = ''
+    this.lost(this.#over)
+  }
+
+  #hear(text: string) {
+    for (const [ends, piece] of text.split('\n').entries()) {
+      if (ends > 0) this.#take()
+      if (this.#over !== undefined) return
+      this.#line += piece
+      this.#size += byteLength(piece)
+      if (this.#size > MCP_HTTP_MAX_BODY) {
+        this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+        this.#group.child.stdout?.destroy()
+      }
+    }
+  }
+
+  #take() {
+    const text = this.#line.trim() // of a CR, a byte order mark
+    this.#line = ''
+    this.#size = 0
+    if (text === '' || this.receive(text) !== false) return
+    this.#strayCount += 1
+    this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
+  }
+
+  #strayHint() {
+    const lines = count(this.#strayCount, 'line')
+    return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
+  }
+
+  /** The end of a window on one line, without secrets; '' when it is empty. */
+  #shown(label: string, window: TextWindow) {
+    const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
+    return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
+  }
+}
+
+//#endregion §stdio
 //#region §client: one MCP server, as its client sees it
 //
 // The handshake in either era of the protocol, and what is asked afterwards (MCP 2025-11-25,
