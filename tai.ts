@@ -9727,7 +9727,9 @@ export class McpSession {
     stop: AbortController,
   ): Promise<Outcome> {
     if (this.lane.length >= MCP_QUEUE_MAX)
-      throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`)
+      throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`, {
+        data: { retry_after_s: 1 },
+      })
     this.#calls.set(stop, id)
     this.#tools ??= this.#open(this.vaultId)
     const tools = this.#tools
@@ -9795,6 +9797,7 @@ export class McpServeContext {
     if (!/^[\x21-\x7e]+$/.test(key))
       throw new UsageError('the key holds spaces, or more than ASCII', KEY_HINT)
     app.redactor.add('mcp-key', key)
+    await app.store() // calls that cannot be audited are not served
     const store = await app.storeForTurn()
     const config = await app.config()
     const workspace = await Workspace.open(app.root, app.world.home)
@@ -10053,8 +10056,9 @@ async function playServed(
   for (; next.done !== true; next = await events.next())
     if (next.value.kind === 'text') said += next.value.text
   const { answer, error } = next.value
-  const structured: JsonObject = outcomeOf(next.value, app.redactor, talk)
-  if (error === undefined) return { text: answer, structured }
+  const outcome: JsonObject = outcomeOf(next.value, app.redactor, talk)
+  if (error === undefined) return { text: answer, structured: outcome }
+  const structured = { ...outcome, answer: app.redactor.known(said) }
   const text = [said, explain(error)].filter((part) => part !== '').join('\n\n')
   return { text, isError: true, structured }
 }
@@ -10438,13 +10442,13 @@ async function listen(door: Door, bind: string, port: number): Promise<HttpServe
   }
 }
 
-/** The key, from the flag or the environment. Throws UsageError: none, or one too short for an address that others reach. */
+/** The key, from the flag or the environment. Throws UsageError: none, or one too short. */
 function keyOf({ given, world }: App, bind: string): string {
   const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
   if (key === '') throw new UsageError('--serve-mcp has no key', KEY_HINT)
-  if (isLoopback(bind) || key.length >= MCP_PUBLIC_KEY_MIN) return key
-  const what = `a key for ${visible(bind)}, which others can reach, has at least ${MCP_PUBLIC_KEY_MIN} characters`
-  throw new UsageError(what, KEY_HINT)
+  const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN // a shorter one could not be redacted
+  if (key.length >= least) return key
+  throw new UsageError(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
 }
 
 /** The names that clients may call the server by; undefined: any. */
@@ -11074,9 +11078,13 @@ async function runLine(app: App, line: Line<App>): Promise<number> {
   if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
+  const key = line.given.text('serve-mcp')
+  if (COMMANDS.some(({ name }) => name === key))
+    throw new UsageError(`${key} is a command, not a key`, KEY_HINT)
   const stray = NOT_SERVED.find((name) => line.given.has(name))
   if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
-  const hint = 'leave that out, or ask without --serve-mcp'
+  const hint =
+    'the key stands right after --serve-mcp; leave the rest out, or ask without that flag'
   const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
   throw new UsageError(`--serve-mcp ${what}`, { hint })
 }
