@@ -6231,11 +6231,7 @@ function inRepository<A extends { readonly path: string }>(
 }
 
 /** Finds the repository of a path; fails for one that is not safe to look at. */
-async function openRepository(
-  given: string,
-  context: ToolContext,
-  signal: AbortSignal,
-): Promise<Repository> {
+async function openRepository(given: string, context: ToolContext, signal: AbortSignal) {
   const real = await context.workspace.read(given)
   const cwd = attempt(() => fs.statSync(real).isDirectory()) ? real : path.dirname(real)
   const bare = { context, signal, cwd, top: cwd, but: [], spec: [] }
@@ -6268,7 +6264,7 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
 }
 
 /** Fails where the repository itself names filters. */
-async function refuseFilters(git: Repository): Promise<void> {
+async function refuseFilters(git: Repository) {
   const words = 'config --show-scope --name-only --get-regexp ^filter[.]'
   const { code, stdout } = await runGit(git, words) // 1: nothing of that kind
   if (code === 1 || (code === 0 && !/^(local|worktree)\t|bytes left out/m.test(stdout))) return
@@ -6497,7 +6493,7 @@ function readPage(html: string, url: string, { domino, Readability }: WebLibrari
 }
 
 /** Links get whole addresses, or none where they lead off the web (javascript:, data:). */
-function makeAbsolute(page: WebPage, url: string): void {
+function makeAbsolute(page: WebPage, url: string) {
   const base = page.querySelectorAll('base')[0]?.getAttribute('href') ?? ''
   const from = URL.parse(base, url) ?? url
   for (const name of ['href', 'src'])
@@ -6584,7 +6580,7 @@ function showTodos(todos: readonly Todo[]) {
   return lines.join('\n') || 'the list is empty'
 }
 
-function numberTodos(items: readonly (Omit<Todo, 'id'> & { id?: string })[]): Todo[] {
+function numberTodos(items: readonly (Omit<Todo, 'id'> & { id?: string })[]) {
   const taken = items.flatMap(({ id }) => id ?? [])
   if (new Set(taken).size < taken.length) fail('two tasks have the same id')
   const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
@@ -6878,7 +6874,7 @@ export function wordsIn(text: string): string[] {
     .map((word) => (word.length > 4 ? word.replace(/(?:ing|ies|es|s|ed)$/, '') : word))
 }
 
-const sumOf = (numbers: readonly number[]): number => numbers.reduce((all, one) => all + one, 0)
+const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 /** The items that share words with `query`, best first, at most `limit`. */
 export function rankByWords<T extends Findable>(
@@ -6905,7 +6901,7 @@ export function rankByWords<T extends Findable>(
 }
 
 /** 1 for a word that is there, half for one that a longer word begins with, 0 for none. */
-function hitWeight(word: string, among: readonly string[]): number {
+function hitWeight(word: string, among: readonly string[]) {
   if (among.includes(word)) return 1
   return word.length > 2 && among.some((other) => other.startsWith(word)) ? 0.5 : 0
 }
@@ -6937,10 +6933,9 @@ export const TOOLS: readonly Tool[] = [
 ]
 
 /** What a call really does: a row that reads and changes judges by the arguments. */
-export const annotationsOf = (row: Tool, args: JsonObject): Annotations =>
-  row.judge?.(args) ?? row.annotations
+export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) ?? row.annotations
 
-const schemaOf = ({ name, description, parameters }: Tool): ToolSchema => ({
+const schemaOf = ({ name, description, parameters }: Tool) => ({
   name,
   description,
   parameters,
@@ -7062,7 +7057,7 @@ export class Tools implements Catalog {
   }
 
   /** Reading a schema takes longer than using it: once a row. */
-  #checkOf({ name, parameters }: Tool): Promise<SchemaCheck> {
+  #checkOf({ name, parameters }: Tool) {
     const check = this.#checks.get(name) ?? schemaCheck(parameters)
     this.#checks.set(name, check)
     return check
@@ -7087,7 +7082,7 @@ export class Tools implements Catalog {
   }
 
   /** Milliseconds until the row's rate limit lets the next call pass; 0 counts this call as made. */
-  #rateWait({ name, rateLimit }: Tool): number {
+  #rateWait({ name, rateLimit }: Tool) {
     if (rateLimit === undefined) return 0
     const now = this.#context.world.now()
     const window = rateLimit.windowSeconds * SECOND
@@ -7112,7 +7107,7 @@ export class Tools implements Catalog {
     return { kind: 'done', output: { ...output, text, structured, ...(blocks && { blocks }) } }
   }
 
-  async #spill(name: string, body: string): Promise<string> {
+  async #spill(name: string, body: string) {
     const { store, session } = this.#context
     const id = await store.addRecord({ kind: 'spill', title: `result of ${name}`, body, session })
     const [bytes, next] = [byteLength(body), `vault_read {"id":"${id}","offset":${RECORD_PREVIEW}}`]
@@ -7120,7 +7115,7 @@ export class Tools implements Catalog {
     return `${headBytes(body, RECORD_PREVIEW)}\n\n[${note}]`
   }
 
-  #unknown(name: string): string {
+  #unknown(name: string) {
     const close = nearest(name, [...this.#rows.keys()])
     const guess = close ? `did you mean ${close}?` : 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
@@ -7135,7 +7130,7 @@ function toolReply(
 }
 
 /** The row of that name. Throws UsageError when there is none. */
-function pickTool<T extends { name: string }>(rows: readonly T[], name: string): T {
+function pickTool<T extends { name: string }>(rows: readonly T[], name: string) {
   const row = rows.find((each) => each.name === name)
   if (row !== undefined) return row
   const close = nearest(
@@ -7169,7 +7164,7 @@ export function checkArguments(
   return { problem: `${fault.why} (${where})`, path: fault.at }
 }
 
-function defaultsOf(properties: Readonly<Record<string, JsonObject>>): JsonObject {
+function defaultsOf(properties: Readonly<Record<string, JsonObject>>) {
   return Object.fromEntries(
     Object.entries(properties).flatMap(([name, row]) =>
       row['default'] === undefined ? [] : [[name, row['default']]],
@@ -7197,7 +7192,7 @@ function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
   return { kind: 'done', output: { text, isError: true } }
 }
 
-function factsOf(outcome: Outcome): JsonObject {
+function factsOf(outcome: Outcome) {
   if (outcome.kind === 'refused') return { outcome: outcome.why, bytes: byteLength(outcome.text) }
   const { text, isError } = outcome.output
   return { outcome: isError === true ? 'error' : 'ok', bytes: byteLength(text) }
@@ -7300,7 +7295,7 @@ type Ran = { call: ToolCall; reply: ToolMessage; denied: boolean; ms: number }
 
 const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
 
-const limitError = (message: string, limit: 'steps' | 'cost'): LimitError =>
+const limitError = (message: string, limit: 'steps' | 'cost') =>
   new LimitError(message, {
     hint: `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`,
   })
@@ -7376,7 +7371,7 @@ class Turn {
   }
 }
 
-const interruption = (signal: AbortSignal): unknown =>
+const interruption = (signal: AbortSignal) =>
   signal.reason instanceof TaiError ? signal.reason : new InterruptedError('interrupted')
 
 const userMessage = (text: string): UserMessage => ({
@@ -7491,7 +7486,7 @@ export class Agent {
     signal.throwIfAborted()
   }
 
-  async #run(call: ToolCall, signal: AbortSignal): Promise<Ran> {
+  async #run(call: ToolCall, signal: AbortSignal) {
     const { tools, now } = this.#options
     const started = now()
     const why = signal.aborted ? 'interrupted: not run' : 'there are no tools in this conversation'
@@ -7503,7 +7498,7 @@ export class Agent {
     return { call, ...ran, ms: now() - started }
   }
 
-  async #append(message: Message): Promise<void> {
+  async #append(message: Message) {
     const { store, session } = this.#options
     const entry = { n: 0, message }
     this.#log.push(entry) // at once: replies of one step stay together
@@ -7511,14 +7506,14 @@ export class Agent {
   }
 
   /** Sets our count of tokens right by the provider's, where a history is long enough to matter. */
-  async #learn(usage: Usage | undefined): Promise<void> {
+  async #learn(usage: Usage | undefined) {
     if (usage === undefined || usage.input <= CONTEXT_KEEP * this.#options.chat.choice.window)
       return
     this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
   }
 
   /** Whether the history nears the model's window. Counting is left out while that is out of the question. */
-  async #tooLong(): Promise<boolean> {
+  async #tooLong() {
     const full = CONTEXT_FULL * this.#options.chat.choice.window
     const atMost = this.history.map(
       (it) => wordsOf(it).length / CHARACTERS_PER_TOKEN + TOKENS_PER_IMAGE * imagesOf(it),
@@ -7566,7 +7561,7 @@ export async function estimateTokens(messages: readonly Message[]): Promise<numb
   return messages.map((it) => estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it))
 }
 
-function imagesOf(message: Message): number {
+function imagesOf(message: Message) {
   if (message.role === 'user') return message.parts.filter((part) => part.kind === 'image').length
   return message.role === 'tool' ? (message.images?.length ?? 0) : 0
 }
@@ -7648,7 +7643,7 @@ const nodeUtil = () => builtin('node:util')
 type Style = Exclude<Parameters<typeof styleText>[0], readonly unknown[]>
 
 /** The text in all the named styles. */
-export const style = (text: string, ...names: readonly Style[]): string =>
+export const style = (text: string, ...names: readonly Style[]) =>
   nodeUtil().styleText(names, text, { validateStream: false })
 
 /** Whether to colour: the first rule that speaks decides. */
@@ -7698,15 +7693,15 @@ export class Output {
   }
 
   /** The reader has left. */
-  get closed(): boolean {
+  get closed() {
     return this.gone.aborted && this.failure === undefined
   }
 
-  get columns(): number {
+  get columns() {
     return this.#stream.columns || COLUMNS_DEFAULT
   }
 
-  paint(text: string, ...names: readonly Style[]): string {
+  paint(text: string, ...names: readonly Style[]) {
     return this.color ? style(text, ...names) : text
   }
 
@@ -7778,8 +7773,7 @@ const UNFINISHED = new RegExp(
 )
 
 /** Text, line ends and tabs: no escape sequences, control characters or direction overrides. */
-export const terminalText = (text: string): string =>
-  text.replace(/\r\n?/g, '\n').replace(REMOVED_TEXT, '')
+export const terminalText = (text: string) => text.replace(/\r\n?/g, '\n').replace(REMOVED_TEXT, '')
 
 /** As terminalText, of a text in pieces: `push` gives what is safe by now, `end` the rest. */
 export class TerminalFilter {
@@ -7791,7 +7785,7 @@ export class TerminalFilter {
     return terminalText(text.slice(0, text.length - this.#held.length))
   }
 
-  end(): string {
+  end() {
     return terminalText(this.#held)
   }
 }
@@ -7866,7 +7860,7 @@ export class TtyPrompter implements Prompter {
     this.#options = options
   }
 
-  get available(): boolean {
+  get available() {
     return openTty(this.#options.platform).map((fd) => fs.closeSync(fd)).length > 0
   }
 
@@ -7892,7 +7886,7 @@ export class TtyPrompter implements Prompter {
     return this.#line(`${visibleLines(question)} `, { ...this.#options, ...options, signal })
   }
 
-  #line(prompt: string, options: LineOptions): TtyAnswer {
+  #line(prompt: string, options: LineOptions) {
     const turn = this.#turn.then(() => {
       const held = options.pause?.()
       return askLine(prompt, options).finally(() => held?.[Symbol.dispose]())
@@ -8138,7 +8132,7 @@ function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage) {
 }
 
 /** `otherwise` when the text is nested deeper than the stack. */
-function unlessTooDeep<T>(work: () => T, otherwise: T): T {
+function unlessTooDeep<T>(work: () => T, otherwise: T) {
   try {
     return work()
   } catch (error) {
@@ -8177,7 +8171,7 @@ export class MarkdownStream {
     return this.#draw(done)
   }
 
-  end(): string {
+  end() {
     return this.#draw(this.#rest + this.#filter.end())
   }
 
@@ -8239,7 +8233,7 @@ const SIGNATURES: readonly (readonly [start: string, kind: string, mime?: string
   ['\u00ff\u00fe', 'UTF-16 text'],
 ]
 
-function signatureOf(bytes: Buffer): (typeof SIGNATURES)[number] | [] {
+function signatureOf(bytes: Buffer) {
   const head = bytes.toString('latin1', 0, 64).replace(/^RIFF[^]{4}/, '')
   return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
 }
@@ -8466,20 +8460,20 @@ export class Given {
     this.#values = values
   }
 
-  has(name: string): boolean {
+  has(name: string) {
     return this.#values.has(name)
   }
 
-  get names(): readonly string[] {
+  get names() {
     return [...this.#values.keys()]
   }
 
   /** The last value given. */
-  text(name: string): string | undefined {
+  text(name: string) {
     return this.#values.get(name)?.at(-1)
   }
 
-  all(name: string): readonly string[] {
+  all(name: string) {
     return this.#values.get(name) ?? []
   }
 }
@@ -8512,11 +8506,11 @@ type Line<Host> = { readonly given: Given } & (
 )
 
 /** The flags of all verbs of a command, each once. */
-const flagsOf = <Host>({ verbs }: Command<Host>): Flag[] => [
+const flagsOf = <Host>({ verbs }: Command<Host>) => [
   ...new Map(verbs.flatMap(({ flags = [] }) => flags.map((flag) => [flag.name, flag]))).values(),
 ]
 
-const spellings = ({ name, short }: Flag): string[] =>
+const spellings = ({ name, short }: Flag) =>
   short === undefined ? [`--${name}`] : [`--${name}`, `-${short}`]
 
 /** Reads a command line by the rows. Throws UsageError. */
@@ -8540,17 +8534,16 @@ export function parseLine<Host>(
 }
 
 /** A prompt must not come to mean something else with the next version. */
-function notYet(word = ''): UsageError {
+function notYet(word = '') {
   const hint = `for a prompt that begins so, put -- before it: tai -- ${word} ...`
   return new UsageError(`this version has no command ${word}`, { hint })
 }
 
 /** `--serve-mcp` at the end or before another flag: the key is in the environment. */
-const isBareServe = (word: string, next = '-'): boolean =>
-  word === '--serve-mcp' && next.startsWith('-')
+const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
 
 /** The first word that is no flag nor a flag's value; undefined when `--` comes before it. */
-function leadingWord(argv: readonly string[]): string | undefined {
+function leadingWord(argv: readonly string[]) {
   const valued = new Set(FLAGS.filter((flag) => flag.value !== undefined).flatMap(spellings))
   for (let i = 0; i < argv.length; i++) {
     const word = argv[i] ?? ''
@@ -8581,7 +8574,7 @@ function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
 }
 
 /** A wrong flag, in our words. */
-function flagError(error: unknown, argv: readonly string[], flags: readonly Flag[]): UsageError {
+function flagError(error: unknown, argv: readonly string[], flags: readonly Flag[]) {
   const name = /'(-[^' =,]*)/.exec(messageOf(error))?.[1] ?? ''
   const flag = flags.find((row) => spellings(row).includes(name))
   const hint = '`tai --help` lists the flags'
@@ -8601,7 +8594,7 @@ function flagError(error: unknown, argv: readonly string[], flags: readonly Flag
 
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
-function unknownVerb<Host>({ name, verbs }: Command<Host>, given: string | undefined): UsageError {
+function unknownVerb<Host>({ name, verbs }: Command<Host>, given: string | undefined) {
   const names = verbs.map((row) => row.name)
   const close = given && nearest(given, names)
   const what = given === undefined ? 'needs a verb' : `has no verb ${visible(given)}`
@@ -8610,7 +8603,7 @@ function unknownVerb<Host>({ name, verbs }: Command<Host>, given: string | undef
   return new UsageError(`tai ${name} ${what}: ${names.join(', ')}`, { hint })
 }
 
-const usageOf = <Host>({ name }: Command<Host>, verb: Verb<Host>): string =>
+const usageOf = <Host>({ name }: Command<Host>, verb: Verb<Host>) =>
   ['tai', name, verb.name, verb.args].filter((word) => word !== '').join(' ')
 
 /** Refuses missing words, left-over words, and flags of another verb. */
@@ -8619,7 +8612,7 @@ function checkUse<Host>(
   verb: Verb<Host>,
   words: readonly string[],
   given: Given,
-): void {
+) {
   const wanted = verb.args.split(' ').filter((word) => word !== '')
   const needed = wanted.filter((word) => !word.startsWith('['))
   const most = /\.\.\.\]?$/.test(verb.args) ? Infinity : wanted.length
@@ -8665,7 +8658,7 @@ ${columns(exits.map(([name, help]) => [`  ${EXIT[name]}`, help]))}
 `
 }
 
-function commandHelp<Host>(command: Command<Host>): string {
+function commandHelp<Host>(command: Command<Host>) {
   const flags = flagsOf(command)
   const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
   const parts = [`tai ${command.name}: ${command.help}`, columns(verbs)]
@@ -8673,7 +8666,7 @@ function commandHelp<Host>(command: Command<Host>): string {
   return `${parts.join('\n\n')}\n`
 }
 
-function flagCells({ name, short, value, help }: Flag): string[] {
+function flagCells({ name, short, value, help }: Flag) {
   const before = short === undefined ? '    ' : `-${short}, `
   return [`  ${before}--${name} ${value ?? ''}`, help]
 }
@@ -8830,7 +8823,7 @@ export class App {
     return store
   }
 
-  async #storeOrMemory(): Promise<Store> {
+  async #storeOrMemory() {
     try {
       return await this.store()
     } catch (error) {
@@ -8841,7 +8834,7 @@ export class App {
     }
   }
 
-  async #adopt(opening: Promise<Store>): Promise<Store> {
+  async #adopt(opening: Promise<Store>) {
     return this.own(await opening, (store) => store.close())
   }
 
@@ -8851,7 +8844,7 @@ export class App {
     return this.#config
   }
 
-  async #loadConfig(): Promise<Config> {
+  async #loadConfig() {
     const stored = await (await this.#storeOrMemory()).getSettings()
     const sources = { flags: flagSettings(this.given), stored, root: this.root }
     const config = await Config.load(this.world, sources)
@@ -8869,7 +8862,7 @@ export class App {
     return this.#owned.adopt(part, async (it) => end(it))
   }
 
-  get root(): string {
+  get root() {
     return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
   }
 
@@ -8882,12 +8875,12 @@ export class App {
   }
 
   /** A line for the person, unless they asked for quiet. */
-  notice(text: string): void {
+  notice(text: string) {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
   /** A line for the person who asked for more. */
-  detail(text: string): void {
+  detail(text: string) {
     if (this.given.has('verbose')) this.#tell(visible(text))
   }
 
@@ -8908,17 +8901,17 @@ export class App {
     this.#tell(visibleLines(explain(error, this.given.has('verbose'))))
   }
 
-  #tell(text: string): void {
+  #tell(text: string) {
     this.err.write(`tai: ${this.redactor.redact(text)}\n`)
   }
 
-  close(): Promise<void> {
+  close() {
     return this.#owned.disposeAsync()
   }
 }
 
 /** The settings that flags give; --auto and --yolo are short for a permission mode. */
-function flagSettings(given: Given): Record<string, string> {
+function flagSettings(given: Given) {
   const rows = SETTINGS.map(({ key }) => [key, given.text(key.replaceAll('_', '-'))] as const)
   return {
     ...(given.has('auto') && { permission_mode: 'allow' }),
@@ -9178,9 +9171,9 @@ function outcomeOf(
 
 const NO_RESULT = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [] }
 
-const modelName = ({ provider, model }: ModelChoice): string => `${provider.name}/${model}`
+const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
 
-const chatClient = (app: App, config: Config, choice: ModelChoice): ChatClient =>
+const chatClient = (app: App, config: Config, choice: ModelChoice) =>
   new ChatClient(choice, {
     http: app.http,
     idle: config.ms('stream_idle'),
@@ -9251,7 +9244,7 @@ type Talk = Readonly<{
 }>
 
 /** A setting where a profile has a word too: it yields to flags and environment only. */
-function preferred(config: Config, key: SettingKey, own: string | undefined): string | undefined {
+function preferred(config: Config, key: SettingKey, own: string | undefined) {
   const strong = /^(flag |TAI_)/.test(config.explain(key).source)
   return strong || own === undefined ? config.get(key) : own
 }
@@ -9286,7 +9279,7 @@ export async function chosenModel(
   return Number.isFinite(window) ? { ...choice, window } : choice
 }
 
-function configuredProviders(app: App, config: Config): Provider[] {
+function configuredProviders(app: App, config: Config) {
   try {
     return providersOf(config.table('providers'))
   } catch (error) {
@@ -9297,7 +9290,7 @@ function configuredProviders(app: App, config: Config): Provider[] {
 }
 
 /** The messages a session goes on with: the last summary in place of what it sums up. */
-async function resumed(store: Store, session: string): Promise<StoredMessage[]> {
+async function resumed(store: Store, session: string) {
   const messages = await store.messages(session)
   const kept = messages.filter((row) => !row.compacted)
   const last = messages.findLast((row) => row.compacted)
@@ -9309,7 +9302,7 @@ async function resumed(store: Store, session: string): Promise<StoredMessage[]> 
 }
 
 /** The profile of that name; there need not be a `default`. Throws UsageError. */
-async function profileOf(store: Store, name = 'default'): Promise<ProfileRow | undefined> {
+async function profileOf(store: Store, name = 'default') {
   const row = await store.getProfile(name)
   if (row !== undefined || name === 'default') return row
   const names = (await store.listProfiles()).map((profile) => profile.name).join(', ')
@@ -9317,7 +9310,7 @@ async function profileOf(store: Store, name = 'default'): Promise<ProfileRow | u
   throw new UsageError(`there is no profile ${visible(name)}`, { hint })
 }
 
-async function earlierSession(app: App, store: Store): Promise<SessionRow | undefined> {
+async function earlierSession(app: App, store: Store) {
   const id = app.given.text('resume')
   if (id === undefined && !app.given.has('continue')) return undefined
   const row = await (id === undefined ? store.latestSession(app.root) : store.findSession(id))
@@ -9332,7 +9325,7 @@ async function earlierSession(app: App, store: Store): Promise<SessionRow | unde
 async function ownTools(
   app: App,
   parts: { session: string; profile: ProfileRow | undefined; workspace: Workspace },
-): Promise<Tools> {
+) {
   const { session, profile, workspace } = parts
   reapOrphans(app.world)
   const config = await app.config()
@@ -9373,7 +9366,7 @@ export async function openTools(
 }
 
 /** The schema of --schema FILE. Throws UsageError when the file, or what it says, cannot be used. */
-async function answerSchema(app: App): Promise<JsonSchema | undefined> {
+async function answerSchema(app: App) {
   const file = app.given.text('schema')
   if (file === undefined) return undefined
   try {
@@ -9420,7 +9413,7 @@ export function titleOf(parts: readonly Part[]): string {
 }
 
 /** The prompt without known secrets: what a person pipes in by mistake never reaches a model. */
-function safeParts(app: App, parts: readonly Part[]): Part[] {
+function safeParts(app: App, parts: readonly Part[]) {
   const safe = parts.map((part) =>
     part.kind === 'text' ? { ...part, text: app.redactor.known(part.text) } : part,
   )
@@ -9435,7 +9428,7 @@ const WHOLE_ANSWERS = [
   { flag: 'extract', change: extracted },
 ] as const
 
-function extracted(answer: string, app: App): string {
+function extracted(answer: string, app: App) {
   const block = firstCodeBlock(answer)
   if (block !== undefined) return block
   app.notice('the answer has no code block, so all of it is printed')
@@ -9505,7 +9498,7 @@ export class Chat {
     this.#talk = talk
   }
 
-  get talk(): Conversation {
+  get talk() {
     return this.#talk
   }
 
@@ -9530,7 +9523,7 @@ export class Chat {
   }
 
   /** What to say to a line; undefined: leave. */
-  async #take(line: string): Promise<string | undefined> {
+  async #take(line: string) {
     if (line.trim() === '') return ''
     if (!line.startsWith('/')) return this.#answer(line)
     const name = line.trim().split(/\s+/, 1).join()
@@ -9543,7 +9536,7 @@ export class Chat {
     return `there is no ${name}; ${close ? `did you mean ${close}?` : '/help lists what there is'}`
   }
 
-  async #answer(text: string): Promise<string | undefined> {
+  async #answer(text: string) {
     const app = this.#app
     const stop = new AbortController()
     using claim = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
@@ -9555,7 +9548,7 @@ export class Chat {
   }
 
   /** A line, or several that were pasted; undefined at Ctrl-D, or Ctrl-C on an empty line. */
-  async #readLine(): Promise<string | undefined> {
+  async #readLine() {
     const { createInterface } = builtin('node:readline')
     const history = await this.#talk.store.listHistory(HISTORY_LINES)
     const { stdin: input, stdout: output } = process
@@ -9681,7 +9674,7 @@ function callResult(outcome: Outcome): JsonObject {
 }
 
 /** Work that waits for better times where the vault fails: a full disk must not end the service. */
-function ifVault(work: () => void): void {
+function ifVault(work: () => void) {
   try {
     work()
   } catch (error) {
@@ -9716,7 +9709,7 @@ export class McpSession {
   }
 
   /** Whether nothing would be lost if it were made anew. */
-  get isIdle(): boolean {
+  get isIdle() {
     return this.lane.length === 0 && this.#processes.list().length === 0
   }
 
@@ -9811,12 +9804,12 @@ export class McpServeContext {
     return new McpServeContext(parts)
   }
 
-  get mode(): Mode {
+  get mode() {
     return this.#parts.mode
   }
 
   /** Sessions in memory. */
-  get size(): number {
+  get size() {
     return this.#sessions.size
   }
 
@@ -9864,7 +9857,7 @@ export class McpServeContext {
   }
 
   /** What a client is told of an error that is no answer. */
-  wordsOf(error: unknown): string {
+  wordsOf(error: unknown) {
     return this.#parts.store.redactor.redact(messageOf(error))
   }
 
@@ -9887,7 +9880,7 @@ export class McpServeContext {
   }
 
   /** Whether it was ended, here or by another server, or unused for too long; then nothing of it stays. */
-  #isOver(session: McpSession): boolean {
+  #isOver(session: McpSession) {
     const { store, app } = this.#parts
     const [others] = store.db.glance<{ data_version: number }>('PRAGMA data_version')
     const unusedSince = app.world.now() - MCP_SESSION_IDLE
@@ -9900,19 +9893,19 @@ export class McpServeContext {
     return isOver
   }
 
-  #touch(session: McpSession): void {
+  #touch(session: McpSession) {
     session.seen = this.#parts.app.world.now()
     if (session.seen - session.written > MCP_SESSION_TOUCH) ifVault(() => this.#write(session, 0))
   }
 
-  #signed(body: string): string {
+  #signed(body: string) {
     const { createHmac } = builtin('node:crypto')
     const mac = createHmac('sha256', this.#parts.signing).update(body).digest('base64url')
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
 
   /** A session that this server has not met, or has let go; undefined when the id is not of this key. */
-  #adopt(id: string): McpSession | undefined {
+  #adopt(id: string) {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
     if (this.#sessions.size >= MCP_SESSIONS_MAX) this.#makeRoom()
@@ -9925,29 +9918,24 @@ export class McpServeContext {
     )
   }
 
-  #makeRoom(): void {
+  #makeRoom() {
     const idle = [...this.#sessions.values()].find((session) => session.isIdle)
     if (idle === undefined) throw new RpcError('busy', `${MCP_SESSIONS_MAX} sessions are at work`)
     this.#sessions.delete(idle.id)
   }
 
-  #write(session: McpSession, ended: 0 | 1): void {
+  #write(session: McpSession, ended: 0 | 1) {
     session.written = this.#parts.app.world.now()
     this.#parts.store.db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
   }
 
-  #drop(session: McpSession): void {
+  #drop(session: McpSession) {
     this.#sessions.delete(session.id)
     session.end().catch((error: unknown) => this.#parts.app.report(error))
   }
 
   /** A profile's word counts where it allows no more. */
-  #openTools(
-    session: string,
-    processes: Processes,
-    extras: readonly Tool[],
-    profile?: ProfileRow,
-  ): Promise<Tools> {
+  #openTools(session: string, processes: Processes, extras: readonly Tool[], profile?: ProfileRow) {
     const { app, workspace, native, only: names = profile?.tools } = this.#parts
     const mode = tighterMode(this.mode, profile?.mode ?? this.mode)
     const rows = [...native, ...extras]
@@ -9956,7 +9944,7 @@ export class McpServeContext {
     return openTools(app, { session, workspace, mode, processes, prompter, only, rows })
   }
 
-  #extras(processes: Processes): readonly Tool[] {
+  #extras(processes: Processes) {
     const talks = new Map<string, Promise<Tools>>()
     const { chat, completions } = EXTRAS
     return toolsOf('agents', {
@@ -9969,7 +9957,7 @@ export class McpServeContext {
   }
 
   /** One turn of an agent, once the earlier ones of the same session of the vault are over. */
-  async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal): Promise<ToolOutput> {
+  async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal) {
     const { app, store } = this.#parts
     const row = args.session === undefined ? undefined : await store.findSession(args.session)
     if (row?.id !== args.session) {
@@ -9991,7 +9979,7 @@ export class McpServeContext {
     }
   }
 
-  async #talk(id: string, args: ChatArgs, seat: ChatSeat): Promise<Conversation> {
+  async #talk(id: string, args: ChatArgs, seat: ChatSeat) {
     const { app, store, config } = this.#parts
     const row = await store.findSession(id)
     const name = row?.profile ?? args.profile ?? config.get('profile')
@@ -10008,7 +9996,7 @@ export class McpServeContext {
   }
 
   /** The tools of an agent stay from turn to turn, and with them what it was offered. */
-  #talkTools(id: string, seat: ChatSeat, profile: ProfileRow | undefined): Promise<Tools> {
+  #talkTools(id: string, seat: ChatSeat, profile: ProfileRow | undefined) {
     const { processes, talks } = seat
     const tools = talks.get(id) ?? this.#openTools(id, processes, [], profile)
     talks.delete(id)
@@ -10018,7 +10006,7 @@ export class McpServeContext {
     return tools
   }
 
-  async #complete({ messages }: CompletionsArgs, signal: AbortSignal): Promise<ToolOutput> {
+  async #complete({ messages }: CompletionsArgs, signal: AbortSignal) {
     const { app, config } = this.#parts
     using clock = timeout(MCP_CHAT_TIMEOUT, lateTurn, signal)
     const choice = await chosenModel(app)
@@ -10040,12 +10028,7 @@ type ChatSeat = Readonly<{
 }>
 
 /** A turn for a client; one without an answer gives what there was of it, and why it ended. */
-async function playServed(
-  app: App,
-  talk: Conversation,
-  message: string,
-  signal: AbortSignal,
-): Promise<ToolOutput> {
+async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
   const parts = [{ kind: 'text', text: app.redactor.known(message) }] as const
   const events = talk.agent.runTurn(parts, signal)
   let said = ''
@@ -10143,13 +10126,13 @@ type HttpAnswer = Readonly<{
   headers?: Readonly<Record<string, string>>
 }>
 
-const refused = ([status, message, headers = {}]: HttpRefusal): HttpAnswer => ({
+const refused = ([status, message, headers = {}]: HttpRefusal) => ({
   status,
   body: rpcFailure(null, new RpcError('request', message)),
   headers,
 })
 
-function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer): void {
+function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer) {
   if (response.destroyed) return
   response.writeHead(status, {
     'Cache-Control': 'no-store',
@@ -10224,14 +10207,14 @@ export class Door {
     })
   }
 
-  #meet(socket: IncomingMessage['socket']): number {
+  #meet(socket: IncomingMessage['socket']) {
     this.#connections += 1
     socket.on('close', () => (this.#connections -= 1))
     return 0
   }
 }
 
-const isPost = ({ method }: IncomingMessage): boolean => method === 'POST'
+const isPost = ({ method }: IncomingMessage) => method === 'POST'
 
 const TOO_LARGE: HttpRefusal = [413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`]
 const CROWDED: HttpRefusal = [503, 'too much is under way', { 'Retry-After': RETRY_AFTER }]
@@ -10274,7 +10257,7 @@ function receive(request: IncomingMessage, door: Door): Promise<Buffer | HttpAns
     size = 0
     resolve(result)
   }
-  function take(piece: Buffer): void {
+  function take(piece: Buffer) {
     size += piece.length
     door.held += piece.length
     pieces.push(piece)
@@ -10314,12 +10297,12 @@ async function answerHttp(
 
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
 
-const errorAnswer = (status: number, id: RpcId | null, error: RpcError): HttpAnswer => ({
+const errorAnswer = (status: number, id: RpcId | null, error: RpcError) => ({
   status,
   body: rpcFailure(id, error),
 })
 
-function dismiss(context: McpServeContext, id: string): HttpAnswer {
+function dismiss(context: McpServeContext, id: string) {
   const session = context.session(id)
   if (session === undefined) return errorAnswer(404, null, NO_SESSION)
   context.endSession(session)
@@ -10335,7 +10318,7 @@ type Asked = Readonly<{
   version: string | undefined
 }>
 
-const needsSession = (message: RpcMessage): boolean =>
+const needsSession = (message: RpcMessage) =>
   message.kind === 'request' && RPC_METHODS.get(message.method)?.isOpen !== true
 
 type Objection = readonly [objects: (it: Asked) => boolean, status: number, error: RpcError]
@@ -10369,7 +10352,7 @@ async function answerMessage(
   headers: IncomingHttpHeaders,
   context: McpServeContext,
   stop: AbortController,
-): Promise<HttpAnswer> {
+) {
   const given = headers['mcp-session-id']?.toString()
   const version = headers['mcp-protocol-version']?.toString()
   const session = given === undefined ? undefined : context.session(given)
@@ -10398,8 +10381,7 @@ export function mcpServeHandler(door: Door): RequestListener {
   }
 }
 
-const isLoopback = (address: string): boolean =>
-  /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
+const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
 
 const LISTEN_FAULTS: Readonly<Record<string, readonly [says: string, hint: string]>> = {
   EADDRINUSE: [
@@ -10412,7 +10394,7 @@ const LISTEN_FAULTS: Readonly<Record<string, readonly [says: string, hint: strin
 }
 
 /** A listening server. Throws TaiError. */
-async function listen(door: Door, bind: string, port: number): Promise<HttpServer> {
+async function listen(door: Door, bind: string, port: number) {
   const server = builtin('node:http').createServer({
     headersTimeout: MCP_HEADERS_TIMEOUT,
     requestTimeout: MCP_REQUEST_TIMEOUT,
@@ -10439,7 +10421,7 @@ async function listen(door: Door, bind: string, port: number): Promise<HttpServe
 }
 
 /** The key, from the flag or the environment. Throws UsageError: none, or one too short for an address that others reach. */
-function keyOf({ given, world }: App, bind: string): string {
+function keyOf({ given, world }: App, bind: string) {
   const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
   if (key === '') throw new UsageError('--serve-mcp has no key', KEY_HINT)
   if (isLoopback(bind) || key.length >= MCP_PUBLIC_KEY_MIN) return key
@@ -10448,7 +10430,7 @@ function keyOf({ given, world }: App, bind: string): string {
 }
 
 /** The names that clients may call the server by; undefined: any. */
-function hostNames(bind: string, named: readonly string[]): ReadonlySet<string> | undefined {
+function hostNames(bind: string, named: readonly string[]) {
   if (!isLoopback(bind) && named.length === 0) return undefined
   const { isIPv6 } = process.getBuiltinModule('node:net')
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
@@ -10483,7 +10465,7 @@ export async function mcpServeMain(app: App): Promise<number> {
   return EXIT.answered
 }
 
-function tellStart(app: App, { mode, toolCount }: McpServeContext, server: HttpServer): void {
+function tellStart(app: App, { mode, toolCount }: McpServeContext, server: HttpServer) {
   const { address, port } = server.address() as AddressInfo
   const host = address.includes(':') ? `[${address}]` : address
   const url = `http://${host}:${port}${MCP_PATH}`
@@ -11056,7 +11038,7 @@ export async function main(argv: readonly string[], outside: Outside): Promise<n
 }
 
 /** The exit code of what a run came to; an error is told first. A reader that has left is no error. */
-function endCode(app: App, result: unknown): number {
+function endCode(app: App, result: unknown) {
   if (app.out.closed) return EXIT.answered
   const error = app.out.failure ?? result
   if (typeof error === 'number') return error
@@ -11069,7 +11051,7 @@ const NOT_SERVED = 'file continue resume no-tools no-stdin schema extract stream
   ' ',
 )
 
-async function runLine(app: App, line: Line<App>): Promise<number> {
+async function runLine(app: App, line: Line<App>) {
   if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
   if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
@@ -11082,14 +11064,14 @@ async function runLine(app: App, line: Line<App>): Promise<number> {
 }
 
 /** A prompt from the command line, files and standard input; a chat where a person sits and asks nothing. */
-function runPrompt(app: App, given: readonly string[]): Promise<number> {
+function runPrompt(app: App, given: readonly string[]) {
   const asksNothing = given.length === 0 && !app.given.has('file')
   if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
   return oneShot(app, () => promptParts(app, given))
 }
 
 /** The parts of a prompt: files, then standard input and words. Throws UsageError when there is nothing to do. */
-async function promptParts(app: App, given: readonly string[]): Promise<Part[]> {
+async function promptParts(app: App, given: readonly string[]) {
   const prompt = given.filter((word) => word !== '-').join(' ')
   const files = app.given.all('file')
   const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
@@ -11122,7 +11104,7 @@ function realWorld(): World {
   }
 }
 
-function currentFolder(): string {
+function currentFolder() {
   try {
     return process.cwd()
   } catch (cause) {
@@ -11134,7 +11116,7 @@ function currentFolder(): string {
 const SIGNALS = { SIGTERM: 143, SIGHUP: 129 } as const
 
 /** The signal that aborts when the run must end, and who hears of Ctrl-C first. */
-function endOnSignals(): { signal: AbortSignal; interrupts: Interrupts } {
+function endOnSignals() {
   const controller = new AbortController()
   const end = (code: number) => {
     if (controller.signal.aborted) exitNow(code)
@@ -11154,14 +11136,14 @@ function exitNow(code: number): never {
 }
 
 /** Nothing else is opened for it: scripts ask for the version all the time. */
-function printVersionOnly(out: Output): void {
+function printVersionOnly(out: Output) {
   printText(out, `tai ${VERSION}\n`)
   if (out.failure !== undefined) throw out.failure
   process.exitCode = EXIT.answered
 }
 
 /** One run of the process, from its arguments to its exit code. */
-async function runProcess(argv: readonly string[]): Promise<void> {
+async function runProcess(argv: readonly string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty before main is done
   const options = { env: process.env, noColor: argv.includes('--no-color') }
   const out = new Output(1, options)
