@@ -7208,30 +7208,21 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 
 //#region §agent: ask, act, repeat
 //
-// One turn of a conversation: the model is asked, its tool calls are run, their
-// results go back, until it answers. The Agent owns the conversation's history
-// and writes every message to the vault as soon as it exists, so that a killed
-// process loses nothing and a session can always go on.
+// A turn: the model is asked, its calls are run, their results go back, until it answers.
+// It ends in an answer, or in a LimitError (steps, cost), DeniedError, InvalidError (schema),
+// ModelError or InterruptedError.
 //
-// A turn ends in one of these ways, and no other:
-//   answered     a reply without calls                       exit 0
-//   limited      max steps or max cost                       exit 4
-//   denied       calls were denied and no answer came        exit 5
-//   invalid      the answer does not fit the wanted schema   exit 6
-//   failed       ModelError                                  exit 3
-//   interrupted  the signal was aborted                      exit 130
-//
-// 1. Every call has exactly one reply in the history before the next request,
-//    whatever happened to it (repairHistory closes what a crash left open).
-// 2. Calls of one step run in their order; neighbours that only read run together.
-// 3. A history is compacted at most once per request, visibly, and only when
-//    that makes it shorter.
-// Not here: how anything is shown (the front), how a provider is spoken to (§chat).
+// 1. Each message is in the vault as soon as it exists: a killed process loses nothing.
+// 2. Every call has exactly one reply in the history before the next request, whatever
+//    happened to it (repairHistory closes what a crash left open).
+// 3. Calls of one step run in order; neighbours that only read run together.
+// 4. A history is compacted at most once per request, visibly, and only to be shorter.
+// Not here: how anything is shown (§present), how a provider is spoken to (§chat).
 
-const TOKENS_PER_IMAGE = 1_500 // about what providers count for one
-const CHARACTERS_PER_TOKEN = 2 // at the least: a history with fewer characters is not even counted
-const SCHEMA_TRIES = 3 // answers that do not fit the wanted schema before the turn ends with exit 6
-const TRANSCRIPT_MIN = 200 // characters that a message keeps where a history is told to be summed up
+const TOKENS_PER_IMAGE = 1_500 // about what providers count
+const CHARACTERS_PER_TOKEN = 2 // at the least
+const SCHEMA_TRIES = 3 // answers that do not fit the schema; then exit 6
+const TRANSCRIPT_MIN = 200 // characters of each message that is summed up
 
 /** What a turn came to; `error` is set when there is no answer. */
 export type TurnResult = Readonly<{
@@ -7250,12 +7241,11 @@ type AgentOptions = Readonly<{
   session: string
   system: () => string // asked before each request: offered tools change
   maxSteps: number
-  maxCost: number // US dollars; Infinity for no limit
+  maxCost: number // US dollars, or Infinity
   schema: JsonSchema | undefined
   now: () => number
 }>
 
-/** One call and what came of it. */
 type Ran = { call: ToolCall; reply: ToolMessage; denied: boolean; ms: number }
 
 const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
@@ -7267,7 +7257,7 @@ const limitError = (message: string, limit: 'steps' | 'cost') =>
 
 const UNPRICED = 'no price is known for this model, so the cost limit cannot be kept'
 
-/** Counts one turn: steps, tokens, dollars, calls; and says when it must end. */
+/** Counts steps, tokens, dollars and calls, and says when the turn must end. */
 class Turn {
   readonly #limits: AgentOptions
   readonly #tools: TurnResult['tools'][number][] = []
@@ -7304,7 +7294,7 @@ class Turn {
     return { kind: 'usage', usage, cost }
   }
 
-  /** A cost limit was given, and the first reply has no price. */
+  /** A cost limit, and a first reply without a price. */
   get isUnpriced(): boolean {
     const { steps, cost } = this.#sum
     return steps === 1 && cost === undefined && this.#limits.maxCost < Infinity
@@ -7327,7 +7317,7 @@ class Turn {
     return { answer, ...this.#sum, tools: this.#tools, error }
   }
 
-  /** No answer. Where calls were denied and the model then had nothing to say, that is why. */
+  /** Where calls were denied and the model then had nothing to say, that is why. */
   fail(cause: unknown): TurnResult {
     const silenced = this.#denied && cause instanceof ModelError && cause.kind === 'empty'
     if (!silenced) return this.end('', cause)
@@ -7344,7 +7334,7 @@ const userMessage = (text: string): UserMessage => ({
   parts: [{ kind: 'text', text }],
 })
 
-/** What stands in the history for the messages that a summary sums up. */
+/** Stands in the history for the messages it sums up. */
 export const summaryMessage = (record: string, summary: string): UserMessage =>
   userMessage(
     `Summary of the conversation so far (its messages are in the vault, the summary is record ${record}):\n${summary}`,
@@ -7361,12 +7351,11 @@ export class Agent {
     this.#log = [...history]
   }
 
-  /** The messages so far, as they are sent. */
   get history(): readonly Message[] {
     return this.#log.map(({ message }) => message)
   }
 
-  /** One turn. Yields what happens; never throws: what went wrong is the result's `error`. */
+  /** Never throws: what went wrong is the result's `error`. */
   async *runTurn(
     parts: readonly Part[],
     signal: AbortSignal,
@@ -7395,7 +7384,7 @@ export class Agent {
     }
   }
 
-  /** One reply of the model, appended to the history. What arrived of a broken one is kept, marked. */
+  /** One reply, appended to the history. What arrived of a broken one is kept, marked. */
   async *#ask(signal: AbortSignal): AsyncGenerator<AgentEvent, ChatReply> {
     if (await this.#tooLong()) yield* this.#compact(signal)
     let text = ''
@@ -7416,7 +7405,7 @@ export class Agent {
     }
   }
 
-  /** The reply to the history; a history that the provider finds too long is compacted once. */
+  /** A history that the provider finds too long is compacted once. */
   async *#reply(signal: AbortSignal): AsyncGenerator<AgentEvent, ChatReply> {
     try {
       return yield* this.#options.chat.stream(this.#request(), signal)
@@ -7433,7 +7422,7 @@ export class Agent {
     return { messages, tools: tools?.offered ?? [], schema }
   }
 
-  /** Runs the calls of one step; every one gets its reply, also when the turn is interrupted. */
+  /** Every call gets its reply, also when the turn is interrupted. */
   async *#act(
     calls: readonly ToolCall[],
     turn: Turn,
@@ -7470,14 +7459,14 @@ export class Agent {
     entry.n = await store.appendMessage(session, message)
   }
 
-  /** Sets our count of tokens right by the provider's, where a history is long enough to matter. */
+  /** Corrects our count of tokens by the provider's, once that matters. */
   async #learn(usage: Usage | undefined) {
     if (usage === undefined || usage.input <= CONTEXT_KEEP * this.#options.chat.choice.window)
       return
     this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
   }
 
-  /** Whether the history nears the model's window. Counting is left out while that is out of the question. */
+  /** Whether the history nears the model's window; what is far too short for that is not counted. */
   async #tooLong() {
     const full = CONTEXT_FULL * this.#options.chat.choice.window
     const atMost = this.history.map(
@@ -7487,7 +7476,7 @@ export class Agent {
     return this.#correction * sumOf(await estimateTokens(this.history)) > full
   }
 
-  /** Turns the oldest messages into a summary; false when there is nothing to gain. */
+  /** False when there is nothing to gain. */
   async *#compact(signal: AbortSignal): AsyncGenerator<AgentEvent, boolean> {
     const { chat, store, session } = this.#options
     const { history } = this
@@ -7504,7 +7493,7 @@ export class Agent {
   }
 }
 
-/** Calls in order, neighbours that only read together, every other alone. */
+/** In order: neighbours that only read together, every other alone. */
 export function batches(
   calls: readonly ToolCall[],
   reads: (call: ToolCall) => boolean,
@@ -7520,7 +7509,7 @@ export function batches(
   return groups
 }
 
-/** About how many tokens each message takes (providers' own counts correct the sum). */
+/** About how many tokens each message takes. */
 export async function estimateTokens(messages: readonly Message[]): Promise<number[]> {
   const { estimateTokenCount } = await import('tokenx')
   return messages.map((it) => estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it))
@@ -7531,10 +7520,7 @@ function imagesOf(message: Message) {
   return message.role === 'tool' ? (message.images?.length ?? 0) : 0
 }
 
-/**
- * How many of the oldest messages to sum up so that the rest fits into `keep` tokens.
- * Never parts a call from its reply; 0 when only one exchange is left.
- */
+/** How many messages to sum up so that the rest fits into `keep` tokens; calls keep their replies. */
 export function cutPoint(
   history: readonly Message[],
   tokens: readonly number[],
@@ -7544,7 +7530,7 @@ export function cutPoint(
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
 }
 
-/** A summary by the model itself, of a history told in half its window, which the messages share alike. */
+/** By the model itself: the history is told in half its window, which the messages share alike. */
 async function summarize(chat: ChatClient, old: readonly Message[], signal: AbortSignal) {
   const room = (chat.choice.window * CHARACTERS_PER_TOKEN) / 2
   const each = Math.max(TRANSCRIPT_MIN, Math.floor(room / old.length))
@@ -7553,7 +7539,7 @@ async function summarize(chat: ChatClient, old: readonly Message[], signal: Abor
   return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
 }
 
-/** What a message says, as plain text. */
+/** A message as plain text. */
 export function wordsOf(message: Message): string {
   if (message.role === 'user')
     return message.parts
@@ -7564,7 +7550,7 @@ export function wordsOf(message: Message): string {
   return [message.text, ...calls].filter((text) => text !== '').join('\n')
 }
 
-/** Why an answer is not JSON that fits the schema, in words for the model; undefined when it is. */
+/** In words for the model, why an answer is not JSON that fits the schema; undefined: it is. */
 export async function misfit(schema: JsonSchema, answer: string): Promise<string | undefined> {
   const value = parseAnswer(answer)
   if (value === undefined) return 'the answer is not JSON; answer with the JSON value alone'
@@ -7573,7 +7559,7 @@ export async function misfit(schema: JsonSchema, answer: string): Promise<string
   return fault && `the JSON does not fit the schema at #${fault.at}: ${fault.why}`
 }
 
-/** The JSON value of an answer, with or without a code fence around it. */
+/** The JSON of an answer, which may stand in a code fence. */
 export function parseAnswer(answer: string): Json | undefined {
   const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/.exec(answer)
   try {
@@ -7587,20 +7573,18 @@ export function parseAnswer(answer: string): Json | undefined {
 
 //#region §terminal: what may be written to a terminal, and how it is asked
 //
-// A terminal obeys what is written to it, and a person believes what it shows.
-//
 // 1. What a model or a tool says is shown without escape sequences, however it is cut.
 // 2. Writing never throws, never blocks and never loses order, whoever reads.
 // 3. A question goes to the controlling terminal, never to stdin or stdout. What was
 //    typed before it appeared is dropped: nobody agrees to what they have not read.
 // Not here: what is asked and what an answer means (§policy).
 
-const PIPE_HEAD = 16 * KB // any pipe holds this at once; the rest waits for its reader
-const SEQUENCE_MAX = 4 * KB // characters; a sequence that goes on is shown as text
-const ASK_WAIT = 10 * MINUTE // a question for free text then counts as unanswered
-const ASK_AGAIN = 3 // times, after an answer that is no choice; then it counts as none
+const PIPE_HEAD = 16 * KB // any pipe holds this at once
+const SEQUENCE_MAX = 4 * KB // characters; a longer one is shown as text
+const ASK_WAIT = 10 * MINUTE // for free text
+const ASK_AGAIN = 3 // times, after an answer that is no choice
 const SPINNER_TICK = 100 // between two frames
-const COLUMNS_DEFAULT = 80 // where a terminal does not say how wide it is
+const COLUMNS_DEFAULT = 80 // where a terminal does not say
 const CLEAR_LINE = '\r\u001b[K'
 
 const nodeUtil = () => builtin('node:util')
@@ -7619,7 +7603,7 @@ export function wantsColor(env: World['env'], isTerminal: boolean, noColor = fal
   return isTerminal && TERM !== 'dumb' && CLICOLOR !== '0'
 }
 
-/** What a file descriptor is; node:tty is loaded only where it may be a terminal. */
+/** node:tty is loaded only where it may be a terminal. */
 export function fdKind(fd: number) {
   try {
     const stat = fs.fstatSync(fd)
@@ -7636,16 +7620,16 @@ export function fdKind(fd: number) {
 /** Such as "no space left on device". */
 const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
-/** One of the two standard outputs. Nothing else writes to its file descriptor. */
+/** A standard output. Nothing else writes to its file descriptor. */
 export class Output {
   readonly isTerminal: boolean
   readonly color: boolean
-  failure: TaiError | undefined // of writing; a reader that left is none
+  failure: TaiError | undefined // a reader that left is none
   atLineStart = true
   beforeWrite: (() => void) | undefined
   readonly #fd: 1 | 2
   readonly #end = new AbortController()
-  readonly gone = this.#end.signal // aborts when nobody reads: end what feeds it
+  readonly gone = this.#end.signal // nobody reads: end what feeds it
   #room: number // bytes
   #queued = 0 // writes
 
@@ -7670,7 +7654,7 @@ export class Output {
     return this.color ? style(text, ...names) : text
   }
 
-  /** False when some of it is queued: await `drained` before making much more. */
+  /** False when some is queued: await `drained` before making much more. */
   write(text: string): boolean {
     if (text === '' || this.gone.aborted) return true
     this.beforeWrite?.()
@@ -7682,7 +7666,7 @@ export class Output {
     return this.#queued === 0
   }
 
-  /** Resolves when the system has everything or never will, or the signal aborts. */
+  /** Resolves when the system has everything or never will, or at an abort. */
   async drained(signal?: AbortSignal): Promise<void> {
     if (this.#queued === 0 || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -7705,7 +7689,7 @@ export class Output {
     return done
   }
 
-  /** Node's stream waits for a slow reader by event; most runs never load it. */
+  /** Most runs never load Node's stream, which waits for a slow reader. */
   #queue(bytes: Buffer) {
     if (this.#stream.listenerCount('error') === 0) this.#stream.on('error', () => {}) // told below
     this.#queued += 1
@@ -7723,8 +7707,8 @@ export class Output {
   }
 }
 
-// Sequences as ECMA-48 forms them, of bounded length. A string sequence (OSC, DCS, APC,
-// PM, SOS) ends at BEL, ST, CAN or SUB; one without an end loses its introducer only.
+// ECMA-48, of bounded length. A string sequence (OSC, DCS, APC, PM, SOS) ends at BEL, ST,
+// CAN or SUB; one without an end loses its introducer only.
 const STRING_HEAD = String.raw`(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\n\u0007\u0018\u001a\u001b\u0080-\u009f]{0,${SEQUENCE_MAX}}`
 const CSI_HEAD = String.raw`(?:\u001b\[|\u009b)[0-?]{0,64}[ -/]{0,8}`
 const ESCAPE_HEAD = String.raw`\u001b[ -/]{0,4}`
@@ -7737,10 +7721,10 @@ const UNFINISHED = new RegExp(
   String.raw`(?:${STRING_HEAD}\u001b?|${CSI_HEAD}|${ESCAPE_HEAD}|\r|[\ud800-\udbff])$`,
 )
 
-/** Text, line ends and tabs: no escape sequences, control characters or direction overrides. */
+/** No escape sequences, control characters (but \n and \t) or direction overrides. */
 export const terminalText = (text: string) => text.replace(/\r\n?/g, '\n').replace(REMOVED_TEXT, '')
 
-/** As terminalText, of a text in pieces: `push` gives what is safe by now, `end` the rest. */
+/** As terminalText, in pieces: `push` gives what is safe by now, `end` the rest. */
 export class TerminalFilter {
   #held = ''
 
@@ -7764,7 +7748,7 @@ type TtyPrompterOptions = Readonly<{
 type TtyAnswer = Promise<string | undefined>
 type LineOptions = TtyPrompterOptions & Readonly<{ secret?: boolean; signal: AbortSignal }>
 
-/** The controlling terminal, to read and to write; empty where there is none. */
+/** To read and to write; empty where there is none. */
 function openTty(platform: NodeJS.Platform) {
   const names = platform === 'win32' ? ['//./CONIN$', '//./CONOUT$'] : ['/dev/tty', '/dev/tty']
   try {
@@ -7774,7 +7758,7 @@ function openTty(platform: NodeJS.Platform) {
   }
 }
 
-/** One line; undefined after EOF, Ctrl-C or too long, or with no terminal. */
+/** Undefined after EOF, Ctrl-C or too long, or with no terminal. */
 async function askLine(question: string, options: LineOptions): TtyAnswer {
   const { platform, secret, signal, wait = ASK_WAIT, onInterrupt = () => {} } = options
   const [from, to] = signal.aborted ? [] : openTty(platform)
@@ -7784,12 +7768,12 @@ async function askLine(question: string, options: LineOptions): TtyAnswer {
   const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const stop = () => resolve(undefined)
-  for (const stream of [input, output]) stream.on('error', stop) // the terminal was closed
+  for (const stream of [input, output]) stream.on('error', stop)
   const shown = secret ? question.length : question.lastIndexOf('\n') + 1
   const editor = builtin('node:readline').createInterface({
     input,
     output: secret ? undefined : output,
-    prompt: question.slice(shown), // one line, as the editor draws it again and again
+    prompt: question.slice(shown), // one line, which the editor draws again and again
     terminal: true,
     historySize: 0,
     signal: clock.signal,
@@ -7807,16 +7791,16 @@ async function askLine(question: string, options: LineOptions): TtyAnswer {
   return line
 }
 
-/** In a raw terminal, unfinished lines too. */
+/** Unfinished lines too, as the terminal is raw. */
 function dropTyped(fd: number) {
   try {
     while (fs.readSync(fd, Buffer.alloc(KB)) > 0);
   } catch {
-    // EAGAIN: nothing is left
+    // EAGAIN
   }
 }
 
-/** Asks on the controlling terminal, one question at a time. */
+/** Asks one question at a time. */
 export class TtyPrompter implements Prompter {
   readonly #options: TtyPrompterOptions
   #turn: Promise<unknown> = Promise.resolve()
@@ -7863,12 +7847,12 @@ export class TtyPrompter implements Prompter {
 
 const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 
-/** Shows that work goes on, until anything is written to one of its outputs. */
+/** Turns until anything is written to one of its outputs. */
 export class Spinner {
   readonly #output: Output
-  readonly #screen: readonly Output[] // what shows on it
+  readonly #screen: readonly Output[]
   #timer: NodeJS.Timeout | undefined
-  #label: string | undefined // what it shows, or would but for a pause
+  #label: string | undefined // shown, but for a pause
   #paused = false
 
   constructor(output: Output, others: readonly Output[]) {
@@ -7897,7 +7881,7 @@ export class Spinner {
     this.#hide()
   }
 
-  /** Draws nothing until the result is disposed; then it shows what it would show by then. */
+  /** Draws nothing until the result is disposed. */
   pause(): Disposable {
     this.#paused = true
     this.#hide()
@@ -7924,7 +7908,7 @@ export class Spinner {
   }
 }
 
-/** Nobody can be asked: served modes, and tests. */
+/** Nobody can be asked. */
 export const denyPrompter: Prompter = {
   available: false,
   choose: async () => undefined,
@@ -7935,9 +7919,6 @@ export const denyPrompter: Prompter = {
 
 //#region §markdown: rendering an answer on a terminal
 //
-// Models answer in Markdown. On a terminal it is laid out: wrapped at the width of
-// the screen, tables aligned. The library reads, this section draws.
-//
 // 1. Words are never lost, printed twice or reordered. What the lexer does not know,
 //    or what is nested too deep, is shown as it was written.
 // 2. Styles are put around each word, so that no line ends inside of one, and after
@@ -7945,11 +7926,10 @@ export const denyPrompter: Prompter = {
 // 3. Of a stream, a block is drawn when nothing that follows can change it.
 // Not here: pipes, which get the answer's own bytes (§turn).
 
-const BODY_MIN = 8 // columns; deep nesting and wide tables go beyond the screen
+const BODY_MIN = 8 // columns, be it beyond the screen
 
 export type MarkdownOptions = { readonly width: number; readonly color: boolean }
 
-/** Where something is drawn. */
 type MarkdownPage = MarkdownOptions &
   Readonly<{
     styles: readonly Style[]
@@ -8005,7 +7985,7 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: Style[])
   return tokens.map(draw).join('')
 }
 
-/** Breaks at spaces; a word that is wider than the page is left to the terminal. */
+/** A word that is wider than the page is left to the terminal. */
 function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
   for (const source of text === '' ? [] : text.split('\n')) {
@@ -8106,7 +8086,7 @@ function unlessTooDeep<T>(work: () => T, otherwise: T) {
   }
 }
 
-/** An answer that arrives in pieces: each block is drawn as soon as it is complete. */
+/** Draws each block as soon as it is complete. */
 export class MarkdownStream {
   readonly #page: MarkdownPage
   readonly #filter = new TerminalFilter()
@@ -8117,7 +8097,6 @@ export class MarkdownStream {
     this.#page = page
   }
 
-  /** Loads the libraries, so that nothing else waits. */
   static async open({ width, color }: MarkdownOptions): Promise<MarkdownStream> {
     const { Lexer } = await import('marked')
     const { eastAsianWidth: charWidth } = await import('get-east-asian-width')
@@ -8126,7 +8105,6 @@ export class MarkdownStream {
     return new MarkdownStream(page)
   }
 
-  /** The lines of the blocks that are complete by now. */
   push(piece: string): string {
     const text = this.#filter.push(piece)
     this.#rest += text
@@ -8165,27 +8143,24 @@ function completeBlocks(source: string, page: MarkdownPage) {
 
 //#region §input: stdin and files of a prompt
 //
-// What a person hands to the model beside the words of the command line. Silent pipes
-// and binary files are met here, before any request.
-//
 // 1. Text reaches the model byte for byte, a byte order mark and CR LF included.
 // 2. Bytes that have begun to arrive are read to their end. Before that, silence
 //    beside a prompt has an end, and it is said what was left out.
-// 3. What cannot be taken whole is refused by name and kind.
+// 3. What cannot be taken whole is refused by name and kind, before any request.
 // Not here: files that the model reads itself (§files).
 
-const STDIN_ALONE_WAIT = 24 * HOUR // a silent pipe without a prompt is left out after this
-const PROMPT_FILE_MAX = 20 * MB // a larger --file is refused
+const STDIN_ALONE_WAIT = 24 * HOUR // for a silent pipe without a prompt
+const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
 type StdinOptions = Readonly<{
-  prompted: boolean // there is a prompt and no `-`: stdin may stay silent
+  prompted: boolean // stdin may stay silent: there is a prompt and no `-`
   wait: number // for a silent pipe beside a prompt
   notice: (text: string) => void
   signal: AbortSignal
 }>
 
-/** How files of a kind begin, as Latin-1; models take those with a MIME type. */
+/** As Latin-1; models take those with a MIME type. */
 const SIGNATURES: readonly (readonly [start: string, kind: string, mime?: string])[] = [
   ['\u0089PNG', 'PNG image', 'image/png'],
   ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
@@ -8203,7 +8178,7 @@ function signatureOf(bytes: Buffer) {
   return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
 }
 
-/** Bytes as text; a UsageError names their kind when they are none. */
+/** A UsageError names the kind of what is no text. */
 function inputText(bytes: Buffer, what: string) {
   const hasNul = bytes.includes(0)
   if (!hasNul && builtin('node:buffer').isUtf8(bytes)) return bytes.toString()
@@ -8246,7 +8221,7 @@ async function readInput(source: InputSource) {
   }
 }
 
-/** A pipe is opened anew by way of proc(5): then it is ours alone, and never blocks. */
+/** A pipe opened anew, by proc(5), is ours alone and never blocks. */
 function openStdin() {
   try {
     return fdKind(0) === 'pipe' ? fs.openSync('/proc/self/fd/0', NEVER_BLOCK) : 0
@@ -8255,7 +8230,7 @@ function openStdin() {
   }
 }
 
-/** First what is there already, with nothing to load; then by events, which block nothing. */
+/** First what is there already, with nothing to load; then by events. */
 async function* inputChunks(fd: number, source: InputSource): AsyncGenerator<Buffer> {
   const { what, signal, hasBegun } = source
   const kind = fdKind(fd)
@@ -8298,19 +8273,16 @@ async function stdinBegins(begun: Promise<unknown>, options: StdinOptions) {
   return hasBegun
 }
 
-/**
- * Stdin to its end, as text; '' when it is a terminal or silent. Throws UsageError when it
- * is binary, too large or unreadable, and the signal's reason.
- */
+/** '' for a terminal and for silence. Throws UsageError, or the signal's reason. */
 export async function readStdin(options: StdinOptions): Promise<string> {
   const { signal } = options
   signal.throwIfAborted()
-  if (/terminal|closed|device/.test(fdKind(0))) return '' // such as /dev/null
+  if (/terminal|closed|device/.test(fdKind(0))) return ''
   const hasBegun = (begun: Promise<unknown>) => stdinBegins(begun, options)
   return inputText(await readInput({ what: 'stdin', max: STDIN_MAX, signal, hasBegun }), 'stdin')
 }
 
-/** Stdin byte for byte, an empty line, the prompt; or either; undefined when both are blank. */
+/** Stdin, an empty line, the prompt; or either; undefined when both are blank. */
 export function composePrompt(parts: { stdin: string | undefined; prompt: string | undefined }) {
   const { stdin = '', prompt = '' } = parts
   if (stdin.trim() === '') return prompt.trim() === '' ? undefined : prompt
@@ -8318,7 +8290,7 @@ export function composePrompt(parts: { stdin: string | undefined; prompt: string
   return `${stdin}${stdin.endsWith('\n') ? '\n' : '\n\n'}${prompt}`
 }
 
-/** For --file: an image, or text in a frame with its name. Throws UsageError for what is neither. */
+/** For --file: an image, or text in a frame with its name. Throws UsageError. */
 export async function readPromptFile(
   given: string,
   { cwd, signal }: { cwd: string; signal: AbortSignal },
