@@ -8316,18 +8316,16 @@ function frameFile(name: string, text: string) {
 
 //#region §cli: the words of the command line
 //
-// One table of flags and one of commands; the parser, `--help`, the completions
-// and the README's tables are all made from these rows, so they cannot disagree.
+// The parser, `--help`, the completions and the README's tables are made from the same rows.
 //
 // 1. A first word that is a command starts it; a verb it does not know is a usage
 //    error, never a prompt for a model. So is the name of a command to come.
 // 2. After `--` everything is prompt.
-// 3. An unknown flag is an error that names the nearest known one.
 // Not here: what a verb does (§commands), what a setting means (§config).
 
 const RESERVED = ['mcp', 'ui', 'upgrade', 'licenses'] as const // commands of versions to come
 
-/** A flag. One whose name is a setting's, with dashes, gives that setting. */
+/** One whose name is a setting's, with dashes, gives that setting. */
 type Flag = Readonly<{
   name: string
   short?: string | undefined
@@ -8335,13 +8333,13 @@ type Flag = Readonly<{
   help: string
 }>
 
-/** A flag from its usage: `-m, --model MODEL`. */
+/** From a usage such as `-m, --model MODEL`. */
 function flagRow(usage: string, help: string): Flag {
   const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
   return { name, short, value, help }
 }
 
-/** The flags that every command takes too. */
+/** Every command takes these too. */
 const COMMON_FLAGS: readonly Flag[] = [
   flagRow('-P, --profile NAME', 'use this profile'),
   flagRow('--root DIR', 'the workspace; tools never leave it (default: this folder)'),
@@ -8353,7 +8351,7 @@ const COMMON_FLAGS: readonly Flag[] = [
   flagRow('-V, --version', 'print the version'),
 ]
 
-/** The flags of a turn. Verbs add their own. */
+/** Of a turn; verbs have their own. */
 export const FLAGS: readonly Flag[] = [
   flagRow('-m, --model MODEL', 'provider/model, or a name the chosen provider knows'),
   flagRow('-s, --system TEXT', 'system prompt, in place of the built-in one'),
@@ -8390,7 +8388,7 @@ const EXIT_HELP = {
   interrupted: 'interrupted',
 } as const satisfies Record<keyof typeof EXIT, string>
 
-/** What was given for the flags, by name. */
+/** The flags of a command line, by name. */
 export class Given {
   readonly #values: ReadonlyMap<string, readonly string[]>
   constructor(values: ReadonlyMap<string, readonly string[]> = new Map()) {
@@ -8405,7 +8403,7 @@ export class Given {
     return [...this.#values.keys()]
   }
 
-  /** The last value given. */
+  /** The last one given. */
   text(name: string) {
     return this.#values.get(name)?.at(-1)
   }
@@ -8415,7 +8413,7 @@ export class Given {
   }
 }
 
-/** One verb of a command. `run` gets what the front hands it (`Host`), and the words after the verb. */
+/** `run` gets what the front hands it (`Host`), and the words after the verb. */
 type Verb<Host> = Readonly<{
   name: string // '' is what the command does without a verb
   args: string // its words as the usage line shows them: `NAME [VALUE] WORDS...`
@@ -8430,7 +8428,6 @@ export type Command<Host> = Readonly<{
   verbs: readonly Verb<Host>[]
 }>
 
-/** What a command line asks for. */
 type Line<Host> = { readonly given: Given } & (
   | { readonly kind: 'turn'; readonly words: readonly string[] }
   | { readonly kind: 'help'; readonly command: Command<Host> | undefined }
@@ -8442,7 +8439,6 @@ type Line<Host> = { readonly given: Given } & (
     }
 )
 
-/** The flags of all verbs of a command, each once. */
 const flagsOf = <Host>({ verbs }: Command<Host>) => [
   ...new Map(verbs.flatMap(({ flags = [] }) => flags.map((flag) => [flag.name, flag]))).values(),
 ]
@@ -8450,7 +8446,7 @@ const flagsOf = <Host>({ verbs }: Command<Host>) => [
 const spellings = ({ name, short }: Flag) =>
   short === undefined ? [`--${name}`] : [`--${name}`, `-${short}`]
 
-/** Reads a command line by the rows. Throws UsageError. */
+/** Throws UsageError. */
 export function parseLine<Host>(
   argv: readonly string[],
   commands: readonly Command<Host>[],
@@ -8470,13 +8466,13 @@ export function parseLine<Host>(
   return { kind: 'command', given, command, verb, words: rest }
 }
 
-/** A prompt must not come to mean something else with the next version. */
+/** A prompt must not mean something else with the next version. */
 function notYet(word = '') {
   const hint = `for a prompt that begins so, put -- before it: tai -- ${word} ...`
   return new UsageError(`this version has no command ${word}`, { hint })
 }
 
-/** `--serve-mcp` at the end or before another flag: the key is in the environment. */
+/** At the end or before another flag: the key is in the environment. */
 const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
 
 /** The first word that is no flag nor a flag's value; undefined when `--` comes before it. */
@@ -8510,7 +8506,6 @@ function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
   }
 }
 
-/** A wrong flag, in our words. */
 function flagError(error: unknown, argv: readonly string[], flags: readonly Flag[]) {
   const name = /'(-[^' =,]*)/.exec(messageOf(error))?.[1] ?? ''
   const flag = flags.find((row) => spellings(row).includes(name))
@@ -8543,7 +8538,6 @@ function unknownVerb<Host>({ name, verbs }: Command<Host>, given: string | undef
 const usageOf = <Host>({ name }: Command<Host>, verb: Verb<Host>) =>
   ['tai', name, verb.name, verb.args].filter((word) => word !== '').join(' ')
 
-/** Refuses missing words, left-over words, and flags of another verb. */
 function checkUse<Host>(
   command: Command<Host>,
   verb: Verb<Host>,
@@ -8566,7 +8560,7 @@ function checkUse<Host>(
   throw new UsageError(`tai ${command.name} ${verb.name} does not take --${stray}`, { hint })
 }
 
-/** The text of `--help`: of the program, or of one command. */
+/** Of the program, or of one command. */
 export function helpText<Host>(
   commands: readonly Command<Host>[],
   command?: Command<Host>,
@@ -8649,7 +8643,7 @@ compdef _tai tai
       .join('')}`,
 }
 
-/** A script that completes commands, verbs and flags; for bash, zsh and fish. Throws UsageError for another shell. */
+/** Completes commands, verbs and flags. Throws UsageError for an unknown shell. */
 export function completionScript<Host>(shell: string, commands: readonly Command<Host>[]): string {
   const make = COMPLETIONS[shell]
   const hint = `there are some for ${Object.keys(COMPLETIONS).join(', ')}`
@@ -8665,14 +8659,12 @@ export function completionScript<Host>(shell: string, commands: readonly Command
 
 //#region §app: what one run has opened, and closes
 //
-// The parts of the program that a command needs, each opened when first asked
-// for, because most runs need few and starting must stay cheap.
-//
-// 1. One of each per run; `close` ends them in the reverse order, whatever failed.
-// 2. Everything that is told to a person goes to `err`, everything asked for to `out`.
+// 1. A part is opened when first asked for, once per run: starting stays cheap. `close`
+//    ends them in the reverse order, whatever failed.
+// 2. What is told to a person goes to `err`, what was asked for to `out`.
 // 3. Known secrets are in the redactor before anything is written or sent.
 
-/** Ctrl-C goes to whoever has claimed it; unclaimed it ends the run, and pressed again it ends it at once. */
+/** Ctrl-C goes to its claimant, a second one ends the run at once; unclaimed it ends the run. */
 export class Interrupts {
   readonly #end: () => void
   readonly #leave: () => void
@@ -8691,7 +8683,7 @@ export class Interrupts {
     claim.handler()
   }
 
-  /** The next Ctrl-C calls `handler`, until the claim is disposed. One claim at a time. */
+  /** One at a time, until it is disposed. */
   claim(handler: () => void): Disposable {
     this.#claim = { handler, pressed: false }
     return { [Symbol.dispose]: () => void (this.#claim = undefined) }
@@ -8703,13 +8695,13 @@ export type AppOptions = Readonly<{
   given: Given
   out: Output
   err: Output
-  spinner: Spinner // one for the run, held while a question is open
+  spinner: Spinner // held while a question is open
   prompter: Prompter
   signal: AbortSignal
   interrupts: Interrupts
 }>
 
-/** What one run of tai has opened. */
+/** What one run has opened. */
 export class App {
   readonly world: World
   readonly given: Given
@@ -8739,7 +8731,6 @@ export class App {
         this.redactor.add(name, value)
   }
 
-  /** The vault. */
   store(): Promise<Store> {
     const { redactor, world, prompter, signal } = this
     const passphrase = async () =>
@@ -8750,9 +8741,8 @@ export class App {
   }
 
   /**
-   * The vault, or one in memory where the home cannot be written: a turn is answered all the
-   * same. A sealed one that holds secrets is unlocked first, or a secret in a prompt would not
-   * be known. Throws SealedError.
+   * In memory where the home cannot be written. A sealed vault with secrets is unlocked, or a
+   * secret in a prompt would not be known. Throws SealedError.
    */
   async storeForTurn(): Promise<Store> {
     const store = await this.#storeOrMemory()
@@ -8775,7 +8765,7 @@ export class App {
     return this.own(await opening, (store) => store.close())
   }
 
-  /** The settings of this run. Throws UsageError for a broken file or a value of the wrong kind. */
+  /** Throws UsageError for a broken file or a value of the wrong kind. */
   config(): Promise<Config> {
     this.#config ??= this.#loadConfig()
     return this.#config
@@ -8794,7 +8784,7 @@ export class App {
     return this.#http
   }
 
-  /** Gives a part of the run an end. */
+  /** `close` will end it. */
   own<T>(part: T, end: (part: T) => Promise<void> | void): T {
     return this.#owned.adopt(part, async (it) => end(it))
   }
@@ -8803,7 +8793,7 @@ export class App {
     return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
   }
 
-  /** Standard input as text, undefined when there is none; `wait` (ms) where it only goes with a prompt. */
+  /** `wait` (ms) where it only goes with a prompt. */
   async stdin(wait?: number): Promise<string | undefined> {
     const { signal } = this
     const notice = (text: string) => this.notice(text)
@@ -8811,17 +8801,15 @@ export class App {
     return readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal })
   }
 
-  /** A line for the person, unless they asked for quiet. */
   notice(text: string) {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
-  /** A line for the person who asked for more. */
   detail(text: string) {
     if (this.given.has('verbose')) this.#tell(visible(text))
   }
 
-  /** What a command was asked for: `value` as JSON with --json, else a text or rows of cells. */
+  /** `value` with --json, else a text or rows of cells. */
   print(value: object, shown: string | readonly (readonly string[])[]): number {
     const text =
       typeof shown === 'string'
@@ -8832,9 +8820,9 @@ export class App {
     return EXIT.answered
   }
 
-  /** What went wrong, for the person: one line, one hint, with -v the causes. Never a secret. */
+  /** One line, one hint, with -v the causes. */
   report(error: unknown): void {
-    if (this.out.closed) return // its reader has left, which is why
+    if (this.out.closed) return // which is why
     this.#tell(visibleLines(explain(error, this.given.has('verbose'))))
   }
 
@@ -8847,7 +8835,6 @@ export class App {
   }
 }
 
-/** The settings that flags give; --auto and --yolo are short for a permission mode. */
 function flagSettings(given: Given) {
   const rows = SETTINGS.map(({ key }) => [key, given.text(key.replaceAll('_', '-'))] as const)
   return {
@@ -8861,21 +8848,17 @@ function flagSettings(given: Given) {
 
 //#region §present: a turn, as it is seen
 //
-// The same events in two forms: the answer as text (a pipe gets bytes, a terminal
-// rendered Markdown), or JSON: one object, or with --stream-json one an event.
-//
 // 1. stdout carries the answer and nothing else; of JSON, the first byte is `{`.
 // 2. What the model says before it calls a tool is no answer, and goes to stderr: in a
 //    pipe a step's text is held until the step ends or ANSWER_HOLD is passed.
 // 3. Known secrets are taken out of every piece, also where one is cut in two.
 
-/** How a turn is shown. `end` writes what is left. */
 export interface Presenter {
   event(event: AgentEvent): void
   end(outcome: TurnOutcome): void
 }
 
-/** What `--json` prints, and what the last line of `--stream-json` is. */
+/** What `--json` prints, and `--stream-json` last. */
 export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> &
   Readonly<{
     session: string
@@ -8894,22 +8877,22 @@ export type PresentOptions = Readonly<{
   redactor: Redactor
   quiet: boolean
   hold: boolean // tools are offered, so a step's text may not be the answer
-  whole: ((answer: string) => string) | undefined // --extract, --schema: printed once, changed
-  render: Pick<MarkdownStream, 'push' | 'end'> | undefined // a terminal's
+  whole: ((answer: string) => string) | undefined // printed once, changed
+  render: Pick<MarkdownStream, 'push' | 'end'> | undefined
 }>
 
 function writeNotice({ err, quiet }: PresentOptions, text: string) {
   if (!quiet) err.write(`${err.atLineStart ? '' : '\n'}tai: ${visible(text)}\n`)
 }
 
-/** The answer on stdout, what happens meanwhile on stderr. */
+/** The answer on stdout (a pipe gets its bytes), what happens meanwhile on stderr. */
 export class TextPresenter implements Presenter {
   readonly #options: PresentOptions
   readonly #spinner: Spinner | undefined // where a person watches
   readonly #text: RedactStream
   readonly #thought: RedactStream
   #held = ''
-  #flowing = false // this step's text goes straight to stdout
+  #flowing = false // this step's text is no longer held
 
   constructor(options: PresentOptions) {
     const { err, spinner, redactor, quiet } = options
@@ -8989,7 +8972,7 @@ export class TextPresenter implements Presenter {
   }
 }
 
-/** JSON on stdout: one object at the end; given a `start`, before it one for that and each event. */
+/** One object at the end; given a `start`, before it one for that and each event. */
 export class JsonPresenter implements Presenter {
   readonly #options: PresentOptions
   readonly #streams: boolean
@@ -9050,7 +9033,7 @@ function streamLine(event: WholeEvent, clean: (text: string) => string) {
   }
 }
 
-/** The content of the first fenced code block of an answer. */
+/** What is in the first fence. */
 export function firstCodeBlock(answer: string): string | undefined {
   const found = /^ {0,3}(`{3,}|~{3,})[^\n]*\n([\s\S]*?)^ {0,3}\1[`~]*[ \t]*$/m.exec(answer)
   return found?.[2]
@@ -9060,15 +9043,10 @@ export function firstCodeBlock(answer: string): string | undefined {
 
 //#region §turn: from a command line to an answer
 //
-// What a prompt needs, put together: the model, the session, the tools and who may
-// run them. The same conversation serves the one answer of a pipe and the many of
-// a chat.
-//
 // 1. Nothing to do is found out before anything is opened or sent.
 // 2. Settings rank: flag, environment, profile, files, `tai config set`, default.
 // 3. A turn that failed still tells its session, so that it can be continued.
 
-/** A model, a session and tools, ready for turns. */
 export type Conversation = Readonly<{
   agent: Agent
   session: string
@@ -9077,7 +9055,7 @@ export type Conversation = Readonly<{
   store: Store
 }>
 
-/** One turn, shown by `presenter`; what went wrong, when there is no answer. */
+/** Shows one turn; the result is what went wrong, when there is no answer. */
 export async function playTurn(
   app: App,
   talk: Conversation,
@@ -9092,7 +9070,7 @@ export async function playTurn(
   return next.value.error
 }
 
-/** What --json prints of a turn; of one that could not even begin, only its error. */
+/** Of a turn that could not even begin, only its error. */
 function outcomeOf(
   result: TurnResult,
   redactor: Redactor,
@@ -9117,7 +9095,7 @@ const chatClient = (app: App, config: Config, choice: ModelChoice) =>
     random: () => (app.world.randomBytes(1)[0] ?? 0) / 255,
   })
 
-/** Opens the conversation that the flags ask for: a new one, or one that goes on. */
+/** The conversation that the flags ask for: a new one, or one that goes on. */
 export async function openConversation(
   app: App,
   title: string,
@@ -9141,7 +9119,7 @@ export async function openConversation(
   return converse(app, { session, profile, choice, tools, schema })
 }
 
-/** A session's agent, with the messages that the vault has of it. */
+/** With the messages that the vault has of the session. */
 export async function converse(
   app: App,
   { session, profile, choice, tools, schema, maxSteps }: Talk,
@@ -9180,16 +9158,13 @@ type Talk = Readonly<{
   maxSteps?: number | undefined // in place of the setting
 }>
 
-/** A setting where a profile has a word too: it yields to flags and environment only. */
+/** A profile's word yields to flags and environment only. */
 function preferred(config: Config, key: SettingKey, own: string | undefined) {
   const strong = /^(flag |TAI_)/.test(config.explain(key).source)
   return strong || own === undefined ? config.get(key) : own
 }
 
-/**
- * The model that a turn uses; `asked` goes before every setting, and `profile` stands for the one
- * that the settings name. Its key is known to the redactor from here on.
- */
+/** `asked` goes before every setting; `profile`: in place of the settings'. The redactor learns the key. */
 export async function chosenModel(
   app: App,
   { asked, profile }: { asked?: string | undefined; profile?: ProfileRow | undefined } = {},
@@ -9226,7 +9201,7 @@ function configuredProviders(app: App, config: Config) {
   }
 }
 
-/** The messages a session goes on with: the last summary in place of what it sums up. */
+/** The last summary stands for what it sums up. */
 async function resumed(store: Store, session: string) {
   const messages = await store.messages(session)
   const kept = messages.filter((row) => !row.compacted)
@@ -9238,7 +9213,7 @@ async function resumed(store: Store, session: string) {
   return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
-/** The profile of that name; there need not be a `default`. Throws UsageError. */
+/** There need not be a `default`. Throws UsageError. */
 async function profileOf(store: Store, name = 'default') {
   const row = await store.getProfile(name)
   if (row !== undefined || name === 'default') return row
@@ -9258,7 +9233,6 @@ async function earlierSession(app: App, store: Store) {
   return undefined
 }
 
-/** The tools of a conversation in front of a person. */
 async function ownTools(
   app: App,
   parts: { session: string; profile: ProfileRow | undefined; workspace: Workspace },
@@ -9283,7 +9257,7 @@ type ToolSeat = Readonly<{
   rows?: readonly Tool[]
 }>
 
-/** The tools of one session, with those who may be asked and what they have started. */
+/** The tools of one session. */
 export async function openTools(
   app: App,
   { workspace, mode, only, rows = TOOLS, ...seat }: ToolSeat,
@@ -9302,7 +9276,6 @@ export async function openTools(
   })
 }
 
-/** The schema of --schema FILE. Throws UsageError when the file, or what it says, cannot be used. */
 async function answerSchema(app: App) {
   const file = app.given.text('schema')
   if (file === undefined) return undefined
@@ -9319,7 +9292,7 @@ async function answerSchema(app: App) {
   }
 }
 
-/** Prepares a turn; with --json and --stream-json what fails on the way is an object on stdout too. */
+/** With --json and --stream-json, what fails is an object on stdout too. */
 export async function prepared<T>(app: App, prepare: () => Promise<T>): Promise<T> {
   try {
     return await prepare()
@@ -9331,7 +9304,7 @@ export async function prepared<T>(app: App, prepare: () => Promise<T>): Promise<
   }
 }
 
-/** Answers the prompt that `ask` puts together. Throws what left it without an answer. */
+/** Throws what left the prompt without an answer. */
 export async function oneShot(app: App, ask: () => Promise<readonly Part[]>): Promise<number> {
   const { parts, talk } = await prepared(app, async () => {
     const prompt = await ask()
@@ -9342,14 +9315,14 @@ export async function oneShot(app: App, ask: () => Promise<readonly Part[]>): Pr
   return EXIT.answered
 }
 
-/** What a session is called: the last line of its first prompt. */
+/** The last line of a session's first prompt. */
 export function titleOf(parts: readonly Part[]): string {
   const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
   const last = words.trim().split('\n').at(-1) ?? ''
   return clip(visible(last.trim()), 60)
 }
 
-/** The prompt without known secrets: what a person pipes in by mistake never reaches a model. */
+/** A known secret that is piped in by mistake never reaches a model. */
 function safeParts(app: App, parts: readonly Part[]) {
   const safe = parts.map((part) =>
     part.kind === 'text' ? { ...part, text: app.redactor.known(part.text) } : part,
@@ -9359,7 +9332,7 @@ function safeParts(app: App, parts: readonly Part[]) {
   return safe
 }
 
-/** Flags under which the answer is printed once, at its end, and changed. */
+/** Flags under which the answer is printed at its end, changed. */
 const WHOLE_ANSWERS = [
   { flag: 'schema', change: (answer: string) => JSON.stringify(parseAnswer(answer), undefined, 2) },
   { flag: 'extract', change: extracted },
@@ -9372,7 +9345,7 @@ function extracted(answer: string, app: App) {
   return answer
 }
 
-/** How this run shows its turns. */
+/** As the flags ask for it. */
 export async function presenterFor(app: App, talk: Conversation): Promise<Presenter> {
   const { given, out, err, spinner, redactor } = app
   const change = WHOLE_ANSWERS.find(({ flag }) => given.has(flag))?.change
@@ -9386,7 +9359,6 @@ export async function presenterFor(app: App, talk: Conversation): Promise<Presen
   return given.has('json') ? new JsonPresenter(options) : new TextPresenter(options)
 }
 
-/** On a terminal Markdown is drawn, and nothing the model says is obeyed; in a pipe bytes pass as they are. */
 async function rendererFor({ out, given }: App, isWhole: boolean) {
   if (!out.isTerminal) return undefined
   if (given.has('raw') || isWhole) return new TerminalFilter()
@@ -9397,16 +9369,12 @@ async function rendererFor({ out, given }: App, isWhole: boolean) {
 
 //#region §repl: the plain chat
 //
-// A conversation on a terminal, line by line. Lines that begin with a slash are
-// commands; the table below is also what /help prints.
-//
-// 1. Ctrl-C stops the answer in flight and leaves the chat open; at an empty
-//    prompt it ends the chat. Ctrl-D ends it.
+// 1. Ctrl-C stops the answer in flight; at an empty prompt it ends the chat, as Ctrl-D does.
 // 2. The terminal is given back as it was found.
 // Not here: line editing, which is node:readline's.
 
-const PASTE_WAIT = 30 // lines that follow each other faster were pasted, and are one message
-const HISTORY_LINES = 500 // earlier lines that the arrow keys reach
+const PASTE_WAIT = 30 // lines that follow each other faster are one message
+const HISTORY_LINES = 500 // that the arrow keys reach
 
 type Slash = Readonly<{
   name: string
@@ -9425,7 +9393,7 @@ const SLASH: readonly Slash[] = [
   { name: '/exit', help: 'leave (also Ctrl-D)', run: async () => undefined },
 ]
 
-/** A chat on the terminal: reads a line, runs a turn, until the person leaves. */
+/** Reads a line, runs a turn, until the person leaves. */
 export class Chat {
   readonly #app: App
   #talk: Conversation
@@ -9477,14 +9445,14 @@ export class Chat {
     const app = this.#app
     const stop = new AbortController()
     using claim = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
-    void claim // ends with the turn
+    void claim
     const signal = AbortSignal.any([stop.signal, app.signal])
     const error = await playTurn(app, this.#talk, [{ kind: 'text', text }], signal)
     if (error !== undefined) app.report(error)
     return app.signal.aborted ? undefined : ''
   }
 
-  /** A line, or several that were pasted; undefined at Ctrl-D, or Ctrl-C on an empty line. */
+  /** Undefined at Ctrl-D, or Ctrl-C on an empty line. */
   async #readLine() {
     const { createInterface } = builtin('node:readline')
     const history = await this.#talk.store.listHistory(HISTORY_LINES)
@@ -9517,22 +9485,18 @@ export async function beginChat(app: App): Promise<number> {
 
 //#region §serve: what other agents are answered
 //
-// The MCP server without its wire: sessions, methods, and two tools more than the
-// native ones. Everything a client sends meets the same gates as a call of our own model.
-//
-// 1. The key is the authorization: nobody is there to be asked, so `ask_user` and every
-//    approval that would need a person are refused.
+// 1. The key is the authorization: nobody is there to be asked, so what would need a person
+//    is refused. Otherwise a call meets the gates of a call of our own model.
 // 2. Calls of one session run one after the other; sessions, pings and lists never wait.
-// 3. A session's id is signed under the key, so that every server of one key knows it.
-//    What ends it is in the vault. In memory stands what was used lately, and no more.
-// 4. A turn's messages are in the vault before they are answered.
+// 3. A session's id is signed under the key: every server of one key knows it. Its end is
+//    in the vault, in memory what was used lately.
 // Not here: HTTP (§listen); tools of other servers, which are never served again.
 
 const KEY_HINT = { hint: 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"' }
-const SESSION_SALT = 'tai mcp session' // the same for every server of one key
+const SESSION_SALT = 'tai mcp session' // of every server of one key
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
 const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
-// Whoever still has a call of it must not bring back a session that another server has ended.
+// A call that is late must not bring back a session that another server has ended.
 const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?, ?, ?)
   ON CONFLICT DO UPDATE SET seen = excluded.seen, ended = max(ended, excluded.ended)`
 
@@ -9567,7 +9531,6 @@ const EXTRAS = {
 type ChatArgs = ArgsOf<typeof EXTRAS.chat.parameters>
 type CompletionsArgs = ArgsOf<typeof EXTRAS.completions.parameters>
 
-/** A message in the words of the program. */
 function asMessage({ role, content: text }: CompletionsArgs['messages'][number]) {
   if (role === 'user') return userMessage(text)
   return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
@@ -9582,7 +9545,6 @@ const listed = ({ name, description, parameters, annotations }: Listed) => ({
   annotations,
 })
 
-/** The code a refused call is answered with; what is not here ran and has no result. */
 const REFUSAL_KINDS = {
   unknown: 'method',
   invalid: 'params',
@@ -9592,7 +9554,7 @@ const REFUSAL_KINDS = {
   interrupted: 'failed',
 } as const satisfies Record<Refusal, keyof typeof RPC_CODES>
 
-/** A call's result in MCP's words. Throws RpcError for one that was refused. */
+/** In MCP's words. Throws RpcError for a refusal. */
 function callResult(outcome: Outcome): JsonObject {
   if (outcome.kind === 'refused')
     throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
@@ -9610,7 +9572,7 @@ function callResult(outcome: Outcome): JsonObject {
   }
 }
 
-/** Work that waits for better times where the vault fails: a full disk must not end the service. */
+/** A full disk must not end the service. */
 function ifVault(work: () => void) {
   try {
     work()
@@ -9619,20 +9581,19 @@ function ifVault(work: () => void) {
   }
 }
 
-/** One client's session: its tools, what they have started, and the calls under way. */
+/** One client's session. */
 export class McpSession {
   readonly id: string
-  readonly vaultId: string // of the session in the vault that holds its chat
+  readonly vaultId: string // of the vault's session for its chat
   readonly lane = new Lane()
   seen: number // when it was last used
   written = 0 // when the vault was last told so
-  looked: number | undefined // what others had written when it was looked for in the vault
+  looked: number | undefined // the vault's data_version when it was looked for there
   readonly #open: (session: string) => Promise<Tools>
   readonly #processes: Processes
   readonly #calls = new Map<AbortController, RpcId>() // an id may come twice
   #tools: Promise<Tools> | undefined
 
-  /** `open` makes its tools, which start what they start in `processes`. */
   constructor(
     { id, vaultId, created }: { id: string; vaultId: string; created: number },
     processes: Processes,
@@ -9645,12 +9606,12 @@ export class McpSession {
     this.#open = open
   }
 
-  /** Whether nothing would be lost if it were made anew. */
+  /** Nothing would be lost if it were made anew. */
   get isIdle() {
     return this.lane.length === 0 && this.#processes.list().length === 0
   }
 
-  /** One call, after those before it. Throws RpcError when too many wait. */
+  /** After those before it. Throws RpcError when too many wait. */
   async call(
     id: RpcId,
     { name, args }: { name: string; args: JsonObject },
@@ -9673,10 +9634,8 @@ export class McpSession {
       if (own === id) stop.abort(new InterruptedError('the client cancelled the call'))
   }
 
-  /** Waits for its calls. */
   settled = () => this.lane.run(async () => {})
 
-  /** Interrupts its calls and ends what they have started. */
   async end(): Promise<void> {
     for (const stop of this.#calls.keys()) stop.abort(new InterruptedError('the session has ended'))
     await Promise.all([this.#processes.stopAll(), this.settled()])
@@ -9695,20 +9654,19 @@ type ServeParts = Readonly<{
   config: Config
   workspace: Workspace
   mode: Mode
-  native: readonly Tool[] // every tool but the extras
+  native: readonly Tool[] // all but the extras
   bearer: Buffer // the one Authorization that is let in
   signing: Buffer
-  only: readonly string[] | undefined // --tools
+  only: readonly string[] | undefined
 }>
 
-/** The server: who may come in, which sessions there are, what they are answered. */
+/** Who may come in, which sessions there are, what they are answered. */
 export class McpServeContext {
   readonly #parts: ServeParts
   readonly #sessions = new Map<string, McpSession>() // the longest unused first
   readonly #turns = new Map<string, Lane>() // by session of the vault
   readonly #isSame = builtin('node:crypto').timingSafeEqual
-  /** The result of tools/list, which never changes. */
-  readonly list: string
+  readonly list: string // the result of tools/list
   readonly toolCount: number
 
   private constructor(parts: ServeParts) {
@@ -9745,29 +9703,25 @@ export class McpServeContext {
     return this.#parts.mode
   }
 
-  /** Sessions in memory. */
   get size() {
     return this.#sessions.size
   }
 
-  /** Whether an Authorization header carries the key; compared in constant time. */
+  /** Compares an Authorization header in constant time. */
   admits(header = ''): boolean {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
     const { bearer } = this.#parts
     return given.length === bearer.length && this.#isSame(given, bearer)
   }
 
-  /** A new session's id: random bits, when it was made, a signature. Nothing is kept of it. */
+  /** Its id: random bits, when it was made, a signature. Nothing is kept of it. */
   newSession(): string {
     const { world } = this.#parts.app
     const random = world.randomBytes(SESSION_BYTES).toString('base64url')
     return this.#signed(`${random}.${world.now().toString(36)}`)
   }
 
-  /**
-   * The session of that id. Undefined: none of this key, ended, or unused for MCP_SESSION_IDLE.
-   * Throws RpcError when there is no room for one more.
-   */
+  /** Undefined: none of this key, ended, or unused for too long. Throws RpcError: no room. */
   session(id: string): McpSession | undefined {
     const session = this.#sessions.get(id) ?? this.#adopt(id)
     if (session === undefined || this.#isOver(session)) return undefined
@@ -9777,13 +9731,13 @@ export class McpServeContext {
     return session
   }
 
-  /** Ends a session for every server of this key. */
+  /** For every server of this key. */
   endSession(session: McpSession): void {
     this.#write(session, 1)
     this.#drop(session)
   }
 
-  /** Lets go of sessions that are over, here or elsewhere: their processes would run on. */
+  /** Processes of sessions that are over, here or elsewhere, would run on. */
   sweep(): void {
     const { store, app } = this.#parts
     const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
@@ -9798,14 +9752,13 @@ export class McpServeContext {
     return this.#parts.store.redactor.redact(messageOf(error))
   }
 
-  /** Gives the calls that run MCP_STOP_GRACE, then interrupts everything. */
   async close(): Promise<void> {
     const sessions = [...this.#sessions.values()]
     await within(MCP_STOP_GRACE, Promise.all(sessions.map((session) => session.settled())))
     await Promise.all(sessions.map((session) => session.end()))
   }
 
-  /** One tools/call; the JSON text of its result. Throws RpcError. */
+  /** The result as JSON. Throws RpcError. */
   async callTool({ id, params, session, stop }: RpcCall): Promise<string> {
     const { name, arguments: args = {} } = params
     if (typeof name !== 'string') throw new RpcError('params', 'params.name is no text')
@@ -9816,7 +9769,7 @@ export class McpServeContext {
     return JSON.stringify(callResult(outcome))
   }
 
-  /** Whether it was ended, here or by another server, or unused for too long; then nothing of it stays. */
+  /** Ended, here or by another server, or unused for too long; then nothing of it stays. */
   #isOver(session: McpSession) {
     const { store, app } = this.#parts
     const [others] = store.db.glance<{ data_version: number }>('PRAGMA data_version')
@@ -9841,7 +9794,7 @@ export class McpServeContext {
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
 
-  /** A session that this server has not met, or has let go; undefined when the id is not of this key. */
+  /** One that this server has not met, or has let go; undefined when the id is not of this key. */
   #adopt(id: string) {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
@@ -9893,7 +9846,7 @@ export class McpServeContext {
     })
   }
 
-  /** One turn of an agent, once the earlier ones of the same session of the vault are over. */
+  /** Turns of one session of the vault wait for each other. */
   async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal) {
     const { app, store } = this.#parts
     const row = args.session === undefined ? undefined : await store.findSession(args.session)
@@ -9932,7 +9885,7 @@ export class McpServeContext {
     return converse(app, { session: id, profile, choice, tools, maxSteps: args.max_steps })
   }
 
-  /** The tools of an agent stay from turn to turn, and with them what it was offered. */
+  /** They stay from turn to turn, and with them what the agent was offered. */
   #talkTools(id: string, seat: ChatSeat, profile: ProfileRow | undefined) {
     const { processes, talks } = seat
     const tools = talks.get(id) ?? this.#openTools(id, processes, [], profile)
@@ -9957,14 +9910,13 @@ export class McpServeContext {
   }
 }
 
-/** Whose call a chat is: its own session of the vault, and where its tools start programs. */
 type ChatSeat = Readonly<{
   session: string
   processes: Processes
-  talks: Map<string, Promise<Tools>> // the tools of its agents, by session of the vault
+  talks: Map<string, Promise<Tools>> // by session of the vault
 }>
 
-/** A turn for a client; one without an answer gives what there was of it, and why it ended. */
+/** A turn without an answer gives what there was of it, and why it ended. */
 async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
   const parts = [{ kind: 'text', text: app.redactor.known(message) }] as const
   const events = talk.agent.runTurn(parts, signal)
@@ -9979,7 +9931,7 @@ async function playServed(app: App, talk: Conversation, message: string, signal:
   return { text, isError: true, structured }
 }
 
-/** A request, with who asks; `stop` is aborted when nobody waits for its result any more. */
+/** `stop` is aborted when nobody waits for the result any more. */
 export type RpcCall = Readonly<{
   id: RpcId
   params: JsonObject
@@ -10001,7 +9953,7 @@ type RpcMethod = Readonly<{
   answer: (context: McpServeContext, call: RpcCall) => string | Promise<string>
 }>
 
-/** Every method that is answered; the result as JSON text. */
+/** Each gives its result as JSON. */
 export const RPC_METHODS: ReadonlyMap<string, RpcMethod> = new Map<string, RpcMethod>([
   ['initialize', { isOpen: true, answer: (_, { params }) => JSON.stringify(greeting(params)) }],
   ['ping', { isOpen: true, answer: () => '{}' }],
@@ -10009,7 +9961,7 @@ export const RPC_METHODS: ReadonlyMap<string, RpcMethod> = new Map<string, RpcMe
   ['tools/call', { isOpen: false, answer: (context, call) => context.callTool(call) }],
 ])
 
-/** The whole reply to a request, whatever happens. */
+/** The reply to a request, whatever happens. */
 export async function answerRpc(
   context: McpServeContext,
   { id, method, params }: RpcMessage & { kind: 'request' },
@@ -10028,9 +9980,9 @@ export async function answerRpc(
 
 type RpcListener = (from: McpSession, params: JsonObject) => void
 
-/** Every notification that means something; the others pass unheard. */
+/** Others pass unheard. */
 export const RPC_NOTIFICATIONS: ReadonlyMap<string, RpcListener> = new Map<string, RpcListener>([
-  ['notifications/initialized', () => {}], // nothing waits for it
+  ['notifications/initialized', () => {}],
   ['notifications/cancelled', (from, { requestId }) => from.cancel(requestId)],
 ])
 
@@ -10038,23 +9990,22 @@ export const RPC_NOTIFICATIONS: ReadonlyMap<string, RpcListener> = new Map<strin
 
 //#region §listen: MCP over Streamable HTTP, the server's end
 //
-// One POST, one JSON reply (MCP 2025-11-25, Transports). What a stranger can send is
-// turned away here, the cheapest checks first.
+// One POST, one JSON reply (MCP 2025-11-25, Transports).
 //
 // 1. Host and Origin are looked at before the key, the key before anything else; without it
 //    nothing is told but 401.
 // 2. No body is read that is too large, of another type, or of a stranger.
 // 3. What is held for clients is bounded: connections, requests on one, bodies, sessions, time.
-// 4. A client that leaves takes its call with it. The key is in no line that is printed.
+// 4. A client that leaves takes its call with it.
 // Not here: what a message is answered (§serve).
 
 const MCP_PATH = '/mcp'
 const METHODS = ['POST', 'DELETE']
 const ALLOW = METHODS.join(', ')
-const SMALL_HEAP = '--heap-growing-percent=50' // V8 would let old objects become several times as many
-const CHECK_INTERVAL = 5 * SECOND // how often slow connections are looked for
+const SMALL_HEAP = '--heap-growing-percent=50' // V8 lets old objects become several times as many
+const CHECK_INTERVAL = 5 * SECOND // for slow connections
 const RETRY_AFTER = '1' // seconds
-const LAST_ANSWERS = SECOND / 4 // for answers that are being sent when everything else has ended
+const LAST_ANSWERS = SECOND / 4 // for those being sent when all else has ended
 
 type HttpRefusal = [status: number, message: string, headers?: Readonly<Record<string, string>>]
 type HttpAnswer = Readonly<{
@@ -10080,14 +10031,14 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
   response.end(body)
 }
 
-/** By which names the server may be called, and what its clients have open. */
+/** The server's names, and what its clients have open. */
 export class Door {
   readonly context: McpServeContext
-  readonly #hosts: ReadonlySet<string> | undefined // undefined: any, on an address that others reach
+  readonly #hosts: ReadonlySet<string> | undefined // undefined: any
   readonly #open = new WeakMap<object, number>() // requests without an answer, by connection
   readonly #ready: [ServerResponse, HttpAnswer][] = []
   #turn: Promise<void> | undefined
-  #connections = 0 // of clients that have asked
+  #connections = 0 // that have asked
   isClosing = false
   held = 0 // bytes of bodies being read
 
@@ -10096,10 +10047,10 @@ export class Door {
     this.#hosts = hosts
   }
 
-  /** Whether a request is meant for this server, and not made by a page of another (DNS rebinding). */
+  /** Whether a request is meant for this server, not sent by a page of another (DNS rebinding). */
   expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage): boolean {
     const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
-    if (hosts.length > 1) return false // only one of them is heard
+    if (hosts.length > 1) return false // node:http hears only one
     const name = host.replace(/:\d*$/, '').toLowerCase()
     if (this.#hosts !== undefined && !this.#hosts.has(name)) return false
     if (origin === undefined) return true
@@ -10107,7 +10058,7 @@ export class Door {
     return from !== '' && (this.#hosts?.has(from) ?? from === name)
   }
 
-  /** One request more on a connection, until its answer; undefined when they are too many. */
+  /** Counts a request until its answer; undefined when its connection has too many. */
   enter({ socket }: IncomingMessage, response: ServerResponse) {
     const open = (this.#open.get(socket) ?? this.#meet(socket)) + 1
     this.#open.set(socket, open)
@@ -10119,7 +10070,7 @@ export class Door {
     return open > MCP_PIPELINE_MAX ? undefined : stop
   }
 
-  /** When all requests that came together have been read; undefined where there is one client. */
+  /** Until all requests that came together are read; undefined where there is one client. */
   together(): Promise<void> | undefined {
     if (this.#connections < 2) return undefined
     this.#turn ??= new Promise((resolve) =>
@@ -10131,7 +10082,7 @@ export class Door {
     return this.#turn
   }
 
-  /** Answers that are ready together leave together: whoever waits for them is woken once. */
+  /** Answers that are ready together leave together, to wake clients once. */
   answer({ socket }: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {
     const open = (this.#open.get(socket) ?? 1) - 1
     this.#open.set(socket, open)
@@ -10158,7 +10109,7 @@ const CROWDED: HttpRefusal = [503, 'too much is under way', { 'Retry-After': RET
 
 type Gate = readonly [objects: (it: IncomingMessage, door: Door) => boolean, says: HttpRefusal]
 
-/** Looked at in this order before a body is read. */
+/** In this order, before a body is read. */
 const GATES: readonly Gate[] = [
   [(it, door) => !door.expects(it), [403, 'this Host or Origin is not expected']],
   [
@@ -10183,7 +10134,7 @@ const GATES: readonly Gate[] = [
   [(it) => Number(it.headers['content-length'] ?? 0) > MCP_HTTP_MAX_BODY, TOO_LARGE],
 ]
 
-/** A request's body, or why it is not read; undefined when the client has left. */
+/** The body, or why it is not read; undefined when the client has left. */
 function receive(request: IncomingMessage, door: Door): Promise<Buffer | HttpAnswer | undefined> {
   const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer | undefined>()
   const pieces: Buffer[] = []
@@ -10207,7 +10158,7 @@ function receive(request: IncomingMessage, door: Door): Promise<Buffer | HttpAns
   return promise
 }
 
-/** Answers one HTTP request; undefined when nobody is there any more. */
+/** Undefined when nobody is there any more. */
 async function answerHttp(
   request: IncomingMessage,
   response: ServerResponse,
@@ -10246,7 +10197,6 @@ function dismiss(context: McpServeContext, id: string) {
   return { status: 200 }
 }
 
-/** A message, with what its headers say. */
 type Asked = Readonly<{
   message: RpcMessage
   begins: boolean
@@ -10283,7 +10233,6 @@ const OBJECTIONS: readonly Objection[] = [
   ],
 ]
 
-/** Answers one message as its headers ask for it. Throws RpcError. */
 async function answerMessage(
   message: RpcMessage,
   headers: IncomingHttpHeaders,
@@ -10306,7 +10255,7 @@ async function answerMessage(
   return { status: 200, body, ...fresh }
 }
 
-/** What node:http calls for each request. */
+/** For node:http. */
 export function mcpServeHandler(door: Door): RequestListener {
   return (request, response) => {
     const stop = door.enter(request, response)
@@ -10330,7 +10279,6 @@ const LISTEN_FAULTS: Readonly<Record<string, readonly [says: string, hint: strin
   EACCES: ['may not be listened on', 'ports under 1024 are for the system'],
 }
 
-/** A listening server. Throws TaiError. */
 async function listen(door: Door, bind: string, port: number) {
   const server = builtin('node:http').createServer({
     headersTimeout: MCP_HEADERS_TIMEOUT,
@@ -10357,7 +10305,7 @@ async function listen(door: Door, bind: string, port: number) {
   }
 }
 
-/** The key, from the flag or the environment. Throws UsageError: none, or one too short for an address that others reach. */
+/** Throws UsageError: none, or one too short for an address that others reach. */
 function keyOf({ given, world }: App, bind: string) {
   const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
   if (key === '') throw new UsageError('--serve-mcp has no key', KEY_HINT)
@@ -10366,7 +10314,6 @@ function keyOf({ given, world }: App, bind: string) {
   throw new UsageError(what, KEY_HINT)
 }
 
-/** The names that clients may call the server by; undefined: any. */
 function hostNames(bind: string, named: readonly string[]) {
   if (!isLoopback(bind) && named.length === 0) return undefined
   const { isIPv6 } = process.getBuiltinModule('node:net')
@@ -10377,7 +10324,7 @@ function hostNames(bind: string, named: readonly string[]) {
 const OPEN_HOSTS =
   'it answers to any host name, so a web page could pose as its own: name its hosts with --mcp-hosts'
 
-/** Serves until a signal ends the run; then no new calls, and a few seconds for those that run. */
+/** Serves until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
 export async function mcpServeMain(app: App): Promise<number> {
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
@@ -10416,9 +10363,7 @@ function tellStart(app: App, { mode, toolCount }: McpServeContext, server: HttpS
 
 //#region §doctor: is everything as it should be?
 //
-// What a person runs when something is wrong, and what they paste into a report:
-// each check is a row, looks at one thing, and says what to do about it.
-//
+// Each check looks at one thing and says what to do about it.
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
@@ -10473,7 +10418,7 @@ const CHECKS: Readonly<Record<string, (app: App) => Promise<Looked>>> = {
       : ['warn', 'none: calls that need approval are denied'],
 }
 
-/** Runs every check. The list is complete even when some could not be made. */
+/** Complete even when some checks could not be made. */
 export async function examine(app: App): Promise<Finding[]> {
   const findings: Finding[] = []
   for (const [name, look] of Object.entries(CHECKS)) {
@@ -10493,12 +10438,9 @@ function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['veri
 
 //#region §commands: what each verb does
 //
-// The verbs of the command line that are no prompt. Each is a row: its words, its
-// work, its flags; work that is more than a line is a function below the table.
-//
 // 1. What lists or shows takes --json and prints one JSON value.
 // 2. A name that does not exist is exit 1 and says where to find those that do.
-// 3. A secret is never taken from the arguments and never printed.
+// 3. A secret is never taken from the arguments, which other processes read, and never printed.
 
 type Run = Verb<App>['run']
 
@@ -10519,11 +10461,10 @@ const AUDIT_FLAGS = [
   flagRow('--since TIME', 'an ISO date or time'),
 ]
 
-const CELL_MAX = 160 // characters of a member in a list; --json has all of it
+const CELL_MAX = 160 // characters; --json has all of it
 
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
-/** How the numbers of a list are shown. */
 const CELL_FORMS: Readonly<Record<string, (value: number) => string>> = {
   updated: when,
   ts: when,
@@ -10540,7 +10481,7 @@ function cellOf(key: string, value: unknown) {
 const factCells = (item: object) =>
   Object.entries(item).map(([key, value]) => [key, cellOf(key, value)])
 
-/** `read` gets the vault, --limit and the verb's words as one text. */
+/** `read` gets --limit and the verb's words as one text. */
 function listVerb<T>(
   key: string,
   members: readonly (keyof T & string)[],
@@ -10583,7 +10524,7 @@ function failUnknown(command: string, name: string): never {
   fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
-/** A verb as a row: a first word of `usage` in lower case is its name. */
+/** A first word of `usage` in lower case is the verb's name. */
 type VerbSpec = readonly [usage: string, help: string, run: Run, flags?: readonly Flag[]]
 
 const recordsVerb = listVerb(
@@ -10675,7 +10616,7 @@ const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = 
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
 }
 
-/** Every command and its verbs; help, completions and the parser are made from this. */
+/** Every command and its verbs. */
 export const COMMANDS: readonly Command<App>[] = Object.entries(VERBS).map(
   ([name, [help, ...verbs]]) => ({ name, help, verbs: verbs.map(verbOf) }),
 )
@@ -10691,7 +10632,6 @@ const askSecret = ({ prompter, signal }: App, question: string) =>
 async function secretSet(app: App, name = '') {
   const form = 'use letters, digits and _, such as OPENAI_API_KEY'
   if (!/^[A-Za-z_]\w*$/.test(name)) failUsage(`${visible(name)} is no name for a secret`, form)
-  // Never an argument, which other processes could read.
   const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
   if (!value) return failUsage('no value was given', 'type it on the terminal, or pipe it in')
@@ -10712,7 +10652,7 @@ async function showSeal(app: App, notes: readonly string[]) {
   return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
 }
 
-/** Undefined for a key in the keychain. TAI_SEAL_NEW_PASSPHRASE serves scripts that rotate. */
+/** Undefined: a key in the keychain. TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
 async function newPassphrase(app: App) {
   const { env } = app.world
   if (app.given.has('keychain')) return undefined
@@ -10744,7 +10684,7 @@ function sessionMarkdown({ title, id, model, created, messages }: WholeSession) 
   return [`# ${title}\n\n${facts}\n`, ...said].join('\n')
 }
 
-/** Text in a code fence that it cannot close by itself. */
+/** In a fence that the text cannot close. */
 function inFence(text: string) {
   const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([run]) => run.length))
   const fence = '`'.repeat(longest + 1)
@@ -10940,20 +10880,17 @@ function limitOf({ given }: App) {
 
 //#region §main: the composition root
 //
-// The only place that touches the process: arguments, environment, signals, exit
-// code. It builds the outside (World, Outputs, the terminal), reads the command
-// line and hands over.
+// Only here the process is touched: arguments, environment, signals, exit code.
 //
-// 1. `main` returns an exit code and never throws; only the last lines exit.
+// 1. `main` returns an exit code and never throws.
 // 2. The first signal asks for an orderly end; a second one, or STOP_GRACE, forces it.
 // 3. Whatever happens, children end, the terminal is restored, the vault is closed.
 
-const STOP_GRACE = 8 * SECOND // from the first signal to the end, whatever is still running
+const STOP_GRACE = 8 * SECOND
 
-/** What main is run with: the outside, and what may end it. */
 export type Outside = Omit<AppOptions, 'given'>
 
-/** Runs one command line; the exit code is its result. */
+/** Runs one command line to its exit code. */
 export async function main(argv: readonly string[], outside: Outside): Promise<number> {
   const { out } = outside
   const signal = AbortSignal.any([outside.signal, out.gone])
@@ -10974,7 +10911,7 @@ export async function main(argv: readonly string[], outside: Outside): Promise<n
   }
 }
 
-/** The exit code of what a run came to; an error is told first. A reader that has left is no error. */
+/** Of what a run came to; an error is told first. A reader that has left is none. */
 function endCode(app: App, result: unknown) {
   if (app.out.closed) return EXIT.answered
   const error = app.out.failure ?? result
@@ -10983,7 +10920,7 @@ function endCode(app: App, result: unknown) {
   return exitCodeOf(error)
 }
 
-/** Flags of one turn, which mean nothing to a server. */
+/** These flags mean nothing to a server. */
 const NOT_SERVED = 'file continue resume no-tools no-stdin schema extract stream-json raw'.split(
   ' ',
 )
@@ -11000,14 +10937,14 @@ async function runLine(app: App, line: Line<App>) {
   throw new UsageError(`--serve-mcp ${what}`, { hint })
 }
 
-/** A prompt from the command line, files and standard input; a chat where a person sits and asks nothing. */
+/** A chat where a person sits and asks nothing. */
 function runPrompt(app: App, given: readonly string[]) {
   const asksNothing = given.length === 0 && !app.given.has('file')
   if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
   return oneShot(app, () => promptParts(app, given))
 }
 
-/** The parts of a prompt: files, then standard input and words. Throws UsageError when there is nothing to do. */
+/** Files, then standard input and words. Throws UsageError when there is nothing to do. */
 async function promptParts(app: App, given: readonly string[]) {
   const prompt = given.filter((word) => word !== '-').join(' ')
   const files = app.given.all('file')
@@ -11026,7 +10963,6 @@ async function promptParts(app: App, given: readonly string[]) {
   throw new UsageError('there is nothing to do: no prompt, and nothing on standard input', { hint })
 }
 
-/** The outside as this process has it. */
 function realWorld(): World {
   const { env, platform, pid } = process
   const home = env['TAI_HOME'] || path.join(env['HOME'] || builtin('node:os').homedir(), '.tai')
@@ -11049,10 +10985,9 @@ function currentFolder() {
   }
 }
 
-/** Signals that ask for an end, and the exit code each stands for (128 + its number). */
+/** By exit code: 128 and the signal's number. */
 const SIGNALS = { SIGTERM: 143, SIGHUP: 129 } as const
 
-/** The signal that aborts when the run must end, and who hears of Ctrl-C first. */
 function endOnSignals() {
   const controller = new AbortController()
   const end = (code: number) => {
@@ -11072,14 +11007,13 @@ function exitNow(code: number): never {
   process.exit(code)
 }
 
-/** Nothing else is opened for it: scripts ask for the version all the time. */
+/** Scripts ask for the version all the time: nothing else is opened for it. */
 function printVersionOnly(out: Output) {
   printText(out, `tai ${VERSION}\n`)
   if (out.failure !== undefined) throw out.failure
   process.exitCode = EXIT.answered
 }
 
-/** One run of the process, from its arguments to its exit code. */
 async function runProcess(argv: readonly string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty before main is done
   const options = { env: process.env, noColor: argv.includes('--no-color') }
