@@ -6945,10 +6945,10 @@ type Attempt = Readonly<{ name: string; raw: JsonObject; digest: string }>
 
 /** The tools of one session. */
 export class Tools implements Catalog {
-  readonly #rows: ReadonlyMap<string, Tool>
-  readonly #offered: Set<string>
-  readonly #context: ToolContext
-  readonly #options: ToolsOptions
+  readonly #rows
+  readonly #offered
+  readonly #context
+  readonly #options
   readonly #checks = new Map<string, Promise<SchemaCheck>>() // reading a schema is slow: once
   readonly #calls = new Map<string, number[]>() // times of the calls a rate limit still counts
 
@@ -7259,7 +7259,7 @@ const UNPRICED = 'no price is known for this model, so the cost limit cannot be 
 
 /** Counts steps, tokens, dollars and calls, and says when the turn must end. */
 class Turn {
-  readonly #limits: AgentOptions
+  readonly #limits
   readonly #tools: TurnResult['tools'][number][] = []
   readonly #sum: { steps: number; usage: Usage; cost: number | undefined } = {
     steps: 0,
@@ -7342,7 +7342,7 @@ export const summaryMessage = (record: string, summary: string): UserMessage =>
 
 /** A conversation with a model. One turn at a time. */
 export class Agent {
-  readonly #options: AgentOptions
+  readonly #options
   #log: Pick<StoredMessage, 'n' | 'message'>[] // each message with its number in the vault
   #correction = 1 // the provider's count of tokens over ours, from the last long reply
 
@@ -7622,15 +7622,15 @@ const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([
 
 /** A standard output. Nothing else writes to its file descriptor. */
 export class Output {
-  readonly isTerminal: boolean
-  readonly color: boolean
+  readonly isTerminal
+  readonly color
   failure: TaiError | undefined // a reader that left is none
   atLineStart = true
   beforeWrite: (() => void) | undefined
-  readonly #fd: 1 | 2
+  readonly #fd
   readonly #end = new AbortController()
   readonly gone = this.#end.signal // nobody reads: end what feeds it
-  #room: number // bytes
+  #room // bytes
   #queued = 0 // writes
 
   constructor(fd: 1 | 2, { env, noColor }: { env: World['env']; noColor?: boolean | undefined }) {
@@ -7802,7 +7802,7 @@ function dropTyped(fd: number) {
 
 /** Asks one question at a time. */
 export class TtyPrompter implements Prompter {
-  readonly #options: TtyPrompterOptions
+  readonly #options
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(options: TtyPrompterOptions) {
@@ -7849,8 +7849,8 @@ const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 
 /** Turns until anything is written to one of its outputs. */
 export class Spinner {
-  readonly #output: Output
-  readonly #screen: readonly Output[]
+  readonly #output
+  readonly #screen
   #timer: NodeJS.Timeout | undefined
   #label: string | undefined // shown, but for a pause
   #paused = false
@@ -7954,7 +7954,7 @@ function paintText(text: string, { color, styles }: MarkdownPage, ...more: Style
   return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
-const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"' }
+const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"' }
 
 const decodeEntities = (text: string) =>
   text.replace(/&(lt|gt|amp|quot);/g, (_entity, name) => ENTITIES[name] ?? '')
@@ -8088,7 +8088,7 @@ function unlessTooDeep<T>(work: () => T, otherwise: T) {
 
 /** Draws each block as soon as it is complete. */
 export class MarkdownStream {
-  readonly #page: MarkdownPage
+  readonly #page
   readonly #filter = new TerminalFilter()
   #rest = '' // arrived, not drawn
   #gap = ''
@@ -8390,7 +8390,7 @@ const EXIT_HELP = {
 
 /** The flags of a command line, by name. */
 export class Given {
-  readonly #values: ReadonlyMap<string, readonly string[]>
+  readonly #values
   constructor(values: ReadonlyMap<string, readonly string[]> = new Map()) {
     this.#values = values
   }
@@ -8607,7 +8607,7 @@ type Completable = Readonly<{
   verbs: readonly (readonly [command: string, verbs: string])[]
 }>
 
-const COMPLETIONS: Readonly<Record<string, (all: Completable) => string>> = {
+const COMPLETIONS: Record<string, (all: Completable) => string> = {
   bash: ({ flags, verbs }) => `_tai() {
   local word="\${COMP_WORDS[COMP_CWORD]}" list
   case "$COMP_CWORD:\${COMP_WORDS[1]}" in
@@ -8703,14 +8703,14 @@ export type AppOptions = Readonly<{
 
 /** What one run has opened. */
 export class App {
-  readonly world: World
-  readonly given: Given
-  readonly out: Output
-  readonly err: Output
-  readonly spinner: Spinner
-  readonly prompter: Prompter
-  readonly signal: AbortSignal
-  readonly interrupts: Interrupts
+  readonly world
+  readonly given
+  readonly out
+  readonly err
+  readonly spinner
+  readonly prompter
+  readonly signal
+  readonly interrupts
   readonly redactor = new Redactor()
   readonly #owned = new AsyncDisposableStack()
   #store: Promise<Store> | undefined
@@ -8887,10 +8887,10 @@ function writeNotice({ err, quiet }: PresentOptions, text: string) {
 
 /** The answer on stdout (a pipe gets its bytes), what happens meanwhile on stderr. */
 export class TextPresenter implements Presenter {
-  readonly #options: PresentOptions
+  readonly #options
   readonly #spinner: Spinner | undefined // where a person watches
-  readonly #text: RedactStream
-  readonly #thought: RedactStream
+  readonly #text
+  readonly #thought
   #held = ''
   #flowing = false // this step's text is no longer held
 
@@ -8974,9 +8974,9 @@ export class TextPresenter implements Presenter {
 
 /** One object at the end; given a `start`, before it one for that and each event. */
 export class JsonPresenter implements Presenter {
-  readonly #options: PresentOptions
-  readonly #streams: boolean
-  readonly #pieces: Readonly<Record<'reasoning' | 'text', RedactStream>>
+  readonly #options
+  readonly #streams
+  readonly #pieces
 
   constructor(options: PresentOptions, start?: JsonObject) {
     const { redactor } = options
@@ -9395,8 +9395,8 @@ const SLASH: readonly Slash[] = [
 
 /** Reads a line, runs a turn, until the person leaves. */
 export class Chat {
-  readonly #app: App
-  #talk: Conversation
+  readonly #app
+  #talk
 
   constructor(app: App, talk: Conversation) {
     this.#app = app
@@ -9583,14 +9583,14 @@ function ifVault(work: () => void) {
 
 /** One client's session. */
 export class McpSession {
-  readonly id: string
-  readonly vaultId: string // of the vault's session for its chat
+  readonly id
+  readonly vaultId // of the vault's session for its chat
   readonly lane = new Lane()
-  seen: number // when it was last used
+  seen // when it was last used
   written = 0 // when the vault was last told so
   looked: number | undefined // the vault's data_version when it was looked for there
   readonly #open: (session: string) => Promise<Tools>
-  readonly #processes: Processes
+  readonly #processes
   readonly #calls = new Map<AbortController, RpcId>() // an id may come twice
   #tools: Promise<Tools> | undefined
 
@@ -9662,12 +9662,12 @@ type ServeParts = Readonly<{
 
 /** Who may come in, which sessions there are, what they are answered. */
 export class McpServeContext {
-  readonly #parts: ServeParts
+  readonly #parts
   readonly #sessions = new Map<string, McpSession>() // the longest unused first
   readonly #turns = new Map<string, Lane>() // by session of the vault
   readonly #isSame = builtin('node:crypto').timingSafeEqual
-  readonly list: string // the result of tools/list
-  readonly toolCount: number
+  readonly list // the result of tools/list
+  readonly toolCount
 
   private constructor(parts: ServeParts) {
     this.#parts = parts
@@ -10033,8 +10033,8 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
 
 /** The server's names, and what its clients have open. */
 export class Door {
-  readonly context: McpServeContext
-  readonly #hosts: ReadonlySet<string> | undefined // undefined: any
+  readonly context
+  readonly #hosts // undefined: any
   readonly #open = new WeakMap<object, number>() // requests without an answer, by connection
   readonly #ready: [ServerResponse, HttpAnswer][] = []
   #turn: Promise<void> | undefined
@@ -10269,7 +10269,7 @@ export function mcpServeHandler(door: Door): RequestListener {
 
 const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
 
-const LISTEN_FAULTS: Readonly<Record<string, readonly [says: string, hint: string]>> = {
+const LISTEN_FAULTS: Record<string, readonly [says: string, hint: string]> = {
   EADDRINUSE: [
     'is in use',
     'end what listens there, or choose another with --mcp-port or TAI_MCP_PORT (0: a free one)',
@@ -10370,7 +10370,7 @@ function tellStart(app: App, { mode, toolCount }: McpServeContext, server: HttpS
 export type Finding = Readonly<{ name: string; health: 'ok' | 'warn' | 'bad'; text: string }>
 type Looked = readonly [Finding['health'], string]
 
-const CHECKS: Readonly<Record<string, (app: App) => Promise<Looked>>> = {
+const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
   version: async ({ world: { platform } }) => [
     'ok',
     `tai ${VERSION}, Node ${process.versions.node}, ${platform}`,
@@ -10465,7 +10465,7 @@ const CELL_MAX = 160 // characters; --json has all of it
 
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
-const CELL_FORMS: Readonly<Record<string, (value: number) => string>> = {
+const CELL_FORMS: Record<string, (value: number) => string> = {
   updated: when,
   ts: when,
   bytes: formatBytes,
@@ -10540,7 +10540,7 @@ const sessionsVerb = listVerb(
 const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
 
 // biome-ignore format: a table
-const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = {
+const VERBS: Record<string, readonly [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
     ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
     ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.listSecrets())],
