@@ -6273,8 +6273,8 @@ async function runGit(git: Repository, words: string, more: readonly string[] = 
   const kept = inherited.filter(([name]) => !name.startsWith('GIT_') || GIT_KEPT.test(name))
   const env = { ...Object.fromEntries(kept), ...GIT_ENV }
   const argv = ['git', '--no-pager', ...settings, ...words.split(' '), ...more]
-  const limits = { timeout: GIT_TIMEOUT, maxOutput, signal }
-  const result = await runCommand({ argv, cwd, env, ...limits, world })
+  const timeLimit = { timeout: GIT_TIMEOUT, signal }
+  const result = await runCommand({ argv, cwd, env, maxOutput, world, ...timeLimit })
   if (result.timedOut) fail(`git took longer than ${formatDuration(GIT_TIMEOUT)}`)
   return result
 }
@@ -6560,7 +6560,7 @@ const hitLines = (hit: RecordHit) =>
   `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${hit.snippet.replace(/\s+/g, ' ').trim()}`
 
 const TODOS_MAX = 200 // tasks of one session; a longer list is refused
-const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' } as const
+const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' }
 
 function showTodos(todos: readonly Todo[]) {
   const lines = todos.map(({ id, text, status }) => `${TODO_MARKS[status]} ${id}: ${text}`)
@@ -6584,7 +6584,7 @@ const todoList = {
     text: arg.text('What is to be done.'),
     status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
   }),
-} as const
+}
 
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
@@ -6857,11 +6857,7 @@ export function wordsIn(text: string) {
 const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 /** The items that share words with `query`, best first, at most `limit`. */
-export function rankByWords<T extends Findable>(
-  query: string,
-  items: readonly T[],
-  limit: number,
-): T[] {
+export function rankByWords<T extends Findable>(query: string, items: readonly T[], limit: number) {
   const wanted = [...new Set(wordsIn(query))]
   const rows = items.map((item) => {
     const [name, rest] = [wordsIn(item.name), wordsIn(item.description)]
@@ -6925,13 +6921,8 @@ type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrup
 
 /** `done`: it ran, and may have failed. `refused`: it did not run, or gave no result. */
 type Outcome =
-  | { readonly kind: 'done'; readonly output: ToolOutput }
-  | {
-      readonly kind: 'refused'
-      readonly why: Refusal
-      readonly text: string
-      readonly data: JsonObject
-    }
+  | Readonly<{ kind: 'done'; output: ToolOutput }>
+  | Readonly<{ kind: 'refused'; why: Refusal; text: string; data: JsonObject }>
 
 type ToolsOptions = Readonly<{
   rows: readonly Tool[]
@@ -6984,9 +6975,9 @@ export class Tools implements Catalog {
   }
 
   /** Whether the call only reads, so that it may run beside others. */
-  reads(call: Omit<ToolCall, 'id'> & { id?: string }): boolean {
-    const row = this.#rows.get(call.name)
-    return row !== undefined && annotationsOf(row, call.args).readOnly
+  reads({ name, args }: Pick<ToolCall, 'name' | 'args'>) {
+    const row = this.#rows.get(name)
+    return row !== undefined && annotationsOf(row, args).readOnly
   }
 
   /** Never throws; the result is redacted, capped and audited. */
@@ -7089,8 +7080,7 @@ export class Tools implements Catalog {
   }
 
   #unknown(name: string) {
-    const close = nearest(name, [...this.#rows.keys()])
-    const guess = close ? `did you mean ${close}?` : 'find tools with select_tools'
+    const guess = didYouMean(name, [...this.#rows.keys()]) ?? 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
   }
 }
@@ -7103,14 +7093,19 @@ function toolReply(
 }
 
 function pickTool<T extends { name: string }>(rows: readonly T[], name: string) {
+  const names = rows.map((row) => row.name)
+  const hint = didYouMean(name, names) ?? '`tai tools list` shows them all'
   const row = rows.find((each) => each.name === name)
-  if (row !== undefined) return row
-  const close = nearest(
-    name,
-    rows.map((each) => each.name),
-  )
-  const hint = close ? `did you mean ${close}?` : '`tai tools list` shows them all'
-  throw new UsageError(`there is no tool named ${visible(name)}`, { hint })
+  return row ?? failUsage(`there is no tool named ${visible(name)}`, hint)
+}
+
+function didYouMean(word: string, known: readonly string[]) {
+  const close = nearest(word, known)
+  return close ? `did you mean ${close}?` : undefined
+}
+
+function failUsage(message: string, hint: string, cause?: unknown): never {
+  throw new UsageError(message, { hint, cause })
 }
 
 /** Arguments with defaults for those that are absent or null. `path` is a JSON pointer. */
@@ -7274,7 +7269,7 @@ class Turn {
   }
 
   /** Throws LimitError before a request that would pass a limit. */
-  beginStep(): void {
+  beginStep() {
     const { maxSteps, maxCost } = this.#limits
     const { steps, cost = 0 } = this.#sum
     if (steps >= maxSteps) throw limitError(`no answer after ${count(maxSteps, 'step')}`, 'steps')
@@ -7295,18 +7290,18 @@ class Turn {
   }
 
   /** A cost limit, and a first reply without a price. */
-  get isUnpriced(): boolean {
+  get isUnpriced() {
     const { steps, cost } = this.#sum
     return steps === 1 && cost === undefined && this.#limits.maxCost < Infinity
   }
 
-  called({ reply, denied, ms }: Ran): void {
+  called({ reply, denied, ms }: Ran) {
     this.#tools.push({ name: reply.name, ok: !reply.isError, ms })
     this.#denied ||= denied
   }
 
   /** Throws InvalidError when the model has had its tries. */
-  misfit(problem: string): void {
+  misfit(problem: string) {
     this.#misfits += 1
     if (this.#misfits < SCHEMA_TRIES) return
     const hint = 'make the schema simpler, or try another model'
@@ -7318,7 +7313,7 @@ class Turn {
   }
 
   /** Where calls were denied and the model then had nothing to say, that is why. */
-  fail(cause: unknown): TurnResult {
+  fail(cause: unknown) {
     const silenced = this.#denied && cause instanceof ModelError && cause.kind === 'empty'
     if (!silenced) return this.end('', cause)
     const hint = 'allow it on a terminal, with `tai approval grant`, or with --auto'
@@ -7329,10 +7324,8 @@ class Turn {
 const interruption = (signal: AbortSignal) =>
   signal.reason instanceof TaiError ? signal.reason : new InterruptedError('interrupted')
 
-const userMessage = (text: string): UserMessage => ({
-  role: 'user',
-  parts: [{ kind: 'text', text }],
-})
+const textPart = (text: string): Part => ({ kind: 'text', text })
+const userMessage = (text: string): UserMessage => ({ role: 'user', parts: [textPart(text)] })
 
 /** Stands in the history for the messages it sums up. */
 export const summaryMessage = (record: string, summary: string): UserMessage =>
@@ -7351,7 +7344,7 @@ export class Agent {
     this.#log = [...history]
   }
 
-  get history(): readonly Message[] {
+  get history() {
     return this.#log.map(({ message }) => message)
   }
 
@@ -7494,10 +7487,7 @@ export class Agent {
 }
 
 /** In order: neighbours that only read together, every other alone. */
-export function batches(
-  calls: readonly ToolCall[],
-  reads: (call: ToolCall) => boolean,
-): ToolCall[][] {
+export function batches(calls: readonly ToolCall[], reads: (call: ToolCall) => boolean) {
   const groups: ToolCall[][] = []
   let open = false // whether the last group takes another call that only reads
   for (const call of calls) {
@@ -7510,7 +7500,7 @@ export function batches(
 }
 
 /** About how many tokens each message takes. */
-export async function estimateTokens(messages: readonly Message[]): Promise<number[]> {
+export async function estimateTokens(messages: readonly Message[]) {
   const { estimateTokenCount } = await import('tokenx')
   return messages.map((it) => estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it))
 }
@@ -7521,11 +7511,7 @@ function imagesOf(message: Message) {
 }
 
 /** How many messages to sum up so that the rest fits into `keep` tokens; calls keep their replies. */
-export function cutPoint(
-  history: readonly Message[],
-  tokens: readonly number[],
-  keep: number,
-): number {
+export function cutPoint(history: readonly Message[], tokens: readonly number[], keep: number) {
   const starts = history.flatMap((message, i) => (i > 0 && message.role !== 'tool' ? [i] : []))
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
 }
@@ -7551,7 +7537,7 @@ export function wordsOf(message: Message): string {
 }
 
 /** In words for the model, why an answer is not JSON that fits the schema; undefined: it is. */
-export async function misfit(schema: JsonSchema, answer: string): Promise<string | undefined> {
+export async function misfit(schema: JsonSchema, answer: string) {
   const value = parseAnswer(answer)
   if (value === undefined) return 'the answer is not JSON; answer with the JSON value alone'
   const check = await schemaCheck(schema)
@@ -7596,7 +7582,7 @@ export const style = (text: string, ...names: readonly Style[]) =>
   nodeUtil().styleText(names, text, { validateStream: false })
 
 /** Whether to colour: the first rule that speaks decides. */
-export function wantsColor(env: World['env'], isTerminal: boolean, noColor = false): boolean {
+export function wantsColor(env: World['env'], isTerminal: boolean, noColor = false) {
   const { NO_COLOR, FORCE_COLOR, CLICOLOR, TERM } = env
   if (noColor || NO_COLOR) return false
   if (FORCE_COLOR) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false'
@@ -7655,7 +7641,7 @@ export class Output {
   }
 
   /** False when some is queued: await `drained` before making much more. */
-  write(text: string): boolean {
+  write(text: string) {
     if (text === '' || this.gone.aborted) return true
     this.beforeWrite?.()
     this.atLineStart = text.endsWith('\n') || text.endsWith(CLEAR_LINE)
@@ -7667,7 +7653,7 @@ export class Output {
   }
 
   /** Resolves when the system has everything or never will, or at an abort. */
-  async drained(signal?: AbortSignal): Promise<void> {
+  async drained(signal?: AbortSignal) {
     if (this.#queued === 0 || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
     signal?.addEventListener('abort', () => resolve())
@@ -7728,7 +7714,7 @@ export const terminalText = (text: string) => text.replace(/\r\n?/g, '\n').repla
 export class TerminalFilter {
   #held = ''
 
-  push(piece: string): string {
+  push(piece: string) {
     const text = this.#held + piece
     this.#held = UNFINISHED.exec(text)?.[0] ?? ''
     return terminalText(text.slice(0, text.length - this.#held.length))
@@ -7860,7 +7846,7 @@ export class Spinner {
     this.#screen = [output, ...others].filter((each) => each.isTerminal)
   }
 
-  start(label: string): void {
+  start(label: string) {
     this.stop()
     const { isTerminal, color } = this.#output
     if (!isTerminal || !color || this.#screen.some((each) => !each.atLineStart)) return
@@ -7876,13 +7862,13 @@ export class Spinner {
     this.#put('')
   }
 
-  stop(): void {
+  stop() {
     this.#label = undefined
     this.#hide()
   }
 
   /** Draws nothing until the result is disposed. */
-  pause(): Disposable {
+  pause() {
     this.#paused = true
     this.#hide()
     return {
@@ -8097,7 +8083,7 @@ export class MarkdownStream {
     this.#page = page
   }
 
-  static async open({ width, color }: MarkdownOptions): Promise<MarkdownStream> {
+  static async open({ width, color }: MarkdownOptions) {
     const { Lexer } = await import('marked')
     const { eastAsianWidth: charWidth } = await import('get-east-asian-width')
     const lex = (source: string) => new Lexer().lex(source)
@@ -8105,7 +8091,7 @@ export class MarkdownStream {
     return new MarkdownStream(page)
   }
 
-  push(piece: string): string {
+  push(piece: string) {
     const text = this.#filter.push(piece)
     this.#rest += text
     if (!text.includes('\n')) return ''
@@ -8184,9 +8170,8 @@ function inputText(bytes: Buffer, what: string) {
   if (!hasNul && builtin('node:buffer').isUtf8(bytes)) return bytes.toString()
   const [, kind = hasNul ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
   const fault = /text|encoding/.test(kind) ? 'not UTF-8' : 'binary'
-  throw new UsageError(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, {
-    hint: 'convert text with iconv -t UTF-8, give an image with --file',
-  })
+  const hint = 'convert text with iconv -t UTF-8, give an image with --file'
+  return failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
 }
 
 type InputSource = Readonly<{
@@ -8206,18 +8191,15 @@ async function readInput(source: InputSource) {
     for await (const chunk of inputChunks(fd, source)) {
       chunks.push(chunk)
       left -= chunk.length
-      if (left < 0)
-        throw new UsageError(`${what} is larger than ${formatBytes(max)}`, {
-          hint: 'give it with --file, or name the file in the prompt',
-        })
+      const hint = 'give it with --file, or name the file in the prompt'
+      if (left < 0) failUsage(`${what} is larger than ${formatBytes(max)}`, hint)
     }
     return Buffer.concat(chunks)
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof TaiError) throw error
-    throw new UsageError(`cannot read ${what}: ${systemFault(error)}`, {
-      hint: 'give a text file or an image that you may read',
-    })
+    const hint = 'give a text file or an image that you may read'
+    return failUsage(`cannot read ${what}: ${systemFault(error)}`, hint)
   }
 }
 
@@ -8234,8 +8216,7 @@ function openStdin() {
 async function* inputChunks(fd: number, source: InputSource): AsyncGenerator<Buffer> {
   const { what, signal, hasBegun } = source
   const kind = fdKind(fd)
-  if (kind === 'device')
-    throw new UsageError(`${what} is a folder or a device`, { hint: 'name a file' })
+  if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
   const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
   let begun = false
   for (let chunk = isReady && readNow(fd); chunk; chunk = readNow(fd)) {
@@ -8274,7 +8255,7 @@ async function stdinBegins(begun: Promise<unknown>, options: StdinOptions) {
 }
 
 /** '' for a terminal and for silence. Throws UsageError, or the signal's reason. */
-export async function readStdin(options: StdinOptions): Promise<string> {
+export async function readStdin(options: StdinOptions) {
   const { signal } = options
   signal.throwIfAborted()
   if (/terminal|closed|device/.test(fdKind(0))) return ''
@@ -8301,7 +8282,7 @@ export async function readPromptFile(
   const bytes = await readInput({ what, file, max: PROMPT_FILE_MAX, signal })
   const [, , mime] = signatureOf(bytes)
   if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
-  return { kind: 'text', text: frameFile(name, inputText(bytes, what)) }
+  return textPart(frameFile(name, inputText(bytes, what)))
 }
 
 /** The tag grows until the text does not end it. */
@@ -8323,7 +8304,7 @@ function frameFile(name: string, text: string) {
 // 2. After `--` everything is prompt.
 // Not here: what a verb does (§commands), what a setting means (§config).
 
-const RESERVED = ['mcp', 'ui', 'upgrade', 'licenses'] as const // commands of versions to come
+const RESERVED = ['mcp', 'ui', 'upgrade', 'licenses'] // commands of versions to come
 
 /** One whose name is a setting's, with dashes, gives that setting. */
 type Flag = Readonly<{
@@ -8377,7 +8358,7 @@ export const FLAGS: readonly Flag[] = [
   ...COMMON_FLAGS,
 ]
 
-const EXIT_HELP = {
+const EXIT_HELP: Record<keyof typeof EXIT, string> = {
   answered: 'answered',
   failed: 'failed',
   usage: 'the command line was wrong',
@@ -8386,7 +8367,7 @@ const EXIT_HELP = {
   denied: 'an approval was denied and no answer came',
   invalid: 'input or output failed validation',
   interrupted: 'interrupted',
-} as const satisfies Record<keyof typeof EXIT, string>
+}
 
 /** The flags of a command line, by name. */
 export class Given {
@@ -8428,16 +8409,13 @@ export type Command<Host> = Readonly<{
   verbs: readonly Verb<Host>[]
 }>
 
-type Line<Host> = { readonly given: Given } & (
-  | { readonly kind: 'turn'; readonly words: readonly string[] }
-  | { readonly kind: 'help'; readonly command: Command<Host> | undefined }
-  | {
-      readonly kind: 'command'
-      readonly command: Command<Host>
-      readonly verb: Verb<Host>
-      readonly words: readonly string[]
-    }
-)
+type Line<Host> = Readonly<
+  { given: Given } & (
+    | { kind: 'turn'; words: readonly string[] }
+    | { kind: 'help'; command: Command<Host> | undefined }
+    | { kind: 'command'; command: Command<Host>; verb: Verb<Host>; words: readonly string[] }
+  )
+>
 
 const flagsOf = <Host>({ verbs }: Command<Host>) => [
   ...new Map(verbs.flatMap(({ flags = [] }) => flags.map((flag) => [flag.name, flag]))).values(),
@@ -8452,7 +8430,10 @@ export function parseLine<Host>(
   commands: readonly Command<Host>[],
 ): Line<Host> {
   const word = leadingWord(argv)
-  if (RESERVED.some((name) => name === word)) throw notYet(word)
+  const asPrompt = `for a prompt that begins so, put -- before it: tai -- ${word} ...`
+  if (word && RESERVED.includes(word))
+    // a prompt must not mean something else with the next version
+    failUsage(`this version has no command ${word}`, asPrompt)
   const command = commands.find((row) => row.name === word)
   const known = command === undefined ? FLAGS : [...flagsOf(command), ...COMMON_FLAGS]
   const { given, words } = parseFlags(argv, known)
@@ -8460,16 +8441,10 @@ export function parseLine<Host>(
   if (command === undefined) return { kind: 'turn', given, words }
   const named = command.verbs.find((row) => row.name !== '' && row.name === words[1])
   const verb = named ?? command.verbs.find((row) => row.name === '')
-  if (verb === undefined) throw unknownVerb(command, words[1])
+  if (verb === undefined) return failVerb(command, words[1])
   const rest = words.slice(named === undefined ? 1 : 2)
   checkUse(command, verb, rest, given)
   return { kind: 'command', given, command, verb, words: rest }
-}
-
-/** A prompt must not mean something else with the next version. */
-function notYet(word = '') {
-  const hint = `for a prompt that begins so, put -- before it: tai -- ${word} ...`
-  return new UsageError(`this version has no command ${word}`, { hint })
 }
 
 /** At the end or before another flag: the key is in the environment. */
@@ -8502,37 +8477,32 @@ function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
     const texts = Object.entries(values).map(([name, list]) => [name, (list ?? []).map(String)])
     return { given: new Given(new Map(texts as [string, string[]][])), words: positionals }
   } catch (error) {
-    throw flagError(error, argv, flags)
+    return failFlag(error, argv, flags)
   }
 }
 
-function flagError(error: unknown, argv: readonly string[], flags: readonly Flag[]) {
+function failFlag(error: unknown, argv: readonly string[], flags: readonly Flag[]): never {
   const name = /'(-[^' =,]*)/.exec(messageOf(error))?.[1] ?? ''
   const flag = flags.find((row) => spellings(row).includes(name))
-  const hint = '`tai --help` lists the flags'
+  const list = '`tai --help` lists the flags'
   if (flag !== undefined) {
     const { name: long, value } = flag
     const needs = value === undefined ? 'takes no value' : `needs a value: --${long} ${value}`
-    return new UsageError(`--${long} ${needs}`, { hint })
+    failUsage(`--${long} ${needs}`, list)
   }
-  const close = nearest(name, flags.flatMap(spellings))
-  return new UsageError(`unknown flag ${visible(name || argv.join(' '))}`, {
-    hint: close
-      ? `did you mean ${close}?`
-      : `${hint}; a prompt that begins with a dash goes after --`,
-    cause: error,
-  })
+  const close = didYouMean(name, flags.flatMap(spellings))
+  const hint = close ?? `${list}; a prompt that begins with a dash goes after --`
+  failUsage(`unknown flag ${visible(name || argv.join(' '))}`, hint, error)
 }
 
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
-function unknownVerb<Host>({ name, verbs }: Command<Host>, given: string | undefined) {
+function failVerb<Host>({ name, verbs }: Command<Host>, given: string | undefined): never {
   const names = verbs.map((row) => row.name)
-  const close = given && nearest(given, names)
+  const close = given && didYouMean(given, names)
   const what = given === undefined ? 'needs a verb' : `has no verb ${visible(given)}`
-  const guess = close ? `did you mean ${close}? ` : ''
-  const hint = `${guess}${AS_PROMPT}`
-  return new UsageError(`tai ${name} ${what}: ${names.join(', ')}`, { hint })
+  const hint = close ? `${close} ${AS_PROMPT}` : AS_PROMPT
+  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, hint)
 }
 
 const usageOf = <Host>({ name }: Command<Host>, verb: Verb<Host>) =>
@@ -8549,22 +8519,18 @@ function checkUse<Host>(
   const most = /\.\.\.\]?$/.test(verb.args) ? Infinity : wanted.length
   const usage = usageOf(command, verb)
   const hint = `\`tai ${command.name} --help\` tells more`
-  if (words.length < needed.length) throw new UsageError(`something is missing: ${usage}`, { hint })
+  if (words.length < needed.length) failUsage(`something is missing: ${usage}`, hint)
   if (words.length > most) {
     const extra = visible(words.slice(most).join(' '))
-    throw new UsageError(`${extra} is too much: ${usage}`, { hint: `${hint}; ${AS_PROMPT}` })
+    failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
   }
   const taken = [...(verb.flags ?? []), ...COMMON_FLAGS].map((flag) => flag.name)
   const stray = given.names.find((name) => !taken.includes(name))
-  if (stray === undefined) return
-  throw new UsageError(`tai ${command.name} ${verb.name} does not take --${stray}`, { hint })
+  if (stray) failUsage(`tai ${command.name} ${verb.name} does not take --${stray}`, hint)
 }
 
 /** Of the program, or of one command. */
-export function helpText<Host>(
-  commands: readonly Command<Host>[],
-  command?: Command<Host>,
-): string {
+export function helpText<Host>(commands: readonly Command<Host>[], command?: Command<Host>) {
   if (command !== undefined) return commandHelp(command)
   const exits = Object.entries(EXIT_HELP) as [keyof typeof EXIT, string][]
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
@@ -8602,10 +8568,7 @@ function flagCells({ name, short, value, help }: Flag) {
   return [`  ${before}--${name} ${value ?? ''}`, help]
 }
 
-type Completable = Readonly<{
-  flags: readonly string[]
-  verbs: readonly (readonly [command: string, verbs: string])[]
-}>
+type Completable = { flags: readonly string[]; verbs: readonly [command: string, verbs: string][] }
 
 const COMPLETIONS: Record<string, (all: Completable) => string> = {
   bash: ({ flags, verbs }) => `_tai() {
@@ -8644,13 +8607,12 @@ compdef _tai tai
 }
 
 /** Completes commands, verbs and flags. Throws UsageError for an unknown shell. */
-export function completionScript<Host>(shell: string, commands: readonly Command<Host>[]): string {
-  const make = COMPLETIONS[shell]
+export function completionScript<Host>(shell: string, commands: readonly Command<Host>[]) {
   const hint = `there are some for ${Object.keys(COMPLETIONS).join(', ')}`
-  if (make === undefined) throw new UsageError(`no completions for ${visible(shell)}`, { hint })
-  const verbs = commands.map((row) => {
+  const make = COMPLETIONS[shell] ?? failUsage(`no completions for ${visible(shell)}`, hint)
+  const verbs = commands.map((row): [string, string] => {
     const names = row.verbs.map((verb) => verb.name).filter((name) => name !== '')
-    return [row.name, names.join(' ')] as const
+    return [row.name, names.join(' ')]
   })
   return make({ flags: FLAGS.flatMap(spellings), verbs })
 }
@@ -8675,7 +8637,7 @@ export class Interrupts {
     this.#leave = leave
   }
 
-  press(): void {
+  press() {
     const claim = this.#claim
     if (claim === undefined) return this.#end()
     if (claim.pressed) return this.#leave()
@@ -8684,7 +8646,7 @@ export class Interrupts {
   }
 
   /** One at a time, until it is disposed. */
-  claim(handler: () => void): Disposable {
+  claim(handler: () => void) {
     this.#claim = { handler, pressed: false }
     return { [Symbol.dispose]: () => void (this.#claim = undefined) }
   }
@@ -8731,7 +8693,7 @@ export class App {
         this.redactor.add(name, value)
   }
 
-  store(): Promise<Store> {
+  store() {
     const { redactor, world, prompter, signal } = this
     const passphrase = async () =>
       world.env['TAI_SEAL_PASSPHRASE'] ??
@@ -8744,7 +8706,7 @@ export class App {
    * In memory where the home cannot be written. A sealed vault with secrets is unlocked, or a
    * secret in a prompt would not be known. Throws SealedError.
    */
-  async storeForTurn(): Promise<Store> {
+  async storeForTurn() {
     const store = await this.#storeOrMemory()
     if (store.seal.locked && (await store.listSecrets()).length > 0) await store.withSeal(() => {})
     return store
@@ -8766,7 +8728,7 @@ export class App {
   }
 
   /** Throws UsageError for a broken file or a value of the wrong kind. */
-  config(): Promise<Config> {
+  config() {
     this.#config ??= this.#loadConfig()
     return this.#config
   }
@@ -8779,13 +8741,13 @@ export class App {
     return config
   }
 
-  get http(): HttpClient {
+  get http() {
     this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close())
     return this.#http
   }
 
   /** `close` will end it. */
-  own<T>(part: T, end: (part: T) => Promise<void> | void): T {
+  own<T>(part: T, end: (part: T) => Promise<void> | void) {
     return this.#owned.adopt(part, async (it) => end(it))
   }
 
@@ -8794,7 +8756,7 @@ export class App {
   }
 
   /** `wait` (ms) where it only goes with a prompt. */
-  async stdin(wait?: number): Promise<string | undefined> {
+  async stdin(wait?: number) {
     const { signal } = this
     const notice = (text: string) => this.notice(text)
     const prompted = wait !== undefined
@@ -8810,7 +8772,7 @@ export class App {
   }
 
   /** `value` with --json, else a text or rows of cells. */
-  print(value: object, shown: string | readonly (readonly string[])[]): number {
+  print(value: object, shown: string | readonly (readonly string[])[]) {
     const text =
       typeof shown === 'string'
         ? visibleLines(shown)
@@ -8821,7 +8783,7 @@ export class App {
   }
 
   /** One line, one hint, with -v the causes. */
-  report(error: unknown): void {
+  report(error: unknown) {
     if (this.out.closed) return // which is why
     this.#tell(visibleLines(explain(error, this.given.has('verbose'))))
   }
@@ -8903,7 +8865,7 @@ export class TextPresenter implements Presenter {
     this.#spinner?.start('thinking')
   }
 
-  event(event: AgentEvent): void {
+  event(event: AgentEvent) {
     switch (event.kind) {
       case 'text':
         return this.#options.whole ? undefined : this.#take(this.#text.push(event.text))
@@ -8986,7 +8948,7 @@ export class JsonPresenter implements Presenter {
     if (this.#streams) this.#line({ type: 'start', ...start })
   }
 
-  event(event: AgentEvent): void {
+  event(event: AgentEvent) {
     const { kind } = event
     if (!this.#streams)
       return kind === 'notice' ? writeNotice(this.#options, event.text) : undefined
@@ -9017,24 +8979,19 @@ export class JsonPresenter implements Presenter {
 type WholeEvent = Exclude<AgentEvent, { kind: 'text' | 'reasoning' }>
 
 function streamLine(event: WholeEvent, clean: (text: string) => string) {
-  switch (event.kind) {
-    case 'notice':
-      return { type: 'notice', text: clean(event.text) }
-    case 'usage':
-      return { type: 'usage', ...event.usage, cost: event.cost ?? null }
-    case 'call': {
-      const { id, name, args } = event.call
-      return { type: 'tool_call', id, name, args: mapStrings(args, clean), digest: event.digest }
-    }
-    case 'result': {
-      const { id, name, text, isError } = event.reply
-      return { type: 'tool_result', id, name, text, is_error: isError, ms: event.ms }
-    }
+  const { kind } = event
+  if (kind === 'notice') return { type: kind, text: clean(event.text) }
+  if (kind === 'usage') return { type: kind, ...event.usage, cost: event.cost ?? null }
+  if (kind === 'call') {
+    const { id, name, args } = event.call
+    return { type: 'tool_call', id, name, args: mapStrings(args, clean), digest: event.digest }
   }
+  const { id, name, text, isError } = event.reply
+  return { type: 'tool_result', id, name, text, is_error: isError, ms: event.ms }
 }
 
 /** What is in the first fence. */
-export function firstCodeBlock(answer: string): string | undefined {
+export function firstCodeBlock(answer: string) {
   const found = /^ {0,3}(`{3,}|~{3,})[^\n]*\n([\s\S]*?)^ {0,3}\1[`~]*[ \t]*$/m.exec(answer)
   return found?.[2]
 }
@@ -9063,11 +9020,23 @@ export async function playTurn(
   signal: AbortSignal,
 ): Promise<unknown> {
   const presenter = await presenterFor(app, talk)
-  const events = talk.agent.runTurn(safeParts(app, parts), signal)
+  const result = await turnOf(talk, safeParts(app, parts), signal, (event) =>
+    presenter.event(event),
+  )
+  presenter.end(outcomeOf(result, app.redactor, talk))
+  return result.error
+}
+
+async function turnOf(
+  { agent }: Conversation,
+  parts: readonly Part[],
+  signal: AbortSignal,
+  hear: (event: AgentEvent) => void,
+) {
+  const events = agent.runTurn(parts, signal)
   let next = await events.next()
-  for (; next.done !== true; next = await events.next()) presenter.event(next.value)
-  presenter.end(outcomeOf(next.value, app.redactor, talk))
-  return next.value.error
+  for (; next.done !== true; next = await events.next()) hear(next.value)
+  return next.value
 }
 
 /** Of a turn that could not even begin, only its error. */
@@ -9083,8 +9052,6 @@ function outcomeOf(
   const hint = error instanceof TaiError ? (error.hint ?? null) : null
   return { ...facts, exit: code, error: { message: redactor.redact(messageOf(error)), hint, code } }
 }
-
-const NO_RESULT = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [] }
 
 const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
 
@@ -9196,8 +9163,8 @@ function configuredProviders(app: App, config: Config) {
     return providersOf(config.table('providers'))
   } catch (error) {
     if (!(error instanceof InvalidError)) throw error
-    const hint = error.hint ?? 'mend that table'
-    throw new UsageError(`${configPaths(app.world, app.root).home}: ${error.message}`, { hint })
+    const what = `${configPaths(app.world, app.root).home}: ${error.message}`
+    return failUsage(what, error.hint ?? 'mend that table')
   }
 }
 
@@ -9219,7 +9186,7 @@ async function profileOf(store: Store, name = 'default') {
   if (row !== undefined || name === 'default') return row
   const names = (await store.listProfiles()).map((profile) => profile.name).join(', ')
   const hint = names ? `there are ${names}` : `make it with \`tai profile create ${visible(name)}\``
-  throw new UsageError(`there is no profile ${visible(name)}`, { hint })
+  return failUsage(`there is no profile ${visible(name)}`, hint)
 }
 
 async function earlierSession(app: App, store: Store) {
@@ -9227,11 +9194,14 @@ async function earlierSession(app: App, store: Store) {
   if (id === undefined && !app.given.has('continue')) return undefined
   const row = await (id === undefined ? store.latestSession(app.root) : store.findSession(id))
   if (row !== undefined) return row
-  const hint = '`tai session list` shows them'
-  if (id !== undefined) throw new UsageError(`there is no session ${visible(id)}`, { hint })
+  if (id !== undefined)
+    failUsage(`there is no session ${visible(id)}`, '`tai session list` shows them')
   app.notice('this workspace has no session to go on with; a new one begins')
   return undefined
 }
+
+const toolNames = (config: Config, profile: ProfileRow | undefined) =>
+  config.get('tools') === undefined ? profile?.tools : config.list('tools')
 
 async function ownTools(
   app: App,
@@ -9243,7 +9213,7 @@ async function ownTools(
   const mode = preferred(config, 'permission_mode', profile?.mode) as Mode
   const own = new Processes(app.world, (await app.storeForTurn()).redactor)
   const processes = app.own(own, (it) => it.stopAll())
-  const only = config.get('tools') === undefined ? profile?.tools : config.list('tools')
+  const only = toolNames(config, profile)
   return openTools(app, { session, workspace, mode, processes, only, prompter: app.prompter })
 }
 
@@ -9261,7 +9231,7 @@ type ToolSeat = Readonly<{
 export async function openTools(
   app: App,
   { workspace, mode, only, rows = TOOLS, ...seat }: ToolSeat,
-): Promise<Tools> {
+) {
   const { world, http } = app
   const store = await app.storeForTurn()
   const config = await app.config()
@@ -9288,16 +9258,17 @@ async function answerSchema(app: App) {
   } catch (cause) {
     const why = codeOf(cause) || messageOf(cause)
     const hint = 'give a file with a JSON Schema; nothing was sent'
-    throw new UsageError(`--schema ${visible(file)}: ${why}`, { hint, cause })
+    return failUsage(`--schema ${visible(file)}: ${why}`, hint, cause)
   }
 }
 
 /** With --json and --stream-json, what fails is an object on stdout too. */
-export async function prepared<T>(app: App, prepare: () => Promise<T>): Promise<T> {
+export async function prepared<T>(app: App, prepare: () => Promise<T>) {
   try {
     return await prepare()
   } catch (error) {
-    const outcome = outcomeOf({ ...NO_RESULT, error }, app.redactor)
+    const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [] }
+    const outcome = outcomeOf({ ...nothing, error }, app.redactor)
     if (app.given.has('stream-json')) app.out.write(jsonLine({ type: 'end', ...outcome }))
     else if (app.given.has('json')) app.out.write(jsonLine(outcome))
     throw error
@@ -9305,7 +9276,7 @@ export async function prepared<T>(app: App, prepare: () => Promise<T>): Promise<
 }
 
 /** Throws what left the prompt without an answer. */
-export async function oneShot(app: App, ask: () => Promise<readonly Part[]>): Promise<number> {
+export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
   const { parts, talk } = await prepared(app, async () => {
     const prompt = await ask()
     return { parts: prompt, talk: await openConversation(app, titleOf(prompt)) }
@@ -9316,7 +9287,7 @@ export async function oneShot(app: App, ask: () => Promise<readonly Part[]>): Pr
 }
 
 /** The last line of a session's first prompt. */
-export function titleOf(parts: readonly Part[]): string {
+export function titleOf(parts: readonly Part[]) {
   const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
   const last = words.trim().split('\n').at(-1) ?? ''
   return clip(visible(last.trim()), 60)
@@ -9407,12 +9378,12 @@ export class Chat {
     return this.#talk
   }
 
-  async renew(): Promise<string> {
+  async renew() {
     this.#talk = await openConversation(this.#app, 'chat', false)
     return `session ${this.#talk.session}`
   }
 
-  async run(): Promise<number> {
+  async run() {
     const { world, out } = this.#app
     let said: string | undefined =
       `tai ${VERSION}, ${this.#talk.model}. /help lists commands, Ctrl-D leaves.`
@@ -9434,11 +9405,8 @@ export class Chat {
     const name = line.trim().split(/\s+/, 1).join()
     const row = SLASH.find((slash) => slash.name === name)
     if (row !== undefined) return row.run(this)
-    const close = nearest(
-      name,
-      SLASH.map((slash) => slash.name),
-    )
-    return `there is no ${name}; ${close ? `did you mean ${close}?` : '/help lists what there is'}`
+    const names = SLASH.map((slash) => slash.name)
+    return `there is no ${name}; ${didYouMean(name, names) ?? '/help lists what there is'}`
   }
 
   async #answer(text: string) {
@@ -9447,7 +9415,7 @@ export class Chat {
     using claim = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
     void claim
     const signal = AbortSignal.any([stop.signal, app.signal])
-    const error = await playTurn(app, this.#talk, [{ kind: 'text', text }], signal)
+    const error = await playTurn(app, this.#talk, [textPart(text)], signal)
     if (error !== undefined) app.report(error)
     return app.signal.aborted ? undefined : ''
   }
@@ -9477,7 +9445,7 @@ export class Chat {
 }
 
 /** Begins a chat. */
-export async function beginChat(app: App): Promise<number> {
+export async function beginChat(app: App) {
   return new Chat(app, await openConversation(app, 'chat')).run()
 }
 
@@ -9492,7 +9460,7 @@ export async function beginChat(app: App): Promise<number> {
 //    in the vault, in memory what was used lately.
 // Not here: HTTP (§listen); tools of other servers, which are never served again.
 
-const KEY_HINT = { hint: 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"' }
+const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
 const SESSION_SALT = 'tai mcp session' // of every server of one key
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
 const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
@@ -9527,7 +9495,7 @@ const EXTRAS = {
     }),
     annotations: annotate('Low', 'reads', { openWorld: true }),
   },
-} as const
+}
 type ChatArgs = ArgsOf<typeof EXTRAS.chat.parameters>
 type CompletionsArgs = ArgsOf<typeof EXTRAS.completions.parameters>
 
@@ -9545,14 +9513,14 @@ const listed = ({ name, description, parameters, annotations }: Listed) => ({
   annotations,
 })
 
-const REFUSAL_KINDS = {
+const REFUSAL_KINDS: Record<Refusal, keyof typeof RPC_CODES> = {
   unknown: 'method',
   invalid: 'params',
   denied: 'denied',
   busy: 'busy',
   crashed: 'failed',
   interrupted: 'failed',
-} as const satisfies Record<Refusal, keyof typeof RPC_CODES>
+}
 
 /** In MCP's words. Throws RpcError for a refusal. */
 function callResult(outcome: Outcome): JsonObject {
@@ -9612,11 +9580,7 @@ export class McpSession {
   }
 
   /** After those before it. Throws RpcError when too many wait. */
-  async call(
-    id: RpcId,
-    { name, args }: { name: string; args: JsonObject },
-    stop: AbortController,
-  ): Promise<Outcome> {
+  async call(id: RpcId, { name, args }: { name: string; args: JsonObject }, stop: AbortController) {
     if (this.lane.length >= MCP_QUEUE_MAX)
       throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`)
     this.#calls.set(stop, id)
@@ -9629,7 +9593,7 @@ export class McpSession {
     }
   }
 
-  cancel(id: unknown): void {
+  cancel(id: unknown) {
     for (const [stop, own] of this.#calls)
       if (own === id) stop.abort(new InterruptedError('the client cancelled the call'))
   }
@@ -9679,9 +9643,8 @@ export class McpServeContext {
   }
 
   /** Throws UsageError for a key that no client could send, SealedError while the vault is locked. */
-  static async open(app: App, key: string, native = TOOLS): Promise<McpServeContext> {
-    if (!/^[\x21-\x7e]+$/.test(key))
-      throw new UsageError('the key holds spaces, or more than ASCII', KEY_HINT)
+  static async open(app: App, key: string, native = TOOLS) {
+    if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
     app.redactor.add('mcp-key', key)
     const store = await app.storeForTurn()
     const config = await app.config()
@@ -9691,7 +9654,7 @@ export class McpServeContext {
     const { value, source } = config.explain('permission_mode')
     const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
     const mode = tighterMode(asked, profile?.mode ?? asked)
-    const only = config.get('tools') === undefined ? profile?.tools : config.list('tools')
+    const only = toolNames(config, profile)
     // Slow on purpose: ids are seen by others, and a weak key must not be guessed from one.
     const signing = builtin('node:crypto').scryptSync(key, SESSION_SALT, 32)
     const bearer = Buffer.from(`Bearer ${key}`)
@@ -9708,14 +9671,14 @@ export class McpServeContext {
   }
 
   /** Compares an Authorization header in constant time. */
-  admits(header = ''): boolean {
+  admits(header = '') {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
     const { bearer } = this.#parts
     return given.length === bearer.length && this.#isSame(given, bearer)
   }
 
   /** Its id: random bits, when it was made, a signature. Nothing is kept of it. */
-  newSession(): string {
+  newSession() {
     const { world } = this.#parts.app
     const random = world.randomBytes(SESSION_BYTES).toString('base64url')
     return this.#signed(`${random}.${world.now().toString(36)}`)
@@ -9732,13 +9695,13 @@ export class McpServeContext {
   }
 
   /** For every server of this key. */
-  endSession(session: McpSession): void {
+  endSession(session: McpSession) {
     this.#write(session, 1)
     this.#drop(session)
   }
 
   /** Processes of sessions that are over, here or elsewhere, would run on. */
-  sweep(): void {
+  sweep() {
     const { store, app } = this.#parts
     const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
     ifVault(() => {
@@ -9752,14 +9715,14 @@ export class McpServeContext {
     return this.#parts.store.redactor.redact(messageOf(error))
   }
 
-  async close(): Promise<void> {
+  async close() {
     const sessions = [...this.#sessions.values()]
     await within(MCP_STOP_GRACE, Promise.all(sessions.map((session) => session.settled())))
     await Promise.all(sessions.map((session) => session.end()))
   }
 
   /** The result as JSON. Throws RpcError. */
-  async callTool({ id, params, session, stop }: RpcCall): Promise<string> {
+  async callTool({ id, params, session, stop }: RpcCall) {
     const { name, arguments: args = {} } = params
     if (typeof name !== 'string') throw new RpcError('params', 'params.name is no text')
     if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
@@ -9876,7 +9839,7 @@ export class McpServeContext {
     const profile = await profileOf(store, name)
     const choice = await chosenModel(app, { profile })
     if (row === undefined) {
-      const title = titleOf([{ kind: 'text', text: args.message }])
+      const title = titleOf([textPart(args.message)])
       const model = modelName(choice)
       const begun = { id, title, profile: profile?.name ?? 'default', model, workspace: app.root }
       await store.createSession(begun)
@@ -9918,14 +9881,12 @@ type ChatSeat = Readonly<{
 
 /** A turn without an answer gives what there was of it, and why it ended. */
 async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
-  const parts = [{ kind: 'text', text: app.redactor.known(message) }] as const
-  const events = talk.agent.runTurn(parts, signal)
   let said = ''
-  let next = await events.next()
-  for (; next.done !== true; next = await events.next())
-    if (next.value.kind === 'text') said += next.value.text
-  const { answer, error } = next.value
-  const structured: JsonObject = outcomeOf(next.value, app.redactor, talk)
+  const result = await turnOf(talk, [textPart(app.redactor.known(message))], signal, (event) => {
+    if (event.kind === 'text') said += event.text
+  })
+  const { answer, error } = result
+  const structured: JsonObject = outcomeOf(result, app.redactor, talk)
   if (error === undefined) return { text: answer, structured }
   const text = [said, explain(error)].filter((part) => part !== '').join('\n\n')
   return { text, isError: true, structured }
@@ -9954,7 +9915,7 @@ type RpcMethod = Readonly<{
 }>
 
 /** Each gives its result as JSON. */
-export const RPC_METHODS: ReadonlyMap<string, RpcMethod> = new Map<string, RpcMethod>([
+export const RPC_METHODS = new Map<string, RpcMethod>([
   ['initialize', { isOpen: true, answer: (_, { params }) => JSON.stringify(greeting(params)) }],
   ['ping', { isOpen: true, answer: () => '{}' }],
   ['tools/list', { isOpen: false, answer: ({ list }) => list }],
@@ -9966,7 +9927,7 @@ export async function answerRpc(
   context: McpServeContext,
   { id, method, params }: RpcMessage & { kind: 'request' },
   { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
-): Promise<string> {
+) {
   try {
     const row = RPC_METHODS.get(method)
     if (row === undefined)
@@ -9981,7 +9942,7 @@ export async function answerRpc(
 type RpcListener = (from: McpSession, params: JsonObject) => void
 
 /** Others pass unheard. */
-export const RPC_NOTIFICATIONS: ReadonlyMap<string, RpcListener> = new Map<string, RpcListener>([
+export const RPC_NOTIFICATIONS = new Map<string, RpcListener>([
   ['notifications/initialized', () => {}],
   ['notifications/cancelled', (from, { requestId }) => from.cancel(requestId)],
 ])
@@ -10014,9 +9975,13 @@ type HttpAnswer = Readonly<{
   headers?: Readonly<Record<string, string>>
 }>
 
-const refused = ([status, message, headers = {}]: HttpRefusal) => ({
+const errorAnswer = (status: number, id: RpcId | null, error: RpcError) => ({
   status,
-  body: rpcFailure(null, new RpcError('request', message)),
+  body: rpcFailure(id, error),
+})
+
+const refused = ([status, message, headers = {}]: HttpRefusal) => ({
+  ...errorAnswer(status, null, new RpcError('request', message)),
   headers,
 })
 
@@ -10048,7 +10013,7 @@ export class Door {
   }
 
   /** Whether a request is meant for this server, not sent by a page of another (DNS rebinding). */
-  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage): boolean {
+  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage) {
     const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
     if (hosts.length > 1) return false // node:http hears only one
     const name = host.replace(/:\d*$/, '').toLowerCase()
@@ -10083,7 +10048,7 @@ export class Door {
   }
 
   /** Answers that are ready together leave together, to wake clients once. */
-  answer({ socket }: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {
+  answer({ socket }: IncomingMessage, response: ServerResponse, answer: HttpAnswer) {
     const open = (this.#open.get(socket) ?? 1) - 1
     this.#open.set(socket, open)
     // node:http has no limit of its own for clients that do not read.
@@ -10107,10 +10072,8 @@ const isPost = ({ method }: IncomingMessage) => method === 'POST'
 const TOO_LARGE: HttpRefusal = [413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`]
 const CROWDED: HttpRefusal = [503, 'too much is under way', { 'Retry-After': RETRY_AFTER }]
 
-type Gate = readonly [objects: (it: IncomingMessage, door: Door) => boolean, says: HttpRefusal]
-
 /** In this order, before a body is read. */
-const GATES: readonly Gate[] = [
+const GATES: [objects: (it: IncomingMessage, door: Door) => boolean, says: HttpRefusal][] = [
   [(it, door) => !door.expects(it), [403, 'this Host or Origin is not expected']],
   [
     ({ headers }, { context }) => !context.admits(headers.authorization),
@@ -10179,16 +10142,11 @@ async function answerHttp(
     return await answerMessage(readRpc(body.toString()), request.headers, door.context, stop)
   } catch (error) {
     if (!(error instanceof RpcError)) throw error
-    return { status: error.code === RPC_CODES.busy ? 503 : 400, body: rpcFailure(error.id, error) }
+    return errorAnswer(error.code === RPC_CODES.busy ? 503 : 400, error.id, error)
   }
 }
 
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
-
-const errorAnswer = (status: number, id: RpcId | null, error: RpcError) => ({
-  status,
-  body: rpcFailure(id, error),
-})
 
 function dismiss(context: McpServeContext, id: string) {
   const session = context.session(id)
@@ -10208,9 +10166,7 @@ type Asked = Readonly<{
 const needsSession = (message: RpcMessage) =>
   message.kind === 'request' && RPC_METHODS.get(message.method)?.isOpen !== true
 
-type Objection = readonly [objects: (it: Asked) => boolean, status: number, error: RpcError]
-
-const OBJECTIONS: readonly Objection[] = [
+const OBJECTIONS: [objects: (it: Asked) => boolean, status: number, error: RpcError][] = [
   [
     ({ begins, session }) => begins && session !== undefined,
     400,
@@ -10269,7 +10225,7 @@ export function mcpServeHandler(door: Door): RequestListener {
 
 const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
 
-const LISTEN_FAULTS: Record<string, readonly [says: string, hint: string]> = {
+const LISTEN_FAULTS: Record<string, [says: string, hint: string]> = {
   EADDRINUSE: [
     'is in use',
     'end what listens there, or choose another with --mcp-port or TAI_MCP_PORT (0: a free one)',
@@ -10308,10 +10264,10 @@ async function listen(door: Door, bind: string, port: number) {
 /** Throws UsageError: none, or one too short for an address that others reach. */
 function keyOf({ given, world }: App, bind: string) {
   const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
-  if (key === '') throw new UsageError('--serve-mcp has no key', KEY_HINT)
+  if (key === '') failUsage('--serve-mcp has no key', KEY_HINT)
   if (isLoopback(bind) || key.length >= MCP_PUBLIC_KEY_MIN) return key
   const what = `a key for ${visible(bind)}, which others can reach, has at least ${MCP_PUBLIC_KEY_MIN} characters`
-  throw new UsageError(what, KEY_HINT)
+  return failUsage(what, KEY_HINT)
 }
 
 function hostNames(bind: string, named: readonly string[]) {
@@ -10325,7 +10281,7 @@ const OPEN_HOSTS =
   'it answers to any host name, so a web page could pose as its own: name its hosts with --mcp-hosts'
 
 /** Serves until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
-export async function mcpServeMain(app: App): Promise<number> {
+export async function mcpServeMain(app: App) {
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
   const context = await McpServeContext.open(app, keyOf(app, bind))
@@ -10405,10 +10361,10 @@ const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
   },
   model: async (app) => {
     const choice = await chosenModel(app)
-    const { provider, model, why, baseUrl } = choice
+    const { model, why, baseUrl } = choice
     const models = await listModels(app.http, choice, { signal: app.signal })
     const offers = count(models.length, 'model')
-    const text = `${provider.name}/${model} (${why}) at ${baseUrl}, ${offers}`
+    const text = `${modelName(choice)} (${why}) at ${baseUrl}, ${offers}`
     const known = models.length === 0 || models.some((row) => row.id === model)
     return known ? ['ok', text] : ['warn', `${text}, this one not among them`]
   },
@@ -10419,7 +10375,7 @@ const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
 }
 
 /** Complete even when some checks could not be made. */
-export async function examine(app: App): Promise<Finding[]> {
+export async function examine(app: App) {
   const findings: Finding[] = []
   for (const [name, look] of Object.entries(CHECKS)) {
     const failed = (error: unknown): Looked => ['bad', explain(error).replace('\n ', ':')]
@@ -10514,10 +10470,6 @@ function deleteVerb(
     if (!(await remove(await app.store(), name))) failUnknown(command, name)
     return app.print({ deleted: name }, `deleted ${name}`)
   }
-}
-
-function failUsage(message: string, hint: string): never {
-  throw new UsageError(message, { hint })
 }
 
 function failUnknown(command: string, name: string): never {
@@ -10723,8 +10675,9 @@ async function profileUse(app: App, name = '') {
 }
 
 async function modelShow(app: App) {
-  const { provider, model, baseUrl, window, why } = await chosenModel(app)
-  const name = `${provider.name}/${model}`
+  const choice = await chosenModel(app)
+  const { baseUrl, window, why } = choice
+  const name = modelName(choice)
   const text = `${name}\n  ${why}; at ${baseUrl}; window ${window} tokens`
   return app.print({ model: name, base_url: baseUrl, window, why }, text)
 }
@@ -10732,9 +10685,10 @@ async function modelShow(app: App) {
 async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, { asked: provider })
   const models = await listModels(app.http, choice, { signal: app.signal })
-  const rows = models.map(({ provider: from, id, window }) => {
-    return [`${from}/${id}`, window ? `${window} tokens` : '']
-  })
+  const rows = models.map((row) => [
+    `${row.provider}/${row.id}`,
+    row.window ? `${row.window} tokens` : '',
+  ])
   return app.print({ models }, rows)
 }
 
@@ -10765,9 +10719,10 @@ async function configGet(app: App, key = '') {
 async function configShowPaths(app: App) {
   const vault = path.join(app.world.home, 'vault.db')
   const files = { vault, ...configPaths(app.world, app.root) }
-  const rows = Object.entries(files).map(([name, file = '-']) => {
-    return [name, fs.existsSync(file) ? file : `${file} (not there)`]
-  })
+  const rows = Object.entries(files).map(([name, file = '-']) => [
+    name,
+    fs.existsSync(file) ? file : `${file} (not there)`,
+  ])
   return app.print(files, rows)
 }
 
@@ -10932,9 +10887,8 @@ async function runLine(app: App, line: Line<App>) {
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
   const stray = NOT_SERVED.find((name) => line.given.has(name))
   if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
-  const hint = 'leave that out, or ask without --serve-mcp'
   const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
-  throw new UsageError(`--serve-mcp ${what}`, { hint })
+  return failUsage(`--serve-mcp ${what}`, 'leave that out, or ask without --serve-mcp')
 }
 
 /** A chat where a person sits and asks nothing. */
@@ -10957,10 +10911,10 @@ async function promptParts(app: App, given: readonly string[]) {
   const options = { cwd: app.world.cwd, signal: app.signal }
   const parts: Part[] = []
   for (const file of files) parts.push(await readPromptFile(file, options))
-  if (text !== undefined) parts.push({ kind: 'text', text })
+  if (text !== undefined) parts.push(textPart(text))
   if (parts.length > 0) return parts
   const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
-  throw new UsageError('there is nothing to do: no prompt, and nothing on standard input', { hint })
+  return failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
 }
 
 function realWorld(): World {
@@ -10970,23 +10924,16 @@ function realWorld(): World {
     env: { ...env }, // a copy: hideEnvironment takes secrets out of the process's own
     platform,
     pid,
-    cwd: currentFolder(),
+    cwd:
+      attempt(() => process.cwd()) ?? fail('the current folder is gone', 'cd to one that exists'),
     home: path.resolve(home),
     now: () => Date.now(),
     randomBytes: (size) => builtin('node:crypto').randomBytes(size),
   }
 }
 
-function currentFolder() {
-  try {
-    return process.cwd()
-  } catch (cause) {
-    throw new TaiError('the current folder is gone', { hint: 'cd to one that exists', cause })
-  }
-}
-
 /** By exit code: 128 and the signal's number. */
-const SIGNALS = { SIGTERM: 143, SIGHUP: 129 } as const
+const SIGNALS = { SIGTERM: 143, SIGHUP: 129 }
 
 function endOnSignals() {
   const controller = new AbortController()
