@@ -6136,7 +6136,14 @@ export const GIT_TOOLS = toolsOf('git', {
       'Show branch, ahead/behind and changed files (XY path; X staged, Y not, ?? untracked, U conflict).',
     parameters: takes([], { path: GIT_PATH }),
     annotations: READS_ONLY,
-    run: inRepository((_args, git) => gitStatus(git)),
+    run: inRepository(async (_args, git) => {
+      const words = 'status --porcelain --branch --ignore-submodules=dirty'
+      const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
+      if (lines.length === 1) lines.push('nothing to commit')
+      const folder = git.context.workspace.show(git.top)
+      if (folder !== '.') lines.splice(1, 0, `[paths are relative to ${folder}]`)
+      return visibleLines(lines.join('\n'))
+    }),
   },
   git_diff: {
     description: 'Show changes: of the working tree (default), staged, or between two revisions.',
@@ -6299,16 +6306,6 @@ function revisionArgs(...given: readonly (string | undefined)[]) {
   const hint = 'give a branch, a tag, a hash or HEAD~2'
   if (wrong !== undefined) fail(`${JSON.stringify(wrong)} is not a revision`, hint)
   return revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}'))
-}
-
-async function gitStatus(git: Repository) {
-  const words = 'status --porcelain --branch --ignore-submodules=dirty'
-  const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
-  if (lines.length === 1) lines.push('nothing to commit')
-  const { top, context } = git
-  const folder = context.workspace.show(top)
-  if (folder !== '.') lines.splice(1, 0, `[paths are relative to ${folder}]`)
-  return visibleLines(lines.join('\n'))
 }
 
 async function stageChanges(git: Repository, paths: readonly string[], all: boolean) {
@@ -7007,7 +7004,9 @@ export class Tools implements Catalog {
     signal.throwIfAborted()
     const row = this.#rows.get(name)
     if (row === undefined) return refuse('unknown', name, this.#unknown(name))
-    const checked = checkArguments(row.parameters, await this.#checkOf(row), raw)
+    const check = this.#checks.get(name) ?? schemaCheck(row.parameters)
+    this.#checks.set(name, check)
+    const checked = checkArguments(row.parameters, await check, raw)
     if ('problem' in checked) {
       const { problem, path: at } = checked
       return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
@@ -7018,12 +7017,6 @@ export class Tools implements Catalog {
     const wait = this.#rateWait(row)
     if (wait > 0) return overRate(row, wait)
     return { kind: 'done', output: await row.run(checked.args, this.#context, signal) }
-  }
-
-  #checkOf({ name, parameters }: Tool) {
-    const check = this.#checks.get(name) ?? schemaCheck(parameters)
-    this.#checks.set(name, check)
-    return check
   }
 
   /** A refusal, or undefined. A preview that throws ends the call as its run would. */
@@ -8139,7 +8132,7 @@ type StdinOptions = Readonly<{
 }>
 
 /** As Latin-1; models take those with a MIME type. */
-const SIGNATURES: readonly (readonly [start: string, kind: string, mime?: string])[] = [
+const SIGNATURES: [start: string, kind: string, mime?: string][] = [
   ['\u0089PNG', 'PNG image', 'image/png'],
   ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
   ['GIF8', 'GIF image', 'image/gif'],
@@ -8312,7 +8305,7 @@ function flagRow(usage: string, help: string): Flag {
 }
 
 /** Every command takes these too. */
-const COMMON_FLAGS: readonly Flag[] = [
+const COMMON_FLAGS = [
   flagRow('-P, --profile NAME', 'use this profile'),
   flagRow('--root DIR', 'the workspace; tools never leave it (default: this folder)'),
   flagRow('--json', 'print one JSON object: answer, session, usage, tools, exit'),
@@ -8324,7 +8317,7 @@ const COMMON_FLAGS: readonly Flag[] = [
 ]
 
 /** Of a turn; verbs have their own. */
-export const FLAGS: readonly Flag[] = [
+export const FLAGS = [
   flagRow('-m, --model MODEL', 'provider/model, or a name the chosen provider knows'),
   flagRow('-s, --system TEXT', 'system prompt, in place of the built-in one'),
   flagRow('-f, --file PATH', 'add a text file or an image to the prompt; repeatable'),
@@ -8618,8 +8611,8 @@ export function completionScript<Host>(shell: string, commands: readonly Command
 
 /** Ctrl-C goes to its claimant, a second one ends the run at once; unclaimed it ends the run. */
 export class Interrupts {
-  readonly #end: () => void
-  readonly #leave: () => void
+  readonly #end
+  readonly #leave
   #claim: { handler: () => void; pressed: boolean } | undefined
 
   constructor(end: () => void, leave: () => void) {
@@ -9340,7 +9333,7 @@ type Slash = Readonly<{
 }>
 
 // biome-ignore format: a table
-const SLASH: readonly Slash[] = [
+const SLASH: Slash[] = [
   { name: '/help', help: 'this list', run: async () => columns(SLASH.map((row) => [row.name, row.help])) },
   { name: '/new', help: 'begin a new session', run: (chat) => chat.renew() },
   { name: '/session', help: 'which session this is', run: async ({ talk }) => `session ${talk.session}` },
@@ -9542,7 +9535,7 @@ export class McpSession {
   seen
   written = 0 // when the vault was last told so
   looked: number | undefined // the vault's data_version when it was looked for there
-  readonly #open: (session: string) => Promise<Tools>
+  readonly #open
   readonly #processes
   readonly #calls = new Map<AbortController, RpcId>() // an id may come twice
   #tools: Promise<Tools> | undefined
@@ -9796,10 +9789,11 @@ export class McpServeContext {
   async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal) {
     const { app, store } = this.#parts
     const row = args.session === undefined ? undefined : await store.findSession(args.session)
-    if (row?.id !== args.session) {
-      const hint = 'leave `session` out to go on with your own'
-      throw new TaiError(`there is no session ${visible(`${args.session}`)}`, { hint })
-    }
+    if (row?.id !== args.session)
+      fail(
+        `there is no session ${visible(`${args.session}`)}`,
+        'leave `session` out to go on with your own',
+      )
     const id = row?.id ?? seat.session
     const lane = this.#turns.get(id) ?? new Lane()
     this.#turns.set(id, lane)
@@ -10240,7 +10234,7 @@ async function listen(door: Door, bind: string, port: number) {
       `cannot be listened on: ${messageOf(cause)}`,
       'see --mcp-bind',
     ]
-    throw new TaiError(`${where} ${says}`, { hint, cause })
+    return fail(`${where} ${says}`, hint, cause)
   }
 }
 
@@ -10933,18 +10927,16 @@ function exitNow(code: number): never {
   process.exit(code)
 }
 
-/** Scripts ask for the version all the time: nothing else is opened for it. */
-function printVersionOnly(out: Output) {
-  printText(out, `tai ${VERSION}\n`)
-  if (out.failure !== undefined) throw out.failure
-  process.exitCode = EXIT.answered
-}
-
 async function runProcess(argv: readonly string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty before main is done
   const options = { env: process.env, noColor: argv.includes('--no-color') }
   const out = new Output(1, options)
-  if (/^(--version|-V)$/.test(argv.join(' '))) return printVersionOnly(out)
+  if (/^(--version|-V)$/.test(argv.join(' '))) {
+    const code = printText(out, `tai ${VERSION}\n`) // scripts ask all the time: nothing else is opened
+    if (out.failure !== undefined) throw out.failure
+    process.exitCode = code
+    return
+  }
   const err = new Output(2, options)
   const world = realWorld()
   const { signal, interrupts } = endOnSignals()
