@@ -6214,7 +6214,7 @@ export const GIT_TOOLS = toolsOf('git', {
   },
 })
 
-type Repository = Readonly<{
+type Repository = {
   context: ToolContext
   signal: AbortSignal
   cwd: string
@@ -6222,7 +6222,7 @@ type Repository = Readonly<{
   but: readonly string[] // pathspec against the home of tai
   spec: readonly string[] // pathspecs of what was asked for; none: everything
   maxOutput?: number
-}>
+}
 
 function inRepository<A extends { readonly path: string }>(
   work: (args: A, git: Repository) => Promise<string>,
@@ -6919,13 +6919,13 @@ type Outcome =
   | Readonly<{ kind: 'done'; output: ToolOutput }>
   | Readonly<{ kind: 'refused'; why: Refusal; text: string; data: JsonObject }>
 
-type ToolsOptions = Readonly<{
+type ToolsOptions = {
   rows: readonly Tool[]
   context: Omit<ToolContext, 'catalog'>
   resultMax: number // bytes; at most MCP_RESULT_MAX
   say?: (line: string) => void // what a mode wants said of a call
   only?: readonly string[] | undefined // these and no others, all offered at once
-}>
+}
 
 type Attempt = Readonly<{ name: string; raw: JsonObject; digest: string }>
 
@@ -7216,11 +7216,11 @@ export type TurnResult = Readonly<{
   steps: number
   usage: Usage
   cost: number | undefined
-  tools: readonly { readonly name: string; readonly ok: boolean; readonly ms: number }[]
+  tools: readonly { name: string; ok: boolean; ms: number }[]
   error: unknown
 }>
 
-type AgentOptions = Readonly<{
+type AgentOptions = {
   chat: ChatClient
   tools: Tools | undefined
   store: Store
@@ -7230,7 +7230,7 @@ type AgentOptions = Readonly<{
   maxCost: number // US dollars, or Infinity
   schema: JsonSchema | undefined
   now: () => number
-}>
+}
 
 type Ran = { call: ToolCall; reply: ToolMessage; denied: boolean; ms: number }
 
@@ -7712,12 +7712,12 @@ export class TerminalFilter {
   }
 }
 
-type TtyPrompterOptions = Readonly<{
+type TtyPrompterOptions = {
   platform: NodeJS.Platform
   wait?: number
   onInterrupt?: () => void
   pause?: () => Disposable
-}>
+}
 type TtyAnswer = Promise<string | undefined>
 type LineOptions = TtyPrompterOptions & Readonly<{ secret?: boolean; signal: AbortSignal }>
 
@@ -8124,12 +8124,12 @@ const STDIN_ALONE_WAIT = 24 * HOUR // for a silent pipe without a prompt
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-type StdinOptions = Readonly<{
+type StdinOptions = {
   prompted: boolean // stdin may stay silent: there is a prompt and no `-`
   wait: number // for a silent pipe beside a prompt
   notice: (text: string) => void
   signal: AbortSignal
-}>
+}
 
 /** As Latin-1; models take those with a MIME type. */
 const SIGNATURES: [start: string, kind: string, mime?: string][] = [
@@ -8159,13 +8159,13 @@ function inputText(bytes: Buffer, what: string) {
   return failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
 }
 
-type InputSource = Readonly<{
+type InputSource = {
   what: string
   max: number
   signal: AbortSignal
   file?: string // absent: stdin
   hasBegun?: (begun: Promise<unknown>) => Promise<boolean> // false: give it up
-}>
+}
 
 async function readInput(source: InputSource) {
   const { what, max, signal, file } = source
@@ -8292,12 +8292,12 @@ function frameFile(name: string, text: string) {
 const RESERVED = ['mcp', 'ui', 'upgrade', 'licenses'] // commands of versions to come
 
 /** One whose name is a setting's, with dashes, gives that setting. */
-type Flag = Readonly<{
+type Flag = {
   name: string
   short?: string | undefined
   value?: string | undefined // names its argument; absent for a switch
   help: string
-}>
+}
 
 function flagRow(usage: string, help: string): Flag {
   const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
@@ -8378,13 +8378,13 @@ export class Given {
 }
 
 /** `run` gets what the front hands it (`Host`), and the words after the verb. */
-type Verb<Host> = Readonly<{
+type Verb<Host> = {
   name: string // '' is what the command does without a verb
   args: string // its words as the usage line shows them: `NAME [VALUE] WORDS...`
   help: string
   flags?: readonly Flag[]
   run: (app: Host, ...words: string[]) => Promise<number>
-}>
+}
 
 export type Command<Host> = Readonly<{
   name: string
@@ -8997,7 +8997,7 @@ export async function playTurn(
   talk: Conversation,
   parts: readonly Part[],
   signal: AbortSignal,
-): Promise<unknown> {
+) {
   const presenter = await presenterFor(app, talk)
   const result = await turnOf(talk, safeParts(app, parts), signal, (event) =>
     presenter.event(event),
@@ -9042,11 +9042,7 @@ const chatClient = (app: App, config: Config, choice: ModelChoice) =>
   })
 
 /** The conversation that the flags ask for: a new one, or one that goes on. */
-export async function openConversation(
-  app: App,
-  title: string,
-  goesOn = true,
-): Promise<Conversation> {
+export async function openConversation(app: App, title: string, goesOn = true) {
   const schema = await answerSchema(app)
   const store = await app.storeForTurn()
   const config = await app.config()
@@ -9069,7 +9065,7 @@ export async function openConversation(
 export async function converse(
   app: App,
   { session, profile, choice, tools, schema, maxSteps }: Talk,
-): Promise<Conversation> {
+) {
   const store = await app.storeForTurn()
   const config = await app.config()
   const own = preferred(config, 'system', profile?.prompt)
@@ -9095,14 +9091,14 @@ export async function converse(
   return { agent, session, tools, model: modelName(choice), store }
 }
 
-type Talk = Readonly<{
+type Talk = {
   session: string
   profile: ProfileRow | undefined
   choice: ModelChoice
   tools: Tools | undefined
   schema?: JsonSchema | undefined
   maxSteps?: number | undefined
-}>
+}
 
 /** A profile's word yields to flags and environment only. */
 function preferred(config: Config, key: SettingKey, own: string | undefined) {
@@ -9196,7 +9192,7 @@ async function ownTools(
   return openTools(app, { session, workspace, mode, processes, only, prompter: app.prompter })
 }
 
-type ToolSeat = Readonly<{
+type ToolSeat = {
   session: string
   workspace: Workspace
   mode: Mode
@@ -9204,7 +9200,7 @@ type ToolSeat = Readonly<{
   prompter: Prompter
   only: readonly string[] | undefined
   rows?: readonly Tool[]
-}>
+}
 
 /** The tools of one session. */
 export async function openTools(
@@ -9296,7 +9292,7 @@ function extracted(answer: string, app: App) {
 }
 
 /** As the flags ask for it. */
-export async function presenterFor(app: App, talk: Conversation): Promise<Presenter> {
+export async function presenterFor(app: App, talk: Conversation) {
   const { given, out, err, spinner, redactor } = app
   const change = WHOLE_ANSWERS.find(({ flag }) => given.has(flag))?.change
   const whole = change && ((answer: string) => change(answer, app))
@@ -9326,11 +9322,11 @@ async function rendererFor({ out, given }: App, isWhole: boolean) {
 const PASTE_WAIT = 30 // lines that follow each other faster are one message
 const HISTORY_LINES = 500 // that the arrow keys reach
 
-type Slash = Readonly<{
+type Slash = {
   name: string
   help: string
   run: (chat: Chat) => Promise<string | undefined> // what to say; undefined: leave
-}>
+}
 
 // biome-ignore format: a table
 const SLASH: Slash[] = [
@@ -9484,10 +9480,10 @@ function asMessage({ role, content: text }: CompletionsArgs['messages'][number])
 
 type Listed = Pick<Tool, 'name' | 'description' | 'parameters' | 'annotations'>
 
-const listed = ({ name, description, parameters, annotations }: Listed) => ({
+const listed = ({ name, description, parameters: inputSchema, annotations }: Listed) => ({
   name,
   description,
-  inputSchema: parameters,
+  inputSchema,
   annotations,
 })
 
@@ -9589,7 +9585,7 @@ const lateTurn = () =>
     hint: 'ask for less, or go on with the same session',
   })
 
-type ServeParts = Readonly<{
+type ServeParts = {
   app: App
   store: Store
   config: Config
@@ -9599,7 +9595,7 @@ type ServeParts = Readonly<{
   bearer: Buffer // the one Authorization that is let in
   signing: Buffer
   only: readonly string[] | undefined
-}>
+}
 
 /** Who may come in, which sessions there are, what they are answered. */
 export class McpServeContext {
@@ -9662,7 +9658,7 @@ export class McpServeContext {
   }
 
   /** Undefined: none of this key, ended, or unused for too long. Throws RpcError: no room. */
-  session(id: string): McpSession | undefined {
+  session(id: string) {
     const session = this.#sessions.get(id) ?? this.#adopt(id)
     if (session === undefined || this.#isOver(session)) return undefined
     this.#touch(session)
@@ -9850,11 +9846,11 @@ export class McpServeContext {
   }
 }
 
-type ChatSeat = Readonly<{
+type ChatSeat = {
   session: string
   processes: Processes
   talks: Map<string, Promise<Tools>> // by session of the vault
-}>
+}
 
 /** A turn without an answer gives what there was of it, and why it ended. */
 async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
@@ -9886,10 +9882,10 @@ function greeting({ protocolVersion: asked }: JsonObject): JsonObject {
   }
 }
 
-type RpcMethod = Readonly<{
+type RpcMethod = {
   isOpen: boolean // answered without a session too
   answer: (context: McpServeContext, call: RpcCall) => string | Promise<string>
-}>
+}
 
 /** Each gives its result as JSON. */
 export const RPC_METHODS = new Map<string, RpcMethod>([
@@ -9916,10 +9912,8 @@ export async function answerRpc(
   }
 }
 
-type RpcListener = (from: McpSession, params: JsonObject) => void
-
 /** Others pass unheard. */
-export const RPC_NOTIFICATIONS = new Map<string, RpcListener>([
+export const RPC_NOTIFICATIONS = new Map<string, (from: McpSession, params: JsonObject) => void>([
   ['notifications/initialized', () => {}],
   ['notifications/cancelled', (from, { requestId }) => from.cancel(requestId)],
 ])
@@ -9946,11 +9940,11 @@ const RETRY_AFTER = '1' // seconds
 const LAST_ANSWERS = SECOND / 4 // for those being sent when all else has ended
 
 type HttpRefusal = [status: number, message: string, headers?: Readonly<Record<string, string>>]
-type HttpAnswer = Readonly<{
+type HttpAnswer = {
   status: number
   body?: string // JSON
   headers?: Readonly<Record<string, string>>
-}>
+}
 
 const errorAnswer = (status: number, id: RpcId | null, error: RpcError) => ({
   status,
@@ -10132,13 +10126,13 @@ function dismiss(context: McpServeContext, id: string) {
   return { status: 200 }
 }
 
-type Asked = Readonly<{
+type Asked = {
   message: RpcMessage
   begins: boolean
   given: string | undefined
   session: McpSession | undefined
   version: string | undefined
-}>
+}
 
 const needsSession = (message: RpcMessage) =>
   message.kind === 'request' && RPC_METHODS.get(message.method)?.isOpen !== true
@@ -10254,9 +10248,6 @@ function hostNames(bind: string, named: readonly string[]) {
   return new Set(all.map((it) => (isIPv6(it) ? `[${it}]` : it).toLowerCase()))
 }
 
-const OPEN_HOSTS =
-  'it answers to any host name, so a web page could pose as its own: name its hosts with --mcp-hosts'
-
 /** Serves until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
 export async function mcpServeMain(app: App) {
   const config = await app.config()
@@ -10267,7 +10258,9 @@ export async function mcpServeMain(app: App) {
   builtin('node:v8').setFlagsFromString(SMALL_HEAP)
   const server = await listen(door, bind, config.number('mcp_port'))
   const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
-  if (hosts === undefined) app.notice(OPEN_HOSTS)
+  const anyHost =
+    'it answers to any host name, so a web page could pose as its own: name its hosts with --mcp-hosts'
+  if (hosts === undefined) app.notice(anyHost)
   tellStart(app, context, server)
   const { signal } = app
   if (!signal.aborted) await builtin('node:events').once(signal, 'abort')
