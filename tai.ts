@@ -6072,7 +6072,7 @@ function howEnded({ code, signal }: ChildExit) {
 
 //#region §git: what the repository says, and five careful ways to ask
 //
-// A stranger's repository can name programs that git runs while it only looks. None run here.
+// A stranger's repository can name programs that git runs to look at it. None run here.
 //
 // 1. Guards on the command line outrank all configuration: no programs for diffs, no fetching,
 //    submodules by commit. Filters that the repository itself names run at every look: refused.
@@ -6119,7 +6119,7 @@ const GIT_HINTS = [
 ] as const
 
 const GIT_SHELL = 'run git with shell_exec, which asks'
-const GIT_LIST_MAX = 64 * MB // the names of all files; a repository with more is not staged
+const GIT_LIST_MAX = 64 * MB // names of all files; with more, nothing is staged
 
 const BRANCH_ACTIONS = {
   list: { risk: READS_ONLY, words: 'branch --list --all -vv --no-column' },
@@ -6220,7 +6220,7 @@ type Repository = {
   cwd: string
   top: string
   but: readonly string[] // pathspec against the home of tai
-  spec: readonly string[] // pathspecs of what was asked for; none: everything
+  spec: readonly string[] // of what was asked for; none: everything
   maxOutput?: number
 }
 
@@ -6231,7 +6231,6 @@ function inRepository<A extends { readonly path: string }>(
     work(args, await openRepository(args.path, context, signal))
 }
 
-/** Fails for a repository that is not safe to look at. */
 async function openRepository(given: string, context: ToolContext, signal: AbortSignal) {
   const real = await context.workspace.read(given)
   const cwd = attempt(() => fs.statSync(real).isDirectory()) ? real : path.dirname(real)
@@ -6525,7 +6524,7 @@ function tableText(rows: string) {
 // 1. What is read fits a result: reading a spilled one never spills again.
 // 2. Notes and memories can be rewritten; what tai itself stored cannot.
 
-const RECORD_HEAD = 512 // bytes of a result for the line that describes the record
+const RECORD_HEAD = 512 // bytes, for the line that describes the record
 const RECORD_TITLE = 80 // characters
 
 const recordName = ({ id, kind, title }: Pick<VaultRecord, 'id' | 'kind' | 'title'>) =>
@@ -6686,7 +6685,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 const USER_WAIT = 10 * MINUTE
 const VERSION_TIMEOUT = 2 * SECOND
 
-/** What an answer picks by numbers, else its own words; undefined when blank. */
+/** What the numbers pick, else the answer's own words; undefined when blank. */
 export function readAnswer(answer: string, options: readonly string[], multi: boolean) {
   const own = answer.trim()
   const numbers = /^[\d\s,]+$/.test(own) ? own.split(/[\s,]+/).map(Number) : []
@@ -6852,7 +6851,7 @@ export function wordsIn(text: string) {
 
 const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
-/** The items that share words with `query`, best first, at most `limit`. */
+/** Items that share words with `query`, best first. */
 export function rankByWords<T extends Findable>(query: string, items: readonly T[], limit: number) {
   const wanted = [...new Set(wordsIn(query))]
   const rows = items.map((item) => {
@@ -6886,7 +6885,7 @@ function hitWeight(word: string, among: readonly string[]) {
 // work, redaction, size, audit.
 //
 // 1. `dispatch` never throws, whatever a tool does.
-// 2. What leaves is redacted; of what is too large the caller gets the beginning and a record's id.
+// 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session, so a provider's prompt cache survives.
 // Not here: who asks the person (§policy), what a tool does (its family).
 
@@ -6901,7 +6900,6 @@ export const TOOLS: readonly Tool[] = [
   ...ASK_TOOLS,
 ]
 
-/** What this call does: a row that reads and changes judges by the arguments. */
 export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) ?? row.annotations
 
 const schemaOf = ({ name, description, parameters }: Tool) => ({
@@ -6935,10 +6933,10 @@ export class Tools implements Catalog {
   readonly #offered
   readonly #context
   readonly #options
-  readonly #checks = new Map<string, Promise<SchemaCheck>>() // reading a schema is slow: once
-  readonly #calls = new Map<string, number[]>() // times of the calls a rate limit still counts
+  readonly #checks = new Map<string, Promise<SchemaCheck>>() // slow to make
+  readonly #calls = new Map<string, number[]>() // times that a rate limit still counts
 
-  /** Throws UsageError when `only` names a tool that does not exist. */
+  /** Throws UsageError for an unknown name in `only`. */
   constructor(options: ToolsOptions) {
     const { only } = options
     const rows = only?.map((name) => pickTool(options.rows, name)) ?? options.rows
@@ -6969,7 +6967,7 @@ export class Tools implements Catalog {
     }
   }
 
-  /** Whether the call only reads, so that it may run beside others. */
+  /** Such calls may run beside others. */
   reads({ name, args }: Pick<ToolCall, 'name' | 'args'>) {
     const row = this.#rows.get(name)
     return row !== undefined && annotationsOf(row, args).readOnly
@@ -7019,7 +7017,7 @@ export class Tools implements Catalog {
     return { kind: 'done', output: await row.run(checked.args, this.#context, signal) }
   }
 
-  /** A refusal, or undefined. A preview that throws ends the call as its run would. */
+  /** A refusal, or undefined. */
   async #permission(row: Tool, asked: Attempt, args: JsonObject, signal: AbortSignal) {
     const { approvals, session, prompter } = this.#context
     const annotations = annotationsOf(row, args)
@@ -7194,13 +7192,12 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 
 //#region §agent: ask, act, repeat
 //
-// A turn: the model is asked, its calls are run, their results go back, until it answers.
-// It ends in an answer, or in a LimitError (steps, cost), DeniedError, InvalidError (schema),
+// A turn ends in an answer or in a LimitError (steps, cost), DeniedError, InvalidError (schema),
 // ModelError or InterruptedError.
 //
 // 1. Each message is in the vault as soon as it exists: a killed process loses nothing.
-// 2. Every call has exactly one reply in the history before the next request, whatever
-//    happened to it (repairHistory closes what a crash left open).
+// 2. Every call has exactly one reply in the history before the next request
+//    (repairHistory closes what a crash left open).
 // 3. Calls of one step run in order; neighbours that only read run together.
 // 4. A history is compacted at most once per request, visibly, and only to be shorter.
 // Not here: how anything is shown (§present), how a provider is spoken to (§chat).
@@ -7210,7 +7207,7 @@ const CHARACTERS_PER_TOKEN = 2 // at the least
 const SCHEMA_TRIES = 3 // answers that do not fit the schema; then exit 6
 const TRANSCRIPT_MIN = 200 // characters of each message that is summed up
 
-/** What a turn came to; `error` is set when there is no answer. */
+/** `error` is set when there is no answer. */
 export type TurnResult = Readonly<{
   answer: string
   steps: number
@@ -7288,7 +7285,6 @@ class Turn {
     this.#denied ||= denied
   }
 
-  /** Throws InvalidError when the model has had its tries. */
   misfit(problem: string) {
     this.#misfits += 1
     if (this.#misfits < SCHEMA_TRIES) return
@@ -7324,8 +7320,8 @@ export const summaryMessage = (record: string, summary: string): UserMessage =>
 /** A conversation with a model. One turn at a time. */
 export class Agent {
   readonly #options
-  #log: Pick<StoredMessage, 'n' | 'message'>[] // each message with its number in the vault
-  #correction = 1 // the provider's count of tokens over ours, from the last long reply
+  #log: Pick<StoredMessage, 'n' | 'message'>[] // with its number in the vault
+  #correction = 1 // the provider's count of tokens over ours
 
   constructor(options: AgentOptions, history: readonly StoredMessage[] = []) {
     this.#options = options
@@ -7447,7 +7443,7 @@ export class Agent {
     this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
   }
 
-  /** Whether the history nears the model's window; what is far too short for that is not counted. */
+  /** Counts tokens only where characters leave it open. */
   async #tooLong() {
     const full = CONTEXT_FULL * this.#options.chat.choice.window
     const atMost = this.history.map(
@@ -7477,7 +7473,7 @@ export class Agent {
 /** In order: neighbours that only read together, every other alone. */
 export function batches(calls: readonly ToolCall[], reads: (call: ToolCall) => boolean) {
   const groups: ToolCall[][] = []
-  let open = false // whether the last group takes another call that only reads
+  let open = false // the last group takes another call that only reads
   for (const call of calls) {
     const wasOpen = open
     open = reads(call)
@@ -7498,13 +7494,13 @@ function imagesOf(message: Message) {
   return message.role === 'tool' ? (message.images?.length ?? 0) : 0
 }
 
-/** How many messages to sum up so that the rest fits into `keep` tokens; calls keep their replies. */
+/** How many messages to sum up so that `keep` tokens remain; calls keep their replies. */
 export function cutPoint(history: readonly Message[], tokens: readonly number[], keep: number) {
   const starts = history.flatMap((message, i) => (i > 0 && message.role !== 'tool' ? [i] : []))
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
 }
 
-/** By the model itself: the history is told in half its window, which the messages share alike. */
+/** By the model itself; the messages share half its window alike. */
 async function summarize(chat: ChatClient, old: readonly Message[], signal: AbortSignal) {
   const room = (chat.choice.window * CHARACTERS_PER_TOKEN) / 2
   const each = Math.max(TRANSCRIPT_MIN, Math.floor(room / old.length))
@@ -7524,7 +7520,7 @@ export function wordsOf(message: Message): string {
   return [message.text, ...calls].filter((text) => text !== '').join('\n')
 }
 
-/** In words for the model, why an answer is not JSON that fits the schema; undefined: it is. */
+/** For the model: why an answer is not JSON that fits the schema; undefined: it is. */
 export async function misfit(schema: JsonSchema, answer: string) {
   const value = parseAnswer(answer)
   if (value === undefined) return 'the answer is not JSON; answer with the JSON value alone'
@@ -7594,7 +7590,7 @@ export function fdKind(fd: number) {
 /** Such as "no space left on device". */
 const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
-/** A standard output. Nothing else writes to its file descriptor. */
+/** Nothing else writes to its file descriptor. */
 export class Output {
   readonly isTerminal
   readonly color
@@ -7639,7 +7635,7 @@ export class Output {
     return this.#queued === 0
   }
 
-  /** Resolves when the system has everything or never will, or at an abort. */
+  /** Until the system has everything or never will, or an abort. */
   async drained(signal?: AbortSignal) {
     if (this.#queued === 0 || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -7697,7 +7693,7 @@ const UNFINISHED = new RegExp(
 /** No escape sequences, control characters (but \n and \t) or direction overrides. */
 export const terminalText = (text: string) => text.replace(/\r\n?/g, '\n').replace(REMOVED_TEXT, '')
 
-/** As terminalText, in pieces: `push` gives what is safe by now, `end` the rest. */
+/** `push` gives what is safe by now, `end` the rest. */
 export class TerminalFilter {
   #held = ''
 
@@ -7746,7 +7742,7 @@ async function askLine(question: string, options: LineOptions): TtyAnswer {
   const editor = builtin('node:readline').createInterface({
     input,
     output: secret ? undefined : output,
-    prompt: question.slice(shown), // one line, which the editor draws again and again
+    prompt: question.slice(shown), // one line, drawn again and again
     terminal: true,
     historySize: 0,
     signal: clock.signal,
@@ -8099,7 +8095,7 @@ export class MarkdownStream {
   }
 }
 
-/** The blocks that a word on the next line would not join; some may go on even so. */
+/** Those that a word on the next line would not join, as far as known. */
 function completeBlocks(source: string, page: MarkdownPage) {
   const lines = source.slice(0, source.lastIndexOf('\n') + 1)
   const blocks = unlessTooDeep(() => page.lex(`${lines}word`), []).slice(0, -1)
@@ -8282,7 +8278,7 @@ function frameFile(name: string, text: string) {
 
 //#region §cli: the words of the command line
 //
-// The parser, `--help`, the completions and the README's tables are made from the same rows.
+// Parser, `--help`, completions and the README's tables are made from the same rows.
 //
 // 1. A first word that is a command starts it; a verb it does not know is a usage
 //    error, never a prompt for a model. So is the name of a command to come.
@@ -8379,8 +8375,8 @@ export class Given {
 
 /** `run` gets what the front hands it (`Host`), and the words after the verb. */
 type Verb<Host> = {
-  name: string // '' is what the command does without a verb
-  args: string // its words as the usage line shows them: `NAME [VALUE] WORDS...`
+  name: string // '' where there is none
+  args: string // such as `NAME [VALUE] WORDS...`
   help: string
   flags?: readonly Flag[]
   run: (app: Host, ...words: string[]) => Promise<number>
@@ -8433,7 +8429,7 @@ export function parseLine<Host>(
 /** At the end or before another flag: the key is in the environment. */
 const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
 
-/** The first word that is no flag nor a flag's value; undefined when `--` comes before it. */
+/** The first word that is no flag nor a flag's value, unless `--` comes before it. */
 function leadingWord(argv: readonly string[]) {
   const valued = new Set(FLAGS.filter((flag) => flag.value !== undefined).flatMap(spellings))
   for (let i = 0; i < argv.length; i++) {
@@ -8684,10 +8680,7 @@ export class App {
     return this.#store
   }
 
-  /**
-   * In memory where the home cannot be written. A sealed vault with secrets is unlocked, or a
-   * secret in a prompt would not be known. Throws SealedError.
-   */
+  /** Unlocks a vault with secrets, or one in a prompt would not be known. Throws SealedError. */
   async storeForTurn() {
     const store = await this.#storeOrMemory()
     if (store.seal.locked && (await store.listSecrets()).length > 0) await store.withSeal(() => {})
@@ -8818,7 +8811,7 @@ export type PresentOptions = Readonly<{
   spinner: Spinner
   redactor: Redactor
   quiet: boolean
-  hold: boolean // tools are offered, so a step's text may not be the answer
+  hold: boolean // a step's text may not be the answer
   whole: ((answer: string) => string) | undefined // printed once, changed
   render: Pick<MarkdownStream, 'push' | 'end'> | undefined
 }>
@@ -8827,7 +8820,7 @@ function writeNotice({ err, quiet }: PresentOptions, text: string) {
   if (!quiet) err.write(`${err.atLineStart ? '' : '\n'}tai: ${visible(text)}\n`)
 }
 
-/** The answer on stdout (a pipe gets its bytes), what happens meanwhile on stderr. */
+/** The answer on stdout, what happens meanwhile on stderr. */
 export class TextPresenter implements Presenter {
   readonly #options
   readonly #spinner: Spinner | undefined // where a person watches
@@ -9041,7 +9034,7 @@ const chatClient = (app: App, config: Config, choice: ModelChoice) =>
     random: () => (app.world.randomBytes(1)[0] ?? 0) / 255,
   })
 
-/** The conversation that the flags ask for: a new one, or one that goes on. */
+/** A new one, or where the flags say so and `goesOn`, an earlier one. */
 export async function openConversation(app: App, title: string, goesOn = true) {
   const schema = await answerSchema(app)
   const store = await app.storeForTurn()
@@ -9106,7 +9099,7 @@ function preferred(config: Config, key: SettingKey, own: string | undefined) {
   return strong || own === undefined ? config.get(key) : own
 }
 
-/** `asked` goes before every setting; `profile`: in place of the settings'. The redactor learns the key. */
+/** `asked` and `profile` go before the settings. The redactor learns the key. */
 export async function chosenModel(
   app: App,
   { asked, profile }: { asked?: string | undefined; profile?: ProfileRow | undefined } = {},
@@ -9394,7 +9387,7 @@ export class Chat {
     return app.signal.aborted ? undefined : ''
   }
 
-  /** Undefined at Ctrl-D, or Ctrl-C on an empty line. */
+  /** Undefined: leave. */
   async #readLine() {
     const { createInterface } = builtin('node:readline')
     const history = await this.#talk.store.listHistory(HISTORY_LINES)
@@ -9526,11 +9519,11 @@ function ifVault(work: () => void) {
 /** One client's session. */
 export class McpSession {
   readonly id
-  readonly vaultId // of the vault's session for its chat
+  readonly vaultId // where its chat is kept
   readonly lane = new Lane()
   seen
   written = 0 // when the vault was last told so
-  looked: number | undefined // the vault's data_version when it was looked for there
+  looked: number | undefined // data_version of the vault it was looked for in
   readonly #open
   readonly #processes
   readonly #calls = new Map<AbortController, RpcId>() // an id may come twice
@@ -9615,7 +9608,7 @@ export class McpServeContext {
     this.list = JSON.stringify({ tools: rows.map(listed) })
   }
 
-  /** Throws UsageError for a key that no client could send, SealedError while the vault is locked. */
+  /** Throws UsageError for a key that no client could send, SealedError. */
   static async open(app: App, key: string, native = TOOLS) {
     if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
     app.redactor.add('mcp-key', key)
@@ -9704,7 +9697,7 @@ export class McpServeContext {
     return JSON.stringify(callResult(outcome))
   }
 
-  /** Ended, here or by another server, or unused for too long; then nothing of it stays. */
+  /** Ended by any server, or unused for too long; then nothing of it stays. */
   #isOver(session: McpSession) {
     const { store, app } = this.#parts
     const [others] = store.db.glance<{ data_version: number }>('PRAGMA data_version')
@@ -9729,7 +9722,7 @@ export class McpServeContext {
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
 
-  /** One that this server has not met, or has let go; undefined when the id is not of this key. */
+  /** One not met here, or let go; undefined when the id is not of this key. */
   #adopt(id: string) {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
@@ -9852,7 +9845,7 @@ type ChatSeat = {
   talks: Map<string, Promise<Tools>> // by session of the vault
 }
 
-/** A turn without an answer gives what there was of it, and why it ended. */
+/** Without an answer, what there was of it and why it ended. */
 async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
   let said = ''
   const result = await turnOf(talk, [textPart(app.redactor.known(message))], signal, (event) => {
@@ -9924,8 +9917,7 @@ export const RPC_NOTIFICATIONS = new Map<string, (from: McpSession, params: Json
 //
 // One POST, one JSON reply (MCP 2025-11-25, Transports).
 //
-// 1. Host and Origin are looked at before the key, the key before anything else; without it
-//    nothing is told but 401.
+// 1. Host and Origin are looked at before the key, the key before all else: without it, 401.
 // 2. No body is read that is too large, of another type, or of a stranger.
 // 3. What is held for clients is bounded: connections, requests on one, bodies, sessions, time.
 // 4. A client that leaves takes its call with it.
@@ -9983,7 +9975,7 @@ export class Door {
     this.#hosts = hosts
   }
 
-  /** Whether a request is meant for this server, not sent by a page of another (DNS rebinding). */
+  /** Not a page of another server that asks (DNS rebinding). */
   expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage) {
     const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
     if (hosts.length > 1) return false // node:http hears only one
@@ -9994,7 +9986,7 @@ export class Door {
     return from !== '' && (this.#hosts?.has(from) ?? from === name)
   }
 
-  /** Counts a request until its answer; undefined when its connection has too many. */
+  /** Undefined when the connection has too many requests without an answer. */
   enter({ socket }: IncomingMessage, response: ServerResponse) {
     const open = (this.#open.get(socket) ?? this.#meet(socket)) + 1
     this.#open.set(socket, open)
@@ -10006,7 +9998,7 @@ export class Door {
     return open > MCP_PIPELINE_MAX ? undefined : stop
   }
 
-  /** Until all requests that came together are read; undefined where there is one client. */
+  /** Until all requests that came together are read, where there are more clients. */
   together(): Promise<void> | undefined {
     if (this.#connections < 2) return undefined
     this.#turn ??= new Promise((resolve) =>
@@ -10232,7 +10224,6 @@ async function listen(door: Door, bind: string, port: number) {
   }
 }
 
-/** Throws UsageError: none, or one too short for an address that others reach. */
 function keyOf({ given, world }: App, bind: string) {
   const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
   if (key === '') failUsage('--serve-mcp has no key', KEY_HINT)
@@ -10248,7 +10239,7 @@ function hostNames(bind: string, named: readonly string[]) {
   return new Set(all.map((it) => (isIPv6(it) ? `[${it}]` : it).toLowerCase()))
 }
 
-/** Serves until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
+/** Until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
 export async function mcpServeMain(app: App) {
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
@@ -10834,7 +10825,7 @@ export async function main(argv: readonly string[], outside: Outside): Promise<n
   }
 }
 
-/** Of what a run came to; an error is told first. A reader that has left is none. */
+/** An error is told first; a reader that has left is none. */
 function endCode(app: App, result: unknown) {
   if (app.out.closed) return EXIT.answered
   const error = app.out.failure ?? result
@@ -10865,7 +10856,6 @@ function runPrompt(app: App, given: readonly string[]) {
   return oneShot(app, () => promptParts(app, given))
 }
 
-/** Files, then standard input and words. Throws UsageError when there is nothing to do. */
 async function promptParts(app: App, given: readonly string[]) {
   const prompt = given.filter((word) => word !== '-').join(' ')
   const files = app.given.all('file')
