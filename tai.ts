@@ -6224,7 +6224,7 @@ type Repository = {
   maxOutput?: number
 }
 
-function inRepository<A extends { readonly path: string }>(
+function inRepository<A extends { path: string }>(
   work: (args: A, git: Repository) => Promise<string>,
 ) {
   return async (args: A, context: ToolContext, signal: AbortSignal) =>
@@ -6832,7 +6832,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 // 2. A word counts more when few tools have it, and more in a name than in a description.
 // Not here: which tools are offered (§toolbox).
 
-type Findable = { readonly name: string; readonly description: string }
+type Findable = { name: string; description: string }
 
 const NAME_WEIGHT = 3 // of a word in a description: 1
 const COMMON_WORDS = new Set(
@@ -6914,8 +6914,8 @@ type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrup
 
 /** `done`: it ran, and may have failed. `refused`: it did not run, or gave no result. */
 type Outcome =
-  | Readonly<{ kind: 'done'; output: ToolOutput }>
-  | Readonly<{ kind: 'refused'; why: Refusal; text: string; data: JsonObject }>
+  | { kind: 'done'; output: ToolOutput }
+  | { kind: 'refused'; why: Refusal; text: string; data: JsonObject }
 
 type ToolsOptions = {
   rows: readonly Tool[]
@@ -7013,7 +7013,12 @@ export class Tools implements Catalog {
     const denied = await this.#permission(row, asked, checked.args, signal)
     if (denied !== undefined) return denied
     const wait = this.#rateWait(row)
-    if (wait > 0) return overRate(row, wait)
+    if (wait > 0) {
+      const { maxCalls, windowSeconds } = row.rateLimit ?? {}
+      const rate = `${maxCalls} calls per ${windowSeconds}s`
+      const more = { retry_after_s: Math.ceil(wait / SECOND) }
+      return refuse('busy', name, `Rate limit exceeded for tool '${name}': ${rate}`, more)
+    }
     return { kind: 'done', output: await row.run(checked.args, this.#context, signal) }
   }
 
@@ -7127,12 +7132,6 @@ function defaultsOf(properties: Readonly<Record<string, JsonObject>>) {
 
 function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
   return { kind: 'refused', why, text, data: { tool: name, details: text, ...more } }
-}
-
-function overRate({ name, rateLimit }: Tool, wait: number): Outcome {
-  const rate = `${rateLimit?.maxCalls} calls per ${rateLimit?.windowSeconds}s`
-  const more = { retry_after_s: Math.ceil(wait / SECOND) }
-  return refuse('busy', name, `Rate limit exceeded for tool '${name}': ${rate}`, more)
 }
 
 /** A TaiError is a failed run, anything else a bug. */
@@ -7715,7 +7714,7 @@ type TtyPrompterOptions = {
   pause?: () => Disposable
 }
 type TtyAnswer = Promise<string | undefined>
-type LineOptions = TtyPrompterOptions & Readonly<{ secret?: boolean; signal: AbortSignal }>
+type LineOptions = TtyPrompterOptions & { secret?: boolean; signal: AbortSignal }
 
 /** To read and to write; empty where there is none. */
 function openTty(platform: NodeJS.Platform) {
@@ -7897,12 +7896,11 @@ const BODY_MIN = 8 // columns, be it beyond the screen
 
 export type MarkdownOptions = { readonly width: number; readonly color: boolean }
 
-type MarkdownPage = MarkdownOptions &
-  Readonly<{
-    styles: readonly Style[]
-    lex: (source: string) => Token[]
-    charWidth: (codePoint: number) => number
-  }>
+type MarkdownPage = MarkdownOptions & {
+  styles: readonly Style[]
+  lex: (source: string) => Token[]
+  charWidth: (codePoint: number) => number
+}
 
 /** An East Asian wide character takes two (UAX #11). */
 function columnsOf(text: string, page: MarkdownPage) {
@@ -7926,7 +7924,7 @@ const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"'
 const decodeEntities = (text: string) =>
   text.replace(/&(lt|gt|amp|quot);/g, (_entity, name) => ENTITIES[name] ?? '')
 
-type Draw<Result> = Readonly<Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>>
+type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
 
 const INLINES: Draw<string> = {
   text: ({ text, tokens }, page) =>
@@ -8194,8 +8192,7 @@ function openStdin() {
 }
 
 /** First what is there already, with nothing to load; then by events. */
-async function* inputChunks(fd: number, source: InputSource): AsyncGenerator<Buffer> {
-  const { what, signal, hasBegun } = source
+async function* inputChunks(fd: number, { what, signal, hasBegun }: InputSource) {
   const kind = fdKind(fd)
   if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
   const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
@@ -8223,8 +8220,7 @@ function readNow(fd: number): Buffer | undefined {
   }
 }
 
-async function stdinBegins(begun: Promise<unknown>, options: StdinOptions) {
-  const { notice, prompted, wait } = options
+async function stdinBegins(begun: Promise<unknown>, { notice, prompted, wait }: StdinOptions) {
   const limit = fdKind(0) === 'pipe' ? wait : STDIN_SOCKET_WAIT
   const patience = prompted ? limit : STDIN_ALONE_WAIT
   const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for standard input ...')
@@ -8388,13 +8384,11 @@ export type Command<Host> = Readonly<{
   verbs: readonly Verb<Host>[]
 }>
 
-type Line<Host> = Readonly<
-  { given: Given } & (
-    | { kind: 'turn'; words: readonly string[] }
-    | { kind: 'help'; command: Command<Host> | undefined }
-    | { kind: 'command'; command: Command<Host>; verb: Verb<Host>; words: readonly string[] }
-  )
->
+type Line<Host> = { given: Given } & (
+  | { kind: 'turn'; words: string[] }
+  | { kind: 'help'; command: Command<Host> | undefined }
+  | { kind: 'command'; command: Command<Host>; verb: Verb<Host>; words: string[] }
+)
 
 const flagsOf = <Host>({ verbs }: Command<Host>) => [
   ...new Map(verbs.flatMap(({ flags = [] }) => flags.map((flag) => [flag.name, flag]))).values(),
@@ -9015,7 +9009,7 @@ async function turnOf(
 function outcomeOf(
   result: TurnResult,
   redactor: Redactor,
-  { session, model }: { session: string; model: string } = { session: '', model: '' },
+  { session, model } = { session: '', model: '' },
 ): TurnOutcome {
   const { answer, steps, usage, cost = null, tools, error } = result
   const facts = { answer: redactor.known(answer), session, model, steps, usage, cost, tools }
@@ -9173,9 +9167,8 @@ const toolNames = (config: Config, profile: ProfileRow | undefined) =>
 
 async function ownTools(
   app: App,
-  parts: { session: string; profile: ProfileRow | undefined; workspace: Workspace },
+  { session, profile, workspace }: Pick<Talk, 'session' | 'profile'> & { workspace: Workspace },
 ) {
-  const { session, profile, workspace } = parts
   reapOrphans(app.world)
   const config = await app.config()
   const mode = preferred(config, 'permission_mode', profile?.mode) as Mode
@@ -9203,8 +9196,8 @@ export async function openTools(
   const { world, http } = app
   const store = await app.storeForTurn()
   const config = await app.config()
-  const { prompter } = seat
-  const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })
+  const { root } = workspace
+  const approvals = new Approvals({ mode, store, prompter: seat.prompter, world, root })
   return new Tools({
     rows,
     context: { world, workspace, store, http, config, approvals, ...seat },
@@ -9931,11 +9924,11 @@ const CHECK_INTERVAL = 5 * SECOND
 const RETRY_AFTER = '1' // seconds
 const LAST_ANSWERS = SECOND / 4 // for those being sent when all else has ended
 
-type HttpRefusal = [status: number, message: string, headers?: Readonly<Record<string, string>>]
+type HttpRefusal = [status: number, message: string, headers?: Record<string, string>]
 type HttpAnswer = {
   status: number
   body?: string // JSON
-  headers?: Readonly<Record<string, string>>
+  headers?: Record<string, string>
 }
 
 const errorAnswer = (status: number, id: RpcId | null, error: RpcError) => ({
@@ -10118,39 +10111,24 @@ function dismiss(context: McpServeContext, id: string) {
   return { status: 200 }
 }
 
-type Asked = {
-  message: RpcMessage
-  begins: boolean
-  given: string | undefined
-  session: McpSession | undefined
-  version: string | undefined
+const begins = (message: RpcMessage) =>
+  message.kind === 'request' && message.method === 'initialize'
+
+/** What a message is answered that its headers do not fit. */
+function objectionTo(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
+  const isRequest = message.kind === 'request'
+  const id = isRequest ? message.id : null
+  const wrong = (why: string) => errorAnswer(400, id, new RpcError('request', why))
+  const version = headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION
+  if (begins(message)) return session && wrong('this session is initialized already')
+  if (headers['mcp-session-id'] !== undefined && session === undefined)
+    return errorAnswer(404, id, NO_SESSION)
+  if (!MCP_VERSIONS.includes(version.toString()))
+    return wrong(`MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  if (session === undefined && isRequest && RPC_METHODS.get(message.method)?.isOpen !== true)
+    return wrong('Mcp-Session-Id is missing: initialize first')
+  return undefined
 }
-
-const needsSession = (message: RpcMessage) =>
-  message.kind === 'request' && RPC_METHODS.get(message.method)?.isOpen !== true
-
-const OBJECTIONS: [objects: (it: Asked) => boolean, status: number, error: RpcError][] = [
-  [
-    ({ begins, session }) => begins && session !== undefined,
-    400,
-    new RpcError('request', 'this session is initialized already'),
-  ],
-  [
-    ({ begins, given, session }) => !begins && given !== undefined && session === undefined,
-    404,
-    NO_SESSION,
-  ],
-  [
-    ({ begins, version = MCP_PROTOCOL_VERSION }) => !begins && !MCP_VERSIONS.includes(version),
-    400,
-    new RpcError('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`),
-  ],
-  [
-    ({ message, session }) => session === undefined && needsSession(message),
-    400,
-    new RpcError('request', 'Mcp-Session-Id is missing: initialize first'),
-  ],
-]
 
 async function answerMessage(
   message: RpcMessage,
@@ -10159,18 +10137,14 @@ async function answerMessage(
   stop: AbortController,
 ) {
   const given = headers['mcp-session-id']?.toString()
-  const version = headers['mcp-protocol-version']?.toString()
   const session = given === undefined ? undefined : context.session(given)
-  const begins = message.kind === 'request' && message.method === 'initialize'
-  const asked = { message, begins, given, session, version }
-  const objection = OBJECTIONS.find(([objects]) => objects(asked))
-  const id = message.kind === 'request' ? message.id : null
-  if (objection !== undefined) return errorAnswer(objection[1], id, objection[2])
+  const objection = objectionTo(message, headers, session)
+  if (objection !== undefined) return objection
   if (message.kind === 'notification' && session !== undefined)
     RPC_NOTIFICATIONS.get(message.method)?.(session, message.params)
   if (message.kind !== 'request') return { status: 202 }
   const body = await answerRpc(context, message, { session, stop })
-  const fresh = begins && { headers: { 'Mcp-Session-Id': context.newSession() } }
+  const fresh = begins(message) && { headers: { 'Mcp-Session-Id': context.newSession() } }
   return { status: 200, body, ...fresh }
 }
 
@@ -10285,7 +10259,7 @@ function tellStart(app: App, { mode, toolCount }: McpServeContext, server: HttpS
 // 2. One broken part does not hide the others.
 
 export type Finding = Readonly<{ name: string; health: 'ok' | 'warn' | 'bad'; text: string }>
-type Looked = readonly [Finding['health'], string]
+type Looked = [Finding['health'], string]
 
 const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
   version: async ({ world: { platform } }) => [
@@ -10437,7 +10411,7 @@ function failUnknown(command: string, name: string): never {
   fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
-type VerbSpec = readonly [usage: string, help: string, run: Run, flags?: readonly Flag[]]
+type VerbSpec = [usage: string, help: string, run: Run, flags?: readonly Flag[]]
 
 const recordsVerb = listVerb(
   'records',
@@ -10452,7 +10426,7 @@ const sessionsVerb = listVerb(
 const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
 
 // biome-ignore format: a table
-const VERBS: Record<string, readonly [help: string, ...VerbSpec[]]> = {
+const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
     ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
     ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.listSecrets())],
