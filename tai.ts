@@ -7228,6 +7228,7 @@ type AgentOptions = {
   now: () => number
 }
 
+type Events<Result> = AsyncGenerator<AgentEvent, Result>
 type Ran = { call: ToolCall; reply: ToolMessage; denied: boolean; ms: number }
 
 const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
@@ -7242,11 +7243,7 @@ const UNPRICED = 'no price is known for this model, so the cost limit cannot be 
 class Turn {
   readonly #limits
   readonly #tools: TurnResult['tools'][number][] = []
-  readonly #sum: { steps: number; usage: Usage; cost: number | undefined } = {
-    steps: 0,
-    usage: NO_USAGE,
-    cost: undefined,
-  }
+  readonly #sum = { steps: 0, usage: NO_USAGE, cost: undefined as number | undefined }
   #misfits = 0
   #denied = false
 
@@ -7311,7 +7308,7 @@ const textPart = (text: string): Part => ({ kind: 'text', text })
 const userMessage = (text: string): UserMessage => ({ role: 'user', parts: [textPart(text)] })
 
 /** Stands in the history for the messages it sums up. */
-export const summaryMessage = (record: string, summary: string): UserMessage =>
+export const summaryMessage = (record: string, summary: string) =>
   userMessage(
     `Summary of the conversation so far (its messages are in the vault, the summary is record ${record}):\n${summary}`,
   )
@@ -7332,10 +7329,7 @@ export class Agent {
   }
 
   /** Never throws: what went wrong is the result's `error`. */
-  async *runTurn(
-    parts: readonly Part[],
-    signal: AbortSignal,
-  ): AsyncGenerator<AgentEvent, TurnResult> {
+  async *runTurn(parts: readonly Part[], signal: AbortSignal): Events<TurnResult> {
     const { schema } = this.#options
     const turn = new Turn(this.#options)
     try {
@@ -7361,7 +7355,7 @@ export class Agent {
   }
 
   /** One reply, appended to the history. What arrived of a broken one is kept, marked. */
-  async *#ask(signal: AbortSignal): AsyncGenerator<AgentEvent, ChatReply> {
+  async *#ask(signal: AbortSignal): Events<ChatReply> {
     if (await this.#tooLong()) yield* this.#compact(signal)
     let text = ''
     try {
@@ -7382,7 +7376,7 @@ export class Agent {
   }
 
   /** A history that the provider finds too long is compacted once. */
-  async *#reply(signal: AbortSignal): AsyncGenerator<AgentEvent, ChatReply> {
+  async *#reply(signal: AbortSignal): Events<ChatReply> {
     try {
       return yield* this.#options.chat.stream(this.#request(), signal)
     } catch (error) {
@@ -7399,11 +7393,7 @@ export class Agent {
   }
 
   /** Every call gets its reply, also when the turn is interrupted. */
-  async *#act(
-    calls: readonly ToolCall[],
-    turn: Turn,
-    signal: AbortSignal,
-  ): AsyncGenerator<AgentEvent, void> {
+  async *#act(calls: readonly ToolCall[], turn: Turn, signal: AbortSignal): Events<void> {
     for (const batch of batches(calls, (call) => this.#options.tools?.reads(call) === true)) {
       for (const call of batch)
         yield { kind: 'call', call, digest: callDigest(call.name, call.args) }
@@ -7453,7 +7443,7 @@ export class Agent {
   }
 
   /** False when there is nothing to gain. */
-  async *#compact(signal: AbortSignal): AsyncGenerator<AgentEvent, boolean> {
+  async *#compact(signal: AbortSignal): Events<boolean> {
     const { chat, store, session } = this.#options
     const { history } = this
     const keep = (CONTEXT_KEEP * chat.choice.window) / this.#correction
@@ -8670,8 +8660,7 @@ export class App {
     const passphrase = async () =>
       world.env['TAI_SEAL_PASSPHRASE'] ??
       prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
-    this.#store ??= this.#adopt(Store.open(world, { redactor, passphrase }))
-    return this.#store
+    return (this.#store ??= this.#adopt(Store.open(world, { redactor, passphrase })))
   }
 
   /** Unlocks a vault with secrets, or one in a prompt would not be known. Throws SealedError. */
@@ -8687,8 +8676,7 @@ export class App {
     } catch (error) {
       if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
       this.notice(`${error.message}: this session is not saved`)
-      this.#store = this.#adopt(Store.memory(this.world, { redactor: this.redactor }))
-      return this.#store
+      return (this.#store = this.#adopt(Store.memory(this.world, { redactor: this.redactor })))
     }
   }
 
@@ -8697,8 +8685,7 @@ export class App {
   }
 
   config() {
-    this.#config ??= this.#loadConfig()
-    return this.#config
+    return (this.#config ??= this.#loadConfig())
   }
 
   async #loadConfig() {
@@ -8710,8 +8697,7 @@ export class App {
   }
 
   get http() {
-    this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close())
-    return this.#http
+    return (this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close()))
   }
 
   own<T>(part: T, end: (part: T) => Promise<void> | void) {
@@ -8724,10 +8710,9 @@ export class App {
 
   /** `wait` (ms) where it only goes with a prompt. */
   async stdin(wait?: number) {
-    const { signal } = this
-    const notice = (text: string) => this.notice(text)
     const prompted = wait !== undefined
-    return readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal })
+    const notice = (text: string) => this.notice(text)
+    return readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal: this.signal })
   }
 
   notice(text: string) {
@@ -9487,10 +9472,10 @@ function callResult(outcome: Outcome): JsonObject {
   if (outcome.kind === 'refused')
     throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
   const { text, images = [], blocks = [], structured, isError } = outcome.output
-  const pictures = images.map(({ mime, base64 }) => ({
+  const pictures = images.map(({ mime: mimeType, base64: data }) => ({
     type: 'image',
-    data: base64,
-    mimeType: mime,
+    data,
+    mimeType,
   }))
   const more = [...pictures, ...blocks]
   return {
@@ -9771,11 +9756,8 @@ export class McpServeContext {
   async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal) {
     const { app, store } = this.#parts
     const row = args.session === undefined ? undefined : await store.findSession(args.session)
-    if (row?.id !== args.session)
-      fail(
-        `there is no session ${visible(`${args.session}`)}`,
-        'leave `session` out to go on with your own',
-      )
+    const hint = 'leave `session` out to go on with your own'
+    if (row?.id !== args.session) fail(`there is no session ${visible(`${args.session}`)}`, hint)
     const id = row?.id ?? seat.session
     const lane = this.#turns.get(id) ?? new Lane()
     this.#turns.set(id, lane)
@@ -10872,10 +10854,13 @@ function endOnSignals() {
     controller.abort(new InterruptedError('interrupted', code))
     setTimeout(() => exitNow(code), STOP_GRACE).unref()
   }
-  const [first, again] = [() => end(EXIT.interrupted), () => exitNow(EXIT.interrupted)]
-  const interrupts = new Interrupts(first, again)
+  const code = EXIT.interrupted
+  const interrupts = new Interrupts(
+    () => end(code),
+    () => exitNow(code),
+  )
   process.on('SIGINT', () => interrupts.press())
-  for (const [name, code] of Object.entries(SIGNALS)) process.on(name, () => end(code))
+  for (const [name, exit] of Object.entries(SIGNALS)) process.on(name, () => end(exit))
   return { signal: controller.signal, interrupts }
 }
 
