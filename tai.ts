@@ -6455,7 +6455,7 @@ async function pageText(html: string, url: string, format: string) {
 }
 
 async function webLibraries() {
-  // @ts-expect-error -- its types describe a module of another name
+  // @ts-expect-error -- its types are for another name
   const domino = (await import('@mixmark-io/domino')) as { createDocument(html: string): WebPage }
   const { Readability } = await import('@mozilla/readability')
   return { domino, Readability, Turndown: (await import('turndown')).default }
@@ -6967,7 +6967,7 @@ export class Tools implements Catalog {
     }
   }
 
-  /** Such calls may run beside others. */
+  /** Such a call may run beside others. */
   reads({ name, args }: Pick<ToolCall, 'name' | 'args'>) {
     const row = this.#rows.get(name)
     return row !== undefined && annotationsOf(row, args).readOnly
@@ -7313,7 +7313,7 @@ export const summaryMessage = (record: string, summary: string) =>
     `Summary of the conversation so far (its messages are in the vault, the summary is record ${record}):\n${summary}`,
   )
 
-/** A conversation with a model. One turn at a time. */
+/** One turn at a time. */
 export class Agent {
   readonly #options
   #log: Pick<StoredMessage, 'n' | 'message'>[] // with its number in the vault
@@ -7534,8 +7534,8 @@ export function parseAnswer(answer: string): Json | undefined {
 //
 // 1. What a model or a tool says is shown without escape sequences, however it is cut.
 // 2. Writing never throws, never blocks and never loses order, whoever reads.
-// 3. A question goes to the controlling terminal, never to stdin or stdout. What was
-//    typed before it appeared is dropped: nobody agrees to what they have not read.
+// 3. A question goes to the controlling terminal. What was typed before it appeared is
+//    dropped: nobody agrees to what they have not read.
 // Not here: what is asked and what an answer means (§policy).
 
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
@@ -7877,8 +7877,8 @@ export const denyPrompter: Prompter = {
 //
 // 1. Words are never lost, printed twice or reordered. What the lexer does not know,
 //    or what is nested too deep, is shown as it was written.
-// 2. Styles are put around each word, so that no line ends inside of one, and after
-//    terminalText: an entity is no way around that filter.
+// 2. Styles are put around each word: no line ends inside of one; and after terminalText:
+//    an entity is no way around that filter.
 // 3. Of a stream, a block is drawn when nothing that follows can change it.
 // Not here: pipes, which get the answer's own bytes (§turn).
 
@@ -8099,8 +8099,8 @@ function completeBlocks(source: string, page: MarkdownPage) {
 //#region §input: stdin and files of a prompt
 //
 // 1. Text reaches the model byte for byte, a byte order mark and CR LF included.
-// 2. Bytes that have begun to arrive are read to their end. Before that, silence
-//    beside a prompt has an end, and it is said what was left out.
+// 2. Bytes that have begun to arrive are read to their end. Before that, silence beside a
+//    prompt has an end, which is told.
 // 3. What cannot be taken whole is refused by name and kind, before any request.
 // Not here: files that the model reads itself (§files).
 
@@ -8172,7 +8172,7 @@ async function readInput(source: InputSource) {
   }
 }
 
-/** A pipe opened anew, by proc(5), is ours alone and never blocks. */
+/** A pipe opened anew, by proc(5), never blocks. */
 function openStdin() {
   try {
     return fdKind(0) === 'pipe' ? fs.openSync('/proc/self/fd/0', NEVER_BLOCK) : 0
@@ -9253,7 +9253,7 @@ function safeParts(app: App, parts: readonly Part[]) {
 const WHOLE_ANSWERS = [
   { flag: 'schema', change: (answer: string) => JSON.stringify(parseAnswer(answer), undefined, 2) },
   { flag: 'extract', change: extracted },
-] as const
+]
 
 function extracted(answer: string, app: App) {
   const block = firstCodeBlock(answer)
@@ -9901,7 +9901,7 @@ export const RPC_NOTIFICATIONS = new Map<string, (from: McpSession, params: Json
 const MCP_PATH = '/mcp'
 const METHODS = ['POST', 'DELETE']
 const ALLOW = METHODS.join(', ')
-const SMALL_HEAP = '--heap-growing-percent=50' // V8 lets old objects become several times as many
+const SMALL_HEAP = '--heap-growing-percent=50' // V8's own lets old objects multiply
 const CHECK_INTERVAL = 5 * SECOND
 const RETRY_AFTER = '1' // seconds
 const LAST_ANSWERS = SECOND / 4 // for those being sent when all else has ended
