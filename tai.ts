@@ -7122,7 +7122,7 @@ export function checkArguments(
   return { problem: `${fault.why} (${where})`, path: fault.at }
 }
 
-function defaultsOf(properties: Readonly<Record<string, JsonObject>>) {
+function defaultsOf(properties: Readonly<Record<string, JsonObject>>): JsonObject {
   return Object.fromEntries(
     Object.entries(properties).flatMap(([name, row]) =>
       row['default'] === undefined ? [] : [[name, row['default']]],
@@ -7301,7 +7301,7 @@ class Turn {
   }
 }
 
-const interruption = (signal: AbortSignal) =>
+const interruption = (signal: AbortSignal): unknown =>
   signal.reason instanceof TaiError ? signal.reason : new InterruptedError('interrupted')
 
 const textPart = (text: string): Part => ({ kind: 'text', text })
@@ -8182,7 +8182,10 @@ function openStdin() {
 }
 
 /** First what is there already, with nothing to load; then by events. */
-async function* inputChunks(fd: number, { what, signal, hasBegun }: InputSource) {
+async function* inputChunks(
+  fd: number,
+  { what, signal, hasBegun }: InputSource,
+): AsyncGenerator<Buffer> {
   const kind = fdKind(fd)
   if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
   const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
