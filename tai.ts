@@ -152,11 +152,9 @@ import type { ProxyAgent } from 'undici'
 
 //#region §caps: every limit in the program
 //
-// A number that decides anything stands here, with its unit and with what
-// happens when it is met. A bare number elsewhere is a mistake, so that a person
-// who asks "why did it stop there?" has one place to look.
+// The one place to ask "why did it stop there?": a bare number elsewhere is a mistake.
 //
-// 1. Times are milliseconds, sizes are bytes of UTF-8, unless the name says more.
+// 1. Times are milliseconds, sizes bytes of UTF-8, unless the name says more.
 // 2. A limit that a user may change is the default of a row in §config.
 // Not here: limits that a standard fixes (they stand beside its code).
 
@@ -173,76 +171,76 @@ export const EXIT = {
   answered: 0,
   failed: 1,
   usage: 2,
-  model: 3, // the model could not be reached, or refused (sign-in, quota, network)
-  limit: 4, // a step or cost limit was met before an answer
-  denied: 5, // an approval was denied and no answer came
-  invalid: 6, // input or output failed validation
+  model: 3, // not reached, or it refused (sign-in, quota)
+  limit: 4, // of steps or cost
+  denied: 5, // approval was denied, and no answer came
+  invalid: 6, // input or output
   interrupted: 130, // 128 + SIGINT, as shells count
 } as const
 
-export const MCP_RESULT_MAX = 64 * KB // a larger tool result becomes a vault record; the model gets its id
-export const MCP_HTTP_MAX_BODY = 10 * MB // a larger HTTP body ends the exchange with an error
+export const MCP_RESULT_MAX = 64 * KB // a larger tool result becomes a vault record
+export const MCP_HTTP_MAX_BODY = 10 * MB // a larger HTTP body is an error
 
-export const MCP_DEFAULT_PORT = 8_765 // where --serve-mcp listens
-export const MCP_DEPTH_MAX = 128 // levels of nesting in a message; a deeper one is refused unread
-export const MCP_SESSION_IDLE = 1 * HOUR // a served session unused for longer is over: 404
+export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
+export const MCP_DEPTH_MAX = 128 // levels of nesting; a deeper message is refused unread
+export const MCP_SESSION_IDLE = 1 * HOUR // a session unused for longer is over: 404
 export const MCP_SESSION_TOUCH = 1 * MINUTE // how old the vault's word on a session's last use may be
-export const MCP_SESSIONS_MAX = 1_000 // served sessions in memory; the longest unused makes room, or 503
-export const MCP_QUEUE_MAX = 64 // calls of one session, running or waiting; the next is refused as busy
+export const MCP_SESSIONS_MAX = 1_000 // the longest unused makes room, or 503
+export const MCP_QUEUE_MAX = 64 // unfinished calls of a session; the next is refused as busy
 export const MCP_CHAT_TIMEOUT = 10 * MINUTE // one served chat turn or completion
-export const MCP_CONNECTIONS_MAX = 1_024 // connections to the server; the next is closed at once
-export const MCP_PIPELINE_MAX = 32 // unanswered requests on one connection; the next ends it
-export const MCP_BODIES_MAX = 64 * MB // request bodies held at the same time; the next gets 503
-export const MCP_HEADERS_TIMEOUT = 15 * SECOND // a request whose headers take longer gets 408
-export const MCP_REQUEST_TIMEOUT = 30 * SECOND // and so does one whose body takes longer; an answer unread for longer is given up
-export const MCP_KEEP_ALIVE = 75 * SECOND // a connection unused for longer is closed
-export const MCP_STOP_GRACE = 3 * SECOND // running calls after a signal; then they are interrupted
-export const MCP_PUBLIC_KEY_MIN = 16 // characters of a key on an address that others can reach
+export const MCP_CONNECTIONS_MAX = 1_024 // the next is closed at once
+export const MCP_PIPELINE_MAX = 32 // unanswered requests on a connection; the next ends it
+export const MCP_BODIES_MAX = 64 * MB // of all request bodies at a time; the next gets 503
+export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body, then 408; for reading an answer, then it is given up
+export const MCP_KEEP_ALIVE = 75 * SECOND // an unused connection is closed
+export const MCP_STOP_GRACE = 3 * SECOND // after a signal; then running calls are interrupted
+export const MCP_PUBLIC_KEY_MIN = 16 // characters of a key where others can reach the server
 
-export const STDIN_MAX = 8 * MB // more than this on stdin is refused: --file is for that
-export const STDIN_NOTICE = 1 * SECOND // a silent pipe beside a prompt is named on stderr after this
+export const STDIN_MAX = 8 * MB // more is refused: --file is for that
+export const STDIN_NOTICE = 1 * SECOND // a silent pipe beside a prompt is named on stderr
 export const STDIN_WAIT = 10 * SECOND // and left out after this
-export const STDIN_SOCKET_WAIT = 250 // an inherited socket or device that stays silent is left out after this
+export const STDIN_SOCKET_WAIT = 250 // a silent inherited socket or device is left out
 
-export const STREAM_IDLE = 90 * SECOND // a model stream silent for longer ends with an error
-export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // no connection to a model in this time: unreachable
-export const CHAT_RETRIES = 3 // a failed request is sent again this often, then given up
-export const CHAT_BACKOFF = 500 // the first pause between tries; doubles, with jitter
-export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // a server that asks for a longer pause is given up at once
-export const CHAT_MAX_TOKENS = 16_384 // output tokens asked for where a dialect demands a number
-export const CHAT_EVENT_MAX = 8 * MB // one server-sent event over this ends the stream
-export const CHAT_ERROR_MAX = 2 * KB // so much of a provider's own words is shown
-export const LOCAL_PROBE = 300 // a local model server that does not answer in this time is not there
+export const STREAM_IDLE = 90 * SECOND // a model stream silent for longer is an error
+export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then the model is unreachable
+export const CHAT_RETRIES = 3 // of a failed request, which is then given up
+export const CHAT_BACKOFF = 500 // before the first retry; doubles, with jitter
+export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // a server that asks for a longer pause is given up
+export const CHAT_MAX_TOKENS = 16_384 // of output, where a dialect demands a number
+export const CHAT_EVENT_MAX = 8 * MB // a larger server-sent event ends the stream
+export const CHAT_ERROR_MAX = 2 * KB // shown of a provider's own words
+export const LOCAL_PROBE = 300 // a local model server slower than this is not there
 export const MODEL_LIST_TIMEOUT = 10 * SECOND // asking a provider for its models
-export const CONTEXT_DEFAULT = 128_000 // tokens; assumed where a model's window is unknown
+export const CONTEXT_DEFAULT = 128_000 // tokens, where a model's window is unknown
 export const CONTEXT_FULL = 0.8 // share of the window at which the history is compacted
 export const CONTEXT_KEEP = 0.3 // share of the window that compaction leaves in full
 
 export const AGENT_MAX_STEPS = 50 // requests to the model in one turn; then exit 4
-export const AGENT_PARALLEL = 8 // read-only tools of one step that run at the same time
+export const AGENT_PARALLEL = 8 // read-only tools of one step that run at a time
 
-export const SHELL_OUTPUT_MAX = 4 * MB // captured per stream of a command; the middle is left out and said so
-export const SHELL_STOP_GRACE = 2 * SECOND // between each rung of the ladder that ends a child
-export const PROCESS_OUTPUT_MAX = 1 * MB // kept of a background process; older output is dropped and counted
-export const PROCESS_MAX = 16 // background processes of one session; the next is refused
+export const SHELL_OUTPUT_MAX = 4 * MB // per stream of a command; the middle is left out and said so
+export const SHELL_STOP_GRACE = 2 * SECOND // between two signals of the ladder that ends a child
+export const PROCESS_OUTPUT_MAX = 1 * MB // of a background process; older output is dropped and counted
+export const PROCESS_MAX = 16 // background processes of a session; the next is refused
 export const GIT_TIMEOUT = 60 * SECOND // one git command
-export const TOOL_TEXT_MAX = 10 * MB // a file larger than this is read by range or not at all
-export const UNDO_FILE_MAX = 16 * MB // a larger file is not kept in the undo journal, so changing it is refused
-export const UNDO_STEPS_MAX = 200 // changes kept per session; older ones can no longer be undone
-export const GREP_FILE_MAX = 2 * MB // larger files are passed over by grep, and counted
-export const WALK_MAX = 100_000 // entries looked at by one glob, grep or list; then it says it stopped
+export const TOOL_TEXT_MAX = 10 * MB // a larger file is read by range or not at all
+export const UNDO_FILE_MAX = 16 * MB // no larger file is journalled, or changed
+export const UNDO_STEPS_MAX = 200 // changes of a session; older ones cannot be undone
+export const GREP_FILE_MAX = 2 * MB // larger files are passed over, and counted
+export const WALK_MAX = 100_000 // entries seen by one glob, grep or list; then it says it stopped
 export const WEB_TIMEOUT = 30 * SECOND // one page
 export const WEB_REDIRECTS = 5 // then the page counts as unreachable
 
-export const APPROVAL_WAIT = 60 * SECOND // a question without an answer for this long is a denial
-export const GRANT_SESSION_TTL = 8 * HOUR // a grant for the session ends after this
+export const APPROVAL_WAIT = 60 * SECOND // no answer for this long is a denial
+export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
-export const STORE_GLANCE = 5 // what others change in the vault is seen after so long where every call asks
-export const STORE_BUSY = 10 * SECOND // waiting for another process that writes to the vault
-export const SECRET_MIN = 6 // characters; a shorter value is too common to be taken out of texts
-export const RECORD_PREVIEW = 2 * KB // of a spilled result shown to the model beside the record's id
-export const AUDIT_DELAY = 20 // a call that only read is in the audit after so long; kill -9 can take it
-export const AUDIT_BATCH = 256 // rows that wait at most; then they are written
+export const STORE_GLANCE = 5 // how old what every call asks the vault may be
+export const STORE_BUSY = 10 * SECOND // for another process that writes to the vault
+export const SECRET_MIN = 6 // characters; shorter values are too common to be taken out of texts
+export const RECORD_PREVIEW = 2 * KB // of a spilled result, shown to the model beside the record's id
+export const AUDIT_DELAY = 20 // until a call that only read is in the audit; kill -9 can take it
+export const AUDIT_BATCH = 256 // rows that wait at most
 export const AUDIT_ANCHORS = 16 // heads of other chains that a chain's first row carries
 
 //#endregion §caps
