@@ -247,10 +247,9 @@ export const AUDIT_ANCHORS = 16 // heads of other chains that a chain's first ro
 
 //#region §shapes: the words of the program, as types
 //
-// What passes between floors: messages, tool calls, events, and the outside
-// world. Only types; nothing here runs.
+// What passes between floors, and the outside world; nothing here runs.
 //
-// 1. A message is neutral: dialects (§dialects) turn it into a provider's words.
+// 1. A message is neutral: §dialects turns it into a provider's words.
 // 2. Every tool call gets exactly one tool message with its id, before anything else.
 // 3. Alternatives are unions on one field, switched without a default.
 
@@ -260,136 +259,130 @@ export type JsonObject = { readonly [key: string]: Json }
 /** JSON Schema 2020-12 as tools write it; an object, because every tool takes named arguments. */
 export type JsonSchema = JsonObject
 
-export type Part =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'image'; readonly mime: string; readonly base64: string }
+type Image = Readonly<{ mime: string; base64: string }>
+export type Part = Readonly<{ kind: 'text'; text: string } | ({ kind: 'image' } & Image)>
 
 /** What a provider wants back unchanged with the message that carried it. */
-export type Reasoning = {
-  readonly text: string
-  readonly signature?: string // Anthropic: proves the text is the model's own
-  readonly sealed?: string // Anthropic redacted_thinking: opaque data
-  readonly details?: readonly JsonObject[] // OpenRouter reasoning_details
-}
+export type Reasoning = Readonly<{
+  text: string
+  signature?: string // Anthropic: proves the text is the model's own
+  sealed?: string // Anthropic redacted_thinking: opaque
+  details?: readonly JsonObject[] // OpenRouter reasoning_details
+}>
 
-export type ToolCall = {
-  readonly id: string
-  readonly name: string
-  readonly args: JsonObject
-  readonly problem?: string // why this call must not run: its arguments are no JSON, or were cut off
-  readonly extra?: JsonObject // fields a provider wants back with the call
-}
+export type ToolCall = Readonly<{
+  id: string
+  name: string
+  args: JsonObject
+  problem?: string // why it must not run: its arguments are no JSON, or were cut off
+  extra?: JsonObject // fields a provider wants back
+}>
 
-export type UserMessage = { readonly role: 'user'; readonly parts: readonly Part[] }
-export type SystemMessage = { readonly role: 'system'; readonly text: string }
-export type AssistantMessage = {
-  readonly role: 'assistant'
-  readonly text: string
-  readonly reasoning?: readonly Reasoning[]
-  readonly calls: readonly ToolCall[]
-  readonly state: 'complete' | 'cut' | 'interrupted' | 'failed'
-}
-export type ToolMessage = {
-  readonly role: 'tool'
-  readonly id: string
-  readonly name: string
-  readonly text: string
-  readonly isError: boolean
-  readonly images?: readonly { readonly mime: string; readonly base64: string }[]
-}
+export type UserMessage = Readonly<{ role: 'user'; parts: readonly Part[] }>
+export type SystemMessage = Readonly<{ role: 'system'; text: string }>
+export type AssistantMessage = Readonly<{
+  role: 'assistant'
+  text: string
+  reasoning?: readonly Reasoning[]
+  calls: readonly ToolCall[]
+  state: 'complete' | 'cut' | 'interrupted' | 'failed'
+}>
+export type ToolMessage = Readonly<{
+  role: 'tool'
+  id: string
+  name: string
+  text: string
+  isError: boolean
+  images?: readonly Image[]
+}>
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 /** Tokens, as the provider counted them; `cached` is the part of `input` read from its cache. */
-export type Usage = { readonly input: number; readonly output: number; readonly cached: number }
+export type Usage = Readonly<{ input: number; output: number; cached: number }>
 
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
 /** What a chat stream says while it runs; the whole answer is its return value. */
-export type ChatEvent =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'reasoning'; readonly text: string }
-  | { readonly kind: 'notice'; readonly text: string }
+export type ChatEvent = Readonly<
+  | { kind: 'text'; text: string }
+  | { kind: 'reasoning'; text: string }
+  | { kind: 'notice'; text: string }
+>
 
-export type ChatReply = {
-  readonly message: AssistantMessage
-  readonly stop: StopReason
-  readonly usage: Usage | undefined
-  readonly cost: number | undefined // US dollars, where the provider or a price row gives it
-}
+export type ChatReply = Readonly<{
+  message: AssistantMessage
+  stop: StopReason
+  usage: Usage | undefined
+  cost: number | undefined // US dollars, by the provider or a price row
+}>
 
 /** A tool as the model is told of it. */
-export type ToolSchema = {
-  readonly name: string
-  readonly description: string
-  readonly parameters: JsonSchema
-}
+export type ToolSchema = Readonly<{
+  name: string
+  description: string
+  parameters: JsonSchema
+}>
 
 /** Seed 002's names beside the standard hints of MCP 2025-11-25 (ToolAnnotations). */
-export type Annotations = {
-  readonly readOnly: boolean
-  readonly destructive: boolean
-  readonly idempotent: boolean
-  readonly stateful: boolean
-  readonly securityTier: Tier
-  readonly readOnlyHint: boolean
-  readonly destructiveHint: boolean
-  readonly idempotentHint: boolean
-  readonly openWorldHint: boolean
-}
+export type Annotations = Readonly<{
+  readOnly: boolean
+  destructive: boolean
+  idempotent: boolean
+  stateful: boolean
+  securityTier: Tier
+  readOnlyHint: boolean
+  destructiveHint: boolean
+  idempotentHint: boolean
+  openWorldHint: boolean
+}>
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
 /** What a tool gives back. `isError`: it ran and failed, and the model should read why. */
-export type ToolOutput = {
-  readonly text: string
-  readonly isError?: boolean
-  readonly structured?: Json
-  readonly images?: readonly { readonly mime: string; readonly base64: string }[]
-  readonly blocks?: readonly JsonObject[] // MCP content of other kinds (audio, resources), as it came
-}
+export type ToolOutput = Readonly<{
+  text: string
+  isError?: boolean
+  structured?: Json
+  images?: readonly Image[]
+  blocks?: readonly JsonObject[] // MCP content of other kinds (audio, resources), as it came
+}>
 
 /** What happens in a turn, in order; the front shows it, `--stream-json` prints it. */
-export type AgentEvent =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'reasoning'; readonly text: string }
-  | { readonly kind: 'call'; readonly call: ToolCall; readonly digest: string }
-  | {
-      readonly kind: 'result'
-      readonly call: ToolCall
-      readonly reply: ToolMessage
-      readonly ms: number
-    }
-  | { readonly kind: 'usage'; readonly usage: Usage; readonly cost: number | undefined }
-  | { readonly kind: 'notice'; readonly text: string }
+export type AgentEvent = Readonly<
+  | ChatEvent
+  | { kind: 'call'; call: ToolCall; digest: string }
+  | { kind: 'result'; call: ToolCall; reply: ToolMessage; ms: number }
+  | { kind: 'usage'; usage: Usage; cost: number | undefined }
+>
 
 /** The outside, handed in: tests pass a clock that stands still and ids that count. */
-export interface World {
-  readonly env: Readonly<Record<string, string | undefined>>
-  readonly platform: NodeJS.Platform
-  readonly cwd: string
-  readonly home: string // TAI_HOME, absolute: vault.db, config.toml, run/
-  readonly pid: number
+export type World = Readonly<{
+  env: Readonly<Record<string, string | undefined>>
+  platform: NodeJS.Platform
+  cwd: string
+  home: string // TAI_HOME, absolute: vault.db, config.toml, run/
+  pid: number
   now(): number // milliseconds since 1970
   randomBytes(size: number): Buffer
-}
+}>
 
-/** Asks the person in front of the terminal. With nobody there, `available` is false. */
+/** Asks the person at the terminal, if one is there. Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
   readonly available: boolean
-  /** One answer out of `choices` (their keys), or undefined: no answer in time, EOF, Ctrl-C. */
+  /** One of the keys of `choices`. */
   choose(
     question: string,
     choices: readonly Choice[],
     signal: AbortSignal,
   ): Promise<string | undefined>
-  /** A line of text; `secret` is not echoed. Undefined: no answer. */
+  /** A line of text; `secret` is not echoed. */
   ask(
     question: string,
     options: { secret?: boolean },
     signal: AbortSignal,
   ): Promise<string | undefined>
 }
-export type Choice = { readonly key: string; readonly label: string }
+export type Choice = Readonly<{ key: string; label: string }>
 
 //#endregion §shapes
 
