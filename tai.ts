@@ -643,16 +643,16 @@ function editDistance(a: string, b: string) {
 
 //#region §json: from unknown to typed, at the border
 //
-// What arrives (a file, a reply, a row) is `unknown` until a Reader has looked at it. It
-// never coerces, and its errors name the place. Schemas of others are looked through
-// before they are used.
+// What arrives (a file, a reply, a row) is `unknown` until a Reader has looked at it,
+// which never coerces, and whose errors name the place.
+// Schemas of others are looked through before they are used.
 
-/** Whether a value has named members (no array, no null). */
+/** No array, no null. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The object that a text is as JSON, if it is one. */
+/** The object that a text is in JSON, if it is one. */
 export function parseObject(text: string) {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
@@ -711,12 +711,12 @@ export class Reader {
 
 const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
-const SCHEMA_DEPTH = 200 // steps of a JSON pointer; deeper, checking would run out of stack
+const SCHEMA_DEPTH = 200 // steps of a JSON pointer; checking recurses
 
-/** What is wrong with a value: the JSON pointer to it ('' for all), and why. */
+/** What is wrong: the JSON pointer to it ('' for all), and why. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
-/** Checks values by a JSON Schema (2020-12). Throws InvalidError for one that cannot be used. */
+/** By JSON Schema 2020-12. Throws InvalidError for one that cannot be used. */
 export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
@@ -752,11 +752,11 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 
 //#region §waiting: deadlines and ordered retreats
 //
-// Every wait goes through here, so every wait has an end. A timer never outlives its
-// wait, and an aborted wait ends at once.
+// Every wait goes through here, so every wait has an end.
+// A timer never outlives its wait, and an aborted wait ends at once.
 // Not here: retry policies, which live with what is retried.
 
-/** Rejects with the signal's reason when that is aborted first. */
+/** Rejects with the signal's reason. */
 export async function sleep(ms: number, signal?: AbortSignal) {
   await within(ms, new Promise(() => {}), signal)
   signal?.throwIfAborted()
@@ -779,7 +779,7 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
 /** The result of `work`, or `late()` thrown after `ms`; `work` is left alone then. */
 export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error) {
   if (await within(ms, work)) return work
-  work.catch(() => {}) // given up: its end interests nobody any more
+  work.catch(() => {}) // given up
   throw late()
 }
 
@@ -791,11 +791,8 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
-/** Takes each step in turn until `ended` settles; true when it did. */
-export async function retreat(
-  ended: Promise<unknown>,
-  steps: readonly { do: () => void; wait: number }[],
-) {
+/** Takes each step, then waits (ms), until `ended` settles; whether it did. */
+export async function retreat(ended: Promise<unknown>, steps: { do: () => void; wait: number }[]) {
   for (const step of steps) {
     step.do()
     if (await within(step.wait, ended)) return true
@@ -805,15 +802,15 @@ export async function retreat(
 
 /** Work that runs one after the other, in the order it came. */
 export class Lane {
-  #last: Promise<void> = Promise.resolve()
+  #last = Promise.resolve()
   #length = 0
 
-  /** How many are running or waiting. */
-  get length(): number {
+  /** Running or waiting. */
+  get length() {
     return this.#length
   }
 
-  async run<T>(work: () => Promise<T>): Promise<T> {
+  async run<T>(work: () => Promise<T>) {
     const before = this.#last
     const own = Promise.withResolvers<void>()
     this.#last = own.promise
@@ -828,7 +825,7 @@ export class Lane {
   }
 }
 
-/** At most `width` at a time; results keep the items' order. */
+/** At most `width` at a time; in the items' order. */
 export async function inParallel<T, R>(
   items: readonly T[],
   width: number,
