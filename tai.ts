@@ -388,15 +388,13 @@ export type Choice = Readonly<{ key: string; label: string }>
 
 //#region §errors: what can go wrong, and how the user hears of it
 //
-// A kind exists only where some caller acts on it.
-//
-// 1. The message says what is wrong and where, the hint what to do: no stack trace, no
-//    secret, no control character. `cause` keeps what was caught; `-v` shows that chain.
-// 2. What is no TaiError is a bug of tai, and is reported as one.
+// 1. A kind exists only where some caller acts on it; what is no TaiError is a bug of tai.
+// 2. The message says what is wrong and where, the hint what to do: no stack trace, no
+//    secret, no control character. `-v` shows the chain of causes.
 
 type ErrorOptions = { hint?: string | undefined; cause?: unknown }
 
-/** An error whose message is fit to show; `hint` says what to do. */
+/** An error fit to show. */
 export class TaiError extends Error {
   readonly exitCode: number = EXIT.failed
   readonly hint
@@ -412,12 +410,12 @@ export class UsageError extends TaiError {
   override readonly exitCode = EXIT.usage
 }
 
-/** A step or cost limit was met before an answer. */
+/** A step or cost limit was met. */
 export class LimitError extends TaiError {
   override readonly exitCode = EXIT.limit
 }
 
-/** The user, or the policy speaking for the user, said no. */
+/** The user or the policy said no. */
 export class DeniedError extends TaiError {
   override readonly exitCode = EXIT.denied
 }
@@ -427,7 +425,7 @@ export class InvalidError extends TaiError {
   override readonly exitCode = EXIT.invalid
 }
 
-/** The person, or a signal, ended the work; the code is 128 plus the signal's number. */
+/** The person or a signal ended the work; the code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
   override readonly exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
@@ -436,10 +434,10 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** The seal is locked: nothing that needs a secret may go on. */
+/** A secret is needed, and the seal is locked. */
 export class SealedError extends TaiError {}
 
-/** The model failed. One that is `busy` may be asked again, a `context` be compacted. */
+/** The model failed; one that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
   readonly status
@@ -450,7 +448,7 @@ export class ModelError extends TaiError {
     message: string,
     options: ErrorOptions & {
       status?: number | undefined // of HTTP
-      retryAfter?: number | undefined // milliseconds the provider asked to wait
+      retryAfter?: number | undefined // ms, as the provider asked
       kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
       partial?: AssistantMessage | undefined // of a reply that broke off
     } = {},
@@ -463,13 +461,13 @@ export class ModelError extends TaiError {
   }
 }
 
-/** The message of anything that was thrown, on one line. */
+/** Of anything thrown, on one line. */
 export function messageOf(error: unknown) {
   const text = error instanceof Error ? error.message || error.name : String(error)
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
-/** For people, a line each: what went wrong, what to do, and with `verbose` its causes. */
+/** Lines for people: what went wrong, what to do, and with `verbose` its causes. */
 export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
@@ -488,7 +486,6 @@ function causes(error: unknown) {
   return found
 }
 
-/** The exit code of a process that ends with this error. */
 export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
@@ -498,13 +495,12 @@ export function codeOf(error: unknown) {
   return typeof code === 'string' ? code : ''
 }
 
-/** `throw` where an expression stands. */
 function raise(error: Error): never {
   throw error
 }
 
-/** For what may fail without harm: undefined where `work` throws. */
-function attempt<T>(work: () => T): T | undefined {
+/** Undefined where `work` throws. */
+function attempt<T>(work: () => T) {
   try {
     return work()
   } catch {
@@ -520,13 +516,12 @@ function attempt<T>(work: () => T): T | undefined {
 // 2. What comes from outside is shown through `visible`: nothing hides in a line.
 // 3. One digest for all that compares: SHA-256 over canonical JSON.
 
-/** A module of Node's own, loaded when it is needed. */
+/** Loads a module of Node when it is needed. */
 const builtin = process.getBuiltinModule
 
-/** The length in UTF-8. */
 export const byteLength = (text: string) => Buffer.byteLength(text)
 
-/** The longest start of `text`, in whole characters, that fits into `max` bytes. */
+/** The longest start, in whole characters, that fits into `max` bytes. */
 export function headBytes(text: string, max: number) {
   if (text.length * 3 <= max) return text
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
@@ -534,7 +529,7 @@ export function headBytes(text: string, max: number) {
 
 const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
 
-/** The longest end of `text`, in whole characters, that fits into `max` bytes. */
+/** The longest such end. */
 export function tailBytes(text: string, max: number) {
   const bytes = Buffer.from(text)
   let from = Math.max(0, bytes.length - max)
@@ -542,21 +537,21 @@ export function tailBytes(text: string, max: number) {
   return bytes.toString('utf8', from)
 }
 
-/** The last place at or before `at` where a character of UTF-8 begins. */
+/** The last place up to `at` where a character of UTF-8 begins. */
 export function characterStart(bytes: Uint8Array, at: number) {
   let start = Math.min(at, bytes.length)
   while (start > 0 && isInner(bytes, start)) start -= 1
   return start
 }
 
-/** At most `max` characters and how many were left off: for messages, not for data. */
+/** For messages: at most `max` characters, and how many were left off. */
 export function clip(text: string, max: number) {
   if (text.length <= max) return text
   const cut = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '')
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-/** JSON with sorted keys and no spaces (RFC 8785's order): equal values, equal text. */
+/** JSON with RFC 8785's order of keys and no spaces: equal values, equal text. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
@@ -568,16 +563,15 @@ export function canonicalJson(value: unknown): string {
   return `{${text}}`
 }
 
-/** SHA-256 in hex. */
+/** In hex. */
 export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash('sha256', data)
 
-/** What approvals, pins and audit rows compare: SHA-256 of canonical JSON, in hex. */
 export const digest = (value: unknown) => sha256(canonicalJson(value))
 
 const HIDDEN =
-  // oxlint-disable-next-line no-control-regex -- control characters are the subject here
+  // oxlint-disable-next-line no-control-regex -- its subject
   /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
-// oxlint-disable-next-line no-control-regex -- and here
+// oxlint-disable-next-line no-control-regex -- its subject
 const C1 = /[\u007f-\u009f]/g
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
@@ -585,21 +579,21 @@ const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u00
 export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
-/** A value as a line of JSON for a terminal: C1 bytes, which JSON lets pass, are escaped. */
+/** For a terminal: C1 bytes, which JSON lets pass, are escaped. */
 export const jsonLine = (value: unknown) =>
   `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
-/** As `visible`, but lines and tabs stay. */
+/** Lines and tabs stay. */
 export const visibleLines = (text: string) =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
 /** "1 file", "2 files". */
 export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
 
-/** Bytes for people: "812 B", "64.0 KB", "1.2 MB". */
+/** "812 B", "64.0 KB", "1.2 MB". */
 export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
 
-/** Milliseconds for people: "340 ms", "2.1 s", "3 min", "2 h", "5 d". */
+/** "340 ms", "2.1 s", "3 min", "2 h", "5 d". */
 export const formatDuration = (ms: number) =>
   inUnits(ms, { d: 24 * HOUR, h: HOUR, min: MINUTE, s: SECOND, ms: 1 })
 
@@ -619,7 +613,7 @@ export function columns(rows: readonly (readonly string[])[]) {
   return rows.map((row) => line(row).trimEnd()).join('\n')
 }
 
-/** The known word closest to a mistyped one, if one is near. */
+/** What a mistyped word may mean. */
 export function nearest(word: string, known: readonly string[]) {
   const far = (name: string) => editDistance(word, name)
   const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
