@@ -839,10 +839,10 @@ export async function inParallel<T, R>(
 //#region §redact: secrets never leave
 //
 // 1. A known value is found raw, in JSON (once or twice), URL-encoded, in base64 at any
-//    alignment, and in hex; in pieces too (RedactStream).
-// 2. It leaves a mark, `[redacted:NAME]`. A write that holds a mark is refused (§files),
-//    so that no round trip destroys the secret.
-// Not here: which values are secret (§config, §store and the front).
+//    alignment, and in hex; in pieces too.
+// 2. It leaves a mark, `[redacted:NAME]`. No write may hold one (§files): a round trip would
+//    destroy the secret.
+// Not here: which values are secret.
 
 const SECRET_SHAPES = {
   'private-key':
@@ -859,7 +859,7 @@ const SECRET_SHAPES = {
     /(?<=[?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
-/** Whether a text may hold one at all: most do not, and one pattern is faster than ten. */
+/** Most texts hold none, and one pattern is faster than ten. */
 const MAY_HOLD_SECRET = RegExp(
   Object.values(SECRET_SHAPES)
     .map(({ source }) => source)
@@ -867,20 +867,19 @@ const MAY_HOLD_SECRET = RegExp(
   'i',
 )
 
-/** Whether a variable of that name should hold a secret. */
+/** By the name of a variable. */
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
-/** Whether a text holds the mark of a secret taken out of it. */
 export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
 
 /** Knows secrets and takes them out. */
 export class Redactor {
-  readonly #names = new Map<string, string>() // written form to the value's name
+  readonly #names = new Map<string, string>() // by written form
   #pattern: RegExp | undefined
   #longest = 0
 
-  /** A value under SECRET_MIN characters is too common, and ignored. */
+  /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
     for (const form of writtenForms(value)) {
@@ -890,15 +889,15 @@ export class Redactor {
     this.#pattern = undefined
   }
 
-  /** Takes out known values only. */
+  /** Without known values. */
   known(text: string) {
     if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
-  /** Takes out known values and the usual shapes of secrets. */
-  redact(text: string): string {
+  /** Without the usual shapes of secrets either. */
+  redact(text: string) {
     if (text.length < SECRET_MIN) return text
     const known = this.known(text)
     if (!MAY_HOLD_SECRET.test(known)) return known
@@ -910,7 +909,7 @@ export class Redactor {
 
   knows = (text: string) => this.known(text) !== text
 
-  /** How long the end of `text` is that may begin a known value. */
+  /** The length of the end that may begin a known value. */
   pending(text: string) {
     const from = Math.max(0, text.length - this.#longest + 1)
     for (let at = from; at < text.length; at++) {
@@ -932,7 +931,7 @@ export class RedactStream {
 
   push(piece: string) {
     const text = this.#redactor.known(this.#held + piece)
-    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // the first half of a character
+    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // of a character
     const shown = text.length - Math.max(this.#redactor.pending(text), half)
     this.#held = text.slice(shown)
     return text.slice(0, shown)
@@ -945,7 +944,7 @@ export class RedactStream {
   }
 }
 
-/** What stays of a value's base64 whatever stands around it, per alignment. */
+/** Per alignment, what stays the same whatever stands around it. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
@@ -956,7 +955,6 @@ const base64Forms = (value: string) =>
 
 const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
 
-/** Every way in which a value is likely to be written. */
 function writtenForms(value: string) {
   const url = encodeURIComponent(value)
   const hex = Buffer.from(value).toString('hex')
@@ -983,15 +981,13 @@ function alternatives(texts: string[]) {
 
 //#region §config: settings, and where each comes from
 //
-// A value keeps its source and what it hides.
-//
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
-//    `tai config set`, default. The first that has a value wins.
+//    `tai config set`, default. A value keeps its source and those it hides.
 // 2. A project file is a stranger's word: it never widens a limit and never says where
 //    credentials go. What it may not say is left out with a notice.
 // Not here: writing these files; what `--auto` stands for.
 
-/** The permission modes, tightest first. */
+/** Tightest first. */
 export const MODES = [
   'read-only',
   'workspace-write',
@@ -1006,20 +1002,20 @@ const SETTING_SHAPES = {
   list: /^/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
-  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // seconds: a timer holds no more than 24 days
+  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // seconds: timers end at 24 days
   'whole number from 1 to 99999': /^[1-9]\d{0,4}$/,
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
   'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
   'set of tables': /^/,
 }
 
-export type Setting<Key = string> = {
-  readonly key: Key
-  readonly type: keyof typeof SETTING_SHAPES
-  readonly default?: string
-  readonly project?: 'free' | 'tighten' // what a project file may do; absent: nothing
-  readonly help: string
-}
+export type Setting<Key = string> = Readonly<{
+  key: Key
+  type: keyof typeof SETTING_SHAPES
+  default?: string
+  project?: 'free' | 'tighten' // what a project file may do
+  help: string
+}>
 const settingRows = <const Key>(rows: readonly Setting<Key>[]) => rows
 
 // biome-ignore format: a table
@@ -1051,7 +1047,6 @@ export const SETTINGS = settingRows([
 
 export type SettingKey = (typeof SETTINGS)[number]['key']
 
-/** The variable that gives a setting. */
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
 
 /** No `project` where the root's `.tai` is the home itself. */
@@ -1066,10 +1061,10 @@ const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
 
-/** A word as a key. Throws UsageError, naming the nearest. */
+/** Throws UsageError, naming the nearest. */
 export const settingKey = (key: string) => settingRow(key).key
 
-/** The text to keep for a value. Throws UsageError: unknown key, wrong value. */
+/** The text to keep. Throws UsageError: unknown key, wrong value. */
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
@@ -1103,7 +1098,7 @@ function isTighter(type: Setting['type'], value: string, limit: string) {
   return Number(value) <= Number(limit)
 }
 
-/** The values of a file, if there is one. Throws UsageError. */
+/** Throws UsageError. */
 async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
@@ -1122,12 +1117,12 @@ async function readToml(file: string): Promise<object> {
 /** The settings of one run. */
 export class Config {
   readonly notices: string[] = [] // what was ignored, and why
-  readonly #given: { key: SettingKey; value: string; source: string }[] = [] // highest rank first
+  readonly #given: { key: SettingKey; value: string; source: string }[] = [] // by rank
 
-  /** From every place, lowest rank first. Throws UsageError: a broken file, a wrong value. */
+  /** Throws UsageError: a broken file, a wrong value. */
   static async load(
     world: World,
-    sources: Record<'flags' | 'stored', Readonly<Record<string, string>>> & { root: string },
+    sources: Record<'flags' | 'stored', Record<string, string>> & { root: string },
   ) {
     const config = new Config()
     const { home, project = '' } = configPaths(world, sources.root)
@@ -1163,7 +1158,7 @@ export class Config {
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** The value, its source ('flag --model', a file's path...), and what it hides. */
+  /** `source`: 'flag --model', a file's path...; `shadows`: what it hides. */
   explain(key: SettingKey) {
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
@@ -1176,16 +1171,16 @@ export class Config {
 
 //#region §seal: secrets at rest
 //
-// With the seal on, every value that opens a door is encrypted, under a key from a
-// passphrase or the system's keychain: a vault is a file, and files are copied.
+// A vault is a file, and files are copied: with the seal on, what opens doors is encrypted
+// under a key from a passphrase or the system's keychain.
 //
-// 1. One envelope for each value: AES-256-GCM. Its slot (table, column, row) is
+// 1. Each value has its envelope: AES-256-GCM. Its slot (table, column, row) is
 //    authenticated too: a value moved elsewhere does not open.
 // 2. Locked means closed: to seal or to open throws SealedError.
-// Not here: which columns are sealed, and re-writing them (§secrets).
+// Not here: which columns are sealed (§secrets).
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
-const KEYCHAIN_WAIT = MINUTE // the desktop may ask first; then the seal stays locked
+const KEYCHAIN_WAIT = MINUTE // the desktop may ask first
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
 /** `id` salts the key, and only that key opens `proof`. */
@@ -1199,13 +1194,13 @@ const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
   })
 
 function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string) {
-  const { createCipheriv } = builtin('node:crypto')
-  const cipher = createCipheriv('aes-256-gcm', key.bytes, nonce).setAAD(Buffer.from(slot))
+  const cipher = builtin('node:crypto').createCipheriv('aes-256-gcm', key.bytes, nonce)
+  cipher.setAAD(Buffer.from(slot))
   const body = [nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]
   return `tai-sealed:1:${key.id}:${Buffer.concat(body).toString('base64url')}`
 }
 
-/** Throws TaiError for an envelope that was changed, or of another slot or key. */
+/** Throws TaiError: changed, or of another slot or key. */
 function decryptValue(key: SealKey, envelope: string, slot: string) {
   const { createDecipheriv } = builtin('node:crypto')
   const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
@@ -1220,7 +1215,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
   }
 }
 
-/** The system's program: how it gives a key, takes one, and that from stdin: arguments can be seen. */
+/** How the system's program gives a key and takes one, from stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1234,7 +1229,7 @@ const KEYCHAINS = {
   ],
 } as const
 
-/** The key of that id, put there first when given. Throws TaiError: no program, refused, too late. */
+/** Puts a `key` there first. Throws TaiError: no program, refused, too late. */
 async function askKeychain(world: World, id: string, key?: Buffer) {
   const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
@@ -1242,13 +1237,13 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   const ask = async (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
     const asked = execFile(program, args, options)
-    asked.child.stdin?.on('error', () => {}) // it did not read: its exit status tells
+    asked.child.stdin?.on('error', () => {}) // its exit status tells
     asked.child.stdin?.end(says)
     return (await asked).stdout.trim()
   }
   try {
     if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
-    // Asked back in any case: macOS's program ends well whatever its stdin did.
+    // Asked back: macOS's program ends well whatever its stdin did.
     const found = Buffer.from(await ask(get), 'hex')
     if (found.length !== 32) throw new Error('it holds no such key')
     return found
@@ -1265,16 +1260,16 @@ async function findKey(world: World, id: string, passphrase?: string, fresh?: Bu
   return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
 }
 
-/** Encrypts single values; without a state passes them through. Hides the key. */
+/** Encrypts values; without a state passes them through. */
 export class Seal {
-  state: SealState | undefined // as the vault has it by now
+  state: SealState | undefined // as in the vault by now
   readonly #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
   }
 
-  /** Without a passphrase the keychain holds the key. Throws InvalidError, TaiError: no keychain. */
+  /** No passphrase: the keychain holds the key. Throws InvalidError, TaiError. */
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
@@ -1293,7 +1288,7 @@ export class Seal {
     return this.state !== undefined && this.#key?.id !== this.state.id
   }
 
-  /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, or a wrong one. */
+  /** `ask` gives the passphrase. Throws SealedError: none, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
@@ -1313,7 +1308,7 @@ export class Seal {
     return encryptValue(this.#keyOf(this.state.id), this.#world.randomBytes(12), value, slot)
   }
 
-  /** What is no envelope stays. Throws SealedError; TaiError for a broken one. */
+  /** What is no envelope stays. Throws SealedError; TaiError: a broken one. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
