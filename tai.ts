@@ -499,6 +499,10 @@ function raise(error: Error): never {
   throw error
 }
 
+function fail(message: string, hint?: string, cause?: unknown): never {
+  throw new TaiError(message, { hint, cause })
+}
+
 /** Undefined where `work` throws. */
 function attempt<T>(work: () => T) {
   try {
@@ -1103,7 +1107,7 @@ async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
   try {
-    if (!fs.statSync(file).isFile()) throw new TaiError('it is not a file') // a pipe has no end
+    if (!fs.statSync(file).isFile()) fail('it is not a file') // a pipe has no end
     const text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file))
     return JSON.parse(JSON.stringify(parse(text))) // a date becomes its text
   } catch (cause) {
@@ -1211,7 +1215,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
     return decipher.update(bytes.subarray(12, -16), undefined, 'utf8') + decipher.final('utf8')
   } catch (cause) {
     const hint = 'it was changed or moved outside of tai; set it anew'
-    throw new TaiError(`the sealed value of ${slot} does not open`, { hint, cause })
+    fail(`the sealed value of ${slot} does not open`, hint, cause)
   }
 }
 
@@ -1248,8 +1252,7 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
     if (found.length !== 32) throw new Error('it holds no such key')
     return found
   } catch (cause) {
-    const hint = 'a passphrase works everywhere'
-    throw new TaiError('the keychain of this system cannot be used', { hint, cause })
+    fail('the keychain of this system cannot be used', 'a passphrase works everywhere', cause)
   }
 }
 
@@ -1325,15 +1328,15 @@ export class Seal {
 //#region §db: one SQLite file, opened with care
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS lead forward: each once, all of one opening in one transaction, after
-//    a backup under the same lock. A tai killed on the way leaves the old vault.
+// 2. MIGRATIONS lead forward: each once, all of one opening in one transaction, after a
+//    backup under the same lock. A tai killed on the way leaves the old vault.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
-// Not here: what the tables mean (§audit, §secrets, §recall, §store).
+// Not here: what the tables mean.
 
-const WAL_PAUSE = 20 // between two tries to switch to WAL
-const APPLICATION_ID = 0x74616931 // 'tai1' in the header: no other SQLite file passes for a vault
+const WAL_PAUSE = 20
+const APPLICATION_ID = 0x74616931 // 'tai1': no other SQLite file passes for a vault
 
-/** What is said, what to do, and the codes of SQLite (sqlite.org/rescode.html) and the system. */
+/** What is said, the hint, and codes: sqlite.org/rescode.html, and the system's. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
   corrupt: ['is damaged, or is no vault', 'put back a backup (vault.db.backup-*)', 11, 26],
@@ -1343,7 +1346,7 @@ const VAULT_FAULTS = {
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
 } as const
 
-/** The vault cannot be used. With the kind `readonly`, Store.memory may stand in. */
+/** The vault cannot be used; where it is `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
   readonly kind
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
@@ -1354,7 +1357,7 @@ export class VaultError extends TaiError {
 }
 
 /** Throws VaultError for a fault of the vault or the system. */
-function withFaults<T>(file: string, work: () => T): T {
+function withFaults<T>(file: string, work: () => T) {
   try {
     return work()
   } catch (error) {
@@ -1378,7 +1381,7 @@ function asVaultError(error: unknown, file: string) {
 const STAMPS = 'created INTEGER, updated INTEGER'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A column without a type is text; one that says no more is never NULL, but for a `?`. */
+/** A bare column is TEXT; it or a bare INTEGER is NOT NULL, but for a `?`. */
 const FIRST_TABLES = {
   settings: 'key TEXT PRIMARY KEY, value',
   seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
@@ -1426,7 +1429,7 @@ const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
   VALUES (new.seq, new.title, new.body, new.tags); END;`
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
-/** What was released is never changed; new steps follow. */
+/** What was released is never changed. */
 export const MIGRATIONS: readonly string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
@@ -1469,13 +1472,13 @@ const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-/** NULL is undefined, JSON is what it stands for. */
+/** NULL is undefined. */
 function tableRow<T>(row: object): T {
   const pairs = Object.entries(row).map(([name, value]) => {
     const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
     return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
-  return Object.fromEntries(pairs) as T // borne by the tables
+  return Object.fromEntries(pairs) as T
 }
 
 /** A connection to one SQLite file, which `close` ends. */
@@ -1484,7 +1487,7 @@ export class Db {
   readonly #connection: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
   readonly #glances = new Map<string, readonly unknown[]>()
-  #glanced = 0 // when the oldest of them was read
+  #glanced = 0 // when the oldest was read
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1499,8 +1502,8 @@ export class Db {
 
   get = <T>(sql: string, ...values: readonly SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** As `all`; what was read a moment ago is not read again, unless this connection wrote since. */
-  glance<T>(sql: string, ...values: readonly string[]): readonly T[] {
+  /** As `all`, but as it was STORE_GLANCE ago, unless this connection wrote since. */
+  glance<T>(sql: string, ...values: readonly string[]) {
     const now = performance.now()
     if (now - this.#glanced > STORE_GLANCE) this.#glances.clear()
     if (this.#glances.size === 0) this.#glanced = now
@@ -1516,7 +1519,6 @@ export class Db {
     return Number(withFaults(this.file, work).changes)
   }
 
-  /** REPLACE takes the place of the row with its key. */
   insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
     const marks = names.map(() => '?')
@@ -1525,7 +1527,7 @@ export class Db {
 
   exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
 
-  /** All of `work`, which must not wait, or nothing; inside another, a part of it. */
+  /** All or nothing of `work`, which must not wait; inside another, a part of it. */
   tx<T>(work: () => T) {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
@@ -1534,7 +1536,7 @@ export class Db {
       this.run('COMMIT')
       return result
     } catch (error) {
-      // SQLite rolls back by itself after some faults, such as a full disk.
+      // After some faults, such as a full disk, SQLite has rolled back.
       if (this.#connection.isTransaction) this.run('ROLLBACK')
       throw error
     }
@@ -1549,7 +1551,7 @@ export class Db {
     this.#statements.clear()
   }
 
-  #prepared(sql: string): StatementSync {
+  #prepared(sql: string) {
     const statement = this.#statements.get(sql) ?? this.#connection.prepare(sql)
     this.#statements.set(sql, statement)
     return statement
@@ -1557,23 +1559,23 @@ export class Db {
 }
 
 const ID_BYTES = 10
-const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
+const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // none looks like another
 
 const idLetters = (bytes: Uint8Array) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
+/** 50 random bits. By SQLite: node:crypto loads slowly. */
 export function newId(db: Db) {
   const row = db.get<{ bytes: Uint8Array }>(`SELECT randomblob(${ID_BYTES}) AS bytes`)
   return idLetters(row?.bytes ?? new Uint8Array())
 }
 
-// NORMAL: a power cut may take the last moments. Recursive triggers: no REPLACE gets around
-// those that forbid a deletion.
+// NORMAL: a power cut may take the last moments. Recursive: no REPLACE gets around triggers
+// that forbid a deletion.
 const CONNECTION =
   'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON'
 
-/** Brings a vault up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
+/** Makes a vault (0600, in a folder of 0700), or brings it up to date. Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
@@ -1595,7 +1597,7 @@ function makeFolders(folder: string) {
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** It never opens a vault: closing that would drop (POSIX) the locks of others. */
+/** It opens no vault: closing that would drop the locks of others (POSIX). */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
@@ -1604,7 +1606,7 @@ function prepareFile(file: string) {
   fs.chmodSync(file, 0o600)
 }
 
-/** 0 for a new file. Throws VaultError: a newer vault, another program's file. */
+/** 0: a new file. Throws VaultError: a newer vault, another program's file. */
 function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
@@ -1626,7 +1628,7 @@ function migrateDb(db: Db, migrations: readonly string[]) {
   })
 }
 
-/** Under the caller's write lock, so that nothing changes meanwhile. */
+/** Under the caller's write lock. */
 function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
@@ -1642,8 +1644,8 @@ function backUp(file: string, from: number) {
   }
 }
 
-/** SQLite does not wait out a writer for this switch, so tai does. */
-async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
+/** For this switch SQLite does not wait out a writer. */
+async function useWal(db: Db, patience = STORE_BUSY) {
   try {
     db.exec('PRAGMA journal_mode = WAL')
   } catch (error) {
@@ -1657,12 +1659,11 @@ async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// Every call, decision and change leaves a row with the hash of the row before it: one
+// Calls, decisions and changes leave rows, each with the hash of the row before it: one
 // that is changed or taken out later shows.
 //
-// 1. One chain for each writing process: no two ever need the same head.
-// 2. Its row 0 carries the newest heads of others, so that the end of a chain cannot
-//    be cut off unseen either.
+// 1. Each writing process has its chain: no two ever need the same head.
+// 2. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
 // Not here: who writes what (§policy, §toolbox, the bridge).
 
 type AuditEntry = Readonly<{
@@ -1674,7 +1675,6 @@ type AuditEntry = Readonly<{
   data: JsonObject
   hash: string
 }>
-/** Members may be left out, or be undefined. */
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 export type AuditFilter = { readonly limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
@@ -1683,9 +1683,9 @@ type AuditRow = Omit<AuditEntry, 'data'> & Readonly<{ data_json: string; prev_ha
 type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 
 const GENESIS = 'genesis' // before row 0
-const CHAIN_OPENING = 'chain' // the kind of row 0, listed only when asked for
+const CHAIN_OPENING = 'chain' // row 0's kind, listed only when asked for
 
-/** The hash of a row: of its columns as a list, in this order. */
+/** Of the columns as a list, in this order. */
 export const auditHash = (row: Omit<AuditRow, 'hash'>) =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
@@ -1694,7 +1694,7 @@ const AUDIT_INSERT = `INSERT INTO audit (chain, n, ts, kind, session, data_json,
 
 type AuditSaid = Omit<AuditRow, 'prev_hash' | keyof AuditHead>
 
-/** The chain's new head, which `audit_heads` must be told. */
+/** The new head, which `audit_heads` must be told. */
 function addAuditRow(db: Db, { chain, n, hash }: AuditHead, said: AuditSaid) {
   const row = { chain, n: n + 1, ...said, prev_hash: hash }
   const head = { chain, n: row.n, hash: auditHash(row) }
@@ -1716,7 +1716,7 @@ const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
     AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
-/** Rows that are wrong, and those that a head or a row 0 names and that are missing. */
+/** Rows that are wrong, and those that a head or a row 0 names in vain. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
@@ -1738,7 +1738,7 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
   ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
-/** Inside SQLite, so that no long audit stands in memory. */
+/** In SQLite: a long audit would fill the memory. */
 function checkAudit(db: Db) {
   db.define('audit_hash', (...values) => digest(values))
   const sql =
@@ -1752,18 +1752,17 @@ function checkAudit(db: Db) {
 
 //#region §secrets: what the seal covers, and the values behind it
 //
-// One owner for what opens doors, which tells the redactor every value it sees.
+// Who sees a secret value tells the redactor.
 //
-// 1. A sealed column is read and written under the seal as the vault has it then:
-//    another process may have turned it meanwhile.
-// 2. Turning the seal is one transaction; then the file is written anew, so that no
-//    old value is left in its free parts.
+// 1. Sealed columns are read and written under the seal as the vault has it then: another
+//    process may have turned it.
+// 2. Turning the seal is one transaction; then the file is written anew, so that its free
+//    parts hold no old value.
 // Not here: the cipher (§seal).
 
-/** How a vault is opened. */
 export type StoreOptions = Readonly<{
-  passphrase?: () => Promise<string | undefined> // asked when a sealed value is first needed
-  redactor?: Redactor // shared with the rest of the program
+  passphrase?: () => Promise<string | undefined> // when a sealed value is first needed
+  redactor?: Redactor
 }>
 type SecretRow = Readonly<{ name: string; value: string }>
 
@@ -1776,7 +1775,7 @@ const SEALED_COLUMNS = [
   ['mcp_trust', 'value', 'server'],
 ] as const
 
-/** Where a sealed value stands, to which its envelope is bound. */
+/** A value's place, to which its envelope is bound. */
 export const columnSlot = (table: string, column: string, ...keys: readonly string[]) =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
@@ -1795,10 +1794,10 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
   if (to.state !== undefined) db.insert('seal', to.state)
 }
 
-/** Moves the log into the vault; false when another process reads from it. */
+/** Into the vault; false when another process reads from it. */
 const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
-/** Writes the file anew; says where an old value may still be. */
+/** Says where an old value may still be. */
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const { dir, base } = path.parse(db.file)
@@ -1811,7 +1810,7 @@ function eraseOld(db: Db) {
   return notices
 }
 
-/** Secrets and the seal over them. Hides the open question. */
+/** Secrets and the seal over them. */
 export class Secrets {
   readonly #db
   readonly #world
@@ -1834,13 +1833,14 @@ export class Secrets {
     return this.#seal
   }
 
-  /** By the keychain where no passphrase is given; returns what the user should know. */
+  /** No passphrase: by the keychain. Returns notices. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (on === (to === 'on'))
-      throw new TaiError(`the vault is ${on ? 'sealed already' : 'not sealed'}`, {
-        hint: `\`tai seal ${on ? 'rotate` changes its key' : 'on` seals it'}`,
-      })
+      fail(
+        `the vault is ${on ? 'sealed already' : 'not sealed'}`,
+        `\`tai seal ${on ? 'rotate` changes its key' : 'on` seals it'}`,
+      )
     await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
     this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
@@ -1848,13 +1848,13 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** Unlocks if need be, then works in one transaction. Throws SealedError. */
+  /** Unlocked, in one transaction. Throws SealedError. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The old value is gone from the file too. Throws InvalidError (no value), SealedError. */
+  /** The old value leaves the file too. Throws InvalidError (no value), SealedError. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -1892,7 +1892,7 @@ export class Secrets {
   #learn() {
     if (this.seal.locked) return
     for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets'))
-      attempt(() => this.#open(row)) // a broken one is told to who asks for it
+      attempt(() => this.#open(row)) // who asks for a broken one hears of it
   }
 
   #open({ name, value }: SecretRow) {
@@ -1911,11 +1911,9 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// What was kept (notes, memories, spilled results, summaries) and what was said, and
-// one search over both, but not over what tools said.
+// What was kept and what was said, and one search over both, but not over what tools said.
 //
-// 1. A user types words, never FTS5's syntax: each is quoted, and the last may be the
-//    beginning of one.
+// 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
 // 2. Where no text has all the words, those come that have the most of them as parts:
 //    signs are found too, and scripts without spaces.
 // Not here: writing (§store).
@@ -1939,12 +1937,7 @@ type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
 type NewSession = Readonly<Record<'title' | 'profile' | 'model' | 'workspace', string>>
 type SessionRow = NewSession &
   Readonly<{ id: string; created: number; updated: number; messages: number }>
-type StoredMessage = Readonly<{
-  n: number
-  created: number
-  message: Message
-  compacted: boolean
-}>
+type StoredMessage = Readonly<{ n: number; created: number; message: Message; compacted: boolean }>
 
 const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
   system: { text: 'string' },
@@ -1960,7 +1953,7 @@ function checkMessage(message: unknown, where: string) {
   for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
 }
 
-/** `change` applied to every string, names included. */
+/** Changes every string, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value)
   if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
@@ -1969,11 +1962,11 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   return Object.fromEntries(pairs)
 }
 
-/** How many terms of the JSON list `?1` are part of the text. */
+/** Of the JSON list `?1`. */
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** With all the words (the last parameter is FTS5's), or else with parts; every row without a query. */
+/** By words (the last parameter is FTS5's), else by parts; without a query, every row. */
 function searchRows<T>(
   db: Db,
   { byWords, byParts }: Record<'byWords' | 'byParts', string>,
@@ -2158,8 +2151,7 @@ export class Store {
       ORDER BY id = ?1 DESC LIMIT 2`
     const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
     if (other === undefined || found?.id === id) return found
-    const hint = 'give more of the id; `tai session list` shows them'
-    throw new TaiError(`several sessions begin with ${id}`, { hint })
+    fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
   }
   async latestSession(workspace: string) {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
@@ -2184,8 +2176,9 @@ export class Store {
       SELECT id, 1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id), ?2, ?3
       FROM sessions WHERE id = ?1 RETURNING n`
     const row = this.db.get<{ n: number }>(sql, session, json, this.#world.now())
-    const hint = '`tai session list` shows them'
-    return row?.n ?? raise(new TaiError(`there is no session ${visible(session)}`, { hint }))
+    return (
+      row?.n ?? fail(`there is no session ${visible(session)}`, '`tai session list` shows them')
+    )
   }
   /** In order; `compacted` ones are no longer sent. */
   async messages(session: string) {
@@ -2451,13 +2444,12 @@ export class Workspace {
 
 function passedPath<T>(given: string, value: T, why: string | false) {
   if (why === false) return value
-  throw new TaiError(`the path ${clip(visible(given), 200)} ${why}`, {
-    hint: 'use one such as src/main.ts; --root DIR widens the workspace',
-  })
+  const hint = 'use one such as src/main.ts; --root DIR widens the workspace'
+  fail(`the path ${clip(visible(given), 200)} ${why}`, hint)
 }
 
 function pathFault(cause: unknown): never {
-  throw new TaiError(clip(visible(messageOf(cause)), 300), { cause })
+  fail(clip(visible(messageOf(cause)), 300), undefined, cause)
 }
 
 function isInside(folder: string, absolute: string) {
@@ -2529,7 +2521,7 @@ export class ChildGroup {
     } catch (error) {
       const isMissing = codeOf(error) === 'ENOENT'
       const why = isMissing ? `no such program, or no folder ${options.cwd}` : messageOf(error)
-      throw new TaiError(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
+      fail(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
     }
   }
 
@@ -2719,8 +2711,8 @@ export function hideEnvironment() {
 
 /** A mark that is passed on would replace the secret. Throws TaiError. */
 export function refuseMarks(what: string, text: string) {
-  if (!hasRedactionMark(text)) return
-  throw new TaiError(`${what} holds a mark that stands for a secret; leave it where it is`)
+  if (hasRedactionMark(text))
+    fail(`${what} holds a mark that stands for a secret; leave it where it is`)
 }
 
 /** A group and its newest output, redacted before it is counted. */
@@ -2755,7 +2747,7 @@ class BackgroundProcess {
   /** Throws TaiError when its stdin is closed. */
   write(text: string, eof: boolean) {
     const { stdin } = this.group.child
-    if (!stdin?.writable) throw new TaiError(`${this.id} has ended, or its stdin is closed`)
+    if (!stdin?.writable) fail(`${this.id} has ended, or its stdin is closed`)
     stdin.write(text)
     if (eof) stdin.end()
   }
@@ -2807,7 +2799,7 @@ export class Processes {
 
   find(id: string) {
     const unknown = `no background process ${visible(clip(id, 40))}; see process_list`
-    return this.#all.get(id) ?? raise(new TaiError(unknown))
+    return this.#all.get(id) ?? fail(unknown)
   }
 
   async stopAll() {
@@ -2816,8 +2808,8 @@ export class Processes {
 
   #forgetOne() {
     const oldest = this.list().find(({ group }) => group.exit)
-    if (oldest && this.#all.delete(oldest.id)) return
-    throw new TaiError(`${PROCESS_MAX} background processes run; end one by process_stop first`)
+    if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop first`)
+    this.#all.delete(oldest.id)
   }
 }
 
@@ -3184,9 +3176,8 @@ export function proxyFor(url: URL, env: World['env']): { url: URL; variable: str
   if (variable === undefined || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
   const proxy = URL.parse(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
   if (proxy !== null && /^https?:$/.test(proxy.protocol)) return { url: proxy, variable }
-  throw new TaiError(`${variable} is not the URL of an HTTP proxy`, {
-    hint: 'Set it as in http://user:password@host:3128.',
-  })
+  const hint = 'Set it as in http://user:password@host:3128.'
+  fail(`${variable} is not the URL of an HTTP proxy`, hint)
 }
 
 /** Loopback, and what NO_PROXY lists: `*`, a host or its domain, with a port or without. */
@@ -3263,7 +3254,7 @@ export class SseReader {
     this.#held = lines.pop() ?? ''
     const events = lines.flatMap((line) => this.#line(line))
     if (this.#held.length + (this.#data?.length ?? 0) <= this.#maxEvent) return events
-    throw new TaiError(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
+    fail(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
   }
 
   #line(line: string): SseEvent[] {
@@ -4898,10 +4889,6 @@ export function toolsOf<const R>(family: string, rows: { [N in keyof R]: ToolRow
 function diskFault(error: unknown): never {
   if (isObject(error) && 'errno' in error) pathFault(error)
   throw error
-}
-
-function fail(message: string, hint?: string, cause?: unknown): never {
-  throw new TaiError(message, { hint, cause })
 }
 
 type More = { readonly [key: string]: Json }
