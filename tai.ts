@@ -2010,11 +2010,10 @@ const SESSION_SEARCH = {
 
 //#region §store: the vault, as the program sees it
 //
-// Each method is one transaction, and returns a promise although SQLite answers at once:
-// another engine could stand behind the same words.
-//
-// 1. Records and audit data lose known secrets and the usual shapes, other texts
-//    only known ones; undo blobs are files and stay byte for byte.
+// Each method is one transaction, and promises what SQLite answers at once: another engine
+// could stand behind the same words.
+// Records and audit data lose known secrets and the usual shapes, other texts only known
+// ones; undo blobs are files and stay as they are.
 // Not here: the MCP tables, which stand on `db` and `withSeal`.
 
 type ProfileRow = Readonly<{
@@ -2025,15 +2024,14 @@ type ProfileRow = Readonly<{
   mode: Mode | undefined
   created: number
 }>
-type GrantScope = 'once' | 'session' | 'always' | 'deny'
 export type Grant = Readonly<{
   id: string
   tool: string
-  scope: GrantScope
+  scope: 'once' | 'session' | 'always' | 'deny'
   mode: Mode | undefined
   digest: string | undefined
   session: string | undefined
-  root: string | undefined // the workspace it holds in; undefined: everywhere
+  root: string | undefined // the workspace it holds in, or everywhere
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -2055,15 +2053,15 @@ type Todo = Readonly<{
   status: 'pending' | 'in_progress' | 'done' | 'cancelled'
 }>
 
-const HISTORY_MAX = 1_000 // lines of input kept; older ones are forgotten
+const HISTORY_MAX = 1_000 // lines of input kept
 
-/** What a store in memory takes over from a vault that cannot be written. */
+/** For a store in memory, from a vault that cannot be written. */
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** A vault that cannot be read either gives nothing. */
+/** Nothing, where the vault cannot be read either. */
 function carryOver(file: string, into: Db) {
-  // As if nobody wrote to it: else SQLite may want to make a log beside it, and fail.
+  // As if nobody wrote to it: SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
     into.run('ATTACH ? AS disk', uri)
@@ -2080,7 +2078,7 @@ export class Store {
   readonly #secrets
   #head: AuditHead | undefined // of this process's chain
   readonly #unwritten: AuditSaid[] = []
-  #writer: NodeJS.Timeout | undefined // writes them within AUDIT_DELAY
+  #writer: NodeJS.Timeout | undefined
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
     this.#world = world
@@ -2101,11 +2099,10 @@ export class Store {
   }
 
   close() {
-    attempt(() => this.#writeAudit()) // a full disk must not hide what the run came to
+    attempt(() => this.#writeAudit()) // a full disk must not hide how the run ended
     this.db.close()
   }
 
-  // SealedError: a sealed value is needed, and the seal is locked.
   get seal() {
     return this.#secrets.seal
   }
@@ -2145,7 +2142,7 @@ export class Store {
 
   createSession = async ({ id = newId(this.db), ...session }: NewSession & { id?: string }) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
-  /** By id, or by a beginning that only one has. Throws TaiError for several. */
+  /** By the beginning of its id. Throws TaiError for several. */
   async findSession(id: string) {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
@@ -2157,10 +2154,10 @@ export class Store {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
-  /** The newest first; the words of a query stand in the title or in a message. */
+  /** Newest first; the query stands in the title or in a message. */
   listSessions = async ({ query, limit }: { query?: string | undefined; limit: number }) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  /** With its messages, todos, grants, undo journal, and the records that only it made. */
+  /** With all that belongs to it, but its notes and memories. */
   async deleteSession(id: string) {
     return this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
@@ -2169,7 +2166,7 @@ export class Store {
     })
   }
 
-  /** Returns its number. Throws TaiError for no such session. */
+  /** Its number. Throws TaiError: no such session. */
   async appendMessage(session: string, message: Message) {
     const json = this.#knownJson(message)
     const sql = `INSERT INTO messages (session, n, message_json, created)
@@ -2180,7 +2177,7 @@ export class Store {
       row?.n ?? fail(`there is no session ${visible(session)}`, '`tai session list` shows them')
     )
   }
-  /** In order; `compacted` ones are no longer sent. */
+  /** `compacted` ones are no longer sent. */
   async messages(session: string) {
     const sql = `SELECT n, created, compacted, message_json AS message FROM messages
       WHERE session = ? ORDER BY n`
@@ -2190,7 +2187,7 @@ export class Store {
       return { ...row, compacted: Boolean(row.compacted) }
     })
   }
-  /** Marks messages up to that number; returns the id of their summary. */
+  /** Returns the summary's id. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2233,7 +2230,7 @@ export class Store {
       throw error
     }
   }
-  /** The same within AUDIT_DELAY, many rows in one transaction: for what only reads. */
+  /** Within AUDIT_DELAY, many rows in one transaction: for what only reads. */
   async auditSoon(kind: string, data: JsonObject, session?: string) {
     this.#say(kind, data, session)
     if (this.#unwritten.length >= AUDIT_BATCH) return this.#writeAudit()
@@ -2241,7 +2238,7 @@ export class Store {
       try {
         this.#writeAudit()
       } catch {
-        this.#writer = undefined // a full disk: they are written with the next
+        this.#writer = undefined // a full disk: written with the next
       }
     }, AUDIT_DELAY).unref()
   }
@@ -2254,13 +2251,13 @@ export class Store {
     return checkAudit(this.db)
   }
 
-  #say(kind: string, data: JsonObject, session: string | undefined): void {
+  #say(kind: string, data: JsonObject, session: string | undefined) {
     const clean = mapStrings(data, (text) => this.redactor.redact(text))
     const data_json = canonicalJson(clean)
     this.#unwritten.push({ ts: this.#world.now(), kind, session, data_json })
   }
 
-  #writeAudit(): void {
+  #writeAudit() {
     const rows = this.#unwritten
     if (rows.length === 0) return
     clearTimeout(this.#writer)
@@ -2282,7 +2279,7 @@ export class Store {
     })
     return made
   }
-  /** Unexpired grants, newest first; all tools when none is named. */
+  /** Unexpired ones, newest first; '': of all tools. */
   async listGrants(toolName = '') {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
     const now = this.#world.now()
@@ -2295,7 +2292,7 @@ export class Store {
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** What paths held before one change (a `group`); the oldest over UNDO_STEPS_MAX go. */
+  /** What paths held before a change (a `group`); the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
     const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
@@ -2355,21 +2352,20 @@ export class Store {
 
 //#region §workspace: the jail
 //
-// File tools work in one folder, in every mode. However a path is spelled and wherever
-// links lead, what counts is where it ends.
+// File tools work in one folder, in every mode: what counts is where a path ends.
 //
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
 // 2. A link that leads nowhere is not walked through: its end could appear later.
-// 3. tai's own home is closed. `.git` and the project's `.tai` are read only: writing
-//    there would run programs or widen permissions.
-// Not here: ignore rules, undo (§files), and what a shell command does (§shell).
+// 3. tai's home is closed. `.git` and the project's `.tai` are read only: writing there
+//    would run programs or widen permissions.
+// Not here: ignore rules, undo (§files), what a shell command does (§shell).
 
 /** git's folders anywhere, tai's at the top, and what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
 
-/** A folder that file tools never leave. Throws TaiError for a path that it refuses. */
+/** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root // absolute, real
+  readonly root // real
   readonly #home
 
   private constructor(root: string, home: string) {
@@ -2377,7 +2373,7 @@ export class Workspace {
     this.#home = home
   }
 
-  /** Throws UsageError: no folder. `home` is that of tai. */
+  /** `home` is tai's. Throws UsageError: no folder. */
   static async open(root: string, home: string) {
     const real = attempt(() => fs.realpathSync.native(root)) ?? ''
     if (attempt(() => fs.statSync(real).isDirectory()))
@@ -2386,19 +2382,19 @@ export class Workspace {
     throw new UsageError(`the workspace ${visible(root)} is no folder that opens`, { hint })
   }
 
-  /** For reading: absolute, links followed. */
+  /** Absolute, links followed. */
   async read(given: string) {
     const real = resolveReal(this.#absolute(given))
     return passedPath(given, real, this.#closed(real))
   }
 
-  /** For writing; parents need not exist. */
+  /** Parents need not exist. */
   async write(given: string) {
     const entry = await this.entry(given)
     return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
   }
 
-  /** As `write`, but a final link is meant itself: for deleting, moving and staging. */
+  /** For writing, but a final link is meant itself. */
   async entry(given: string) {
     const absolute = this.#absolute(given)
     const parent = resolveReal(path.dirname(absolute))
@@ -2408,16 +2404,16 @@ export class Workspace {
     return passedPath(given, entry, why)
   }
 
-  /** A regular file, and no link put there meanwhile; the caller closes it. */
+  /** A regular file, no link put there meanwhile; the caller closes it. */
   async openForRead(given: string) {
-    const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // a FIFO must not hold us up
+    const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
     if ((await handle.stat()).isFile()) return handle
     await handle.close()
     return passedPath(given, handle, 'is not a regular file')
   }
 
-  /** Whether a walk passes over this real path. */
+  /** Whether walks pass over this real path. */
   hides = (absolute: string) => isInside(this.#home, absolute)
 
   show(absolute: string) {
@@ -2457,8 +2453,8 @@ function isInside(folder: string, absolute: string) {
   return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
 }
 
-/** What does not exist yet stays below its deepest existing ancestor. At once: node:fs/promises
- * alone takes 2 ms to load, and every start looks at paths. */
+/** What does not exist stays below its deepest existing ancestor. Sync: every start looks at
+ * paths, and node:fs/promises takes 2 ms to load. */
 function resolveReal(absolute: string): string {
   try {
     return fs.realpathSync.native(absolute)
