@@ -2474,15 +2474,15 @@ function isLink(absolute: string) {
 //#region §process: child processes that always end
 //
 // What tai starts heads a process group, which ends as one: after its head, at a time
-// limit, an interrupt, or the end of tai; when tai was killed, as the next one starts.
+// limit, an interrupt, or the end of tai; if that was killed, as the next tai starts.
 //
 // 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
-// 2. A live group has a record in `<home>/run`, used only where pid and start time fit:
-//    a reused pid is never touched.
+// 2. A live group has a record in `<home>/run`, by pid and start time: a reused pid is
+//    never touched.
 // 3. Output is text, cut between characters; what is left out is counted.
 // Not here: a process that leaves its group on purpose (setsid).
 
-const PIPE_GRACE = 250 // for the pipes of the dead; then they are closed
+const PIPE_GRACE = 250 // for the pipes of the dead
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
@@ -2493,7 +2493,7 @@ type StartOptions = Readonly<{
   cwd: string
   env: World['env']
   stdin?: 'pipe' | 'ignore'
-  world?: World | undefined // whose home gets the record
+  world?: World | undefined // for the record
 }>
 
 /** A program with all it starts. Its owner reads stdout and stderr. */
@@ -2501,8 +2501,8 @@ export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
   readonly child
   readonly pid
-  readonly ended: Promise<ChildExit> // how its head did; never rejects
-  exit: ChildExit | undefined // the same, once the whole group has
+  readonly ended // with its head's exit; never rejects
+  exit: ChildExit | undefined // once all have ended
   readonly #record
 
   /** Starts `argv[0]`. Throws TaiError. */
@@ -2539,7 +2539,7 @@ export class ChildGroup {
 
   kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
-  /** A signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
+  /** False when even SIGKILL was in vain. */
   stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
     const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
       do: () => void this.kill(signal),
@@ -2548,7 +2548,7 @@ export class ChildGroup {
     return retreat(this.ended, steps)
   }
 
-  /** After the head end those it left behind, then pipes that someone outside may hold. */
+  /** After the head, ends those it left behind, then pipes that an outsider may hold. */
   async #settle(): Promise<ChildExit> {
     const { once } = builtin('node:events')
     const closed = once(this.child, 'close')
@@ -2583,7 +2583,6 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
 /** False when nobody is left that we may signal. */
 function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
-  // It throws where the group is gone, or another user's.
   if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
   const { spawnSync } = builtin('node:child_process')
   return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
@@ -2626,13 +2625,11 @@ export type RunOptions = Omit<StartOptions, 'stdin'> &
     maxOutput?: number // bytes per stream; the middle is left out
   }>
 
-/** Runs a program to its end. Throws TaiError: no start; after an abort the signal's reason. */
+/** To its end. Throws TaiError: no start; after an abort the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   signal?.throwIfAborted()
-  const group = await ChildGroup.start({
-    ...options,
-    stdin: stdin === undefined ? 'ignore' : 'pipe',
-  })
+  const input = stdin === undefined ? 'ignore' : 'pipe'
+  const group = await ChildGroup.start({ ...options, stdin: input })
   const { child } = group
   const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
   const [out, err] = [new TextWindow(half, half), new TextWindow(half, half)]
@@ -2653,7 +2650,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 
 type RunResult = Awaited<ReturnType<typeof runCommand>>
 
-/** Runs a shell command; `merged` sends stderr where stdout goes. */
+/** `merged` sends stderr where stdout goes. */
 export function shellArgv(command: string, merged = false) {
   if (process.platform === 'win32') return ['cmd.exe', '/d', '/s', '/c', `"${command}"`]
   const line = merged ? `exec 2>&1\n${command}` : command
@@ -2665,7 +2662,7 @@ export function shellArgv(command: string, merged = false) {
 const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
-/** The parent's without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
+/** The parent's without keys, `TAI_*` and known secrets; and `extra`, which may hold no mark. */
 export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
@@ -2675,16 +2672,14 @@ export function childEnv(world: World, redactor: Redactor, extra: Record<string,
   return { ...Object.fromEntries(inherited), ...extra }
 }
 
-/** /proc/PID/stat (proc(5)), from field 3 on. */
+/** proc(5), from field 3 on. */
 function statFields(pid: number | string) {
   const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/**
- * Blanks private variables in /proc/PID/environ (proc(5), Linux only), which any process of
- * this user can read. process.env loses them too: take a copy first. Whether it could.
- */
+/** Blanks private variables in /proc/PID/environ, which all of this user can read, and so in
+ * process.env. Whether it could: on Linux only (proc(5)). */
 export function hideEnvironment() {
   let memory: number | undefined
   try {
@@ -2699,25 +2694,25 @@ export function hideEnvironment() {
     }
     return true
   } catch {
-    return false // another system, or one that forbids it
+    return false
   } finally {
     if (memory !== undefined) fs.closeSync(memory)
   }
 }
 
-/** A mark that is passed on would replace the secret. Throws TaiError. */
+/** Passed on, a mark would replace the secret. Throws TaiError. */
 export function refuseMarks(what: string, text: string) {
   if (hasRedactionMark(text))
     fail(`${what} holds a mark that stands for a secret; leave it where it is`)
 }
 
-/** A group and its newest output, redacted before it is counted. */
+/** Its output is redacted before it is counted. */
 class BackgroundProcess {
   readonly id
   readonly label
   readonly group
   readonly #output = new TextWindow(0, PROCESS_OUTPUT_MAX)
-  #news = Promise.withResolvers<void>() // replaced at each
+  #news = Promise.withResolvers<void>()
 
   constructor(id: string, label: string, group: ChildGroup, redactor: Redactor) {
     this.id = id
@@ -2731,7 +2726,7 @@ class BackgroundProcess {
     return this.#output.total
   }
 
-  /** What is kept from byte `since` on; waits up to `ms` for the first. */
+  /** From byte `since` on; waits up to `ms` for the first. */
   async read(since: number, ms: number, signal: AbortSignal) {
     await within(ms, this.#beyond(since), signal)
     signal.throwIfAborted()
@@ -2769,7 +2764,7 @@ class BackgroundProcess {
 export class Processes {
   readonly #world
   readonly #redactor
-  readonly #all = new Map<string, BackgroundProcess>() // in the order of their start
+  readonly #all = new Map<string, BackgroundProcess>()
   #started = 0
   constructor(world: World, redactor: Redactor) {
     this.#world = world
@@ -2821,7 +2816,7 @@ function recordGroup(world: World, group: number) {
   }) // on a full disk the work goes on
 }
 
-/** Ends the groups whose tai was killed; returns how many. */
+/** Ends groups whose tai was killed; how many. */
 export function reapOrphans(world: World) {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
@@ -2833,7 +2828,7 @@ export function reapOrphans(world: World) {
   return ended
 }
 
-/** When it began, as no other with its pid did; undefined for none, and on Windows. */
+/** As no other with its pid; undefined for none, and on Windows. */
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
@@ -2854,27 +2849,27 @@ function psStart(pid: number | string) {
 
 //#region §http: requests with deadlines
 //
-// The one way out, over node:http(s): in half the loading time of built-in fetch.
+// The one way out, over node:http(s), which loads in half the time of fetch.
 //
-// 1. Two deadlines hold: `timeout` until the last hop's headers, `idle` for each piece
-//    of the body. An abort ends both at once.
-// 2. `maxBody` counts decompressed bytes; a body that breaks off is never a short text.
+// 1. `timeout` holds until the last hop's headers, `idle` for each piece of the body. An
+//    abort ends both at once.
+// 2. A body that breaks off is never a short text.
 // 3. `publicOnly` judges the addresses that are connected to, at every hop.
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
 // Not here: retries (§chat); only the caller knows what may be repeated.
 
 export type HttpRequest = Readonly<{
   method: string
-  url: string // a user and password in it become Basic authorization
+  url: string // its user and password become Basic authorization
   headers?: Readonly<Record<string, string>>
   body?: string | Buffer | undefined
-  timeout: number // ms until the reply's headers, redirects included
+  timeout: number // ms, redirects included
   connect?: number // ms until a direct connection stands; else `timeout`
-  idle?: number // ms for each piece of the body; else `timeout`
-  maxBody?: number // bytes; else MCP_HTTP_MAX_BODY
-  redirects?: number // followed at most, of GET and HEAD; by default a 3xx is a reply
+  idle?: number // ms; else `timeout`
+  maxBody?: number // bytes, decompressed; else MCP_HTTP_MAX_BODY
+  redirects?: number // of GET and HEAD; at 0 a 3xx is a reply
   publicOnly?: boolean // refuses loopback, private and special addresses
-  socketPath?: string // a Unix socket instead, which publicOnly does not judge
+  socketPath?: string // a Unix socket, which publicOnly does not judge
   signal?: AbortSignal | undefined // until the body has ended
 }>
 
@@ -2882,7 +2877,7 @@ export type HttpReply = Readonly<{
   status: number
   headers: Readonly<Record<string, string>> // lower case
   url: string // of the last hop, without credentials
-  body: AsyncIterable<Buffer> // decompressed; read once: here, by text() or by bytes()
+  body: AsyncIterable<Buffer> // read once: here, by text() or by bytes()
   text(): Promise<string>
   bytes(): Promise<Buffer>
   cancel(): void // ends the socket and whoever still reads
@@ -2894,17 +2889,17 @@ export type HttpErrorKind =
   | 'unreachable'
   | 'too-large'
   | 'cut' // the body broke off, or cannot be decompressed
-  | 'private' // no public address
+  | 'private'
   | 'refused' // a bad URL, header or redirect
 
-/** Codes after which the same request may succeed in a moment. */
+/** Of errors that may soon pass. */
 const PASSING_FAULTS =
   /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
 
-/** An exchange that did not come to its end; a reply with any status is no error. */
+/** No whole exchange; a reply with any status is no error. */
 export class HttpError extends TaiError {
-  readonly kind: HttpErrorKind
-  readonly passes: boolean // perhaps, by itself
+  readonly kind
+  readonly passes // perhaps, by itself
   constructor(kind: HttpErrorKind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
@@ -2914,7 +2909,6 @@ export class HttpError extends TaiError {
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
-/** Codes of system errors, in words; others speak for themselves. */
 const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
@@ -2929,7 +2923,7 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
 
-/** Content-Encoding, and its undoing in node:zlib. */
+/** By Content-Encoding, of node:zlib. */
 const BODY_DECODERS = {
   gzip: 'createGunzip',
   deflate: 'createInflate',
@@ -2937,7 +2931,7 @@ const BODY_DECODERS = {
   zstd: 'createZstdDecompress',
 } as const
 
-/** What is not the public internet (IANA registries, RFC 6890). */
+/** Not the public internet (IANA registries, RFC 6890). */
 const SPECIAL_RANGES =
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 ' +
   '192.0.2.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ' +
@@ -2948,12 +2942,12 @@ type HttpHop = Omit<HttpRequest, 'url'> & Readonly<{ url: URL; headers: HttpRepl
 
 const systemError = (code: string) => Object.assign(new Error(code), { code })
 
-/** Without the brackets of IPv6 and the root's dot. */
+/** Without IPv6's brackets and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Sends requests and keeps their connections until `close`. `env` names the proxies. */
+/** Keeps connections until `close`. `env` names the proxies. */
 export class HttpClient {
-  readonly #env: World['env']
+  readonly #env
   readonly #agents = new Map<string, HttpAgent>()
   readonly #proxies = new Map<string, ProxyAgent>()
   #trustsSystem = false
@@ -2962,8 +2956,8 @@ export class HttpClient {
     this.#env = env
   }
 
-  /** The reply once its headers are there. Throws HttpError, or the signal's reason. */
-  async send(request: HttpRequest): Promise<HttpReply> {
+  /** Throws HttpError, or the signal's reason. */
+  async send(request: HttpRequest) {
     const { redirects = 0, timeout: wait, signal: parent } = request
     parent?.throwIfAborted()
     let hop = firstHop(request)
@@ -2979,8 +2973,8 @@ export class HttpClient {
     }
   }
 
-  /** Ends all connections, those in use too. */
-  close(): void {
+  /** Those in use too. */
+  close() {
     for (const agent of [...this.#agents.values(), ...this.#proxies.values()]) void agent.destroy()
   }
 
@@ -3003,47 +2997,44 @@ export class HttpClient {
 
   /** Sends the hop, and once more where no server has seen it. */
   async #attempt(hop: HttpHop, options: RequestOptions, proxy?: string): Promise<IncomingMessage> {
-    const { method, url, headers, socketPath, publicOnly } = hop
-    const secure = url.protocol === 'https:'
-    const library = builtin(secure ? 'node:https' : 'node:http')
-    const key = `${url.protocol} ${publicOnly}` // judged connections and others never mix
-    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
-    this.#agents.set(key, agent)
-    if (proxy !== undefined) return this.#through(proxy, hop, options.signal)
-    const request = library.request(url, { method, headers, agent, socketPath, ...options })
+    let request: ClientRequest | undefined
     try {
+      if (proxy !== undefined) return await this.#through(proxy, hop, options.signal)
+      request = this.#open(hop, options)
       return await replyOver(request, hop, options.signal)
     } catch (error) {
       const code = codeOf(error)
-      const closed = request.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code) // meanwhile
+      const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code) // meanwhile
       if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
       if (!closed) this.#trustSystem()
       return this.#attempt(hop, options, proxy)
     }
   }
 
-  /** Through a proxy, by undici, loaded now: plain HTTP in absolute form, HTTPS in a tunnel. */
-  async #through(uri: string, hop: HttpHop, signal?: AbortSignal): Promise<IncomingMessage> {
+  #open({ method, url, headers, socketPath, publicOnly }: HttpHop, options: RequestOptions) {
+    const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
+    const key = `${url.protocol} ${publicOnly}` // judged connections and others never mix
+    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
+    this.#agents.set(key, agent)
+    return library.request(url, { method, headers, agent, socketPath, ...options })
+  }
+
+  /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. */
+  async #through(uri: string, hop: HttpHop, signal: AbortSignal | null = null) {
     const { url, method, headers, body = null } = hop
     const Proxying = await proxyLibrary()
     const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
     this.#proxies.set(uri, agent)
     const target = { origin: url.origin, path: url.pathname + url.search, method, headers, body }
-    const limits = { headersTimeout: 0, bodyTimeout: 0, signal: signal ?? null } // ours hold
-    try {
-      const reply = await agent.request({ ...target, ...limits })
-      const { statusCode, headers: replied, body: raw } = reply
-      raw.on('error', () => {}) // whoever reads hears of it
-      if (statusCode === 407) throw systemError('ERR_PROXY')
-      return Object.assign(raw as unknown as IncomingMessage, { statusCode, headers: replied })
-    } catch (error) {
-      if (this.#trustsSystem || !UNKNOWN_CA.test(codeOf(error))) throw error
-      this.#trustSystem()
-      return this.#through(uri, hop, signal)
-    }
+    const limits = { headersTimeout: 0, bodyTimeout: 0, signal } // ours hold
+    const reply = await agent.request({ ...target, ...limits })
+    const { statusCode, headers: replied, body: raw } = reply
+    raw.on('error', () => {}) // whoever reads hears of it
+    if (statusCode === 407) throw systemError('ERR_PROXY')
+    return Object.assign(raw as unknown as IncomingMessage, { statusCode, headers: replied })
   }
 
-  /** Takes tens of ms, so only when needed. */
+  /** Takes tens of ms. */
   #trustSystem() {
     const tls = builtin('node:tls')
     const stores = ['default', 'system'] as const
@@ -3067,7 +3058,7 @@ async function proxyLibrary(): Promise<typeof ProxyAgent> {
 function replyOver(request: ClientRequest, hop: HttpHop, signal?: AbortSignal) {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const breakOff = (error: Error) => {
-    reject(error) // a request that waits for its tunnel would not say so
+    reject(error) // a request without a socket would not say so
     request.destroy(error)
   }
   const timer = setTimeout(breakOff, hop.connect ?? hop.timeout, systemError('ETIMEDOUT'))
@@ -3096,7 +3087,7 @@ function firstHop(request: HttpRequest): HttpHop {
 }
 
 /** What is sent twice must not change anything. */
-function redirected(hop: HttpHop, raw: IncomingMessage): HttpHop | undefined {
+function redirected(hop: HttpHop, raw: IncomingMessage) {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
   if (!/^30[12378]$/.test(`${raw.statusCode}`) || !location || !/^(GET|HEAD)$/.test(method))
@@ -3165,8 +3156,8 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
-/** The proxy for a URL, from the variables that curl reads; throws TaiError when it is none. */
-export function proxyFor(url: URL, env: World['env']): { url: URL; variable: string } | undefined {
+/** By the variables that curl reads. Throws TaiError for one that names no proxy. */
+export function proxyFor(url: URL, env: World['env']) {
   const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
   const variable = names.flatMap((name) => [name, name.toUpperCase()]).find((name) => env[name])
   if (variable === undefined || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
@@ -3176,7 +3167,7 @@ export function proxyFor(url: URL, env: World['env']): { url: URL; variable: str
   fail(`${variable} is not the URL of an HTTP proxy`, hint)
 }
 
-/** Loopback, and what NO_PROXY lists: `*`, a host or its domain, with a port or without. */
+/** Loopback, and by NO_PROXY: `*`, a host or its domain, with a port or without. */
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
@@ -3188,8 +3179,8 @@ function isExempt(url: URL, list = '') {
 
 const familyOf = (ip: string) => (ip.includes(':') ? 'ipv6' : 'ipv4')
 
-/** Whether an IP address is of the public internet. */
-export function isPublicAddress(address: string): boolean {
+/** Of an IP address. */
+export function isPublicAddress(address: string) {
   const { BlockList, isIP } = builtin('node:net')
   const special = new BlockList() // IPv4 rows cover IPv4-mapped IPv6 too
   for (const range of SPECIAL_RANGES.split(' ')) {
@@ -3200,7 +3191,7 @@ export function isPublicAddress(address: string): boolean {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-/** A proxy resolves the name again: one that only it knows, or that changes, is left to its rules. */
+/** A proxy resolves again: a name that only it knows, or that changes, is left to its rules. */
 async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> {
   const host = hostOf(url)
   const hint = 'The user can allow it: tai config set web_private true'
@@ -3215,16 +3206,16 @@ async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> 
 export type SseEvent = Readonly<{
   event: string // 'message' when the stream names none
   data: string
-  id: string | undefined // the last one seen in the stream
+  id: string | undefined // the last one seen
 }>
 
-/** Reads server-sent events (WHATWG HTML, 9.2.6); throws when one is over `maxEvent` characters. */
+/** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
 export class SseReader {
   lastId: string | undefined // to reconnect with, as Last-Event-ID
   retry: number | undefined // ms to wait before that
-  readonly #maxEvent: number
+  readonly #maxEvent
   readonly #decoder = new TextDecoder()
-  #held = '' // a line whose end has not come
+  #held = '' // a line without its end
   #afterCr = false // then an LF belongs to it
   #event = ''
   #data: string | undefined
@@ -3233,17 +3224,17 @@ export class SseReader {
     this.#maxEvent = maxEvent
   }
 
-  /** The events that are whole by now. */
-  feed(chunk: Uint8Array): SseEvent[] {
+  /** What is whole by now. */
+  feed(chunk: Uint8Array) {
     return this.#take(this.#decoder.decode(chunk, { stream: true }))
   }
 
-  /** What was left open, for model servers that forget the last blank line. */
-  end(): SseEvent[] {
+  /** What is open: some model servers forget the last blank line. */
+  end() {
     return this.#take(`${this.#decoder.decode()}\n\n`)
   }
 
-  #take(text: string): SseEvent[] {
+  #take(text: string) {
     const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
     if (text !== '') this.#afterCr = text.endsWith('\r')
     lines[0] = this.#held + lines[0]
