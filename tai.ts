@@ -1833,6 +1833,11 @@ export class Secrets {
     return this.#seal
   }
 
+  async status() {
+    const { on, locked, state } = this.seal
+    return { on, locked, ...(state && { source: state.source }) }
+  }
+
   /** No passphrase: by the keychain. Returns notices. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
@@ -1873,7 +1878,12 @@ export class Secrets {
     return row && this.#open(row)
   }
 
-  delete(name: string) {
+  async list() {
+    const sql = 'SELECT name, created, updated FROM secrets ORDER BY name'
+    return this.#db.all<{ name: string; created: number; updated: number }>(sql)
+  }
+
+  async delete(name: string) {
     const found = this.#db.run('DELETE FROM secrets WHERE name = ?', name) > 0
     emptyLog(this.#db)
     return found
@@ -2014,7 +2024,7 @@ const SESSION_SEARCH = {
 // could stand behind the same words.
 // Records and audit data lose known secrets and the usual shapes, other texts only known
 // ones; undo blobs are files and stay as they are.
-// Not here: the MCP tables, which stand on `db` and `withSeal`.
+// Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
 type ProfileRow = Readonly<{
   name: string
@@ -2075,7 +2085,7 @@ export class Store {
   readonly redactor
   readonly db
   readonly #world
-  readonly #secrets
+  readonly secrets
   #head: AuditHead | undefined // of this process's chain
   readonly #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
@@ -2084,7 +2094,7 @@ export class Store {
     this.#world = world
     this.db = db
     this.redactor = redactor
-    this.#secrets = new Secrets(db, world, redactor, passphrase)
+    this.secrets = new Secrets(db, world, redactor, passphrase)
   }
 
   /** `<home>/vault.db`. Throws VaultError. */
@@ -2102,26 +2112,6 @@ export class Store {
     attempt(() => this.#writeAudit()) // a full disk must not hide how the run ended
     this.db.close()
   }
-
-  get seal() {
-    return this.#secrets.seal
-  }
-  sealOn = (passphrase?: string) => this.#secrets.turn('on', passphrase)
-  sealOff = () => this.#secrets.turn('off')
-  sealRotate = (passphrase?: string) => this.#secrets.turn('rotate', passphrase)
-  async sealStatus() {
-    const { on, locked, state } = this.seal
-    return { on, locked, ...(state && { source: state.source }) }
-  }
-  withSeal = <T>(work: (seal: Seal) => T) => this.#secrets.within(work)
-
-  setSecret = (name: string, value: string) => this.#secrets.set(name, value)
-  getSecret = (name: string) => this.#secrets.get(name)
-  async listSecrets() {
-    const sql = 'SELECT name, created, updated FROM secrets ORDER BY name'
-    return this.db.all<{ name: string; created: number; updated: number }>(sql)
-  }
-  deleteSecret = async (name: string) => this.#secrets.delete(name)
 
   /** Redacted; returns its id. */
   addRecord = async (record: NewRecord) => this.#newRecord(record)
@@ -2678,8 +2668,8 @@ function statFields(pid: number | string) {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** Blanks private variables in /proc/PID/environ, which all of this user can read, and so in
- * process.env. Whether it could: on Linux only (proc(5)). */
+/** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
+ * process.env: copy that first. Whether it could: on Linux only (proc(5)). */
 export function hideEnvironment() {
   let memory: number | undefined
   try {
@@ -8777,7 +8767,8 @@ export class App {
    */
   async storeForTurn(): Promise<Store> {
     const store = await this.#storeOrMemory()
-    if (store.seal.locked && (await store.listSecrets()).length > 0) await store.withSeal(() => {})
+    if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
+      await store.secrets.within(() => {})
     return store
   }
 
@@ -9223,7 +9214,7 @@ export async function chosenModel(
     asked: wanted,
     providers: configuredProviders(app, config),
     env: app.world.env,
-    secret: (name) => store.getSecret(name),
+    secret: (name) => store.secrets.get(name),
     http: app.http,
     signal: app.signal,
   })
@@ -10473,7 +10464,7 @@ const CHECKS: Readonly<Record<string, (app: App) => Promise<Looked>>> = {
     return ['ok', `opens, ${formatBytes(fs.statSync(path.join(app.world.home, 'vault.db')).size)}`]
   },
   seal: async (app) => {
-    const { on, locked } = (await app.store()).seal
+    const { on, locked } = (await app.store()).secrets.seal
     if (!on) return ['ok', 'off: secrets are kept as they are, in a file only you can read']
     if (!locked) return ['ok', 'on']
     return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
@@ -10634,14 +10625,14 @@ const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
 const VERBS: Readonly<Record<string, readonly [help: string, ...VerbSpec[]]>> = {
   secret: ['keys and other secrets, kept in the vault',
     ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
-    ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.listSecrets())],
-    ['delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.deleteSecret(name))],
+    ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.secrets.list())],
+    ['delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
   ],
   seal: ['encryption of the secrets in the vault',
     ['on', 'encrypt all secrets', turnSealOn, [KEYCHAIN]],
-    ['off', 'decrypt them again', async (app) => showSeal(app, await (await app.store()).sealOff())],
+    ['off', 'decrypt them again', async (app) => showSeal(app, await (await app.store()).secrets.turn('off'))],
     ['rotate', 'encrypt them with a new key', async (app) =>
-      showSeal(app, await (await app.store()).sealRotate(await newPassphrase(app))), [KEYCHAIN]],
+      showSeal(app, await (await app.store()).secrets.turn('rotate', await newPassphrase(app))), [KEYCHAIN]],
     ['status', 'whether the seal is on', (app) => showSeal(app, [])],
   ],
   vault: ['notes, memories and kept results',
@@ -10729,18 +10720,18 @@ async function secretSet(app: App, name = '') {
   if (!value) return failUsage('no value was given', 'type it on the terminal, or pipe it in')
   const store = await app.store()
   store.redactor.add(name, value)
-  await store.setSecret(name, value)
+  await store.secrets.set(name, value)
   return app.print({ name, stored: true }, `stored ${name}`)
 }
 
 async function turnSealOn(app: App) {
   const store = await app.store()
-  if (store.seal.on) fail('the seal is on already', '`tai seal rotate` changes its key')
-  return showSeal(app, await store.sealOn(await newPassphrase(app)))
+  if (store.secrets.seal.on) fail('the seal is on already', '`tai seal rotate` changes its key')
+  return showSeal(app, await store.secrets.turn('on', await newPassphrase(app)))
 }
 
 async function showSeal(app: App, notes: readonly string[]) {
-  const status = await (await app.store()).sealStatus()
+  const status = await (await app.store()).secrets.status()
   return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
 }
 

@@ -96,7 +96,7 @@ t.test('records with all the words come alone, else those with some', async (t) 
 
 t.test('a record never holds a secret', async (t) => {
   const store = await openStore(t)
-  await store.setSecret('API', 'hunter2hunter2')
+  await store.secrets.set('API', 'hunter2hunter2')
   const id = await store.addRecord(
     note('hunter2hunter2', 'Bearer abcdefghijklmnopqrstuv hunter2hunter2', ['hunter2hunter2']),
   )
@@ -184,7 +184,7 @@ t.test('every kind of message comes back as it was', async (t) => {
 
 t.test('a message loses known secrets, and nothing else', async (t) => {
   const store = await openStore(t)
-  await store.setSecret('API', 'hunter2hunter2')
+  await store.secrets.set('API', 'hunter2hunter2')
   const id = await store.createSession({ ...NEW, title: 'with hunter2hunter2' })
   const text = 'hunter2hunter2 and Bearer abcdefghijklmnopqrstuv'
   await store.appendMessage(id, user(text))
