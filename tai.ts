@@ -370,18 +370,11 @@ export type World = Readonly<{
 export interface Prompter {
   readonly available: boolean
   /** One of the keys of `choices`. */
-  choose(
-    question: string,
-    choices: readonly Choice[],
-    signal: AbortSignal,
-  ): Promise<string | undefined>
+  choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer
   /** A line of text; `secret` is not echoed. */
-  ask(
-    question: string,
-    options: { secret?: boolean },
-    signal: AbortSignal,
-  ): Promise<string | undefined>
+  ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
 }
+type Answer = Promise<string | undefined>
 export type Choice = Readonly<{ key: string; label: string }>
 
 //#endregion §shapes
@@ -447,7 +440,7 @@ export class ModelError extends TaiError {
   constructor(
     message: string,
     options: ErrorOptions & {
-      status?: number | undefined // of HTTP
+      status?: number | undefined
       retryAfter?: number | undefined // ms, as the provider asked
       kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
       partial?: AssistantMessage | undefined // of a reply that broke off
@@ -503,7 +496,6 @@ function fail(message: string, hint?: string, cause?: unknown): never {
   throw new TaiError(message, { hint, cause })
 }
 
-/** Undefined where `work` throws. */
 function attempt<T>(work: () => T) {
   try {
     return work()
@@ -520,7 +512,6 @@ function attempt<T>(work: () => T) {
 // 2. What comes from outside is shown through `visible`: nothing hides in a line.
 // 3. One digest for all that compares: SHA-256 over canonical JSON.
 
-/** Loads a module of Node when it is needed. */
 const builtin = process.getBuiltinModule
 
 export const byteLength = (text: string) => Buffer.byteLength(text)
@@ -591,13 +582,10 @@ export const jsonLine = (value: unknown) =>
 export const visibleLines = (text: string) =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
-/** "1 file", "2 files". */
 export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
 
-/** "812 B", "64.0 KB", "1.2 MB". */
 export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
 
-/** "340 ms", "2.1 s", "3 min", "2 h", "5 d". */
 export const formatDuration = (ms: number) =>
   inUnits(ms, { d: 24 * HOUR, h: HOUR, min: MINUTE, s: SECOND, ms: 1 })
 
@@ -734,7 +722,7 @@ export async function schemaCheck(schema: JsonSchema) {
   }
 }
 
-/** What the library would stumble over only when a value gets there. */
+/** What the library stumbles over only at a value. */
 function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
   if (!isObject(part)) return
@@ -893,14 +881,13 @@ export class Redactor {
     this.#pattern = undefined
   }
 
-  /** Without known values. */
   known(text: string) {
     if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
-  /** Without the usual shapes of secrets either. */
+  /** The usual shapes of secrets too. */
   redact(text: string) {
     if (text.length < SECRET_MIN) return text
     const known = this.known(text)
@@ -1102,7 +1089,6 @@ function isTighter(type: Setting['type'], value: string, limit: string) {
   return Number(value) <= Number(limit)
 }
 
-/** Throws UsageError. */
 async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
@@ -1155,14 +1141,13 @@ export class Config {
   }
 
   get = (key: SettingKey) => this.explain(key).value
-  /** Infinity where nothing is set. */
   number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
   ms = (key: SettingKey) => this.number(key) * SECOND
   flag = (key: SettingKey) => this.get(key) === 'true'
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** `source`: 'flag --model', a file's path...; `shadows`: what it hides. */
+  /** `shadows`: what it hides. */
   explain(key: SettingKey) {
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
@@ -1188,8 +1173,8 @@ const KEYCHAIN_WAIT = MINUTE // the desktop may ask first
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
 /** `id` salts the key, and only that key opens `proof`. */
-type SealState = Readonly<{ id: string; source: 'passphrase' | 'keychain'; proof: string }>
-type SealKey = Readonly<{ id: string; bytes: Buffer }>
+type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
+type SealKey = { id: string; bytes: Buffer }
 
 const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
   new SealedError(`needs-unlock: ${why}`, {
@@ -1204,7 +1189,6 @@ function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string) 
   return `tai-sealed:1:${key.id}:${Buffer.concat(body).toString('base64url')}`
 }
 
-/** Throws TaiError: changed, or of another slot or key. */
 function decryptValue(key: SealKey, envelope: string, slot: string) {
   const { createDecipheriv } = builtin('node:crypto')
   const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
@@ -1233,7 +1217,7 @@ const KEYCHAINS = {
   ],
 } as const
 
-/** Puts a `key` there first. Throws TaiError: no program, refused, too late. */
+/** Puts a `key` there first. */
 async function askKeychain(world: World, id: string, key?: Buffer) {
   const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
@@ -1356,7 +1340,6 @@ export class VaultError extends TaiError {
   }
 }
 
-/** Throws VaultError for a fault of the vault or the system. */
 function withFaults<T>(file: string, work: () => T) {
   try {
     return work()
@@ -1463,16 +1446,14 @@ CREATE TABLE mcp_sessions (
 ) STRICT;`,
 ]
 
-/** A list is stored as JSON. */
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
-type SqlRow = Readonly<Record<string, SqlValue>>
+type SqlRow = Record<string, SqlValue>
 
 const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 'data']
 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-/** NULL is undefined. */
 function tableRow<T>(row: object): T {
   const pairs = Object.entries(row).map(([name, value]) => {
     const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
@@ -1606,7 +1587,7 @@ function prepareFile(file: string) {
   fs.chmodSync(file, 0o600)
 }
 
-/** 0: a new file. Throws VaultError: a newer vault, another program's file. */
+/** 0: a new file. */
 function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
@@ -1764,7 +1745,7 @@ export type StoreOptions = Readonly<{
   passphrase?: () => Promise<string | undefined> // when a sealed value is first needed
   redactor?: Redactor
 }>
-type SecretRow = Readonly<{ name: string; value: string }>
+type SecretRow = { name: string; value: string }
 
 /** Table, column, and the columns that name its row. */
 const SEALED_COLUMNS = [
@@ -1889,7 +1870,7 @@ export class Secrets {
     return found
   }
 
-  /** However many wait, the passphrase is asked for once. */
+  /** Asks once, however many wait. */
   async #unlock() {
     if (!this.seal.locked) return
     this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
@@ -2476,7 +2457,7 @@ const PIPE_GRACE = 250 // for the pipes of the dead
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
-type ChildExit = Readonly<{ code: number | null; signal: string | null }>
+type ChildExit = { code: number | null; signal: string | null }
 
 type StartOptions = Readonly<{
   argv: readonly string[]
@@ -2725,7 +2706,6 @@ class BackgroundProcess {
     return { text, next: this.bytes, dropped: wanted - byteLength(text) }
   }
 
-  /** Throws TaiError when its stdin is closed. */
   write(text: string, eof: boolean) {
     const { stdin } = this.group.child
     if (!stdin?.writable) fail(`${this.id} has ended, or its stdin is closed`)
@@ -2761,7 +2741,6 @@ export class Processes {
     this.#redactor = redactor
   }
 
-  /** A shell command. Throws TaiError when PROCESS_MAX run. */
   async start(
     options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
   ) {
@@ -2800,7 +2779,7 @@ function recordGroup(world: World, group: number) {
   const marks = [world.pid, group].map((pid) => `${pid}.${processStart(pid)}`)
   const file = path.join(runFolder(world), `${marks.join('.')}.group`)
   return attempt(() => {
-    fs.mkdirSync(runFolder(world), { recursive: true, mode: 0o700 })
+    makeFolders(runFolder(world))
     fs.writeFileSync(file, '', { mode: 0o600 })
     return file
   }) // on a full disk the work goes on
@@ -2874,7 +2853,7 @@ export type HttpReply = Readonly<{
 }>
 
 export type HttpErrorKind =
-  | 'timeout' // no headers in time
+  | 'timeout'
   | 'idle' // the body went silent
   | 'unreachable'
   | 'too-large'
@@ -2913,7 +2892,6 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
 
-/** By Content-Encoding, of node:zlib. */
 const BODY_DECODERS = {
   gzip: 'createGunzip',
   deflate: 'createInflate',
@@ -2928,7 +2906,7 @@ const SPECIAL_RANGES =
   '::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1'
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
-type HttpHop = Omit<HttpRequest, 'url'> & Readonly<{ url: URL; headers: HttpReply['headers'] }>
+type HttpHop = Omit<HttpRequest, 'url'> & { url: URL; headers: HttpReply['headers'] }
 
 const systemError = (code: string) => Object.assign(new Error(code), { code })
 
@@ -2963,7 +2941,6 @@ export class HttpClient {
     }
   }
 
-  /** Those in use too. */
   close() {
     for (const agent of [...this.#agents.values(), ...this.#proxies.values()]) void agent.destroy()
   }
@@ -3037,9 +3014,9 @@ export class HttpClient {
 async function proxyLibrary(): Promise<typeof ProxyAgent> {
   // @ts-expect-error -- undici declares types for its index only
   const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
-  // @ts-expect-error -- as above
+  // @ts-expect-error -- too
   const { default: api } = await import('undici/lib/api/index.js')
-  // @ts-expect-error -- as above
+  // @ts-expect-error -- too
   const { default: proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
   Object.assign(dispatcher.prototype, api)
   return proxying
@@ -3127,7 +3104,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal
     }
   } catch (error) {
     if (signal.aborted) throw signal.reason
-    if (codeOf(error) === '') throw error // not of the network
+    if (codeOf(error) === '') throw error
     throw new HttpError('cut', `${whose} broke off (${codeOf(error)})`, { cause: error })
   } finally {
     clearTimeout(timer)
@@ -3214,7 +3191,6 @@ export class SseReader {
     this.#maxEvent = maxEvent
   }
 
-  /** What is whole by now. */
   feed(chunk: Uint8Array) {
     return this.#take(this.#decoder.decode(chunk, { stream: true }))
   }
