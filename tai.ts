@@ -1182,7 +1182,8 @@ const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
     cause,
   })
 
-function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string) {
+function encryptValue(world: World, key: SealKey, value: string, slot: string) {
+  const nonce = world.randomBytes(12)
   const cipher = builtin('node:crypto').createCipheriv('aes-256-gcm', key.bytes, nonce)
   cipher.setAAD(Buffer.from(slot))
   const body = [nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]
@@ -1261,7 +1262,7 @@ export class Seal {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
     const key = await findKey(world, id, passphrase, world.randomBytes(32))
-    const proof = encryptValue(key, world.randomBytes(12), id, 'proof')
+    const proof = encryptValue(world, key, id, 'proof')
     const seal = new Seal(world)
     seal.#key = key
     seal.state = { id, source: passphrase === undefined ? 'keychain' : 'passphrase', proof }
@@ -1292,7 +1293,7 @@ export class Seal {
 
   seal(value: string, slot: string) {
     if (this.state === undefined) return value
-    return encryptValue(this.#keyOf(this.state.id), this.#world.randomBytes(12), value, slot)
+    return encryptValue(this.#world, this.#keyOf(this.state.id), value, slot)
   }
 
   /** What is no envelope stays. Throws SealedError; TaiError: a broken one. */
@@ -1551,11 +1552,6 @@ export function newId(db: Db) {
   return idLetters(row?.bytes ?? new Uint8Array())
 }
 
-// NORMAL: a power cut may take the last moments. Recursive: no REPLACE gets around triggers
-// that forbid a deletion.
-const CONNECTION =
-  'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON'
-
 /** Makes a vault (0600, in a folder of 0700), or brings it up to date. Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
@@ -1563,7 +1559,9 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   try {
     migrateDb(db, migrations)
     await useWal(db)
-    db.exec(CONNECTION)
+    db.exec('PRAGMA synchronous = NORMAL') // a power cut may take the last moments
+    db.exec('PRAGMA secure_delete = ON')
+    db.exec('PRAGMA recursive_triggers = ON') // no REPLACE gets around a forbidden deletion
     return db
   } catch (error) {
     db.close()
@@ -1647,7 +1645,7 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 // 2. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
 // Not here: who writes what (§policy, §toolbox, the bridge).
 
-type AuditEntry = Readonly<{
+type AuditEntry = {
   chain: string
   n: number
   ts: number
@@ -1655,20 +1653,22 @@ type AuditEntry = Readonly<{
   session: string | undefined
   data: JsonObject
   hash: string
-}>
+}
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 export type AuditFilter = { readonly limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
-type AuditRow = Omit<AuditEntry, 'data'> & Readonly<{ data_json: string; prev_hash: string }>
+type AuditRow = Omit<AuditEntry, 'data'> & { data_json: string; prev_hash: string }
 type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 
 const GENESIS = 'genesis' // before row 0
 const CHAIN_OPENING = 'chain' // row 0's kind, listed only when asked for
 
+const hashedColumns = (row: Omit<AuditRow, 'hash'>) =>
+  [row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash] as const
+
 /** Of the columns as a list, in this order. */
-export const auditHash = (row: Omit<AuditRow, 'hash'>) =>
-  digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
+export const auditHash = (row: Omit<AuditRow, 'hash'>) => digest(hashedColumns(row))
 
 const AUDIT_INSERT = `INSERT INTO audit (chain, n, ts, kind, session, data_json, prev_hash, hash)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
@@ -1679,8 +1679,7 @@ type AuditSaid = Omit<AuditRow, 'prev_hash' | keyof AuditHead>
 function addAuditRow(db: Db, { chain, n, hash }: AuditHead, said: AuditSaid) {
   const row = { chain, n: n + 1, ...said, prev_hash: hash }
   const head = { chain, n: row.n, hash: auditHash(row) }
-  const { ts, kind, session, data_json, prev_hash } = row
-  db.run(AUDIT_INSERT, chain, row.n, ts, kind, session, data_json, prev_hash, head.hash)
+  db.run(AUDIT_INSERT, ...hashedColumns(row), head.hash)
   return head
 }
 
@@ -1909,7 +1908,7 @@ export class Secrets {
 //    signs are found too, and scripts without spaces.
 // Not here: writing (§store).
 
-type VaultRecord = Readonly<{
+type VaultRecord = {
   id: string
   kind: 'note' | 'memory' | 'spill' | 'summary'
   title: string
@@ -1918,17 +1917,16 @@ type VaultRecord = Readonly<{
   session: string | undefined
   created: number
   updated: number
-}>
-type RecordHit = Omit<VaultRecord, 'body'> & Readonly<{ snippet: string; bytes: number }>
+}
+type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
 type RecordFilter = Loose<Pick<VaultRecord, 'kind' | 'session'>> & { readonly limit: number }
 type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
 type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
   Loose<Pick<VaultRecord, 'tags' | 'session'>>
 
-type NewSession = Readonly<Record<'title' | 'profile' | 'model' | 'workspace', string>>
-type SessionRow = NewSession &
-  Readonly<{ id: string; created: number; updated: number; messages: number }>
-type StoredMessage = Readonly<{ n: number; created: number; message: Message; compacted: boolean }>
+type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
+type SessionRow = NewSession & { id: string; created: number; updated: number; messages: number }
+type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
 const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
   system: { text: 'string' },
@@ -2007,14 +2005,14 @@ const SESSION_SEARCH = {
 // ones; undo blobs are files and stay as they are.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
-type ProfileRow = Readonly<{
+type ProfileRow = {
   name: string
   prompt: string | undefined
   model: string | undefined
   tools: readonly string[] | undefined
   mode: Mode | undefined
   created: number
-}>
+}
 export type Grant = Readonly<{
   id: string
   tool: string
@@ -2028,7 +2026,7 @@ export type Grant = Readonly<{
   created: number
   expires: number | undefined
 }>
-type UndoEntry = Readonly<{
+type UndoEntry = {
   n: number
   path: string
   before: Buffer | undefined
@@ -2037,12 +2035,8 @@ type UndoEntry = Readonly<{
   after: string | undefined
   group: string
   created: number
-}>
-type Todo = Readonly<{
-  id: string
-  text: string
-  status: 'pending' | 'in_progress' | 'done' | 'cancelled'
-}>
+}
+type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
 const HISTORY_MAX = 1_000 // lines of input kept
 
@@ -2852,14 +2846,15 @@ export type HttpReply = Readonly<{
   cancel(): void // ends the socket and whoever still reads
 }>
 
+/** `refused`: a bad URL, header or redirect. Of the body: `idle`, `too-large`, `cut`. */
 export type HttpErrorKind =
   | 'timeout'
-  | 'idle' // the body went silent
+  | 'idle'
   | 'unreachable'
   | 'too-large'
-  | 'cut' // the body broke off, or cannot be decompressed
+  | 'cut'
   | 'private'
-  | 'refused' // a bad URL, header or redirect
+  | 'refused'
 
 /** Of errors that may soon pass. */
 const PASSING_FAULTS =
