@@ -178,70 +178,70 @@ export const EXIT = {
   interrupted: 130, // 128 + SIGINT, as shells count
 } as const
 
-export const MCP_RESULT_MAX = 64 * KB // a larger tool result becomes a vault record
-export const MCP_HTTP_MAX_BODY = 10 * MB // a larger HTTP body is an error
+export const MCP_RESULT_MAX = 64 * KB // larger results become records
+export const MCP_HTTP_MAX_BODY = 10 * MB // a larger body is an error
 
 export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
-export const MCP_DEPTH_MAX = 128 // levels of nesting; a deeper message is refused unread
-export const MCP_SESSION_IDLE = 1 * HOUR // a session unused for longer is over: 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE // how old the vault's word on a session's last use may be
+export const MCP_DEPTH_MAX = 128 // levels of nesting; deeper is refused unread
+export const MCP_SESSION_IDLE = 1 * HOUR // unused sessions are over: 404
+export const MCP_SESSION_TOUCH = 1 * MINUTE // age of the vault's word on a session's last use
 export const MCP_SESSIONS_MAX = 1_000 // the longest unused makes room, or 503
-export const MCP_QUEUE_MAX = 64 // unfinished calls of a session; the next is refused as busy
-export const MCP_CHAT_TIMEOUT = 10 * MINUTE // one served chat turn or completion
+export const MCP_QUEUE_MAX = 64 // calls of a session at a time; the next is refused
+export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served chat turn or completion
 export const MCP_CONNECTIONS_MAX = 1_024 // the next is closed at once
 export const MCP_PIPELINE_MAX = 32 // unanswered requests on a connection; the next ends it
-export const MCP_BODIES_MAX = 64 * MB // of all request bodies at a time; the next gets 503
+export const MCP_BODIES_MAX = 64 * MB // all request bodies; the next gets 503
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
-export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body, then 408; for reading an answer, then it is given up
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer (given up)
 export const MCP_KEEP_ALIVE = 75 * SECOND // an unused connection is closed
-export const MCP_STOP_GRACE = 3 * SECOND // after a signal; then running calls are interrupted
-export const MCP_PUBLIC_KEY_MIN = 16 // characters of a key where others can reach the server
+export const MCP_STOP_GRACE = 3 * SECOND // then running calls are interrupted
+export const MCP_PUBLIC_KEY_MIN = 16 // characters, where others can reach the server
 
 export const STDIN_MAX = 8 * MB // more is refused: --file is for that
 export const STDIN_NOTICE = 1 * SECOND // a silent pipe beside a prompt is named on stderr
 export const STDIN_WAIT = 10 * SECOND // and left out after this
-export const STDIN_SOCKET_WAIT = 250 // a silent inherited socket or device is left out
+export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
 
-export const STREAM_IDLE = 90 * SECOND // a model stream silent for longer is an error
+export const STREAM_IDLE = 90 * SECOND // a silent model stream is an error
 export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then the model is unreachable
-export const CHAT_RETRIES = 3 // of a failed request, which is then given up
+export const CHAT_RETRIES = 3 // of a failed request
 export const CHAT_BACKOFF = 500 // before the first retry; doubles, with jitter
-export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // a server that asks for a longer pause is given up
+export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for a longer pause is given up
 export const CHAT_MAX_TOKENS = 16_384 // of output, where a dialect demands a number
 export const CHAT_EVENT_MAX = 8 * MB // a larger server-sent event ends the stream
 export const CHAT_ERROR_MAX = 2 * KB // shown of a provider's own words
-export const LOCAL_PROBE = 300 // a local model server slower than this is not there
-export const MODEL_LIST_TIMEOUT = 10 * SECOND // asking a provider for its models
+export const LOCAL_PROBE = 300 // a slower local model server is not there
+export const MODEL_LIST_TIMEOUT = 10 * SECOND // one list of models
 export const CONTEXT_DEFAULT = 128_000 // tokens, where a model's window is unknown
-export const CONTEXT_FULL = 0.8 // share of the window at which the history is compacted
-export const CONTEXT_KEEP = 0.3 // share of the window that compaction leaves in full
+export const CONTEXT_FULL = 0.8 // of the window; then the history is compacted
+export const CONTEXT_KEEP = 0.3 // of the window, left by compaction
 
-export const AGENT_MAX_STEPS = 50 // requests to the model in one turn; then exit 4
-export const AGENT_PARALLEL = 8 // read-only tools of one step that run at a time
+export const AGENT_MAX_STEPS = 50 // requests of a turn; then exit 4
+export const AGENT_PARALLEL = 8 // read-only calls at a time
 
-export const SHELL_OUTPUT_MAX = 4 * MB // per stream of a command; the middle is left out and said so
-export const SHELL_STOP_GRACE = 2 * SECOND // between two signals of the ladder that ends a child
-export const PROCESS_OUTPUT_MAX = 1 * MB // of a background process; older output is dropped and counted
-export const PROCESS_MAX = 16 // background processes of a session; the next is refused
+export const SHELL_OUTPUT_MAX = 4 * MB // per stream; the middle is left out and said so
+export const SHELL_STOP_GRACE = 2 * SECOND // between the signals that end a child
+export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped and counted
+export const PROCESS_MAX = 16 // of a session; the next is refused
 export const GIT_TIMEOUT = 60 * SECOND // one git command
 export const TOOL_TEXT_MAX = 10 * MB // a larger file is read by range or not at all
 export const UNDO_FILE_MAX = 16 * MB // no larger file is journalled, or changed
 export const UNDO_STEPS_MAX = 200 // changes of a session; older ones cannot be undone
 export const GREP_FILE_MAX = 2 * MB // larger files are passed over, and counted
-export const WALK_MAX = 100_000 // entries seen by one glob, grep or list; then it says it stopped
+export const WALK_MAX = 100_000 // entries seen by one call; then it says it stopped
 export const WEB_TIMEOUT = 30 * SECOND // one page
 export const WEB_REDIRECTS = 5 // then the page counts as unreachable
 
 export const APPROVAL_WAIT = 60 * SECOND // no answer for this long is a denial
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
-export const STORE_GLANCE = 5 // how old what every call asks the vault may be
+export const STORE_GLANCE = 5 // age of what every call asks the vault
 export const STORE_BUSY = 10 * SECOND // for another process that writes to the vault
-export const SECRET_MIN = 6 // characters; shorter values are too common to be taken out of texts
-export const RECORD_PREVIEW = 2 * KB // of a spilled result, shown to the model beside the record's id
-export const AUDIT_DELAY = 20 // until a call that only read is in the audit; kill -9 can take it
+export const SECRET_MIN = 6 // characters; shorter values are too common to redact
+export const RECORD_PREVIEW = 2 * KB // of a spilled result, beside the record's id
+export const AUDIT_DELAY = 20 // until a read is in the audit; kill -9 can take it
 export const AUDIT_BATCH = 256 // rows that wait at most
-export const AUDIT_ANCHORS = 16 // heads of other chains that a chain's first row carries
+export const AUDIT_ANCHORS = 16 // heads of other chains in a chain's first row
 
 //#endregion §caps
 
@@ -256,17 +256,17 @@ export const AUDIT_ANCHORS = 16 // heads of other chains that a chain's first ro
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export type JsonObject = { readonly [key: string]: Json }
 
-/** JSON Schema 2020-12 as tools write it; an object, because every tool takes named arguments. */
+/** 2020-12, of an object: every tool takes named arguments. */
 export type JsonSchema = JsonObject
 
 type Image = Readonly<{ mime: string; base64: string }>
 export type Part = Readonly<{ kind: 'text'; text: string } | ({ kind: 'image' } & Image)>
 
-/** What a provider wants back unchanged with the message that carried it. */
+/** What a provider wants back unchanged with its message. */
 export type Reasoning = Readonly<{
   text: string
-  signature?: string // Anthropic: proves the text is the model's own
-  sealed?: string // Anthropic redacted_thinking: opaque
+  signature?: string // Anthropic
+  sealed?: string // Anthropic redacted_thinking
   details?: readonly JsonObject[] // OpenRouter reasoning_details
 }>
 
@@ -274,7 +274,7 @@ export type ToolCall = Readonly<{
   id: string
   name: string
   args: JsonObject
-  problem?: string // why it must not run: its arguments are no JSON, or were cut off
+  problem?: string // why it must not run: no JSON, or cut off
   extra?: JsonObject // fields a provider wants back
 }>
 
@@ -297,12 +297,12 @@ export type ToolMessage = Readonly<{
 }>
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
-/** Tokens, as the provider counted them; `cached` is the part of `input` read from its cache. */
+/** Tokens, as the provider counts; `cached` is a part of `input`. */
 export type Usage = Readonly<{ input: number; output: number; cached: number }>
 
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
-/** What a chat stream says while it runs; the whole answer is its return value. */
+/** Of a running chat stream, which returns the whole answer. */
 export type ChatEvent = Readonly<
   | { kind: 'text'; text: string }
   | { kind: 'reasoning'; text: string }
@@ -323,7 +323,7 @@ export type ToolSchema = Readonly<{
   parameters: JsonSchema
 }>
 
-/** Seed 002's names beside the standard hints of MCP 2025-11-25 (ToolAnnotations). */
+/** Seed 002's names beside ToolAnnotations of MCP 2025-11-25. */
 export type Annotations = Readonly<{
   readOnly: boolean
   destructive: boolean
@@ -338,16 +338,16 @@ export type Annotations = Readonly<{
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
-/** What a tool gives back. `isError`: it ran and failed, and the model should read why. */
+/** `isError`: it ran and failed, and the model should read why. */
 export type ToolOutput = Readonly<{
   text: string
   isError?: boolean
   structured?: Json
   images?: readonly Image[]
-  blocks?: readonly JsonObject[] // MCP content of other kinds (audio, resources), as it came
+  blocks?: readonly JsonObject[] // other MCP content (audio, resources)
 }>
 
-/** What happens in a turn, in order; the front shows it, `--stream-json` prints it. */
+/** Of a turn, in order, as `--stream-json` prints it. */
 export type AgentEvent = Readonly<
   | ChatEvent
   | { kind: 'call'; call: ToolCall; digest: string }
@@ -355,7 +355,7 @@ export type AgentEvent = Readonly<
   | { kind: 'usage'; usage: Usage; cost: number | undefined }
 >
 
-/** The outside, handed in: tests pass a clock that stands still and ids that count. */
+/** The outside, handed in: tests make time stand still and ids count. */
 export type World = Readonly<{
   env: Readonly<Record<string, string | undefined>>
   platform: NodeJS.Platform
@@ -418,7 +418,7 @@ export class InvalidError extends TaiError {
   override readonly exitCode = EXIT.invalid
 }
 
-/** The person or a signal ended the work; the code is 128 plus the signal's number. */
+/** By the person or a signal; the code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
   override readonly exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
@@ -460,7 +460,7 @@ export function messageOf(error: unknown) {
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
-/** Lines for people: what went wrong, what to do, and with `verbose` its causes. */
+/** Lines for people: message, hint, and with `verbose` the causes. */
 export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
@@ -482,7 +482,7 @@ function causes(error: unknown) {
 export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
-/** The `code` of a system error (ENOENT, EACCES, SQLITE_BUSY...), or ''. */
+/** Of a system error ('ENOENT'), or ''. */
 export function codeOf(error: unknown) {
   const code = error instanceof Error && 'code' in error && error.code
   return typeof code === 'string' ? code : ''
@@ -539,14 +539,14 @@ export function characterStart(bytes: Uint8Array, at: number) {
   return start
 }
 
-/** For messages: at most `max` characters, and how many were left off. */
+/** At most `max` characters, and how many were left off. */
 export function clip(text: string, max: number) {
   if (text.length <= max) return text
   const cut = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '')
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-/** JSON with RFC 8785's order of keys and no spaces: equal values, equal text. */
+/** JSON in RFC 8785's order: equal values, equal text. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
@@ -570,7 +570,7 @@ const HIDDEN =
 const C1 = /[\u007f-\u009f]/g
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
-/** Control characters and invisible ones written out: what is shown is what runs. */
+/** Control and invisible characters written out. */
 export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
@@ -595,7 +595,7 @@ function inUnits(n: number, units: Record<string, number>) {
   return `${(n / size).toFixed(/^(MB|KB|s)$/.test(name) ? 1 : 0)} ${name}`
 }
 
-/** Rows as aligned columns; the last is not padded. */
+/** Aligned. */
 export function columns(rows: readonly (readonly string[])[]) {
   const widths: number[] = []
   for (const row of rows)
@@ -638,13 +638,13 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The object that a text is in JSON, if it is one. */
+/** If the text is one in JSON. */
 export function parseObject(text: string) {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
 }
 
-/** Reads one value; `where` names it in errors. Throws InvalidError. */
+/** Throws InvalidError, which names the value by `where`. */
 export class Reader {
   readonly value
   readonly where
@@ -702,7 +702,7 @@ const SCHEMA_DEPTH = 200 // steps of a JSON pointer; checking recurses
 /** What is wrong: the JSON pointer to it ('' for all), and why. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
-/** By JSON Schema 2020-12. Throws InvalidError for one that cannot be used. */
+/** Throws InvalidError for a schema that cannot be used. */
 export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
@@ -748,7 +748,7 @@ export async function sleep(ms: number, signal?: AbortSignal) {
   signal?.throwIfAborted()
 }
 
-/** Whether `work` settled within `ms`, before an abort. Never rejects. */
+/** Whether `work` settled in time. Never rejects. */
 export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
   const { promise: late, resolve } = Promise.withResolvers<undefined>()
   const giveUp = () => resolve(undefined)
@@ -762,14 +762,14 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
   }
 }
 
-/** The result of `work`, or `late()` thrown after `ms`; `work` is left alone then. */
+/** Throws `late()` after `ms`; `work` is left alone then. */
 export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error) {
   if (await within(ms, work)) return work
   work.catch(() => {}) // given up
   throw late()
 }
 
-/** Aborts with `reason()` after `ms`, or with `parent`. Dispose it to stop the clock. */
+/** Aborts after `ms`, or with `parent`. Dispose it to stop the clock. */
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
@@ -786,7 +786,7 @@ export async function retreat(ended: Promise<unknown>, steps: { do: () => void; 
   return false
 }
 
-/** Work that runs one after the other, in the order it came. */
+/** Work that runs one after the other. */
 export class Lane {
   #last = Promise.resolve()
   #length = 0
@@ -830,9 +830,9 @@ export async function inParallel<T, R>(
 
 //#region §redact: secrets never leave
 //
-// 1. A known value is found raw, in JSON (once or twice), URL-encoded, in base64 at any
-//    alignment, and in hex; in pieces too.
-// 2. It leaves a mark, `[redacted:NAME]`. No write may hold one (§files): a round trip would
+// 1. A known value is found raw, in JSON (once or twice), in a URL, in base64 at any alignment,
+//    in hex, and in pieces.
+// 2. It leaves a mark, `[redacted:NAME]`, that no write may hold (§files): a round trip would
 //    destroy the secret.
 // Not here: which values are secret.
 
@@ -912,7 +912,7 @@ export class Redactor {
   }
 }
 
-/** A text in pieces; an end that may begin a known value is held back. */
+/** For a text in pieces. */
 export class RedactStream {
   readonly #redactor
   #held = ''
