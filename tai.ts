@@ -976,7 +976,7 @@ function alternatives(texts: string[]) {
 //    `tai config set`, default. A value keeps its source and those it hides.
 // 2. A project file is a stranger's word: it never widens a limit and never says where
 //    credentials go. What it may not say is left out with a notice.
-// Not here: writing these files; what `--auto` stands for.
+// Not here: writing these files.
 
 /** Tightest first. */
 export const MODES = [
@@ -1040,7 +1040,7 @@ export type SettingKey = (typeof SETTINGS)[number]['key']
 
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
 
-/** No `project` where the root's `.tai` is the home itself. */
+/** No `project` where its `.tai` is the home. */
 export function configPaths(world: World, root: string) {
   const [home = '', project] = [world.home, path.join(root, '.tai')].map((folder) =>
     path.join(attempt(() => fs.realpathSync(folder)) ?? folder, 'config.toml'),
@@ -1052,7 +1052,7 @@ const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
 
-/** Throws UsageError, naming the nearest. */
+/** Throws UsageError. */
 export const settingKey = (key: string) => settingRow(key).key
 
 /** The text to keep. Throws UsageError: unknown key, wrong value. */
@@ -1106,10 +1106,10 @@ async function readToml(file: string): Promise<object> {
 
 /** The settings of one run. */
 export class Config {
-  readonly notices: string[] = [] // what was ignored, and why
+  readonly notices: string[] = []
   readonly #given: { key: SettingKey; value: string; source: string }[] = [] // by rank
 
-  /** Throws UsageError: a broken file, a wrong value. */
+  /** Throws UsageError. */
   static async load(
     world: World,
     sources: Record<'flags' | 'stored', Record<string, string>> & { root: string },
@@ -1160,11 +1160,11 @@ export class Config {
 
 //#region §seal: secrets at rest
 //
-// A vault is a file, and files are copied: with the seal on, what opens doors is encrypted
-// under a key from a passphrase or the system's keychain.
+// Files are copied: with the seal on, what opens doors is encrypted in the vault, under a
+// key from a passphrase or the system's keychain.
 //
-// 1. Each value has its envelope: AES-256-GCM. Its slot (table, column, row) is
-//    authenticated too: a value moved elsewhere does not open.
+// 1. Each value is AES-256-GCM, and bound to its slot (table, column, row): moved elsewhere,
+//    it does not open.
 // 2. Locked means closed: to seal or to open throws SealedError.
 // Not here: which columns are sealed (§secrets).
 
@@ -1241,7 +1241,7 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   }
 }
 
-/** In the keychain, or by scrypt (RFC 7914) from a passphrase in NFKC, as keyboards differ. */
+/** By scrypt (RFC 7914), in NFKC, as keyboards differ. */
 async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
   if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
   const { scryptSync } = builtin('node:crypto')
@@ -1276,7 +1276,7 @@ export class Seal {
     return this.state !== undefined && this.#key?.id !== this.state.id
   }
 
-  /** `ask` gives the passphrase. Throws SealedError: none, or a wrong one. */
+  /** Throws SealedError: no passphrase, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
@@ -1296,7 +1296,7 @@ export class Seal {
     return encryptValue(this.#world, this.#keyOf(this.state.id), value, slot)
   }
 
-  /** What is no envelope stays. Throws SealedError; TaiError: a broken one. */
+  /** What is no envelope stays. Throws SealedError, TaiError. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1463,7 +1463,7 @@ function tableRow<T>(row: object): T {
   return Object.fromEntries(pairs) as T
 }
 
-/** A connection to one SQLite file, which `close` ends. */
+/** A connection, until `close`. */
 export class Db {
   readonly file
   readonly #connection: DatabaseSync
@@ -1638,8 +1638,7 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// Calls, decisions and changes leave rows, each with the hash of the row before it: one
-// that is changed or taken out later shows.
+// Each row has the hash of the row before it: one that is changed or taken out shows.
 //
 // 1. Each writing process has its chain: no two ever need the same head.
 // 2. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
@@ -1734,10 +1733,9 @@ function checkAudit(db: Db) {
 //
 // Who sees a secret value tells the redactor.
 //
-// 1. Sealed columns are read and written under the seal as the vault has it then: another
+// 1. Sealed columns are read and written under the vault's seal of the moment: another
 //    process may have turned it.
-// 2. Turning the seal is one transaction; then the file is written anew, so that its free
-//    parts hold no old value.
+// 2. The seal turns in one transaction; then the file is written anew, without old values.
 // Not here: the cipher (§seal).
 
 export type StoreOptions = Readonly<{
@@ -1839,7 +1837,7 @@ export class Secrets {
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The old value leaves the file too. Throws InvalidError (no value), SealedError. */
+  /** The old value leaves the file too. Throws InvalidError, SealedError. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -1904,8 +1902,8 @@ export class Secrets {
 // What was kept and what was said, and one search over both, but not over what tools said.
 //
 // 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
-// 2. Where no text has all the words, those come that have the most of them as parts:
-//    signs are found too, and scripts without spaces.
+// 2. Where no text has all of them, those come that have most as parts: signs are found too,
+//    and scripts without spaces.
 // Not here: writing (§store).
 
 type VaultRecord = {
@@ -1999,8 +1997,7 @@ const SESSION_SEARCH = {
 
 //#region §store: the vault, as the program sees it
 //
-// Each method is one transaction, and promises what SQLite answers at once: another engine
-// could stand behind the same words.
+// Each method is one transaction, and a promise, for other engines than SQLite.
 // Records and audit data lose known secrets and the usual shapes, other texts only known
 // ones; undo blobs are files and stay as they are.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
@@ -2072,7 +2069,7 @@ export class Store {
     this.secrets = new Secrets(db, world, redactor, passphrase)
   }
 
-  /** `<home>/vault.db`. Throws VaultError. */
+  /** Throws VaultError. */
   static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
@@ -2119,7 +2116,7 @@ export class Store {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
-  /** Newest first; the query stands in the title or in a message. */
+  /** Newest first; by title and messages. */
   listSessions = async ({ query, limit }: { query?: string | undefined; limit: number }) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** With all that belongs to it, but its notes and memories. */
@@ -2320,10 +2317,10 @@ export class Store {
 // File tools work in one folder, in every mode: what counts is where a path ends.
 //
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
-// 2. A link that leads nowhere is not walked through: its end could appear later.
-// 3. tai's home is closed. `.git` and the project's `.tai` are read only: writing there
-//    would run programs or widen permissions.
-// Not here: ignore rules, undo (§files), what a shell command does (§shell).
+// 2. A link that leads nowhere is not followed: its end could appear later.
+// 3. tai's home is closed. `.git` and the project's `.tai` are read only: what is written
+//    there runs programs or widens permissions.
+// Not here: ignore rules (§files), what a shell command does (§shell).
 
 /** git's folders anywhere, tai's at the top, and what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
@@ -2438,12 +2435,11 @@ function isLink(absolute: string) {
 
 //#region §process: child processes that always end
 //
-// What tai starts heads a process group, which ends as one: after its head, at a time
-// limit, an interrupt, or the end of tai; if that was killed, as the next tai starts.
+// What tai starts heads a process group, which ends as one: with its head, a time limit, an
+// interrupt, or tai; if that was killed, with the start of the next.
 //
 // 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
-// 2. A live group has a record in `<home>/run`, by pid and start time: a reused pid is
-//    never touched.
+// 2. Its record in `<home>/run` has pids and start times: a reused pid is never touched.
 // 3. Output is text, cut between characters; what is left out is counted.
 // Not here: a process that leaves its group on purpose (setsid).
 
@@ -2470,7 +2466,7 @@ export class ChildGroup {
   exit: ChildExit | undefined // once all have ended
   readonly #record
 
-  /** Starts `argv[0]`. Throws TaiError. */
+  /** Throws TaiError. */
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
@@ -2606,7 +2602,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   await group.stop()
   signal?.throwIfAborted()
   return {
-    ...(group.exit ?? { code: null, signal: 'SIGKILL' }), // in vain
+    ...(group.exit ?? { code: null, signal: 'SIGKILL' }),
     stdout: out.whole(),
     stderr: err.whole(),
     timedOut,
@@ -2831,9 +2827,9 @@ export type HttpRequest = Readonly<{
   idle?: number // ms; else `timeout`
   maxBody?: number // bytes, decompressed; else MCP_HTTP_MAX_BODY
   redirects?: number // of GET and HEAD; at 0 a 3xx is a reply
-  publicOnly?: boolean // refuses loopback, private and special addresses
-  socketPath?: string // a Unix socket, which publicOnly does not judge
-  signal?: AbortSignal | undefined // until the body has ended
+  publicOnly?: boolean
+  socketPath?: string // Unix; not judged by publicOnly
+  signal?: AbortSignal | undefined
 }>
 
 export type HttpReply = Readonly<{
@@ -2843,7 +2839,7 @@ export type HttpReply = Readonly<{
   body: AsyncIterable<Buffer> // read once: here, by text() or by bytes()
   text(): Promise<string>
   bytes(): Promise<Buffer>
-  cancel(): void // ends the socket and whoever still reads
+  cancel(): void
 }>
 
 /** `refused`: a bad URL, header or redirect. Of the body: `idle`, `too-large`, `cut`. */
@@ -2860,7 +2856,7 @@ export type HttpErrorKind =
 const PASSING_FAULTS =
   /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
 
-/** No whole exchange; a reply with any status is no error. */
+/** A reply with any status is none. */
 export class HttpError extends TaiError {
   readonly kind
   readonly passes // perhaps, by itself
@@ -3005,7 +3001,7 @@ export class HttpClient {
   }
 }
 
-/** Only what proxies take: all of undici loads in 30 ms. */
+/** All of undici loads in 30 ms. */
 async function proxyLibrary(): Promise<typeof ProxyAgent> {
   // @ts-expect-error -- undici declares types for its index only
   const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
@@ -3084,7 +3080,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const whose = `the reply of ${hop.url.host}`
   const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
-  let waiting = true // a reader that takes its time is not the server's silence
+  let waiting = true // a slow reader is not the server's silence
   const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
   let size = 0
   try {
@@ -3118,7 +3114,7 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
-/** By the variables that curl reads. Throws TaiError for one that names no proxy. */
+/** By the variables that curl reads. Throws TaiError. */
 export function proxyFor(url: URL, env: World['env']) {
   const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
   const variable = names.flatMap((name) => [name, name.toUpperCase()]).find((name) => env[name])
@@ -3153,7 +3149,7 @@ export function isPublicAddress(address: string) {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-/** A proxy resolves again: a name that only it knows, or that changes, is left to its rules. */
+/** A proxy resolves again: names that only it knows, or that change, are left to it. */
 async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> {
   const host = hostOf(url)
   const hint = 'The user can allow it: tai config set web_private true'
@@ -3168,13 +3164,13 @@ async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> 
 export type SseEvent = Readonly<{
   event: string // 'message' when the stream names none
   data: string
-  id: string | undefined // the last one seen
+  id: string | undefined
 }>
 
 /** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
 export class SseReader {
-  lastId: string | undefined // to reconnect with, as Last-Event-ID
-  retry: number | undefined // ms to wait before that
+  lastId: string | undefined // to reconnect with
+  retry: number | undefined // ms before that
   readonly #maxEvent
   readonly #decoder = new TextDecoder()
   #held = '' // a line without its end
