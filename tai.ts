@@ -166,7 +166,7 @@ export const HOUR = 60 * MINUTE
 export const KB = 1_024
 export const MB = 1_024 * KB
 
-/** Exit codes: what a script can tell apart. An uncaught bug is `failed`. */
+/** What a script can tell apart. An uncaught bug is `failed`. */
 export const EXIT = {
   answered: 0,
   failed: 1,
@@ -316,12 +316,7 @@ export type ChatReply = Readonly<{
   cost: number | undefined // US dollars, by the provider or a price row
 }>
 
-/** A tool as the model is told of it. */
-export type ToolSchema = Readonly<{
-  name: string
-  description: string
-  parameters: JsonSchema
-}>
+export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
 
 /** Seed 002's names beside ToolAnnotations of MCP 2025-11-25. */
 export type Annotations = Readonly<{
@@ -859,7 +854,6 @@ const MAY_HOLD_SECRET = RegExp(
   'i',
 )
 
-/** By the name of a variable. */
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
@@ -1055,7 +1049,7 @@ const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(n
 /** Throws UsageError. */
 export const settingKey = (key: string) => settingRow(key).key
 
-/** The text to keep. Throws UsageError: unknown key, wrong value. */
+/** The text to keep. Throws UsageError. */
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
@@ -1744,7 +1738,7 @@ export type StoreOptions = Readonly<{
 }>
 type SecretRow = { name: string; value: string }
 
-/** Table, column, and the columns that name its row. */
+/** Table, column, keys of the row. */
 const SEALED_COLUMNS = [
   ['secrets', 'value', 'name'],
   ['mcp_servers', 'env_json', 'name'],
@@ -1753,7 +1747,6 @@ const SEALED_COLUMNS = [
   ['mcp_trust', 'value', 'server'],
 ] as const
 
-/** A value's place, to which its envelope is bound. */
 export const columnSlot = (table: string, column: string, ...keys: readonly string[]) =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
@@ -1779,13 +1772,11 @@ const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRU
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const { dir, base } = path.parse(db.file)
-  const notices = emptyLog(db)
+  const busy = emptyLog(db)
     ? []
     : ['another tai still reads old values: end it, then rotate the seal']
-  for (const name of fs.readdirSync(dir || '.'))
-    if (name.startsWith(`${base}.backup-`))
-      notices.push(`${path.join(dir, name)} still holds old values`)
-  return notices
+  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
+  return [...busy, ...backups.map((name) => `${path.join(dir, name)} still holds old values`)]
 }
 
 /** Secrets and the seal over them. */
@@ -1819,11 +1810,8 @@ export class Secrets {
   /** No passphrase: by the keychain. Returns notices. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
-    if (on === (to === 'on'))
-      fail(
-        `the vault is ${on ? 'sealed already' : 'not sealed'}`,
-        `\`tai seal ${on ? 'rotate` changes its key' : 'on` seals it'}`,
-      )
+    if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
+    if (to !== 'on' && !on) fail('the vault is not sealed', '`tai seal on` seals it')
     await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
     this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
@@ -2037,11 +2025,10 @@ type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'don
 
 const HISTORY_MAX = 1_000 // lines of input kept
 
-/** For a store in memory, from a vault that cannot be written. */
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** Nothing, where the vault cannot be read either. */
+/** From a vault that cannot be written; nothing, where it cannot be read either. */
 function carryOver(file: string, into: Db) {
   // As if nobody wrote to it: SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
@@ -2449,13 +2436,13 @@ const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
 type ChildExit = { code: number | null; signal: string | null }
 
-type StartOptions = Readonly<{
+type StartOptions = {
   argv: readonly string[]
   cwd: string
   env: World['env']
   stdin?: 'pipe' | 'ignore'
   world?: World | undefined // for the record
-}>
+}
 
 /** A program with all it starts. Its owner reads stdout and stderr. */
 export class ChildGroup {
@@ -2470,10 +2457,10 @@ export class ChildGroup {
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      const { once } = builtin('node:events')
-      if (child.pid === undefined) throw (await once(child, 'error'))[0]
+      const spawned = builtin('node:events').once(child, 'spawn') // 'error' rejects
+      if (child.pid === undefined) await spawned
       const group = new ChildGroup(child, options.world) // on record at once
-      await once(child, 'spawn') // or rejects: 'error'
+      await spawned
       return group
     } catch (error) {
       const isMissing = codeOf(error) === 'ENOENT'
@@ -2503,7 +2490,7 @@ export class ChildGroup {
   /** False when even SIGKILL was in vain. */
   stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
     const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
-      do: () => void this.kill(signal),
+      do: () => this.kill(signal),
       wait: SHELL_STOP_GRACE,
     }))
     return retreat(this.ended, steps)
@@ -2852,7 +2839,6 @@ export type HttpErrorKind =
   | 'private'
   | 'refused'
 
-/** Of errors that may soon pass. */
 const PASSING_FAULTS =
   /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
 
@@ -2962,7 +2948,7 @@ export class HttpClient {
       return await replyOver(request, hop, options.signal)
     } catch (error) {
       const code = codeOf(error)
-      const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code) // meanwhile
+      const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
       if (!closed) this.#trustSystem()
       return this.#attempt(hop, options, proxy)
@@ -2987,16 +2973,15 @@ export class HttpClient {
     const limits = { headersTimeout: 0, bodyTimeout: 0, signal } // ours hold
     const reply = await agent.request({ ...target, ...limits })
     const { statusCode, headers: replied, body: raw } = reply
-    raw.on('error', () => {}) // whoever reads hears of it
+    raw.on('error', () => {}) // as in replyOver
     if (statusCode === 407) throw systemError('ERR_PROXY')
     return Object.assign(raw as unknown as IncomingMessage, { statusCode, headers: replied })
   }
 
   /** Takes tens of ms. */
   #trustSystem() {
-    const tls = builtin('node:tls')
-    const stores = ['default', 'system'] as const
-    tls.setDefaultCACertificates(stores.flatMap((name) => tls.getCACertificates(name)))
+    const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
+    setDefaultCACertificates([...of('default'), ...of('system')])
     this.#trustsSystem = true
   }
 }
