@@ -425,7 +425,7 @@ export class InterruptedError extends TaiError {
 /** A secret is needed, and the seal is locked. */
 export class SealedError extends TaiError {}
 
-/** The model failed; one that is `busy` may be asked again, a `context` be compacted. */
+/** One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
   readonly status
@@ -624,8 +624,8 @@ function editDistance(a: string, b: string) {
 
 //#region §json: from unknown to typed, at the border
 //
-// What arrives (a file, a reply, a row) is `unknown` until a Reader has looked at it,
-// which never coerces, and whose errors name the place.
+// What arrives is `unknown` until a Reader has looked at it, which never coerces, and whose
+// errors name the place.
 // Schemas of others are looked through before they are used.
 
 /** No array, no null. */
@@ -772,7 +772,7 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
-/** Takes each step, then waits (ms), until `ended` settles; whether it did. */
+/** Takes steps, waiting ms after each, until `ended` settles; whether it did. */
 export async function retreat(ended: Promise<unknown>, steps: { do: () => void; wait: number }[]) {
   for (const step of steps) {
     step.do()
@@ -825,10 +825,9 @@ export async function inParallel<T, R>(
 
 //#region §redact: secrets never leave
 //
-// 1. A known value is found raw, in JSON (once or twice), in a URL, in base64 at any alignment,
-//    in hex, and in pieces.
-// 2. It leaves a mark, `[redacted:NAME]`, that no write may hold (§files): a round trip would
-//    destroy the secret.
+// 1. A known value is found raw, in JSON (once or twice), URLs, base64, hex, and in pieces.
+// 2. It leaves a mark, `[redacted:NAME]`, that no write may hold: a round trip would destroy
+//    the secret.
 // Not here: which values are secret.
 
 const SECRET_SHAPES = {
@@ -847,12 +846,8 @@ const SECRET_SHAPES = {
 }
 
 /** Most texts hold none, and one pattern is faster than ten. */
-const MAY_HOLD_SECRET = RegExp(
-  Object.values(SECRET_SHAPES)
-    .map(({ source }) => source)
-    .join('|'),
-  'i',
-)
+const secretSources = Object.values(SECRET_SHAPES).map(({ source }) => source)
+const MAY_HOLD_SECRET = RegExp(secretSources.join('|'), 'i')
 
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
@@ -1198,7 +1193,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
   }
 }
 
-/** How the system's program gives a key and takes one, from stdin: arguments can be seen. */
+/** How its program gives a key, and takes one from stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1315,7 +1310,7 @@ export class Seal {
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931 // 'tai1': no other SQLite file passes for a vault
 
-/** What is said, the hint, and codes: sqlite.org/rescode.html, and the system's. */
+/** Message, hint, and codes: sqlite.org/rescode.html, and the system's. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
   corrupt: ['is damaged, or is no vault', 'put back a backup (vault.db.backup-*)', 11, 26],
@@ -1478,7 +1473,7 @@ export class Db {
 
   get = <T>(sql: string, ...values: readonly SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** As `all`, but as it was STORE_GLANCE ago, unless this connection wrote since. */
+  /** Perhaps as it was STORE_GLANCE ago, but for this connection's writes. */
   glance<T>(sql: string, ...values: readonly string[]) {
     const now = performance.now()
     if (now - this.#glanced > STORE_GLANCE) this.#glances.clear()
@@ -1503,7 +1498,7 @@ export class Db {
 
   exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
 
-  /** All or nothing of `work`, which must not wait; inside another, a part of it. */
+  /** All or nothing; `work` must not wait. Inside another, a part of it. */
   tx<T>(work: () => T) {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
@@ -1512,7 +1507,7 @@ export class Db {
       this.run('COMMIT')
       return result
     } catch (error) {
-      // After some faults, such as a full disk, SQLite has rolled back.
+      // After a full disk, SQLite has rolled back.
       if (this.#connection.isTransaction) this.run('ROLLBACK')
       throw error
     }
@@ -1887,7 +1882,7 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// What was kept and what was said, and one search over both, but not over what tools said.
+// One search over what was kept and what was said, but not by tools.
 //
 // 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
 // 2. Where no text has all of them, those come that have most as parts: signs are found too,
@@ -1905,7 +1900,9 @@ type VaultRecord = {
   updated: number
 }
 type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
-type RecordFilter = Loose<Pick<VaultRecord, 'kind' | 'session'>> & { readonly limit: number }
+type RecordFilter = { limit: number } & Loose<
+  Pick<VaultRecord, 'kind' | 'session'> & { query: string }
+>
 type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
 type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
   Loose<Pick<VaultRecord, 'tags' | 'session'>>
@@ -1941,7 +1938,7 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** By words (the last parameter is FTS5's), else by parts; without a query, every row. */
+/** The last parameter of `byWords` is FTS5's. Without a query, every row. */
 function searchRows<T>(
   db: Db,
   { byWords, byParts }: Record<'byWords' | 'byParts', string>,
@@ -1985,7 +1982,7 @@ const SESSION_SEARCH = {
 
 //#region §store: the vault, as the program sees it
 //
-// Each method is one transaction, and a promise, for other engines than SQLite.
+// Each method is one transaction, and a promise: another engine could stand here.
 // Records and audit data lose known secrets and the usual shapes, other texts only known
 // ones; undo blobs are files and stay as they are.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
@@ -2028,9 +2025,9 @@ const HISTORY_MAX = 1_000 // lines of input kept
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** From a vault that cannot be written; nothing, where it cannot be read either. */
+/** From a vault that cannot be written, if it can be read. */
 function carryOver(file: string, into: Db) {
-  // As if nobody wrote to it: SQLite may need a log beside it, and fail.
+  // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
     into.run('ATTACH ? AS disk', uri)
@@ -2085,8 +2082,8 @@ export class Store {
       WHERE id = ?`
     return this.db.get<VaultRecord>(sql, id)
   }
-  listRecords = async (filter: RecordFilter) => this.#hits(undefined, filter)
-  searchRecords = async (query: string, filter: RecordFilter) => this.#hits(query, filter)
+  listRecords = async ({ query, kind, session, limit }: RecordFilter) =>
+    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   createSession = async ({ id = newId(this.db), ...session }: NewSession & { id?: string }) =>
@@ -2241,7 +2238,7 @@ export class Store {
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** What paths held before a change (a `group`); the oldest over UNDO_STEPS_MAX go. */
+  /** What paths held before one change, a `group`; the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
     const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
@@ -2272,9 +2269,6 @@ export class Store {
     const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
     return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
   }
-
-  #hits = (query: string | undefined, { kind, session, limit }: RecordFilter) =>
-    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
@@ -2309,7 +2303,7 @@ export class Store {
 //    there runs programs or widens permissions.
 // Not here: ignore rules (§files), what a shell command does (§shell).
 
-/** git's folders anywhere, tai's at the top, and what disks take for them. */
+/** git's anywhere, tai's at the top, and what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
 
 /** Throws TaiError for a path that it refuses. */
@@ -2402,8 +2396,7 @@ function isInside(folder: string, absolute: string) {
   return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
 }
 
-/** What does not exist stays below its deepest existing ancestor. Sync: every start looks at
- * paths, and node:fs/promises takes 2 ms to load. */
+/** The missing stays below its deepest existing ancestor. Sync: node:fs/promises loads in 2 ms. */
 function resolveReal(absolute: string): string {
   try {
     return fs.realpathSync.native(absolute)
@@ -2610,7 +2603,7 @@ export function shellArgv(command: string, merged = false) {
 const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
-/** The parent's without keys, `TAI_*` and known secrets; and `extra`, which may hold no mark. */
+/** Without keys, `TAI_*` and known secrets; `extra` may hold no mark. */
 export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
@@ -2626,8 +2619,8 @@ function statFields(pid: number | string) {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
- * process.env: copy that first. Whether it could: on Linux only (proc(5)). */
+/** Blanks private variables in /proc/PID/environ, which this user's processes can read, and
+ * so in process.env. Whether it could: on Linux only (proc(5)). */
 export function hideEnvironment() {
   let memory: number | undefined
   try {
@@ -2890,7 +2883,7 @@ const systemError = (code: string) => Object.assign(new Error(code), { code })
 /** Without IPv6's brackets and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Keeps connections until `close`. `env` names the proxies. */
+/** Connections are kept until `close`. `env` names the proxies. */
 export class HttpClient {
   readonly #env
   readonly #agents = new Map<string, HttpAgent>()
@@ -3110,7 +3103,7 @@ export function proxyFor(url: URL, env: World['env']) {
   fail(`${variable} is not the URL of an HTTP proxy`, hint)
 }
 
-/** Loopback, and by NO_PROXY: `*`, a host or its domain, with a port or without. */
+/** NO_PROXY has `*`, a host or its domain, with a port or without. */
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
@@ -6464,7 +6457,7 @@ export function sliceBytes(text: string, offset: number, limit: number) {
 
 /** Records with these words; without words the newest. */
 const findRecords = (store: Store, query: string, filter: RecordFilter) =>
-  query.trim() === '' ? store.listRecords(filter) : store.searchRecords(query, filter)
+  store.listRecords({ ...filter, query: query.trim() === '' ? undefined : query })
 
 const hitLines = (hit: RecordHit) =>
   `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${hit.snippet.replace(/\s+/g, ' ').trim()}`
