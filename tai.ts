@@ -153,10 +153,8 @@ import type { ProxyAgent } from 'undici'
 //#region §caps: every limit in the program
 //
 // The one place to ask "why did it stop there?": a bare number elsewhere is a mistake.
-//
-// 1. Times are milliseconds, sizes bytes of UTF-8, unless the name says more.
-// 2. A limit that a user may change is the default of a row in §config.
-// Not here: limits that a standard fixes (they stand beside its code).
+// Milliseconds, bytes of UTF-8; what a user may change is the default of a row in §config.
+// Not here: limits that a standard fixes.
 
 export const VERSION = '0.1.0'
 
@@ -246,8 +244,6 @@ export const AUDIT_ANCHORS = 16 // heads of other chains in a chain's first row
 //#endregion §caps
 
 //#region §shapes: the words of the program, as types
-//
-// What passes between floors, and the outside world; nothing here runs.
 //
 // 1. A message is neutral: §dialects turns it into a provider's words.
 // 2. Every tool call gets exactly one tool message with its id, before anything else.
@@ -511,7 +507,7 @@ const builtin = process.getBuiltinModule
 
 export const byteLength = (text: string) => Buffer.byteLength(text)
 
-/** The longest start, in whole characters, that fits into `max` bytes. */
+/** The longest start, in whole characters, of at most `max` bytes. */
 export function headBytes(text: string, max: number) {
   if (text.length * 3 <= max) return text
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
@@ -527,7 +523,7 @@ export function tailBytes(text: string, max: number) {
   return bytes.toString('utf8', from)
 }
 
-/** The last place up to `at` where a character of UTF-8 begins. */
+/** The last one up to `at`. */
 export function characterStart(bytes: Uint8Array, at: number) {
   let start = Math.min(at, bytes.length)
   while (start > 0 && isInner(bytes, start)) start -= 1
@@ -561,7 +557,6 @@ export const digest = (value: unknown) => sha256(canonicalJson(value))
 const HIDDEN =
   // oxlint-disable-next-line no-control-regex -- its subject
   /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
-// oxlint-disable-next-line no-control-regex -- its subject
 const C1 = /[\u007f-\u009f]/g
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
@@ -569,7 +564,7 @@ const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u00
 export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
-/** For a terminal: C1 bytes, which JSON lets pass, are escaped. */
+/** C1 bytes, which JSON lets pass, are escaped. */
 export const jsonLine = (value: unknown) =>
   `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
@@ -697,7 +692,7 @@ const SCHEMA_DEPTH = 200 // steps of a JSON pointer; checking recurses
 /** What is wrong: the JSON pointer to it ('' for all), and why. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
-/** Throws InvalidError for a schema that cannot be used. */
+/** Throws InvalidError for an unusable schema. */
 export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
@@ -889,7 +884,7 @@ export class Redactor {
 
   knows = (text: string) => this.known(text) !== text
 
-  /** The length of the end that may begin a known value. */
+  /** Characters at the end that may begin a known value. */
   pending(text: string) {
     const from = Math.max(0, text.length - this.#longest + 1)
     for (let at = from; at < text.length; at++) {
@@ -1149,11 +1144,10 @@ export class Config {
 
 //#region §seal: secrets at rest
 //
-// Files are copied: with the seal on, what opens doors is encrypted in the vault, under a
-// key from a passphrase or the system's keychain.
+// With the seal on, what opens doors is encrypted in the vault: files are copied.
 //
 // 1. Each value is AES-256-GCM, and bound to its slot (table, column, row): moved elsewhere,
-//    it does not open.
+//    it does not open. The key is of a passphrase or the system's keychain.
 // 2. Locked means closed: to seal or to open throws SealedError.
 // Not here: which columns are sealed (§secrets).
 
@@ -1320,7 +1314,7 @@ const VAULT_FAULTS = {
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
 } as const
 
-/** The vault cannot be used; where it is `readonly`, Store.memory may stand in. */
+/** Where the vault is `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
   readonly kind
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
@@ -1541,7 +1535,7 @@ export function newId(db: Db) {
   return idLetters(row?.bytes ?? new Uint8Array())
 }
 
-/** Makes a vault (0600, in a folder of 0700), or brings it up to date. Throws VaultError. */
+/** Makes a vault (0600, in 0700), or brings it up to date. Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
@@ -1720,11 +1714,9 @@ function checkAudit(db: Db) {
 
 //#region §secrets: what the seal covers, and the values behind it
 //
-// Who sees a secret value tells the redactor.
-//
-// 1. Sealed columns are read and written under the vault's seal of the moment: another
-//    process may have turned it.
-// 2. The seal turns in one transaction; then the file is written anew, without old values.
+// 1. Who sees a secret value tells the redactor.
+// 2. Sealed columns go by the vault's seal of the moment: another process may have turned it.
+// 3. The seal turns in one transaction; then the file is written anew, without old values.
 // Not here: the cipher (§seal).
 
 export type StoreOptions = Readonly<{
@@ -1983,8 +1975,8 @@ const SESSION_SEARCH = {
 //#region §store: the vault, as the program sees it
 //
 // Each method is one transaction, and a promise: another engine could stand here.
-// Records and audit data lose known secrets and the usual shapes, other texts only known
-// ones; undo blobs are files and stay as they are.
+// Records and audit data lose known secrets and the usual shapes, other texts known ones;
+// undo blobs stay as they are.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
 type ProfileRow = {
@@ -2036,7 +2028,7 @@ function carryOver(file: string, into: Db) {
   })
 }
 
-/** Everything tai remembers. */
+/** What tai remembers. */
 export class Store {
   readonly redactor
   readonly db
@@ -2248,10 +2240,9 @@ export class Store {
       this.db.run(sql, session, UNDO_STEPS_MAX)
     })
   }
-  async listUndo(session: string, filter: { path?: string; limit: number }) {
-    const sql = `SELECT * FROM undo WHERE session = ?1 AND (?2 IS NULL OR path = ?2)
-      ORDER BY n DESC LIMIT ?3`
-    const rows = this.db.all<UndoEntry>(sql, session, filter.path, filter.limit)
+  async listUndo(session: string, { limit }: { limit: number }) {
+    const sql = 'SELECT * FROM undo WHERE session = ? ORDER BY n DESC LIMIT ?'
+    const rows = this.db.all<UndoEntry>(sql, session, limit)
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, numbers: readonly number[]) {
@@ -2415,8 +2406,8 @@ function isLink(absolute: string) {
 
 //#region §process: child processes that always end
 //
-// What tai starts heads a process group, which ends as one: with its head, a time limit, an
-// interrupt, or tai; if that was killed, with the start of the next.
+// What tai starts heads a process group, which ends as one: with its head, at a limit or an
+// interrupt, with tai or, if that was killed, as the next starts.
 //
 // 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
 // 2. Its record in `<home>/run` has pids and start times: a reused pid is never touched.
@@ -2437,7 +2428,7 @@ type StartOptions = {
   world?: World | undefined // for the record
 }
 
-/** A program with all it starts. Its owner reads stdout and stderr. */
+/** A program with all it starts; its owner reads the output. */
 export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
   readonly child
@@ -2474,7 +2465,7 @@ export class ChildGroup {
     this.pid = child.pid ?? 0
     this.#record = world && recordGroup(world, this.pid)
     ChildGroup.#live.add(this)
-    child.stdin?.on('error', () => {}) // EPIPE: a program need not read its input
+    child.stdin?.on('error', () => {}) // EPIPE: nobody need read it
     this.ended = this.#settle()
   }
 
@@ -2489,7 +2480,7 @@ export class ChildGroup {
     return retreat(this.ended, steps)
   }
 
-  /** After the head, ends those it left behind, then pipes that an outsider may hold. */
+  /** Ends those the head left behind, then pipes that an outsider may hold. */
   async #settle(): Promise<ChildExit> {
     const { once } = builtin('node:events')
     const closed = once(this.child, 'close')
@@ -2516,7 +2507,7 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
     cwd,
     env,
     stdio: [stdin, 'pipe', 'pipe'],
-    detached: process.platform !== 'win32', // a group of its own, no terminal to ask on
+    detached: process.platform !== 'win32', // a group, without our terminal
     windowsVerbatimArguments: program === 'cmd.exe',
   })
 }
@@ -2566,7 +2557,7 @@ export type RunOptions = Omit<StartOptions, 'stdin'> &
     maxOutput?: number // bytes per stream; the middle is left out
   }>
 
-/** To its end. Throws TaiError: no start; after an abort the signal's reason. */
+/** To its end. Throws TaiError, or the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   signal?.throwIfAborted()
   const input = stdin === undefined ? 'ignore' : 'pipe'
@@ -2714,7 +2705,11 @@ export class Processes {
   async start(
     options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
   ) {
-    if (this.#all.size >= PROCESS_MAX) this.#forgetOne()
+    if (this.#all.size >= PROCESS_MAX) {
+      const oldest = this.list().find(({ group }) => group.exit)
+      if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop first`)
+      this.#all.delete(oldest.id)
+    }
     const { command, name } = options
     const how = { argv: shellArgv(command, true), stdin: 'pipe', world: this.#world } as const
     const group = await ChildGroup.start({ ...options, ...how })
@@ -2734,12 +2729,6 @@ export class Processes {
 
   async stopAll() {
     await Promise.all(this.list().map(({ group }) => group.stop()))
-  }
-
-  #forgetOne() {
-    const oldest = this.list().find(({ group }) => group.exit)
-    if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop first`)
-    this.#all.delete(oldest.id)
   }
 }
 
@@ -2788,14 +2777,13 @@ function psStart(pid: number | string) {
 
 //#region §http: requests with deadlines
 //
-// The one way out, over node:http(s), which loads in half the time of fetch.
+// The one way out. By node:http(s): fetch takes twice as long to load.
 //
-// 1. `timeout` holds until the last hop's headers, `idle` for each piece of the body. An
-//    abort ends both at once.
+// 1. `timeout` holds until the last hop's headers, `idle` for each piece of the body.
 // 2. A body that breaks off is never a short text.
 // 3. `publicOnly` judges the addresses that are connected to, at every hop.
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
-// Not here: retries (§chat); only the caller knows what may be repeated.
+// Not here: retries; only the caller knows what may be repeated.
 
 export type HttpRequest = Readonly<{
   method: string
@@ -2924,7 +2912,7 @@ export class HttpClient {
     } catch (cause) {
       if (signal.aborted) throw signal.reason
       const code = codeOf(cause)
-      if (code === '') throw cause // of this section, or a bug
+      if (code === '') throw cause // ours
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
       const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
       const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'

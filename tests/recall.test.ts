@@ -70,7 +70,7 @@ t.test('records are found by words, whatever the words are', async (t) => {
     ['zebra'],
     ['-'.repeat(2_000)],
   ] as const) {
-    const hits = await store.listRecords({ query: query, limit: 9 })
+    const hits = await store.listRecords({ query, limit: 9 })
     const titles = hits.map(({ title }) => title)
     if (query === '"') t.strictSame(titles.toSorted(), ['deploy', 'quotes'])
     else if (query.startsWith('title:')) t.equal(titles[0], 'quotes', 'the most words first')
@@ -87,7 +87,7 @@ t.test('records with all the words come alone, else those with some', async (t) 
   await store.addRecord(note('one', 'apple cherry'))
   await store.addRecord({ kind: 'memory', title: 'apple', body: 'in the title' })
   const titles = async (query: string, kind?: 'memory') =>
-    (await store.listRecords({ query: query, kind, limit: 9 })).map(({ title }) => title)
+    (await store.listRecords({ query, kind, limit: 9 })).map(({ title }) => title)
   t.strictSame(await titles('apple banana'), ['both'])
   t.strictSame((await titles('banana cherry')).toSorted(), ['both', 'one'])
   t.strictSame((await titles('apple'))[0], 'apple', 'the title weighs more')
