@@ -164,7 +164,7 @@ export const HOUR = 60 * MINUTE
 export const KB = 1_024
 export const MB = 1_024 * KB
 
-/** What a script can tell apart. An uncaught bug is `failed`. */
+/** An uncaught bug is `failed`. */
 export const EXIT = {
   answered: 0,
   failed: 1,
@@ -206,7 +206,7 @@ export const CHAT_RETRIES = 3 // of a failed request
 export const CHAT_BACKOFF = 500 // before the first retry; doubles, with jitter
 export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for a longer pause is given up
 export const CHAT_MAX_TOKENS = 16_384 // of output, where a dialect demands a number
-export const CHAT_EVENT_MAX = 8 * MB // a larger server-sent event ends the stream
+export const CHAT_EVENT_MAX = 8 * MB // a larger event ends the stream
 export const CHAT_ERROR_MAX = 2 * KB // shown of a provider's own words
 export const LOCAL_PROBE = 300 // a slower local model server is not there
 export const MODEL_LIST_TIMEOUT = 10 * SECOND // one list of models
@@ -309,7 +309,7 @@ export type ChatReply = Readonly<{
   message: AssistantMessage
   stop: StopReason
   usage: Usage | undefined
-  cost: number | undefined // US dollars, by the provider or a price row
+  cost: number | undefined // US dollars
 }>
 
 export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
@@ -346,12 +346,12 @@ export type AgentEvent = Readonly<
   | { kind: 'usage'; usage: Usage; cost: number | undefined }
 >
 
-/** The outside, handed in: tests make time stand still and ids count. */
+/** The outside, handed in. */
 export type World = Readonly<{
   env: Readonly<Record<string, string | undefined>>
   platform: NodeJS.Platform
   cwd: string
-  home: string // TAI_HOME, absolute: vault.db, config.toml, run/
+  home: string // TAI_HOME, absolute
   pid: number
   now(): number // milliseconds since 1970
   randomBytes(size: number): Buffer
@@ -432,7 +432,7 @@ export class ModelError extends TaiError {
     message: string,
     options: ErrorOptions & {
       status?: number | undefined
-      retryAfter?: number | undefined // ms, as the provider asked
+      retryAfter?: number | undefined // ms
       kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
       partial?: AssistantMessage | undefined // of a reply that broke off
     } = {},
@@ -451,7 +451,7 @@ export function messageOf(error: unknown) {
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
-/** Lines for people: message, hint, and with `verbose` the causes. */
+/** Lines: message, hint, and with `verbose` the causes. */
 export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
@@ -730,7 +730,7 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 //
 // Every wait goes through here, so every wait has an end.
 // A timer never outlives its wait, and an aborted wait ends at once.
-// Not here: retry policies, which live with what is retried.
+// Not here: retry policies.
 
 /** Rejects with the signal's reason. */
 export async function sleep(ms: number, signal?: AbortSignal) {
@@ -840,7 +840,7 @@ const SECRET_SHAPES = {
     /(?<=[?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
-/** Most texts hold none, and one pattern is faster than ten. */
+/** One pattern is faster than ten. */
 const secretSources = Object.values(SECRET_SHAPES).map(({ source }) => source)
 const MAY_HOLD_SECRET = RegExp(secretSources.join('|'), 'i')
 
@@ -1296,13 +1296,13 @@ export class Seal {
 //#region §db: one SQLite file, opened with care
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS lead forward: each once, all of one opening in one transaction, after a
-//    backup under the same lock. A tai killed on the way leaves the old vault.
+// 2. MIGRATIONS lead forward, in one transaction, after a backup under the same lock: a tai
+//    killed on the way leaves the old vault.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
 // Not here: what the tables mean.
 
 const WAL_PAUSE = 20
-const APPLICATION_ID = 0x74616931 // 'tai1': no other SQLite file passes for a vault
+const APPLICATION_ID = 0x74616931 // 'tai1'
 
 /** Message, hint, and codes: sqlite.org/rescode.html, and the system's. */
 const VAULT_FAULTS = {
@@ -1552,7 +1552,7 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   }
 }
 
-/** Node's own `recursive` never ends where a system refuses, as in /proc. */
+/** Node's `recursive` never ends where a system refuses (/proc). */
 function makeFolders(folder: string) {
   if (fs.existsSync(folder)) return
   makeFolders(path.dirname(folder))
@@ -1644,7 +1644,7 @@ type AuditRow = Omit<AuditEntry, 'data'> & { data_json: string; prev_hash: strin
 type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 
 const GENESIS = 'genesis' // before row 0
-const CHAIN_OPENING = 'chain' // row 0's kind, listed only when asked for
+const CHAIN_OPENING = 'chain' // row 0's kind
 
 const hashedColumns = (row: Omit<AuditRow, 'hash'>) =>
   [row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash] as const
@@ -1806,7 +1806,7 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** Unlocked, in one transaction. Throws SealedError. */
+  /** In one transaction. Throws SealedError. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
@@ -1994,7 +1994,7 @@ export type Grant = Readonly<{
   mode: Mode | undefined
   digest: string | undefined
   session: string | undefined
-  root: string | undefined // the workspace it holds in, or everywhere
+  root: string | undefined // or everywhere
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -2095,7 +2095,7 @@ export class Store {
   /** Newest first; by title and messages. */
   listSessions = async ({ query, limit }: { query?: string | undefined; limit: number }) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  /** With all that belongs to it, but its notes and memories. */
+  /** With all that is its own, but notes and memories. */
   async deleteSession(id: string) {
     return this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
@@ -2441,7 +2441,7 @@ export class ChildGroup {
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      const spawned = builtin('node:events').once(child, 'spawn') // 'error' rejects
+      const spawned = builtin('node:events').once(child, 'spawn')
       if (child.pid === undefined) await spawned
       const group = new ChildGroup(child, options.world) // on record at once
       await spawned
@@ -2554,7 +2554,7 @@ export type RunOptions = Omit<StartOptions, 'stdin'> &
     stdin?: string | undefined
     timeout: number
     signal?: AbortSignal | undefined
-    maxOutput?: number // bytes per stream; the middle is left out
+    maxOutput?: number // bytes per stream
   }>
 
 /** To its end. Throws TaiError, or the signal's reason. */
@@ -2938,7 +2938,7 @@ export class HttpClient {
 
   #open({ method, url, headers, socketPath, publicOnly }: HttpHop, options: RequestOptions) {
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
-    const key = `${url.protocol} ${publicOnly}` // judged connections and others never mix
+    const key = `${url.protocol} ${publicOnly}` // judged ones and others never mix
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
     return library.request(url, { method, headers, agent, socketPath, ...options })
@@ -2951,7 +2951,7 @@ export class HttpClient {
     const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
     this.#proxies.set(uri, agent)
     const target = { origin: url.origin, path: url.pathname + url.search, method, headers, body }
-    const limits = { headersTimeout: 0, bodyTimeout: 0, signal } // ours hold
+    const limits = { headersTimeout: 0, bodyTimeout: 0, signal }
     const reply = await agent.request({ ...target, ...limits })
     const { statusCode, headers: replied, body: raw } = reply
     raw.on('error', () => {}) // as in replyOver
