@@ -2610,8 +2610,8 @@ function statFields(pid: number | string) {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** Blanks private variables in /proc/PID/environ, which this user's processes can read, and
- * so in process.env. Whether it could: on Linux only (proc(5)). */
+/** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
+ * process.env: copy that first. Whether it could: on Linux (proc(5)). */
 export function hideEnvironment() {
   let memory: number | undefined
   try {
