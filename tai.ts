@@ -152,13 +152,9 @@ import type { ProxyAgent } from 'undici'
 
 //#region §caps: every limit in the program
 //
-// A number that decides anything stands here, with its unit and with what
-// happens when it is met. A bare number elsewhere is a mistake, so that a person
-// who asks "why did it stop there?" has one place to look.
-//
-// 1. Times are milliseconds, sizes are bytes of UTF-8, unless the name says more.
-// 2. A limit that a user may change is the default of a row in §config.
-// Not here: limits that a standard fixes (they stand beside its code).
+// The one place to ask "why did it stop there?": a bare number elsewhere is a mistake.
+// Milliseconds, bytes of UTF-8; what a user may change is the default of a row in §config.
+// Not here: limits that a standard fixes.
 
 export const VERSION = '0.1.0'
 
@@ -168,244 +164,221 @@ export const HOUR = 60 * MINUTE
 export const KB = 1_024
 export const MB = 1_024 * KB
 
-/** Exit codes: what a script can tell apart. An uncaught bug is `failed`. */
+/** An uncaught bug is `failed`. */
 export const EXIT = {
   answered: 0,
   failed: 1,
   usage: 2,
-  model: 3, // the model could not be reached, or refused (sign-in, quota, network)
-  limit: 4, // a step or cost limit was met before an answer
-  denied: 5, // an approval was denied and no answer came
-  invalid: 6, // input or output failed validation
+  model: 3, // not reached, or it refused (sign-in, quota)
+  limit: 4, // of steps or cost
+  denied: 5, // approval was denied, and no answer came
+  invalid: 6, // input or output
   interrupted: 130, // 128 + SIGINT, as shells count
 } as const
 
-export const MCP_RESULT_MAX = 64 * KB // a larger tool result becomes a vault record; the model gets its id
-export const MCP_HTTP_MAX_BODY = 10 * MB // a larger HTTP body ends the exchange with an error
+export const MCP_RESULT_MAX = 64 * KB // larger results become records
+export const MCP_HTTP_MAX_BODY = 10 * MB // a larger body is an error
 
-export const MCP_DEFAULT_PORT = 8_765 // where --serve-mcp listens
-export const MCP_DEPTH_MAX = 128 // levels of nesting in a message; a deeper one is refused unread
-export const MCP_SESSION_IDLE = 1 * HOUR // a served session unused for longer is over: 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE // how old the vault's word on a session's last use may be
-export const MCP_SESSIONS_MAX = 1_000 // served sessions in memory; the longest unused makes room, or 503
-export const MCP_QUEUE_MAX = 64 // calls of one session, running or waiting; the next is refused as busy
-export const MCP_CHAT_TIMEOUT = 10 * MINUTE // one served chat turn or completion
-export const MCP_CONNECTIONS_MAX = 1_024 // connections to the server; the next is closed at once
-export const MCP_PIPELINE_MAX = 32 // unanswered requests on one connection; the next ends it
-export const MCP_BODIES_MAX = 64 * MB // request bodies held at the same time; the next gets 503
-export const MCP_HEADERS_TIMEOUT = 15 * SECOND // a request whose headers take longer gets 408
-export const MCP_REQUEST_TIMEOUT = 30 * SECOND // and so does one whose body takes longer; an answer unread for longer is given up
-export const MCP_KEEP_ALIVE = 75 * SECOND // a connection unused for longer is closed
-export const MCP_STOP_GRACE = 3 * SECOND // running calls after a signal; then they are interrupted
-export const MCP_PUBLIC_KEY_MIN = 16 // characters of a key on an address that others can reach
+export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
+export const MCP_DEPTH_MAX = 128 // levels of nesting; deeper is refused unread
+export const MCP_SESSION_IDLE = 1 * HOUR // unused sessions are over: 404
+export const MCP_SESSION_TOUCH = 1 * MINUTE // age of the vault's word on a session's last use
+export const MCP_SESSIONS_MAX = 1_000 // the longest unused makes room, or 503
+export const MCP_QUEUE_MAX = 64 // calls of a session at a time; the next is refused
+export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served chat turn or completion
+export const MCP_CONNECTIONS_MAX = 1_024 // the next is closed at once
+export const MCP_PIPELINE_MAX = 32 // unanswered requests on a connection; the next ends it
+export const MCP_BODIES_MAX = 64 * MB // all request bodies; the next gets 503
+export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer (given up)
+export const MCP_KEEP_ALIVE = 75 * SECOND // an unused connection is closed
+export const MCP_STOP_GRACE = 3 * SECOND // then running calls are interrupted
+export const MCP_PUBLIC_KEY_MIN = 16 // characters, where others can reach the server
 
-export const STDIN_MAX = 8 * MB // more than this on stdin is refused: --file is for that
-export const STDIN_NOTICE = 1 * SECOND // a silent pipe beside a prompt is named on stderr after this
+export const STDIN_MAX = 8 * MB // more is refused: --file is for that
+export const STDIN_NOTICE = 1 * SECOND // a silent pipe beside a prompt is named on stderr
 export const STDIN_WAIT = 10 * SECOND // and left out after this
-export const STDIN_SOCKET_WAIT = 250 // an inherited socket or device that stays silent is left out after this
+export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
 
-export const STREAM_IDLE = 90 * SECOND // a model stream silent for longer ends with an error
-export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // no connection to a model in this time: unreachable
-export const CHAT_RETRIES = 3 // a failed request is sent again this often, then given up
-export const CHAT_BACKOFF = 500 // the first pause between tries; doubles, with jitter
-export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // a server that asks for a longer pause is given up at once
-export const CHAT_MAX_TOKENS = 16_384 // output tokens asked for where a dialect demands a number
-export const CHAT_EVENT_MAX = 8 * MB // one server-sent event over this ends the stream
-export const CHAT_ERROR_MAX = 2 * KB // so much of a provider's own words is shown
-export const LOCAL_PROBE = 300 // a local model server that does not answer in this time is not there
-export const MODEL_LIST_TIMEOUT = 10 * SECOND // asking a provider for its models
-export const CONTEXT_DEFAULT = 128_000 // tokens; assumed where a model's window is unknown
-export const CONTEXT_FULL = 0.8 // share of the window at which the history is compacted
-export const CONTEXT_KEEP = 0.3 // share of the window that compaction leaves in full
+export const STREAM_IDLE = 90 * SECOND // a silent model stream is an error
+export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then the model is unreachable
+export const CHAT_RETRIES = 3 // of a failed request
+export const CHAT_BACKOFF = 500 // before the first retry; doubles, with jitter
+export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for a longer pause is given up
+export const CHAT_MAX_TOKENS = 16_384 // of output, where a dialect demands a number
+export const CHAT_EVENT_MAX = 8 * MB // a larger event ends the stream
+export const CHAT_ERROR_MAX = 2 * KB // shown of a provider's own words
+export const LOCAL_PROBE = 300 // a slower local model server is not there
+export const MODEL_LIST_TIMEOUT = 10 * SECOND // one list of models
+export const CONTEXT_DEFAULT = 128_000 // tokens, where a model's window is unknown
+export const CONTEXT_FULL = 0.8 // of the window; then the history is compacted
+export const CONTEXT_KEEP = 0.3 // of the window, left by compaction
 
-export const AGENT_MAX_STEPS = 50 // requests to the model in one turn; then exit 4
-export const AGENT_PARALLEL = 8 // read-only tools of one step that run at the same time
+export const AGENT_MAX_STEPS = 50 // requests of a turn; then exit 4
+export const AGENT_PARALLEL = 8 // read-only calls at a time
 
-export const SHELL_OUTPUT_MAX = 4 * MB // captured per stream of a command; the middle is left out and said so
-export const SHELL_STOP_GRACE = 2 * SECOND // between each rung of the ladder that ends a child
-export const PROCESS_OUTPUT_MAX = 1 * MB // kept of a background process; older output is dropped and counted
-export const PROCESS_MAX = 16 // background processes of one session; the next is refused
+export const SHELL_OUTPUT_MAX = 4 * MB // per stream; the middle is left out and said so
+export const SHELL_STOP_GRACE = 2 * SECOND // between the signals that end a child
+export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped and counted
+export const PROCESS_MAX = 16 // of a session; the next is refused
 export const GIT_TIMEOUT = 60 * SECOND // one git command
-export const TOOL_TEXT_MAX = 10 * MB // a file larger than this is read by range or not at all
-export const UNDO_FILE_MAX = 16 * MB // a larger file is not kept in the undo journal, so changing it is refused
-export const UNDO_STEPS_MAX = 200 // changes kept per session; older ones can no longer be undone
-export const GREP_FILE_MAX = 2 * MB // larger files are passed over by grep, and counted
-export const WALK_MAX = 100_000 // entries looked at by one glob, grep or list; then it says it stopped
+export const TOOL_TEXT_MAX = 10 * MB // a larger file is read by range or not at all
+export const UNDO_FILE_MAX = 16 * MB // no larger file is journalled, or changed
+export const UNDO_STEPS_MAX = 200 // changes of a session; older ones cannot be undone
+export const GREP_FILE_MAX = 2 * MB // larger files are passed over, and counted
+export const WALK_MAX = 100_000 // entries seen by one call; then it says it stopped
 export const WEB_TIMEOUT = 30 * SECOND // one page
 export const WEB_REDIRECTS = 5 // then the page counts as unreachable
 
-export const APPROVAL_WAIT = 60 * SECOND // a question without an answer for this long is a denial
-export const GRANT_SESSION_TTL = 8 * HOUR // a grant for the session ends after this
+export const APPROVAL_WAIT = 60 * SECOND // no answer for this long is a denial
+export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
-export const STORE_GLANCE = 5 // what others change in the vault is seen after so long where every call asks
-export const STORE_BUSY = 10 * SECOND // waiting for another process that writes to the vault
-export const SECRET_MIN = 6 // characters; a shorter value is too common to be taken out of texts
-export const RECORD_PREVIEW = 2 * KB // of a spilled result shown to the model beside the record's id
-export const AUDIT_DELAY = 20 // a call that only read is in the audit after so long; kill -9 can take it
-export const AUDIT_BATCH = 256 // rows that wait at most; then they are written
-export const AUDIT_ANCHORS = 16 // heads of other chains that a chain's first row carries
+export const STORE_GLANCE = 5 // age of what every call asks the vault
+export const STORE_BUSY = 10 * SECOND // for another process that writes to the vault
+export const SECRET_MIN = 6 // characters; shorter values are too common to redact
+export const RECORD_PREVIEW = 2 * KB // of a spilled result, beside the record's id
+export const AUDIT_DELAY = 20 // until a read is in the audit; kill -9 can take it
+export const AUDIT_BATCH = 256 // rows that wait at most
+export const AUDIT_ANCHORS = 16 // heads of other chains in a chain's first row
 
 //#endregion §caps
 
 //#region §shapes: the words of the program, as types
 //
-// What passes between floors: messages, tool calls, events, and the outside
-// world. Only types; nothing here runs.
-//
-// 1. A message is neutral: dialects (§dialects) turn it into a provider's words.
+// 1. A message is neutral: §dialects turns it into a provider's words.
 // 2. Every tool call gets exactly one tool message with its id, before anything else.
 // 3. Alternatives are unions on one field, switched without a default.
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export type JsonObject = { readonly [key: string]: Json }
 
-/** JSON Schema 2020-12 as tools write it; an object, because every tool takes named arguments. */
+/** 2020-12, of an object: every tool takes named arguments. */
 export type JsonSchema = JsonObject
 
-export type Part =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'image'; readonly mime: string; readonly base64: string }
+type Image = Readonly<{ mime: string; base64: string }>
+export type Part = Readonly<{ kind: 'text'; text: string } | ({ kind: 'image' } & Image)>
 
-/** What a provider wants back unchanged with the message that carried it. */
-export type Reasoning = {
-  readonly text: string
-  readonly signature?: string // Anthropic: proves the text is the model's own
-  readonly sealed?: string // Anthropic redacted_thinking: opaque data
-  readonly details?: readonly JsonObject[] // OpenRouter reasoning_details
-}
+/** What a provider wants back unchanged with its message. */
+export type Reasoning = Readonly<{
+  text: string
+  signature?: string // Anthropic
+  sealed?: string // Anthropic redacted_thinking
+  details?: readonly JsonObject[] // OpenRouter reasoning_details
+}>
 
-export type ToolCall = {
-  readonly id: string
-  readonly name: string
-  readonly args: JsonObject
-  readonly problem?: string // why this call must not run: its arguments are no JSON, or were cut off
-  readonly extra?: JsonObject // fields a provider wants back with the call
-}
+export type ToolCall = Readonly<{
+  id: string
+  name: string
+  args: JsonObject
+  problem?: string // why it must not run: no JSON, or cut off
+  extra?: JsonObject // fields a provider wants back
+}>
 
-export type UserMessage = { readonly role: 'user'; readonly parts: readonly Part[] }
-export type SystemMessage = { readonly role: 'system'; readonly text: string }
-export type AssistantMessage = {
-  readonly role: 'assistant'
-  readonly text: string
-  readonly reasoning?: readonly Reasoning[]
-  readonly calls: readonly ToolCall[]
-  readonly state: 'complete' | 'cut' | 'interrupted' | 'failed'
-}
-export type ToolMessage = {
-  readonly role: 'tool'
-  readonly id: string
-  readonly name: string
-  readonly text: string
-  readonly isError: boolean
-  readonly images?: readonly { readonly mime: string; readonly base64: string }[]
-}
+export type UserMessage = Readonly<{ role: 'user'; parts: readonly Part[] }>
+export type SystemMessage = Readonly<{ role: 'system'; text: string }>
+export type AssistantMessage = Readonly<{
+  role: 'assistant'
+  text: string
+  reasoning?: readonly Reasoning[]
+  calls: readonly ToolCall[]
+  state: 'complete' | 'cut' | 'interrupted' | 'failed'
+}>
+export type ToolMessage = Readonly<{
+  role: 'tool'
+  id: string
+  name: string
+  text: string
+  isError: boolean
+  images?: readonly Image[]
+}>
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
-/** Tokens, as the provider counted them; `cached` is the part of `input` read from its cache. */
-export type Usage = { readonly input: number; readonly output: number; readonly cached: number }
+/** Tokens, as the provider counts; `cached` is a part of `input`. */
+export type Usage = Readonly<{ input: number; output: number; cached: number }>
 
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
-/** What a chat stream says while it runs; the whole answer is its return value. */
-export type ChatEvent =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'reasoning'; readonly text: string }
-  | { readonly kind: 'notice'; readonly text: string }
+/** Of a running chat stream, which returns the whole answer. */
+export type ChatEvent = Readonly<
+  | { kind: 'text'; text: string }
+  | { kind: 'reasoning'; text: string }
+  | { kind: 'notice'; text: string }
+>
 
-export type ChatReply = {
-  readonly message: AssistantMessage
-  readonly stop: StopReason
-  readonly usage: Usage | undefined
-  readonly cost: number | undefined // US dollars, where the provider or a price row gives it
-}
+export type ChatReply = Readonly<{
+  message: AssistantMessage
+  stop: StopReason
+  usage: Usage | undefined
+  cost: number | undefined // US dollars
+}>
 
-/** A tool as the model is told of it. */
-export type ToolSchema = {
-  readonly name: string
-  readonly description: string
-  readonly parameters: JsonSchema
-}
+export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
 
-/** Seed 002's names beside the standard hints of MCP 2025-11-25 (ToolAnnotations). */
-export type Annotations = {
-  readonly readOnly: boolean
-  readonly destructive: boolean
-  readonly idempotent: boolean
-  readonly stateful: boolean
-  readonly securityTier: Tier
-  readonly readOnlyHint: boolean
-  readonly destructiveHint: boolean
-  readonly idempotentHint: boolean
-  readonly openWorldHint: boolean
-}
+/** Seed 002's names beside ToolAnnotations of MCP 2025-11-25. */
+export type Annotations = Readonly<{
+  readOnly: boolean
+  destructive: boolean
+  idempotent: boolean
+  stateful: boolean
+  securityTier: Tier
+  readOnlyHint: boolean
+  destructiveHint: boolean
+  idempotentHint: boolean
+  openWorldHint: boolean
+}>
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
-/** What a tool gives back. `isError`: it ran and failed, and the model should read why. */
-export type ToolOutput = {
-  readonly text: string
-  readonly isError?: boolean
-  readonly structured?: Json
-  readonly images?: readonly { readonly mime: string; readonly base64: string }[]
-  readonly blocks?: readonly JsonObject[] // MCP content of other kinds (audio, resources), as it came
-}
+/** `isError`: it ran and failed, and the model should read why. */
+export type ToolOutput = Readonly<{
+  text: string
+  isError?: boolean
+  structured?: Json
+  images?: readonly Image[]
+  blocks?: readonly JsonObject[] // other MCP content (audio, resources)
+}>
 
-/** What happens in a turn, in order; the front shows it, `--stream-json` prints it. */
-export type AgentEvent =
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'reasoning'; readonly text: string }
-  | { readonly kind: 'call'; readonly call: ToolCall; readonly digest: string }
-  | {
-      readonly kind: 'result'
-      readonly call: ToolCall
-      readonly reply: ToolMessage
-      readonly ms: number
-    }
-  | { readonly kind: 'usage'; readonly usage: Usage; readonly cost: number | undefined }
-  | { readonly kind: 'notice'; readonly text: string }
+/** Of a turn, in order, as `--stream-json` prints it. */
+export type AgentEvent = Readonly<
+  | ChatEvent
+  | { kind: 'call'; call: ToolCall; digest: string }
+  | { kind: 'result'; call: ToolCall; reply: ToolMessage; ms: number }
+  | { kind: 'usage'; usage: Usage; cost: number | undefined }
+>
 
-/** The outside, handed in: tests pass a clock that stands still and ids that count. */
-export interface World {
-  readonly env: Readonly<Record<string, string | undefined>>
-  readonly platform: NodeJS.Platform
-  readonly cwd: string
-  readonly home: string // TAI_HOME, absolute: vault.db, config.toml, run/
-  readonly pid: number
+/** The outside, handed in. */
+export type World = Readonly<{
+  env: Readonly<Record<string, string | undefined>>
+  platform: NodeJS.Platform
+  cwd: string
+  home: string // TAI_HOME, absolute
+  pid: number
   now(): number // milliseconds since 1970
   randomBytes(size: number): Buffer
-}
+}>
 
-/** Asks the person in front of the terminal. With nobody there, `available` is false. */
+/** Asks the person at the terminal, if one is there. Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
   readonly available: boolean
-  /** One answer out of `choices` (their keys), or undefined: no answer in time, EOF, Ctrl-C. */
-  choose(
-    question: string,
-    choices: readonly Choice[],
-    signal: AbortSignal,
-  ): Promise<string | undefined>
-  /** A line of text; `secret` is not echoed. Undefined: no answer. */
-  ask(
-    question: string,
-    options: { secret?: boolean },
-    signal: AbortSignal,
-  ): Promise<string | undefined>
+  /** One of the keys of `choices`. */
+  choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer
+  /** A line of text; `secret` is not echoed. */
+  ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
 }
-export type Choice = { readonly key: string; readonly label: string }
+type Answer = Promise<string | undefined>
+export type Choice = Readonly<{ key: string; label: string }>
 
 //#endregion §shapes
 
 //#region §errors: what can go wrong, and how the user hears of it
 //
-// A kind exists only where some caller acts on it.
-//
-// 1. The message says what is wrong and where, the hint what to do: no stack trace, no
-//    secret, no control character. `cause` keeps what was caught; `-v` shows that chain.
-// 2. What is no TaiError is a bug of tai, and is reported as one.
+// 1. A kind exists only where some caller acts on it; what is no TaiError is a bug of tai.
+// 2. The message says what is wrong and where, the hint what to do: no stack trace, no
+//    secret, no control character. `-v` shows the chain of causes.
 
 type ErrorOptions = { hint?: string | undefined; cause?: unknown }
 
-/** An error whose message is fit to show; `hint` says what to do. */
+/** An error fit to show. */
 export class TaiError extends Error {
   readonly exitCode: number = EXIT.failed
   readonly hint
@@ -421,12 +394,12 @@ export class UsageError extends TaiError {
   override readonly exitCode = EXIT.usage
 }
 
-/** A step or cost limit was met before an answer. */
+/** A step or cost limit was met. */
 export class LimitError extends TaiError {
   override readonly exitCode = EXIT.limit
 }
 
-/** The user, or the policy speaking for the user, said no. */
+/** The user or the policy said no. */
 export class DeniedError extends TaiError {
   override readonly exitCode = EXIT.denied
 }
@@ -436,7 +409,7 @@ export class InvalidError extends TaiError {
   override readonly exitCode = EXIT.invalid
 }
 
-/** The person, or a signal, ended the work; the code is 128 plus the signal's number. */
+/** By the person or a signal; the code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
   override readonly exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
@@ -445,10 +418,10 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** The seal is locked: nothing that needs a secret may go on. */
+/** A secret is needed, and the seal is locked. */
 export class SealedError extends TaiError {}
 
-/** The model failed. One that is `busy` may be asked again, a `context` be compacted. */
+/** One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
   readonly status
@@ -458,8 +431,8 @@ export class ModelError extends TaiError {
   constructor(
     message: string,
     options: ErrorOptions & {
-      status?: number | undefined // of HTTP
-      retryAfter?: number | undefined // milliseconds the provider asked to wait
+      status?: number | undefined
+      retryAfter?: number | undefined // ms
       kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
       partial?: AssistantMessage | undefined // of a reply that broke off
     } = {},
@@ -472,13 +445,13 @@ export class ModelError extends TaiError {
   }
 }
 
-/** The message of anything that was thrown, on one line. */
+/** Of anything thrown, on one line. */
 export function messageOf(error: unknown) {
   const text = error instanceof Error ? error.message || error.name : String(error)
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
-/** For people, a line each: what went wrong, what to do, and with `verbose` its causes. */
+/** Lines: message, hint, and with `verbose` the causes. */
 export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
@@ -497,23 +470,24 @@ function causes(error: unknown) {
   return found
 }
 
-/** The exit code of a process that ends with this error. */
 export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
-/** The `code` of a system error (ENOENT, EACCES, SQLITE_BUSY...), or ''. */
+/** Of a system error ('ENOENT'), or ''. */
 export function codeOf(error: unknown) {
   const code = error instanceof Error && 'code' in error && error.code
   return typeof code === 'string' ? code : ''
 }
 
-/** `throw` where an expression stands. */
 function raise(error: Error): never {
   throw error
 }
 
-/** For what may fail without harm: undefined where `work` throws. */
-function attempt<T>(work: () => T): T | undefined {
+function fail(message: string, hint?: string, cause?: unknown): never {
+  throw new TaiError(message, { hint, cause })
+}
+
+function attempt<T>(work: () => T) {
   try {
     return work()
   } catch {
@@ -529,13 +503,11 @@ function attempt<T>(work: () => T): T | undefined {
 // 2. What comes from outside is shown through `visible`: nothing hides in a line.
 // 3. One digest for all that compares: SHA-256 over canonical JSON.
 
-/** A module of Node's own, loaded when it is needed. */
 const builtin = process.getBuiltinModule
 
-/** The length in UTF-8. */
 export const byteLength = (text: string) => Buffer.byteLength(text)
 
-/** The longest start of `text`, in whole characters, that fits into `max` bytes. */
+/** The longest start, in whole characters, of at most `max` bytes. */
 export function headBytes(text: string, max: number) {
   if (text.length * 3 <= max) return text
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
@@ -543,7 +515,7 @@ export function headBytes(text: string, max: number) {
 
 const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
 
-/** The longest end of `text`, in whole characters, that fits into `max` bytes. */
+/** The longest such end. */
 export function tailBytes(text: string, max: number) {
   const bytes = Buffer.from(text)
   let from = Math.max(0, bytes.length - max)
@@ -551,21 +523,21 @@ export function tailBytes(text: string, max: number) {
   return bytes.toString('utf8', from)
 }
 
-/** The last place at or before `at` where a character of UTF-8 begins. */
+/** The last one up to `at`. */
 export function characterStart(bytes: Uint8Array, at: number) {
   let start = Math.min(at, bytes.length)
   while (start > 0 && isInner(bytes, start)) start -= 1
   return start
 }
 
-/** At most `max` characters and how many were left off: for messages, not for data. */
+/** At most `max` characters, and how many were left off. */
 export function clip(text: string, max: number) {
   if (text.length <= max) return text
   const cut = text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '')
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-/** JSON with sorted keys and no spaces (RFC 8785's order): equal values, equal text. */
+/** JSON in RFC 8785's order: equal values, equal text. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
@@ -577,38 +549,33 @@ export function canonicalJson(value: unknown): string {
   return `{${text}}`
 }
 
-/** SHA-256 in hex. */
+/** In hex. */
 export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash('sha256', data)
 
-/** What approvals, pins and audit rows compare: SHA-256 of canonical JSON, in hex. */
 export const digest = (value: unknown) => sha256(canonicalJson(value))
 
 const HIDDEN =
-  // oxlint-disable-next-line no-control-regex -- control characters are the subject here
+  // oxlint-disable-next-line no-control-regex -- its subject
   /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
-// oxlint-disable-next-line no-control-regex -- and here
 const C1 = /[\u007f-\u009f]/g
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
-/** Control characters and invisible ones written out: what is shown is what runs. */
+/** Control and invisible characters written out. */
 export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
-/** A value as a line of JSON for a terminal: C1 bytes, which JSON lets pass, are escaped. */
+/** C1 bytes, which JSON lets pass, are escaped. */
 export const jsonLine = (value: unknown) =>
   `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
-/** As `visible`, but lines and tabs stay. */
+/** Lines and tabs stay. */
 export const visibleLines = (text: string) =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
-/** "1 file", "2 files". */
 export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
 
-/** Bytes for people: "812 B", "64.0 KB", "1.2 MB". */
 export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
 
-/** Milliseconds for people: "340 ms", "2.1 s", "3 min", "2 h", "5 d". */
 export const formatDuration = (ms: number) =>
   inUnits(ms, { d: 24 * HOUR, h: HOUR, min: MINUTE, s: SECOND, ms: 1 })
 
@@ -618,7 +585,7 @@ function inUnits(n: number, units: Record<string, number>) {
   return `${(n / size).toFixed(/^(MB|KB|s)$/.test(name) ? 1 : 0)} ${name}`
 }
 
-/** Rows as aligned columns; the last is not padded. */
+/** Aligned. */
 export function columns(rows: readonly (readonly string[])[]) {
   const widths: number[] = []
   for (const row of rows)
@@ -628,7 +595,7 @@ export function columns(rows: readonly (readonly string[])[]) {
   return rows.map((row) => line(row).trimEnd()).join('\n')
 }
 
-/** The known word closest to a mistyped one, if one is near. */
+/** What a mistyped word may mean. */
 export function nearest(word: string, known: readonly string[]) {
   const far = (name: string) => editDistance(word, name)
   const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
@@ -652,22 +619,22 @@ function editDistance(a: string, b: string) {
 
 //#region §json: from unknown to typed, at the border
 //
-// What arrives (a file, a reply, a row) is `unknown` until a Reader has looked at it. It
-// never coerces, and its errors name the place. Schemas of others are looked through
-// before they are used.
+// What arrives is `unknown` until a Reader has looked at it, which never coerces, and whose
+// errors name the place.
+// Schemas of others are looked through before they are used.
 
-/** Whether a value has named members (no array, no null). */
+/** No array, no null. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The object that a text is as JSON, if it is one. */
+/** If the text is one in JSON. */
 export function parseObject(text: string) {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
 }
 
-/** Reads one value; `where` names it in errors. Throws InvalidError. */
+/** Throws InvalidError, which names the value by `where`. */
 export class Reader {
   readonly value
   readonly where
@@ -720,12 +687,12 @@ export class Reader {
 
 const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
-const SCHEMA_DEPTH = 200 // steps of a JSON pointer; deeper, checking would run out of stack
+const SCHEMA_DEPTH = 200 // steps of a JSON pointer; checking recurses
 
-/** What is wrong with a value: the JSON pointer to it ('' for all), and why. */
+/** What is wrong: the JSON pointer to it ('' for all), and why. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
-/** Checks values by a JSON Schema (2020-12). Throws InvalidError for one that cannot be used. */
+/** Throws InvalidError for an unusable schema. */
 export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
@@ -745,7 +712,7 @@ export async function schemaCheck(schema: JsonSchema) {
   }
 }
 
-/** What the library would stumble over only when a value gets there. */
+/** What the library stumbles over only at a value. */
 function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
   if (!isObject(part)) return
@@ -761,17 +728,17 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 
 //#region §waiting: deadlines and ordered retreats
 //
-// Every wait goes through here, so every wait has an end. A timer never outlives its
-// wait, and an aborted wait ends at once.
-// Not here: retry policies, which live with what is retried.
+// Every wait goes through here, so every wait has an end.
+// A timer never outlives its wait, and an aborted wait ends at once.
+// Not here: retry policies.
 
-/** Rejects with the signal's reason when that is aborted first. */
+/** Rejects with the signal's reason. */
 export async function sleep(ms: number, signal?: AbortSignal) {
   await within(ms, new Promise(() => {}), signal)
   signal?.throwIfAborted()
 }
 
-/** Whether `work` settled within `ms`, before an abort. Never rejects. */
+/** Whether `work` settled in time. Never rejects. */
 export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
   const { promise: late, resolve } = Promise.withResolvers<undefined>()
   const giveUp = () => resolve(undefined)
@@ -785,14 +752,14 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
   }
 }
 
-/** The result of `work`, or `late()` thrown after `ms`; `work` is left alone then. */
+/** Throws `late()` after `ms`; `work` is left alone then. */
 export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error) {
   if (await within(ms, work)) return work
-  work.catch(() => {}) // given up: its end interests nobody any more
+  work.catch(() => {}) // given up
   throw late()
 }
 
-/** Aborts with `reason()` after `ms`, or with `parent`. Dispose it to stop the clock. */
+/** Aborts after `ms`, or with `parent`. Dispose it to stop the clock. */
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
@@ -800,11 +767,8 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
-/** Takes each step in turn until `ended` settles; true when it did. */
-export async function retreat(
-  ended: Promise<unknown>,
-  steps: readonly { do: () => void; wait: number }[],
-) {
+/** Takes steps, waiting ms after each, until `ended` settles; whether it did. */
+export async function retreat(ended: Promise<unknown>, steps: { do: () => void; wait: number }[]) {
   for (const step of steps) {
     step.do()
     if (await within(step.wait, ended)) return true
@@ -812,17 +776,17 @@ export async function retreat(
   return false
 }
 
-/** Work that runs one after the other, in the order it came. */
+/** Work that runs one after the other. */
 export class Lane {
-  #last: Promise<void> = Promise.resolve()
+  #last = Promise.resolve()
   #length = 0
 
-  /** How many are running or waiting. */
-  get length(): number {
+  /** Running or waiting. */
+  get length() {
     return this.#length
   }
 
-  async run<T>(work: () => Promise<T>): Promise<T> {
+  async run<T>(work: () => Promise<T>) {
     const before = this.#last
     const own = Promise.withResolvers<void>()
     this.#last = own.promise
@@ -837,7 +801,7 @@ export class Lane {
   }
 }
 
-/** At most `width` at a time; results keep the items' order. */
+/** At most `width` at a time; in the items' order. */
 export async function inParallel<T, R>(
   items: readonly T[],
   width: number,
@@ -856,11 +820,10 @@ export async function inParallel<T, R>(
 
 //#region §redact: secrets never leave
 //
-// 1. A known value is found raw, in JSON (once or twice), URL-encoded, in base64 at any
-//    alignment, and in hex; in pieces too (RedactStream).
-// 2. It leaves a mark, `[redacted:NAME]`. A write that holds a mark is refused (§files),
-//    so that no round trip destroys the secret.
-// Not here: which values are secret (§config, §store and the front).
+// 1. A known value is found raw, in JSON (once or twice), URLs, base64, hex, and in pieces.
+// 2. It leaves a mark, `[redacted:NAME]`, that no write may hold: a round trip would destroy
+//    the secret.
+// Not here: which values are secret.
 
 const SECRET_SHAPES = {
   'private-key':
@@ -877,28 +840,22 @@ const SECRET_SHAPES = {
     /(?<=[?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
-/** Whether a text may hold one at all: most do not, and one pattern is faster than ten. */
-const MAY_HOLD_SECRET = RegExp(
-  Object.values(SECRET_SHAPES)
-    .map(({ source }) => source)
-    .join('|'),
-  'i',
-)
+/** One pattern is faster than ten. */
+const secretSources = Object.values(SECRET_SHAPES).map(({ source }) => source)
+const MAY_HOLD_SECRET = RegExp(secretSources.join('|'), 'i')
 
-/** Whether a variable of that name should hold a secret. */
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
-/** Whether a text holds the mark of a secret taken out of it. */
 export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
 
 /** Knows secrets and takes them out. */
 export class Redactor {
-  readonly #names = new Map<string, string>() // written form to the value's name
+  readonly #names = new Map<string, string>() // by written form
   #pattern: RegExp | undefined
   #longest = 0
 
-  /** A value under SECRET_MIN characters is too common, and ignored. */
+  /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
     for (const form of writtenForms(value)) {
@@ -908,15 +865,14 @@ export class Redactor {
     this.#pattern = undefined
   }
 
-  /** Takes out known values only. */
   known(text: string) {
     if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
-  /** Takes out known values and the usual shapes of secrets. */
-  redact(text: string): string {
+  /** The usual shapes of secrets too. */
+  redact(text: string) {
     if (text.length < SECRET_MIN) return text
     const known = this.known(text)
     if (!MAY_HOLD_SECRET.test(known)) return known
@@ -928,7 +884,7 @@ export class Redactor {
 
   knows = (text: string) => this.known(text) !== text
 
-  /** How long the end of `text` is that may begin a known value. */
+  /** Characters at the end that may begin a known value. */
   pending(text: string) {
     const from = Math.max(0, text.length - this.#longest + 1)
     for (let at = from; at < text.length; at++) {
@@ -940,7 +896,7 @@ export class Redactor {
   }
 }
 
-/** A text in pieces; an end that may begin a known value is held back. */
+/** For a text in pieces. */
 export class RedactStream {
   readonly #redactor
   #held = ''
@@ -950,7 +906,7 @@ export class RedactStream {
 
   push(piece: string) {
     const text = this.#redactor.known(this.#held + piece)
-    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // the first half of a character
+    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // of a character
     const shown = text.length - Math.max(this.#redactor.pending(text), half)
     this.#held = text.slice(shown)
     return text.slice(0, shown)
@@ -963,7 +919,7 @@ export class RedactStream {
   }
 }
 
-/** What stays of a value's base64 whatever stands around it, per alignment. */
+/** Per alignment, what stays the same whatever stands around it. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
@@ -974,7 +930,6 @@ const base64Forms = (value: string) =>
 
 const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
 
-/** Every way in which a value is likely to be written. */
 function writtenForms(value: string) {
   const url = encodeURIComponent(value)
   const hex = Buffer.from(value).toString('hex')
@@ -1001,15 +956,13 @@ function alternatives(texts: string[]) {
 
 //#region §config: settings, and where each comes from
 //
-// A value keeps its source and what it hides.
-//
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
-//    `tai config set`, default. The first that has a value wins.
+//    `tai config set`, default. A value keeps its source and those it hides.
 // 2. A project file is a stranger's word: it never widens a limit and never says where
 //    credentials go. What it may not say is left out with a notice.
-// Not here: writing these files; what `--auto` stands for.
+// Not here: writing these files.
 
-/** The permission modes, tightest first. */
+/** Tightest first. */
 export const MODES = [
   'read-only',
   'workspace-write',
@@ -1024,20 +977,20 @@ const SETTING_SHAPES = {
   list: /^/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
-  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // seconds: a timer holds no more than 24 days
+  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // seconds: timers end at 24 days
   'whole number from 1 to 99999': /^[1-9]\d{0,4}$/,
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
   'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
   'set of tables': /^/,
 }
 
-export type Setting<Key = string> = {
-  readonly key: Key
-  readonly type: keyof typeof SETTING_SHAPES
-  readonly default?: string
-  readonly project?: 'free' | 'tighten' // what a project file may do; absent: nothing
-  readonly help: string
-}
+export type Setting<Key = string> = Readonly<{
+  key: Key
+  type: keyof typeof SETTING_SHAPES
+  default?: string
+  project?: 'free' | 'tighten' // what a project file may do
+  help: string
+}>
 const settingRows = <const Key>(rows: readonly Setting<Key>[]) => rows
 
 // biome-ignore format: a table
@@ -1069,10 +1022,9 @@ export const SETTINGS = settingRows([
 
 export type SettingKey = (typeof SETTINGS)[number]['key']
 
-/** The variable that gives a setting. */
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
 
-/** No `project` where the root's `.tai` is the home itself. */
+/** No `project` where its `.tai` is the home. */
 export function configPaths(world: World, root: string) {
   const [home = '', project] = [world.home, path.join(root, '.tai')].map((folder) =>
     path.join(attempt(() => fs.realpathSync(folder)) ?? folder, 'config.toml'),
@@ -1084,10 +1036,10 @@ const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
 
-/** A word as a key. Throws UsageError, naming the nearest. */
+/** Throws UsageError. */
 export const settingKey = (key: string) => settingRow(key).key
 
-/** The text to keep for a value. Throws UsageError: unknown key, wrong value. */
+/** The text to keep. Throws UsageError. */
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
@@ -1121,12 +1073,11 @@ function isTighter(type: Setting['type'], value: string, limit: string) {
   return Number(value) <= Number(limit)
 }
 
-/** The values of a file, if there is one. Throws UsageError. */
 async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
   try {
-    if (!fs.statSync(file).isFile()) throw new TaiError('it is not a file') // a pipe has no end
+    if (!fs.statSync(file).isFile()) fail('it is not a file') // a pipe has no end
     const text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file))
     return JSON.parse(JSON.stringify(parse(text))) // a date becomes its text
   } catch (cause) {
@@ -1139,13 +1090,13 @@ async function readToml(file: string): Promise<object> {
 
 /** The settings of one run. */
 export class Config {
-  readonly notices: string[] = [] // what was ignored, and why
-  readonly #given: { key: SettingKey; value: string; source: string }[] = [] // highest rank first
+  readonly notices: string[] = []
+  readonly #given: { key: SettingKey; value: string; source: string }[] = [] // by rank
 
-  /** From every place, lowest rank first. Throws UsageError: a broken file, a wrong value. */
+  /** Throws UsageError. */
   static async load(
     world: World,
-    sources: Record<'flags' | 'stored', Readonly<Record<string, string>>> & { root: string },
+    sources: Record<'flags' | 'stored', Record<string, string>> & { root: string },
   ) {
     const config = new Config()
     const { home, project = '' } = configPaths(world, sources.root)
@@ -1174,14 +1125,13 @@ export class Config {
   }
 
   get = (key: SettingKey) => this.explain(key).value
-  /** Infinity where nothing is set. */
   number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
   ms = (key: SettingKey) => this.number(key) * SECOND
   flag = (key: SettingKey) => this.get(key) === 'true'
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** The value, its source ('flag --model', a file's path...), and what it hides. */
+  /** `shadows`: what it hides. */
   explain(key: SettingKey) {
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
@@ -1194,21 +1144,20 @@ export class Config {
 
 //#region §seal: secrets at rest
 //
-// With the seal on, every value that opens a door is encrypted, under a key from a
-// passphrase or the system's keychain: a vault is a file, and files are copied.
+// With the seal on, what opens doors is encrypted in the vault: files are copied.
 //
-// 1. One envelope for each value: AES-256-GCM. Its slot (table, column, row) is
-//    authenticated too: a value moved elsewhere does not open.
+// 1. Each value is AES-256-GCM, and bound to its slot (table, column, row): moved elsewhere,
+//    it does not open. The key is of a passphrase or the system's keychain.
 // 2. Locked means closed: to seal or to open throws SealedError.
-// Not here: which columns are sealed, and re-writing them (§secrets).
+// Not here: which columns are sealed (§secrets).
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
-const KEYCHAIN_WAIT = MINUTE // the desktop may ask first; then the seal stays locked
+const KEYCHAIN_WAIT = MINUTE // the desktop may ask first
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
 /** `id` salts the key, and only that key opens `proof`. */
-type SealState = Readonly<{ id: string; source: 'passphrase' | 'keychain'; proof: string }>
-type SealKey = Readonly<{ id: string; bytes: Buffer }>
+type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
+type SealKey = { id: string; bytes: Buffer }
 
 const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
   new SealedError(`needs-unlock: ${why}`, {
@@ -1216,14 +1165,14 @@ const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
     cause,
   })
 
-function encryptValue(key: SealKey, nonce: Buffer, value: string, slot: string) {
-  const { createCipheriv } = builtin('node:crypto')
-  const cipher = createCipheriv('aes-256-gcm', key.bytes, nonce).setAAD(Buffer.from(slot))
+function encryptValue(world: World, key: SealKey, value: string, slot: string) {
+  const nonce = world.randomBytes(12)
+  const cipher = builtin('node:crypto').createCipheriv('aes-256-gcm', key.bytes, nonce)
+  cipher.setAAD(Buffer.from(slot))
   const body = [nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]
   return `tai-sealed:1:${key.id}:${Buffer.concat(body).toString('base64url')}`
 }
 
-/** Throws TaiError for an envelope that was changed, or of another slot or key. */
 function decryptValue(key: SealKey, envelope: string, slot: string) {
   const { createDecipheriv } = builtin('node:crypto')
   const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
@@ -1234,11 +1183,11 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
     return decipher.update(bytes.subarray(12, -16), undefined, 'utf8') + decipher.final('utf8')
   } catch (cause) {
     const hint = 'it was changed or moved outside of tai; set it anew'
-    throw new TaiError(`the sealed value of ${slot} does not open`, { hint, cause })
+    fail(`the sealed value of ${slot} does not open`, hint, cause)
   }
 }
 
-/** The system's program: how it gives a key, takes one, and that from stdin: arguments can be seen. */
+/** How its program gives a key, and takes one from stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1252,7 +1201,7 @@ const KEYCHAINS = {
   ],
 } as const
 
-/** The key of that id, put there first when given. Throws TaiError: no program, refused, too late. */
+/** Puts a `key` there first. */
 async function askKeychain(world: World, id: string, key?: Buffer) {
   const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
@@ -1260,44 +1209,43 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   const ask = async (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
     const asked = execFile(program, args, options)
-    asked.child.stdin?.on('error', () => {}) // it did not read: its exit status tells
+    asked.child.stdin?.on('error', () => {}) // its exit status tells
     asked.child.stdin?.end(says)
     return (await asked).stdout.trim()
   }
   try {
     if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
-    // Asked back in any case: macOS's program ends well whatever its stdin did.
+    // Asked back: macOS's program ends well whatever its stdin did.
     const found = Buffer.from(await ask(get), 'hex')
     if (found.length !== 32) throw new Error('it holds no such key')
     return found
   } catch (cause) {
-    const hint = 'a passphrase works everywhere'
-    throw new TaiError('the keychain of this system cannot be used', { hint, cause })
+    fail('the keychain of this system cannot be used', 'a passphrase works everywhere', cause)
   }
 }
 
-/** In the keychain, or by scrypt (RFC 7914) from a passphrase in NFKC, as keyboards differ. */
+/** By scrypt (RFC 7914), in NFKC, as keyboards differ. */
 async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
   if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
   const { scryptSync } = builtin('node:crypto')
   return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
 }
 
-/** Encrypts single values; without a state passes them through. Hides the key. */
+/** Encrypts values; without a state passes them through. */
 export class Seal {
-  state: SealState | undefined // as the vault has it by now
+  state: SealState | undefined // as in the vault by now
   readonly #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
   }
 
-  /** Without a passphrase the keychain holds the key. Throws InvalidError, TaiError: no keychain. */
+  /** No passphrase: the keychain holds the key. Throws InvalidError, TaiError. */
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
     const key = await findKey(world, id, passphrase, world.randomBytes(32))
-    const proof = encryptValue(key, world.randomBytes(12), id, 'proof')
+    const proof = encryptValue(world, key, id, 'proof')
     const seal = new Seal(world)
     seal.#key = key
     seal.state = { id, source: passphrase === undefined ? 'keychain' : 'passphrase', proof }
@@ -1311,7 +1259,7 @@ export class Seal {
     return this.state !== undefined && this.#key?.id !== this.state.id
   }
 
-  /** Finds the key; `ask` gives the passphrase. Throws SealedError: none, or a wrong one. */
+  /** Throws SealedError: no passphrase, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
@@ -1328,10 +1276,10 @@ export class Seal {
 
   seal(value: string, slot: string) {
     if (this.state === undefined) return value
-    return encryptValue(this.#keyOf(this.state.id), this.#world.randomBytes(12), value, slot)
+    return encryptValue(this.#world, this.#keyOf(this.state.id), value, slot)
   }
 
-  /** What is no envelope stays. Throws SealedError; TaiError for a broken one. */
+  /** What is no envelope stays. Throws SealedError, TaiError. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1348,15 +1296,15 @@ export class Seal {
 //#region §db: one SQLite file, opened with care
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS lead forward: each once, all of one opening in one transaction, after
-//    a backup under the same lock. A tai killed on the way leaves the old vault.
+// 2. MIGRATIONS lead forward, in one transaction, after a backup under the same lock: a tai
+//    killed on the way leaves the old vault.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
-// Not here: what the tables mean (§audit, §secrets, §recall, §store).
+// Not here: what the tables mean.
 
-const WAL_PAUSE = 20 // between two tries to switch to WAL
-const APPLICATION_ID = 0x74616931 // 'tai1' in the header: no other SQLite file passes for a vault
+const WAL_PAUSE = 20
+const APPLICATION_ID = 0x74616931 // 'tai1'
 
-/** What is said, what to do, and the codes of SQLite (sqlite.org/rescode.html) and the system. */
+/** Message, hint, and codes: sqlite.org/rescode.html, and the system's. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
   corrupt: ['is damaged, or is no vault', 'put back a backup (vault.db.backup-*)', 11, 26],
@@ -1366,7 +1314,7 @@ const VAULT_FAULTS = {
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
 } as const
 
-/** The vault cannot be used. With the kind `readonly`, Store.memory may stand in. */
+/** Where the vault is `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
   readonly kind
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
@@ -1376,8 +1324,7 @@ export class VaultError extends TaiError {
   }
 }
 
-/** Throws VaultError for a fault of the vault or the system. */
-function withFaults<T>(file: string, work: () => T): T {
+function withFaults<T>(file: string, work: () => T) {
   try {
     return work()
   } catch (error) {
@@ -1401,7 +1348,7 @@ function asVaultError(error: unknown, file: string) {
 const STAMPS = 'created INTEGER, updated INTEGER'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A column without a type is text; one that says no more is never NULL, but for a `?`. */
+/** A bare column is TEXT; it or a bare INTEGER is NOT NULL, but for a `?`. */
 const FIRST_TABLES = {
   settings: 'key TEXT PRIMARY KEY, value',
   seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
@@ -1449,7 +1396,7 @@ const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
   VALUES (new.seq, new.title, new.body, new.tags); END;`
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
-/** What was released is never changed; new steps follow. */
+/** What was released is never changed. */
 export const MIGRATIONS: readonly string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
@@ -1483,31 +1430,29 @@ CREATE TABLE mcp_sessions (
 ) STRICT;`,
 ]
 
-/** A list is stored as JSON. */
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
-type SqlRow = Readonly<Record<string, SqlValue>>
+type SqlRow = Record<string, SqlValue>
 
 const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 'data']
 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-/** NULL is undefined, JSON is what it stands for. */
 function tableRow<T>(row: object): T {
   const pairs = Object.entries(row).map(([name, value]) => {
     const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
     return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
-  return Object.fromEntries(pairs) as T // borne by the tables
+  return Object.fromEntries(pairs) as T
 }
 
-/** A connection to one SQLite file, which `close` ends. */
+/** A connection, until `close`. */
 export class Db {
   readonly file
   readonly #connection: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
   readonly #glances = new Map<string, readonly unknown[]>()
-  #glanced = 0 // when the oldest of them was read
+  #glanced = 0 // when the oldest was read
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1522,8 +1467,8 @@ export class Db {
 
   get = <T>(sql: string, ...values: readonly SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** As `all`; what was read a moment ago is not read again, unless this connection wrote since. */
-  glance<T>(sql: string, ...values: readonly string[]): readonly T[] {
+  /** Perhaps as it was STORE_GLANCE ago, but for this connection's writes. */
+  glance<T>(sql: string, ...values: readonly string[]) {
     const now = performance.now()
     if (now - this.#glanced > STORE_GLANCE) this.#glances.clear()
     if (this.#glances.size === 0) this.#glanced = now
@@ -1539,7 +1484,6 @@ export class Db {
     return Number(withFaults(this.file, work).changes)
   }
 
-  /** REPLACE takes the place of the row with its key. */
   insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
     const marks = names.map(() => '?')
@@ -1548,7 +1492,7 @@ export class Db {
 
   exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
 
-  /** All of `work`, which must not wait, or nothing; inside another, a part of it. */
+  /** All or nothing; `work` must not wait. Inside another, a part of it. */
   tx<T>(work: () => T) {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
@@ -1557,7 +1501,7 @@ export class Db {
       this.run('COMMIT')
       return result
     } catch (error) {
-      // SQLite rolls back by itself after some faults, such as a full disk.
+      // After a full disk, SQLite has rolled back.
       if (this.#connection.isTransaction) this.run('ROLLBACK')
       throw error
     }
@@ -1572,7 +1516,7 @@ export class Db {
     this.#statements.clear()
   }
 
-  #prepared(sql: string): StatementSync {
+  #prepared(sql: string) {
     const statement = this.#statements.get(sql) ?? this.#connection.prepare(sql)
     this.#statements.set(sql, statement)
     return statement
@@ -1580,30 +1524,27 @@ export class Db {
 }
 
 const ID_BYTES = 10
-const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // without those that look like others
+const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // none looks like another
 
 const idLetters = (bytes: Uint8Array) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** 50 random bits, of which a few letters tell two apart. By SQLite: node:crypto loads slowly. */
+/** 50 random bits. By SQLite: node:crypto loads slowly. */
 export function newId(db: Db) {
   const row = db.get<{ bytes: Uint8Array }>(`SELECT randomblob(${ID_BYTES}) AS bytes`)
   return idLetters(row?.bytes ?? new Uint8Array())
 }
 
-// NORMAL: a power cut may take the last moments. Recursive triggers: no REPLACE gets around
-// those that forbid a deletion.
-const CONNECTION =
-  'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON'
-
-/** Brings a vault up to date, or makes it (0600, in a folder of 0700). Throws VaultError. */
+/** Makes a vault (0600, in 0700), or brings it up to date. Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
   try {
     migrateDb(db, migrations)
     await useWal(db)
-    db.exec(CONNECTION)
+    db.exec('PRAGMA synchronous = NORMAL') // a power cut may take the last moments
+    db.exec('PRAGMA secure_delete = ON')
+    db.exec('PRAGMA recursive_triggers = ON') // no REPLACE gets around a forbidden deletion
     return db
   } catch (error) {
     db.close()
@@ -1611,14 +1552,14 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   }
 }
 
-/** Node's own `recursive` never ends where a system refuses, as in /proc. */
+/** Node's `recursive` never ends where a system refuses (/proc). */
 function makeFolders(folder: string) {
   if (fs.existsSync(folder)) return
   makeFolders(path.dirname(folder))
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** It never opens a vault: closing that would drop (POSIX) the locks of others. */
+/** It opens no vault: closing that would drop the locks of others (POSIX). */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
@@ -1627,7 +1568,7 @@ function prepareFile(file: string) {
   fs.chmodSync(file, 0o600)
 }
 
-/** 0 for a new file. Throws VaultError: a newer vault, another program's file. */
+/** 0: a new file. */
 function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
@@ -1649,7 +1590,7 @@ function migrateDb(db: Db, migrations: readonly string[]) {
   })
 }
 
-/** Under the caller's write lock, so that nothing changes meanwhile. */
+/** Under the caller's write lock. */
 function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
@@ -1665,8 +1606,8 @@ function backUp(file: string, from: number) {
   }
 }
 
-/** SQLite does not wait out a writer for this switch, so tai does. */
-async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
+/** For this switch SQLite does not wait out a writer. */
+async function useWal(db: Db, patience = STORE_BUSY) {
   try {
     db.exec('PRAGMA journal_mode = WAL')
   } catch (error) {
@@ -1680,15 +1621,13 @@ async function useWal(db: Db, patience = STORE_BUSY): Promise<void> {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// Every call, decision and change leaves a row with the hash of the row before it: one
-// that is changed or taken out later shows.
+// Each row has the hash of the row before it: one that is changed or taken out shows.
 //
-// 1. One chain for each writing process: no two ever need the same head.
-// 2. Its row 0 carries the newest heads of others, so that the end of a chain cannot
-//    be cut off unseen either.
+// 1. Each writing process has its chain: no two ever need the same head.
+// 2. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
 // Not here: who writes what (§policy, §toolbox, the bridge).
 
-type AuditEntry = Readonly<{
+type AuditEntry = {
   chain: string
   n: number
   ts: number
@@ -1696,33 +1635,33 @@ type AuditEntry = Readonly<{
   session: string | undefined
   data: JsonObject
   hash: string
-}>
-/** Members may be left out, or be undefined. */
+}
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 export type AuditFilter = { readonly limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
-type AuditRow = Omit<AuditEntry, 'data'> & Readonly<{ data_json: string; prev_hash: string }>
+type AuditRow = Omit<AuditEntry, 'data'> & { data_json: string; prev_hash: string }
 type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 
 const GENESIS = 'genesis' // before row 0
-const CHAIN_OPENING = 'chain' // the kind of row 0, listed only when asked for
+const CHAIN_OPENING = 'chain' // row 0's kind
 
-/** The hash of a row: of its columns as a list, in this order. */
-export const auditHash = (row: Omit<AuditRow, 'hash'>) =>
-  digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
+const hashedColumns = (row: Omit<AuditRow, 'hash'>) =>
+  [row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash] as const
+
+/** Of the columns as a list, in this order. */
+export const auditHash = (row: Omit<AuditRow, 'hash'>) => digest(hashedColumns(row))
 
 const AUDIT_INSERT = `INSERT INTO audit (chain, n, ts, kind, session, data_json, prev_hash, hash)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 
 type AuditSaid = Omit<AuditRow, 'prev_hash' | keyof AuditHead>
 
-/** The chain's new head, which `audit_heads` must be told. */
+/** The new head, which `audit_heads` must be told. */
 function addAuditRow(db: Db, { chain, n, hash }: AuditHead, said: AuditSaid) {
   const row = { chain, n: n + 1, ...said, prev_hash: hash }
   const head = { chain, n: row.n, hash: auditHash(row) }
-  const { ts, kind, session, data_json, prev_hash } = row
-  db.run(AUDIT_INSERT, chain, row.n, ts, kind, session, data_json, prev_hash, head.hash)
+  db.run(AUDIT_INSERT, ...hashedColumns(row), head.hash)
   return head
 }
 
@@ -1739,7 +1678,7 @@ const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
     AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
-/** Rows that are wrong, and those that a head or a row 0 names and that are missing. */
+/** Rows that are wrong, and those that a head or a row 0 names in vain. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
@@ -1761,7 +1700,7 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
   ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
-/** Inside SQLite, so that no long audit stands in memory. */
+/** In SQLite: a long audit would fill the memory. */
 function checkAudit(db: Db) {
   db.define('audit_hash', (...values) => digest(values))
   const sql =
@@ -1775,22 +1714,18 @@ function checkAudit(db: Db) {
 
 //#region §secrets: what the seal covers, and the values behind it
 //
-// One owner for what opens doors, which tells the redactor every value it sees.
-//
-// 1. A sealed column is read and written under the seal as the vault has it then:
-//    another process may have turned it meanwhile.
-// 2. Turning the seal is one transaction; then the file is written anew, so that no
-//    old value is left in its free parts.
+// 1. Who sees a secret value tells the redactor.
+// 2. Sealed columns go by the vault's seal of the moment: another process may have turned it.
+// 3. The seal turns in one transaction; then the file is written anew, without old values.
 // Not here: the cipher (§seal).
 
-/** How a vault is opened. */
 export type StoreOptions = Readonly<{
-  passphrase?: () => Promise<string | undefined> // asked when a sealed value is first needed
-  redactor?: Redactor // shared with the rest of the program
+  passphrase?: () => Promise<string | undefined> // when a sealed value is first needed
+  redactor?: Redactor
 }>
-type SecretRow = Readonly<{ name: string; value: string }>
+type SecretRow = { name: string; value: string }
 
-/** Table, column, and the columns that name its row. */
+/** Table, column, keys of the row. */
 const SEALED_COLUMNS = [
   ['secrets', 'value', 'name'],
   ['mcp_servers', 'env_json', 'name'],
@@ -1799,7 +1734,6 @@ const SEALED_COLUMNS = [
   ['mcp_trust', 'value', 'server'],
 ] as const
 
-/** Where a sealed value stands, to which its envelope is bound. */
 export const columnSlot = (table: string, column: string, ...keys: readonly string[]) =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
@@ -1818,23 +1752,21 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
   if (to.state !== undefined) db.insert('seal', to.state)
 }
 
-/** Moves the log into the vault; false when another process reads from it. */
+/** Into the vault; false when another process reads from it. */
 const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
-/** Writes the file anew; says where an old value may still be. */
+/** Says where an old value may still be. */
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const { dir, base } = path.parse(db.file)
-  const notices = emptyLog(db)
+  const busy = emptyLog(db)
     ? []
     : ['another tai still reads old values: end it, then rotate the seal']
-  for (const name of fs.readdirSync(dir || '.'))
-    if (name.startsWith(`${base}.backup-`))
-      notices.push(`${path.join(dir, name)} still holds old values`)
-  return notices
+  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
+  return [...busy, ...backups.map((name) => `${path.join(dir, name)} still holds old values`)]
 }
 
-/** Secrets and the seal over them. Hides the open question. */
+/** Secrets and the seal over them. */
 export class Secrets {
   readonly #db
   readonly #world
@@ -1857,13 +1789,16 @@ export class Secrets {
     return this.#seal
   }
 
-  /** By the keychain where no passphrase is given; returns what the user should know. */
+  async status() {
+    const { on, locked, state } = this.seal
+    return { on, locked, ...(state && { source: state.source }) }
+  }
+
+  /** No passphrase: by the keychain. Returns notices. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
-    if (on === (to === 'on'))
-      throw new TaiError(`the vault is ${on ? 'sealed already' : 'not sealed'}`, {
-        hint: `\`tai seal ${on ? 'rotate` changes its key' : 'on` seals it'}`,
-      })
+    if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
+    if (to !== 'on' && !on) fail('the vault is not sealed', '`tai seal on` seals it')
     await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
     this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
@@ -1871,13 +1806,13 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** Unlocks if need be, then works in one transaction. Throws SealedError. */
+  /** In one transaction. Throws SealedError. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The old value is gone from the file too. Throws InvalidError (no value), SealedError. */
+  /** The old value leaves the file too. Throws InvalidError, SealedError. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -1896,13 +1831,18 @@ export class Secrets {
     return row && this.#open(row)
   }
 
-  delete(name: string) {
+  async list() {
+    const sql = 'SELECT name, created, updated FROM secrets ORDER BY name'
+    return this.#db.all<{ name: string; created: number; updated: number }>(sql)
+  }
+
+  async delete(name: string) {
     const found = this.#db.run('DELETE FROM secrets WHERE name = ?', name) > 0
     emptyLog(this.#db)
     return found
   }
 
-  /** However many wait, the passphrase is asked for once. */
+  /** Asks once, however many wait. */
   async #unlock() {
     if (!this.seal.locked) return
     this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
@@ -1915,7 +1855,7 @@ export class Secrets {
   #learn() {
     if (this.seal.locked) return
     for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets'))
-      attempt(() => this.#open(row)) // a broken one is told to who asks for it
+      attempt(() => this.#open(row)) // who asks for a broken one hears of it
   }
 
   #open({ name, value }: SecretRow) {
@@ -1934,16 +1874,14 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// What was kept (notes, memories, spilled results, summaries) and what was said, and
-// one search over both, but not over what tools said.
+// One search over what was kept and what was said, but not by tools.
 //
-// 1. A user types words, never FTS5's syntax: each is quoted, and the last may be the
-//    beginning of one.
-// 2. Where no text has all the words, those come that have the most of them as parts:
-//    signs are found too, and scripts without spaces.
+// 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
+// 2. Where no text has all of them, those come that have most as parts: signs are found too,
+//    and scripts without spaces.
 // Not here: writing (§store).
 
-type VaultRecord = Readonly<{
+type VaultRecord = {
   id: string
   kind: 'note' | 'memory' | 'spill' | 'summary'
   title: string
@@ -1952,22 +1890,18 @@ type VaultRecord = Readonly<{
   session: string | undefined
   created: number
   updated: number
-}>
-type RecordHit = Omit<VaultRecord, 'body'> & Readonly<{ snippet: string; bytes: number }>
-type RecordFilter = Loose<Pick<VaultRecord, 'kind' | 'session'>> & { readonly limit: number }
+}
+type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
+type RecordFilter = { limit: number } & Loose<
+  Pick<VaultRecord, 'kind' | 'session'> & { query: string }
+>
 type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
 type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
   Loose<Pick<VaultRecord, 'tags' | 'session'>>
 
-type NewSession = Readonly<Record<'title' | 'profile' | 'model' | 'workspace', string>>
-type SessionRow = NewSession &
-  Readonly<{ id: string; created: number; updated: number; messages: number }>
-type StoredMessage = Readonly<{
-  n: number
-  created: number
-  message: Message
-  compacted: boolean
-}>
+type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
+type SessionRow = NewSession & { id: string; created: number; updated: number; messages: number }
+type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
 const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
   system: { text: 'string' },
@@ -1983,7 +1917,7 @@ function checkMessage(message: unknown, where: string) {
   for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
 }
 
-/** `change` applied to every string, names included. */
+/** Changes every string, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value)
   if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
@@ -1992,11 +1926,11 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   return Object.fromEntries(pairs)
 }
 
-/** How many terms of the JSON list `?1` are part of the text. */
+/** Of the JSON list `?1`. */
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** With all the words (the last parameter is FTS5's), or else with parts; every row without a query. */
+/** The last parameter of `byWords` is FTS5's. Without a query, every row. */
 function searchRows<T>(
   db: Db,
   { byWords, byParts }: Record<'byWords' | 'byParts', string>,
@@ -2040,36 +1974,33 @@ const SESSION_SEARCH = {
 
 //#region §store: the vault, as the program sees it
 //
-// Each method is one transaction, and returns a promise although SQLite answers at once:
-// another engine could stand behind the same words.
-//
-// 1. Records and audit data lose known secrets and the usual shapes, other texts
-//    only known ones; undo blobs are files and stay byte for byte.
-// Not here: the MCP tables, which stand on `db` and `withSeal`.
+// Each method is one transaction, and a promise: another engine could stand here.
+// Records and audit data lose known secrets and the usual shapes, other texts known ones;
+// undo blobs stay as they are.
+// Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
-type ProfileRow = Readonly<{
+type ProfileRow = {
   name: string
   prompt: string | undefined
   model: string | undefined
   tools: readonly string[] | undefined
   mode: Mode | undefined
   created: number
-}>
-type GrantScope = 'once' | 'session' | 'always' | 'deny'
+}
 export type Grant = Readonly<{
   id: string
   tool: string
-  scope: GrantScope
+  scope: 'once' | 'session' | 'always' | 'deny'
   mode: Mode | undefined
   digest: string | undefined
   session: string | undefined
-  root: string | undefined // the workspace it holds in; undefined: everywhere
+  root: string | undefined // or everywhere
   paths: readonly string[]
   commands: readonly string[]
   created: number
   expires: number | undefined
 }>
-type UndoEntry = Readonly<{
+type UndoEntry = {
   n: number
   path: string
   before: Buffer | undefined
@@ -2078,22 +2009,17 @@ type UndoEntry = Readonly<{
   after: string | undefined
   group: string
   created: number
-}>
-type Todo = Readonly<{
-  id: string
-  text: string
-  status: 'pending' | 'in_progress' | 'done' | 'cancelled'
-}>
+}
+type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
-const HISTORY_MAX = 1_000 // lines of input kept; older ones are forgotten
+const HISTORY_MAX = 1_000 // lines of input kept
 
-/** What a store in memory takes over from a vault that cannot be written. */
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** A vault that cannot be read either gives nothing. */
+/** From a vault that cannot be written, if it can be read. */
 function carryOver(file: string, into: Db) {
-  // As if nobody wrote to it: else SQLite may want to make a log beside it, and fail.
+  // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
     into.run('ATTACH ? AS disk', uri)
@@ -2102,24 +2028,24 @@ function carryOver(file: string, into: Db) {
   })
 }
 
-/** Everything tai remembers. */
+/** What tai remembers. */
 export class Store {
   readonly redactor
   readonly db
   readonly #world
-  readonly #secrets
+  readonly secrets
   #head: AuditHead | undefined // of this process's chain
   readonly #unwritten: AuditSaid[] = []
-  #writer: NodeJS.Timeout | undefined // writes them within AUDIT_DELAY
+  #writer: NodeJS.Timeout | undefined
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
     this.#world = world
     this.db = db
     this.redactor = redactor
-    this.#secrets = new Secrets(db, world, redactor, passphrase)
+    this.secrets = new Secrets(db, world, redactor, passphrase)
   }
 
-  /** `<home>/vault.db`. Throws VaultError. */
+  /** Throws VaultError. */
   static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
@@ -2131,30 +2057,9 @@ export class Store {
   }
 
   close() {
-    attempt(() => this.#writeAudit()) // a full disk must not hide what the run came to
+    attempt(() => this.#writeAudit()) // a full disk must not hide how the run ended
     this.db.close()
   }
-
-  // SealedError: a sealed value is needed, and the seal is locked.
-  get seal() {
-    return this.#secrets.seal
-  }
-  sealOn = (passphrase?: string) => this.#secrets.turn('on', passphrase)
-  sealOff = () => this.#secrets.turn('off')
-  sealRotate = (passphrase?: string) => this.#secrets.turn('rotate', passphrase)
-  async sealStatus() {
-    const { on, locked, state } = this.seal
-    return { on, locked, ...(state && { source: state.source }) }
-  }
-  withSeal = <T>(work: (seal: Seal) => T) => this.#secrets.within(work)
-
-  setSecret = (name: string, value: string) => this.#secrets.set(name, value)
-  getSecret = (name: string) => this.#secrets.get(name)
-  async listSecrets() {
-    const sql = 'SELECT name, created, updated FROM secrets ORDER BY name'
-    return this.db.all<{ name: string; created: number; updated: number }>(sql)
-  }
-  deleteSecret = async (name: string) => this.#secrets.delete(name)
 
   /** Redacted; returns its id. */
   addRecord = async (record: NewRecord) => this.#newRecord(record)
@@ -2169,29 +2074,28 @@ export class Store {
       WHERE id = ?`
     return this.db.get<VaultRecord>(sql, id)
   }
-  listRecords = async (filter: RecordFilter) => this.#hits(undefined, filter)
-  searchRecords = async (query: string, filter: RecordFilter) => this.#hits(query, filter)
+  listRecords = async ({ query, kind, session, limit }: RecordFilter) =>
+    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   createSession = async ({ id = newId(this.db), ...session }: NewSession & { id?: string }) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
-  /** By id, or by a beginning that only one has. Throws TaiError for several. */
+  /** By the beginning of its id. Throws TaiError for several. */
   async findSession(id: string) {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
     const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
     if (other === undefined || found?.id === id) return found
-    const hint = 'give more of the id; `tai session list` shows them'
-    throw new TaiError(`several sessions begin with ${id}`, { hint })
+    fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
   }
   async latestSession(workspace: string) {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
-  /** The newest first; the words of a query stand in the title or in a message. */
+  /** Newest first; by title and messages. */
   listSessions = async ({ query, limit }: { query?: string | undefined; limit: number }) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  /** With its messages, todos, grants, undo journal, and the records that only it made. */
+  /** With all that is its own, but notes and memories. */
   async deleteSession(id: string) {
     return this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
@@ -2200,17 +2104,18 @@ export class Store {
     })
   }
 
-  /** Returns its number. Throws TaiError for no such session. */
+  /** Its number. Throws TaiError: no such session. */
   async appendMessage(session: string, message: Message) {
     const json = this.#knownJson(message)
     const sql = `INSERT INTO messages (session, n, message_json, created)
       SELECT id, 1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id), ?2, ?3
       FROM sessions WHERE id = ?1 RETURNING n`
     const row = this.db.get<{ n: number }>(sql, session, json, this.#world.now())
-    const hint = '`tai session list` shows them'
-    return row?.n ?? raise(new TaiError(`there is no session ${visible(session)}`, { hint }))
+    return (
+      row?.n ?? fail(`there is no session ${visible(session)}`, '`tai session list` shows them')
+    )
   }
-  /** In order; `compacted` ones are no longer sent. */
+  /** `compacted` ones are no longer sent. */
   async messages(session: string) {
     const sql = `SELECT n, created, compacted, message_json AS message FROM messages
       WHERE session = ? ORDER BY n`
@@ -2220,7 +2125,7 @@ export class Store {
       return { ...row, compacted: Boolean(row.compacted) }
     })
   }
-  /** Marks messages up to that number; returns the id of their summary. */
+  /** Returns the summary's id. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2263,7 +2168,7 @@ export class Store {
       throw error
     }
   }
-  /** The same within AUDIT_DELAY, many rows in one transaction: for what only reads. */
+  /** Within AUDIT_DELAY, many rows in one transaction: for what only reads. */
   async auditSoon(kind: string, data: JsonObject, session?: string) {
     this.#say(kind, data, session)
     if (this.#unwritten.length >= AUDIT_BATCH) return this.#writeAudit()
@@ -2271,7 +2176,7 @@ export class Store {
       try {
         this.#writeAudit()
       } catch {
-        this.#writer = undefined // a full disk: they are written with the next
+        this.#writer = undefined // a full disk: written with the next
       }
     }, AUDIT_DELAY).unref()
   }
@@ -2284,13 +2189,13 @@ export class Store {
     return checkAudit(this.db)
   }
 
-  #say(kind: string, data: JsonObject, session: string | undefined): void {
+  #say(kind: string, data: JsonObject, session: string | undefined) {
     const clean = mapStrings(data, (text) => this.redactor.redact(text))
     const data_json = canonicalJson(clean)
     this.#unwritten.push({ ts: this.#world.now(), kind, session, data_json })
   }
 
-  #writeAudit(): void {
+  #writeAudit() {
     const rows = this.#unwritten
     if (rows.length === 0) return
     clearTimeout(this.#writer)
@@ -2312,7 +2217,7 @@ export class Store {
     })
     return made
   }
-  /** Unexpired grants, newest first; all tools when none is named. */
+  /** Unexpired ones, newest first; '': of all tools. */
   async listGrants(toolName = '') {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
     const now = this.#world.now()
@@ -2325,7 +2230,7 @@ export class Store {
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** What paths held before one change (a `group`); the oldest over UNDO_STEPS_MAX go. */
+  /** What paths held before one change, a `group`; the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
     const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
@@ -2335,10 +2240,9 @@ export class Store {
       this.db.run(sql, session, UNDO_STEPS_MAX)
     })
   }
-  async listUndo(session: string, filter: { path?: string; limit: number }) {
-    const sql = `SELECT * FROM undo WHERE session = ?1 AND (?2 IS NULL OR path = ?2)
-      ORDER BY n DESC LIMIT ?3`
-    const rows = this.db.all<UndoEntry>(sql, session, filter.path, filter.limit)
+  async listUndo(session: string, { limit }: { limit: number }) {
+    const sql = 'SELECT * FROM undo WHERE session = ? ORDER BY n DESC LIMIT ?'
+    const rows = this.db.all<UndoEntry>(sql, session, limit)
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, numbers: readonly number[]) {
@@ -2356,9 +2260,6 @@ export class Store {
     const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
     return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
   }
-
-  #hits = (query: string | undefined, { kind, session, limit }: RecordFilter) =>
-    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
@@ -2385,21 +2286,20 @@ export class Store {
 
 //#region §workspace: the jail
 //
-// File tools work in one folder, in every mode. However a path is spelled and wherever
-// links lead, what counts is where it ends.
+// File tools work in one folder, in every mode: what counts is where a path ends.
 //
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
-// 2. A link that leads nowhere is not walked through: its end could appear later.
-// 3. tai's own home is closed. `.git` and the project's `.tai` are read only: writing
-//    there would run programs or widen permissions.
-// Not here: ignore rules, undo (§files), and what a shell command does (§shell).
+// 2. A link that leads nowhere is not followed: its end could appear later.
+// 3. tai's home is closed. `.git` and the project's `.tai` are read only: what is written
+//    there runs programs or widens permissions.
+// Not here: ignore rules (§files), what a shell command does (§shell).
 
-/** git's folders anywhere, tai's at the top, and what disks take for them. */
+/** git's anywhere, tai's at the top, and what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
 
-/** A folder that file tools never leave. Throws TaiError for a path that it refuses. */
+/** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root // absolute, real
+  readonly root // real
   readonly #home
 
   private constructor(root: string, home: string) {
@@ -2407,7 +2307,7 @@ export class Workspace {
     this.#home = home
   }
 
-  /** Throws UsageError: no folder. `home` is that of tai. */
+  /** `home` is tai's. Throws UsageError: no folder. */
   static async open(root: string, home: string) {
     const real = attempt(() => fs.realpathSync.native(root)) ?? ''
     if (attempt(() => fs.statSync(real).isDirectory()))
@@ -2416,19 +2316,19 @@ export class Workspace {
     throw new UsageError(`the workspace ${visible(root)} is no folder that opens`, { hint })
   }
 
-  /** For reading: absolute, links followed. */
+  /** Absolute, links followed. */
   async read(given: string) {
     const real = resolveReal(this.#absolute(given))
     return passedPath(given, real, this.#closed(real))
   }
 
-  /** For writing; parents need not exist. */
+  /** Parents need not exist. */
   async write(given: string) {
     const entry = await this.entry(given)
     return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
   }
 
-  /** As `write`, but a final link is meant itself: for deleting, moving and staging. */
+  /** For writing, but a final link is meant itself. */
   async entry(given: string) {
     const absolute = this.#absolute(given)
     const parent = resolveReal(path.dirname(absolute))
@@ -2438,16 +2338,16 @@ export class Workspace {
     return passedPath(given, entry, why)
   }
 
-  /** A regular file, and no link put there meanwhile; the caller closes it. */
+  /** A regular file, no link put there meanwhile; the caller closes it. */
   async openForRead(given: string) {
-    const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // a FIFO must not hold us up
+    const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
     if ((await handle.stat()).isFile()) return handle
     await handle.close()
     return passedPath(given, handle, 'is not a regular file')
   }
 
-  /** Whether a walk passes over this real path. */
+  /** Whether walks pass over this real path. */
   hides = (absolute: string) => isInside(this.#home, absolute)
 
   show(absolute: string) {
@@ -2474,13 +2374,12 @@ export class Workspace {
 
 function passedPath<T>(given: string, value: T, why: string | false) {
   if (why === false) return value
-  throw new TaiError(`the path ${clip(visible(given), 200)} ${why}`, {
-    hint: 'use one such as src/main.ts; --root DIR widens the workspace',
-  })
+  const hint = 'use one such as src/main.ts; --root DIR widens the workspace'
+  fail(`the path ${clip(visible(given), 200)} ${why}`, hint)
 }
 
 function pathFault(cause: unknown): never {
-  throw new TaiError(clip(visible(messageOf(cause)), 300), { cause })
+  fail(clip(visible(messageOf(cause)), 300), undefined, cause)
 }
 
 function isInside(folder: string, absolute: string) {
@@ -2488,8 +2387,7 @@ function isInside(folder: string, absolute: string) {
   return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
 }
 
-/** What does not exist yet stays below its deepest existing ancestor. At once: node:fs/promises
- * alone takes 2 ms to load, and every start looks at paths. */
+/** The missing stays below its deepest existing ancestor. Sync: node:fs/promises loads in 2 ms. */
 function resolveReal(absolute: string): string {
   try {
     return fs.realpathSync.native(absolute)
@@ -2508,51 +2406,50 @@ function isLink(absolute: string) {
 
 //#region §process: child processes that always end
 //
-// What tai starts heads a process group, which ends as one: after its head, at a time
-// limit, an interrupt, or the end of tai; when tai was killed, as the next one starts.
+// What tai starts heads a process group, which ends as one: with its head, at a limit or an
+// interrupt, with tai or, if that was killed, as the next starts.
 //
 // 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
-// 2. A live group has a record in `<home>/run`, used only where pid and start time fit:
-//    a reused pid is never touched.
+// 2. Its record in `<home>/run` has pids and start times: a reused pid is never touched.
 // 3. Output is text, cut between characters; what is left out is counted.
 // Not here: a process that leaves its group on purpose (setsid).
 
-const PIPE_GRACE = 250 // for the pipes of the dead; then they are closed
+const PIPE_GRACE = 250 // for the pipes of the dead
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
-type ChildExit = Readonly<{ code: number | null; signal: string | null }>
+type ChildExit = { code: number | null; signal: string | null }
 
-type StartOptions = Readonly<{
+type StartOptions = {
   argv: readonly string[]
   cwd: string
   env: World['env']
   stdin?: 'pipe' | 'ignore'
-  world?: World | undefined // whose home gets the record
-}>
+  world?: World | undefined // for the record
+}
 
-/** A program with all it starts. Its owner reads stdout and stderr. */
+/** A program with all it starts; its owner reads the output. */
 export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
   readonly child
   readonly pid
-  readonly ended: Promise<ChildExit> // how its head did; never rejects
-  exit: ChildExit | undefined // the same, once the whole group has
+  readonly ended // with its head's exit; never rejects
+  exit: ChildExit | undefined // once all have ended
   readonly #record
 
-  /** Starts `argv[0]`. Throws TaiError. */
+  /** Throws TaiError. */
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      const { once } = builtin('node:events')
-      if (child.pid === undefined) throw (await once(child, 'error'))[0]
+      const spawned = builtin('node:events').once(child, 'spawn')
+      if (child.pid === undefined) await spawned
       const group = new ChildGroup(child, options.world) // on record at once
-      await once(child, 'spawn') // or rejects: 'error'
+      await spawned
       return group
     } catch (error) {
       const isMissing = codeOf(error) === 'ENOENT'
       const why = isMissing ? `no such program, or no folder ${options.cwd}` : messageOf(error)
-      throw new TaiError(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
+      fail(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
     }
   }
 
@@ -2568,22 +2465,22 @@ export class ChildGroup {
     this.pid = child.pid ?? 0
     this.#record = world && recordGroup(world, this.pid)
     ChildGroup.#live.add(this)
-    child.stdin?.on('error', () => {}) // EPIPE: a program need not read its input
+    child.stdin?.on('error', () => {}) // EPIPE: nobody need read it
     this.ended = this.#settle()
   }
 
   kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
-  /** A signal after each SHELL_STOP_GRACE; false when even SIGKILL was in vain. */
+  /** False when even SIGKILL was in vain. */
   stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
     const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
-      do: () => void this.kill(signal),
+      do: () => this.kill(signal),
       wait: SHELL_STOP_GRACE,
     }))
     return retreat(this.ended, steps)
   }
 
-  /** After the head end those it left behind, then pipes that someone outside may hold. */
+  /** Ends those the head left behind, then pipes that an outsider may hold. */
   async #settle(): Promise<ChildExit> {
     const { once } = builtin('node:events')
     const closed = once(this.child, 'close')
@@ -2610,7 +2507,7 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
     cwd,
     env,
     stdio: [stdin, 'pipe', 'pipe'],
-    detached: process.platform !== 'win32', // a group of its own, no terminal to ask on
+    detached: process.platform !== 'win32', // a group, without our terminal
     windowsVerbatimArguments: program === 'cmd.exe',
   })
 }
@@ -2618,7 +2515,6 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
 /** False when nobody is left that we may signal. */
 function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
-  // It throws where the group is gone, or another user's.
   if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
   const { spawnSync } = builtin('node:child_process')
   return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
@@ -2658,16 +2554,14 @@ export type RunOptions = Omit<StartOptions, 'stdin'> &
     stdin?: string | undefined
     timeout: number
     signal?: AbortSignal | undefined
-    maxOutput?: number // bytes per stream; the middle is left out
+    maxOutput?: number // bytes per stream
   }>
 
-/** Runs a program to its end. Throws TaiError: no start; after an abort the signal's reason. */
+/** To its end. Throws TaiError, or the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   signal?.throwIfAborted()
-  const group = await ChildGroup.start({
-    ...options,
-    stdin: stdin === undefined ? 'ignore' : 'pipe',
-  })
+  const input = stdin === undefined ? 'ignore' : 'pipe'
+  const group = await ChildGroup.start({ ...options, stdin: input })
   const { child } = group
   const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
   const [out, err] = [new TextWindow(half, half), new TextWindow(half, half)]
@@ -2679,7 +2573,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   await group.stop()
   signal?.throwIfAborted()
   return {
-    ...(group.exit ?? { code: null, signal: 'SIGKILL' }), // in vain
+    ...(group.exit ?? { code: null, signal: 'SIGKILL' }),
     stdout: out.whole(),
     stderr: err.whole(),
     timedOut,
@@ -2688,7 +2582,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 
 type RunResult = Awaited<ReturnType<typeof runCommand>>
 
-/** Runs a shell command; `merged` sends stderr where stdout goes. */
+/** `merged` sends stderr where stdout goes. */
 export function shellArgv(command: string, merged = false) {
   if (process.platform === 'win32') return ['cmd.exe', '/d', '/s', '/c', `"${command}"`]
   const line = merged ? `exec 2>&1\n${command}` : command
@@ -2700,7 +2594,7 @@ export function shellArgv(command: string, merged = false) {
 const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
-/** The parent's without keys, `TAI_*` and known secrets; then `extra`, which may hold no mark. */
+/** Without keys, `TAI_*` and known secrets; `extra` may hold no mark. */
 export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
@@ -2710,16 +2604,14 @@ export function childEnv(world: World, redactor: Redactor, extra: Record<string,
   return { ...Object.fromEntries(inherited), ...extra }
 }
 
-/** /proc/PID/stat (proc(5)), from field 3 on. */
+/** proc(5), from field 3 on. */
 function statFields(pid: number | string) {
   const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/**
- * Blanks private variables in /proc/PID/environ (proc(5), Linux only), which any process of
- * this user can read. process.env loses them too: take a copy first. Whether it could.
- */
+/** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
+ * process.env: copy that first. Whether it could: on Linux (proc(5)). */
 export function hideEnvironment() {
   let memory: number | undefined
   try {
@@ -2734,25 +2626,25 @@ export function hideEnvironment() {
     }
     return true
   } catch {
-    return false // another system, or one that forbids it
+    return false
   } finally {
     if (memory !== undefined) fs.closeSync(memory)
   }
 }
 
-/** A mark that is passed on would replace the secret. Throws TaiError. */
+/** Passed on, a mark would replace the secret. Throws TaiError. */
 export function refuseMarks(what: string, text: string) {
-  if (!hasRedactionMark(text)) return
-  throw new TaiError(`${what} holds a mark that stands for a secret; leave it where it is`)
+  if (hasRedactionMark(text))
+    fail(`${what} holds a mark that stands for a secret; leave it where it is`)
 }
 
-/** A group and its newest output, redacted before it is counted. */
+/** Its output is redacted before it is counted. */
 class BackgroundProcess {
   readonly id
   readonly label
   readonly group
   readonly #output = new TextWindow(0, PROCESS_OUTPUT_MAX)
-  #news = Promise.withResolvers<void>() // replaced at each
+  #news = Promise.withResolvers<void>()
 
   constructor(id: string, label: string, group: ChildGroup, redactor: Redactor) {
     this.id = id
@@ -2766,7 +2658,7 @@ class BackgroundProcess {
     return this.#output.total
   }
 
-  /** What is kept from byte `since` on; waits up to `ms` for the first. */
+  /** From byte `since` on; waits up to `ms` for the first. */
   async read(since: number, ms: number, signal: AbortSignal) {
     await within(ms, this.#beyond(since), signal)
     signal.throwIfAborted()
@@ -2775,10 +2667,9 @@ class BackgroundProcess {
     return { text, next: this.bytes, dropped: wanted - byteLength(text) }
   }
 
-  /** Throws TaiError when its stdin is closed. */
   write(text: string, eof: boolean) {
     const { stdin } = this.group.child
-    if (!stdin?.writable) throw new TaiError(`${this.id} has ended, or its stdin is closed`)
+    if (!stdin?.writable) fail(`${this.id} has ended, or its stdin is closed`)
     stdin.write(text)
     if (eof) stdin.end()
   }
@@ -2804,18 +2695,21 @@ class BackgroundProcess {
 export class Processes {
   readonly #world
   readonly #redactor
-  readonly #all = new Map<string, BackgroundProcess>() // in the order of their start
+  readonly #all = new Map<string, BackgroundProcess>()
   #started = 0
   constructor(world: World, redactor: Redactor) {
     this.#world = world
     this.#redactor = redactor
   }
 
-  /** A shell command. Throws TaiError when PROCESS_MAX run. */
   async start(
     options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
   ) {
-    if (this.#all.size >= PROCESS_MAX) this.#forgetOne()
+    if (this.#all.size >= PROCESS_MAX) {
+      const oldest = this.list().find(({ group }) => group.exit)
+      if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop first`)
+      this.#all.delete(oldest.id)
+    }
     const { command, name } = options
     const how = { argv: shellArgv(command, true), stdin: 'pipe', world: this.#world } as const
     const group = await ChildGroup.start({ ...options, ...how })
@@ -2830,17 +2724,11 @@ export class Processes {
 
   find(id: string) {
     const unknown = `no background process ${visible(clip(id, 40))}; see process_list`
-    return this.#all.get(id) ?? raise(new TaiError(unknown))
+    return this.#all.get(id) ?? fail(unknown)
   }
 
   async stopAll() {
     await Promise.all(this.list().map(({ group }) => group.stop()))
-  }
-
-  #forgetOne() {
-    const oldest = this.list().find(({ group }) => group.exit)
-    if (oldest && this.#all.delete(oldest.id)) return
-    throw new TaiError(`${PROCESS_MAX} background processes run; end one by process_stop first`)
   }
 }
 
@@ -2850,13 +2738,13 @@ function recordGroup(world: World, group: number) {
   const marks = [world.pid, group].map((pid) => `${pid}.${processStart(pid)}`)
   const file = path.join(runFolder(world), `${marks.join('.')}.group`)
   return attempt(() => {
-    fs.mkdirSync(runFolder(world), { recursive: true, mode: 0o700 })
+    makeFolders(runFolder(world))
     fs.writeFileSync(file, '', { mode: 0o600 })
     return file
   }) // on a full disk the work goes on
 }
 
-/** Ends the groups whose tai was killed; returns how many. */
+/** Ends groups whose tai was killed; how many. */
 export function reapOrphans(world: World) {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
@@ -2868,7 +2756,7 @@ export function reapOrphans(world: World) {
   return ended
 }
 
-/** When it began, as no other with its pid did; undefined for none, and on Windows. */
+/** As no other with its pid; undefined for none, and on Windows. */
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
@@ -2889,57 +2777,56 @@ function psStart(pid: number | string) {
 
 //#region §http: requests with deadlines
 //
-// The one way out, over node:http(s): in half the loading time of built-in fetch.
+// The one way out. By node:http(s): fetch takes twice as long to load.
 //
-// 1. Two deadlines hold: `timeout` until the last hop's headers, `idle` for each piece
-//    of the body. An abort ends both at once.
-// 2. `maxBody` counts decompressed bytes; a body that breaks off is never a short text.
+// 1. `timeout` holds until the last hop's headers, `idle` for each piece of the body.
+// 2. A body that breaks off is never a short text.
 // 3. `publicOnly` judges the addresses that are connected to, at every hop.
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
-// Not here: retries (§chat); only the caller knows what may be repeated.
+// Not here: retries; only the caller knows what may be repeated.
 
 export type HttpRequest = Readonly<{
   method: string
-  url: string // a user and password in it become Basic authorization
+  url: string // its user and password become Basic authorization
   headers?: Readonly<Record<string, string>>
   body?: string | Buffer | undefined
-  timeout: number // ms until the reply's headers, redirects included
+  timeout: number // ms, redirects included
   connect?: number // ms until a direct connection stands; else `timeout`
-  idle?: number // ms for each piece of the body; else `timeout`
-  maxBody?: number // bytes; else MCP_HTTP_MAX_BODY
-  redirects?: number // followed at most, of GET and HEAD; by default a 3xx is a reply
-  publicOnly?: boolean // refuses loopback, private and special addresses
-  socketPath?: string // a Unix socket instead, which publicOnly does not judge
-  signal?: AbortSignal | undefined // until the body has ended
+  idle?: number // ms; else `timeout`
+  maxBody?: number // bytes, decompressed; else MCP_HTTP_MAX_BODY
+  redirects?: number // of GET and HEAD; at 0 a 3xx is a reply
+  publicOnly?: boolean
+  socketPath?: string // Unix; not judged by publicOnly
+  signal?: AbortSignal | undefined
 }>
 
 export type HttpReply = Readonly<{
   status: number
   headers: Readonly<Record<string, string>> // lower case
   url: string // of the last hop, without credentials
-  body: AsyncIterable<Buffer> // decompressed; read once: here, by text() or by bytes()
+  body: AsyncIterable<Buffer> // read once: here, by text() or by bytes()
   text(): Promise<string>
   bytes(): Promise<Buffer>
-  cancel(): void // ends the socket and whoever still reads
+  cancel(): void
 }>
 
+/** `refused`: a bad URL, header or redirect. Of the body: `idle`, `too-large`, `cut`. */
 export type HttpErrorKind =
-  | 'timeout' // no headers in time
-  | 'idle' // the body went silent
+  | 'timeout'
+  | 'idle'
   | 'unreachable'
   | 'too-large'
-  | 'cut' // the body broke off, or cannot be decompressed
-  | 'private' // no public address
-  | 'refused' // a bad URL, header or redirect
+  | 'cut'
+  | 'private'
+  | 'refused'
 
-/** Codes after which the same request may succeed in a moment. */
 const PASSING_FAULTS =
   /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
 
-/** An exchange that did not come to its end; a reply with any status is no error. */
+/** A reply with any status is none. */
 export class HttpError extends TaiError {
-  readonly kind: HttpErrorKind
-  readonly passes: boolean // perhaps, by itself
+  readonly kind
+  readonly passes // perhaps, by itself
   constructor(kind: HttpErrorKind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
@@ -2949,7 +2836,6 @@ export class HttpError extends TaiError {
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
-/** Codes of system errors, in words; others speak for themselves. */
 const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
@@ -2964,7 +2850,6 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
 
-/** Content-Encoding, and its undoing in node:zlib. */
 const BODY_DECODERS = {
   gzip: 'createGunzip',
   deflate: 'createInflate',
@@ -2972,23 +2857,23 @@ const BODY_DECODERS = {
   zstd: 'createZstdDecompress',
 } as const
 
-/** What is not the public internet (IANA registries, RFC 6890). */
+/** Not the public internet (IANA registries, RFC 6890). */
 const SPECIAL_RANGES =
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 ' +
   '192.0.2.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ' +
   '::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1'
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
-type HttpHop = Omit<HttpRequest, 'url'> & Readonly<{ url: URL; headers: HttpReply['headers'] }>
+type HttpHop = Omit<HttpRequest, 'url'> & { url: URL; headers: HttpReply['headers'] }
 
 const systemError = (code: string) => Object.assign(new Error(code), { code })
 
-/** Without the brackets of IPv6 and the root's dot. */
+/** Without IPv6's brackets and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Sends requests and keeps their connections until `close`. `env` names the proxies. */
+/** Connections are kept until `close`. `env` names the proxies. */
 export class HttpClient {
-  readonly #env: World['env']
+  readonly #env
   readonly #agents = new Map<string, HttpAgent>()
   readonly #proxies = new Map<string, ProxyAgent>()
   #trustsSystem = false
@@ -2997,8 +2882,8 @@ export class HttpClient {
     this.#env = env
   }
 
-  /** The reply once its headers are there. Throws HttpError, or the signal's reason. */
-  async send(request: HttpRequest): Promise<HttpReply> {
+  /** Throws HttpError, or the signal's reason. */
+  async send(request: HttpRequest) {
     const { redirects = 0, timeout: wait, signal: parent } = request
     parent?.throwIfAborted()
     let hop = firstHop(request)
@@ -3014,8 +2899,7 @@ export class HttpClient {
     }
   }
 
-  /** Ends all connections, those in use too. */
-  close(): void {
+  close() {
     for (const agent of [...this.#agents.values(), ...this.#proxies.values()]) void agent.destroy()
   }
 
@@ -3028,7 +2912,7 @@ export class HttpClient {
     } catch (cause) {
       if (signal.aborted) throw signal.reason
       const code = codeOf(cause)
-      if (code === '') throw cause // of this section, or a bug
+      if (code === '') throw cause // ours
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
       const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
       const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
@@ -3038,62 +2922,58 @@ export class HttpClient {
 
   /** Sends the hop, and once more where no server has seen it. */
   async #attempt(hop: HttpHop, options: RequestOptions, proxy?: string): Promise<IncomingMessage> {
-    const { method, url, headers, socketPath, publicOnly } = hop
-    const secure = url.protocol === 'https:'
-    const library = builtin(secure ? 'node:https' : 'node:http')
-    const key = `${url.protocol} ${publicOnly}` // judged connections and others never mix
-    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
-    this.#agents.set(key, agent)
-    if (proxy !== undefined) return this.#through(proxy, hop, options.signal)
-    const request = library.request(url, { method, headers, agent, socketPath, ...options })
+    let request: ClientRequest | undefined
     try {
+      if (proxy !== undefined) return await this.#through(proxy, hop, options.signal)
+      request = this.#open(hop, options)
       return await replyOver(request, hop, options.signal)
     } catch (error) {
       const code = codeOf(error)
-      const closed = request.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code) // meanwhile
+      const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
       if (!closed) this.#trustSystem()
       return this.#attempt(hop, options, proxy)
     }
   }
 
-  /** Through a proxy, by undici, loaded now: plain HTTP in absolute form, HTTPS in a tunnel. */
-  async #through(uri: string, hop: HttpHop, signal?: AbortSignal): Promise<IncomingMessage> {
+  #open({ method, url, headers, socketPath, publicOnly }: HttpHop, options: RequestOptions) {
+    const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
+    const key = `${url.protocol} ${publicOnly}` // judged ones and others never mix
+    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
+    this.#agents.set(key, agent)
+    return library.request(url, { method, headers, agent, socketPath, ...options })
+  }
+
+  /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. */
+  async #through(uri: string, hop: HttpHop, signal: AbortSignal | null = null) {
     const { url, method, headers, body = null } = hop
     const Proxying = await proxyLibrary()
     const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
     this.#proxies.set(uri, agent)
     const target = { origin: url.origin, path: url.pathname + url.search, method, headers, body }
-    const limits = { headersTimeout: 0, bodyTimeout: 0, signal: signal ?? null } // ours hold
-    try {
-      const reply = await agent.request({ ...target, ...limits })
-      const { statusCode, headers: replied, body: raw } = reply
-      raw.on('error', () => {}) // whoever reads hears of it
-      if (statusCode === 407) throw systemError('ERR_PROXY')
-      return Object.assign(raw as unknown as IncomingMessage, { statusCode, headers: replied })
-    } catch (error) {
-      if (this.#trustsSystem || !UNKNOWN_CA.test(codeOf(error))) throw error
-      this.#trustSystem()
-      return this.#through(uri, hop, signal)
-    }
+    const limits = { headersTimeout: 0, bodyTimeout: 0, signal }
+    const reply = await agent.request({ ...target, ...limits })
+    const { statusCode, headers: replied, body: raw } = reply
+    raw.on('error', () => {}) // as in replyOver
+    if (statusCode === 407) throw systemError('ERR_PROXY')
+    return Object.assign(raw as unknown as IncomingMessage, { statusCode, headers: replied })
   }
 
-  /** Takes tens of ms, so only when needed. */
+  /** Takes tens of ms. */
   #trustSystem() {
-    const tls = builtin('node:tls')
-    const stores = ['default', 'system'] as const
-    tls.setDefaultCACertificates(stores.flatMap((name) => tls.getCACertificates(name)))
+    const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
+    setDefaultCACertificates([...of('default'), ...of('system')])
     this.#trustsSystem = true
   }
 }
 
-/** Only what proxies take: all of undici loads in 30 ms. */
+/** All of undici loads in 30 ms. */
 async function proxyLibrary(): Promise<typeof ProxyAgent> {
   // @ts-expect-error -- undici declares types for its index only
   const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
-  // @ts-expect-error -- as above
+  // @ts-expect-error -- too
   const { default: api } = await import('undici/lib/api/index.js')
-  // @ts-expect-error -- as above
+  // @ts-expect-error -- too
   const { default: proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
   Object.assign(dispatcher.prototype, api)
   return proxying
@@ -3102,7 +2982,7 @@ async function proxyLibrary(): Promise<typeof ProxyAgent> {
 function replyOver(request: ClientRequest, hop: HttpHop, signal?: AbortSignal) {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const breakOff = (error: Error) => {
-    reject(error) // a request that waits for its tunnel would not say so
+    reject(error) // a request without a socket would not say so
     request.destroy(error)
   }
   const timer = setTimeout(breakOff, hop.connect ?? hop.timeout, systemError('ETIMEDOUT'))
@@ -3131,7 +3011,7 @@ function firstHop(request: HttpRequest): HttpHop {
 }
 
 /** What is sent twice must not change anything. */
-function redirected(hop: HttpHop, raw: IncomingMessage): HttpHop | undefined {
+function redirected(hop: HttpHop, raw: IncomingMessage) {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
   if (!/^30[12378]$/.test(`${raw.statusCode}`) || !location || !/^(GET|HEAD)$/.test(method))
@@ -3166,7 +3046,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const whose = `the reply of ${hop.url.host}`
   const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
-  let waiting = true // a reader that takes its time is not the server's silence
+  let waiting = true // a slow reader is not the server's silence
   const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
   let size = 0
   try {
@@ -3181,7 +3061,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal
     }
   } catch (error) {
     if (signal.aborted) throw signal.reason
-    if (codeOf(error) === '') throw error // not of the network
+    if (codeOf(error) === '') throw error
     throw new HttpError('cut', `${whose} broke off (${codeOf(error)})`, { cause: error })
   } finally {
     clearTimeout(timer)
@@ -3200,19 +3080,18 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
-/** The proxy for a URL, from the variables that curl reads; throws TaiError when it is none. */
-export function proxyFor(url: URL, env: World['env']): { url: URL; variable: string } | undefined {
+/** By the variables that curl reads. Throws TaiError. */
+export function proxyFor(url: URL, env: World['env']) {
   const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
   const variable = names.flatMap((name) => [name, name.toUpperCase()]).find((name) => env[name])
   if (variable === undefined || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
   const proxy = URL.parse(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
   if (proxy !== null && /^https?:$/.test(proxy.protocol)) return { url: proxy, variable }
-  throw new TaiError(`${variable} is not the URL of an HTTP proxy`, {
-    hint: 'Set it as in http://user:password@host:3128.',
-  })
+  const hint = 'Set it as in http://user:password@host:3128.'
+  fail(`${variable} is not the URL of an HTTP proxy`, hint)
 }
 
-/** Loopback, and what NO_PROXY lists: `*`, a host or its domain, with a port or without. */
+/** NO_PROXY has `*`, a host or its domain, with a port or without. */
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
@@ -3224,8 +3103,8 @@ function isExempt(url: URL, list = '') {
 
 const familyOf = (ip: string) => (ip.includes(':') ? 'ipv6' : 'ipv4')
 
-/** Whether an IP address is of the public internet. */
-export function isPublicAddress(address: string): boolean {
+/** Of an IP address. */
+export function isPublicAddress(address: string) {
   const { BlockList, isIP } = builtin('node:net')
   const special = new BlockList() // IPv4 rows cover IPv4-mapped IPv6 too
   for (const range of SPECIAL_RANGES.split(' ')) {
@@ -3236,7 +3115,7 @@ export function isPublicAddress(address: string): boolean {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-/** A proxy resolves the name again: one that only it knows, or that changes, is left to its rules. */
+/** A proxy resolves again: names that only it knows, or that change, are left to it. */
 async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> {
   const host = hostOf(url)
   const hint = 'The user can allow it: tai config set web_private true'
@@ -3251,16 +3130,16 @@ async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> 
 export type SseEvent = Readonly<{
   event: string // 'message' when the stream names none
   data: string
-  id: string | undefined // the last one seen in the stream
+  id: string | undefined
 }>
 
-/** Reads server-sent events (WHATWG HTML, 9.2.6); throws when one is over `maxEvent` characters. */
+/** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
 export class SseReader {
-  lastId: string | undefined // to reconnect with, as Last-Event-ID
-  retry: number | undefined // ms to wait before that
-  readonly #maxEvent: number
+  lastId: string | undefined // to reconnect with
+  retry: number | undefined // ms before that
+  readonly #maxEvent
   readonly #decoder = new TextDecoder()
-  #held = '' // a line whose end has not come
+  #held = '' // a line without its end
   #afterCr = false // then an LF belongs to it
   #event = ''
   #data: string | undefined
@@ -3269,24 +3148,23 @@ export class SseReader {
     this.#maxEvent = maxEvent
   }
 
-  /** The events that are whole by now. */
-  feed(chunk: Uint8Array): SseEvent[] {
+  feed(chunk: Uint8Array) {
     return this.#take(this.#decoder.decode(chunk, { stream: true }))
   }
 
-  /** What was left open, for model servers that forget the last blank line. */
-  end(): SseEvent[] {
+  /** What is open: some model servers forget the last blank line. */
+  end() {
     return this.#take(`${this.#decoder.decode()}\n\n`)
   }
 
-  #take(text: string): SseEvent[] {
+  #take(text: string) {
     const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
     if (text !== '') this.#afterCr = text.endsWith('\r')
     lines[0] = this.#held + lines[0]
     this.#held = lines.pop() ?? ''
     const events = lines.flatMap((line) => this.#line(line))
     if (this.#held.length + (this.#data?.length ?? 0) <= this.#maxEvent) return events
-    throw new TaiError(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
+    fail(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
   }
 
   #line(line: string): SseEvent[] {
@@ -4923,10 +4801,6 @@ function diskFault(error: unknown): never {
   throw error
 }
 
-function fail(message: string, hint?: string, cause?: unknown): never {
-  throw new TaiError(message, { hint, cause })
-}
-
 type More = { readonly [key: string]: Json }
 
 const scalar =
@@ -6549,7 +6423,7 @@ export function sliceBytes(text: string, offset: number, limit: number) {
 
 /** Without words, the newest. */
 const findRecords = (store: Store, query: string, filter: RecordFilter) =>
-  query.trim() === '' ? store.listRecords(filter) : store.searchRecords(query, filter)
+  store.listRecords({ ...filter, query: query.trim() === '' ? undefined : query })
 
 const hitLines = (hit: RecordHit) =>
   `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${hit.snippet.replace(/\s+/g, ' ').trim()}`
@@ -8669,7 +8543,8 @@ export class App {
   /** Unlocks a vault with secrets, or one in a prompt would not be known. Throws SealedError. */
   async storeForTurn() {
     const store = await this.#storeOrMemory()
-    if (store.seal.locked && (await store.listSecrets()).length > 0) await store.withSeal(() => {})
+    if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
+      await store.secrets.within(() => {})
     return store
   }
 
@@ -9094,7 +8969,7 @@ export async function chosenModel(
     asked: wanted,
     providers: configuredProviders(app, config),
     env: app.world.env,
-    secret: (name) => store.getSecret(name),
+    secret: (name) => store.secrets.get(name),
     http: app.http,
     signal: app.signal,
   })
@@ -10266,7 +10141,7 @@ const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
     return ['ok', `opens, ${formatBytes(fs.statSync(path.join(app.world.home, 'vault.db')).size)}`]
   },
   seal: async (app) => {
-    const { on, locked } = (await app.store()).seal
+    const { on, locked } = (await app.store()).secrets.seal
     if (!on) return ['ok', 'off: secrets are kept as they are, in a file only you can read']
     if (!locked) return ['ok', 'on']
     return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
@@ -10418,14 +10293,14 @@ const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
     ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
-    ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.listSecrets())],
-    ['delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.deleteSecret(name))],
+    ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.secrets.list())],
+    ['delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
   ],
   seal: ['encryption of the secrets in the vault',
     ['on', 'encrypt all secrets', turnSealOn, [KEYCHAIN]],
-    ['off', 'decrypt them again', async (app) => showSeal(app, await (await app.store()).sealOff())],
+    ['off', 'decrypt them again', async (app) => showSeal(app, await (await app.store()).secrets.turn('off'))],
     ['rotate', 'encrypt them with a new key', async (app) =>
-      showSeal(app, await (await app.store()).sealRotate(await newPassphrase(app))), [KEYCHAIN]],
+      showSeal(app, await (await app.store()).secrets.turn('rotate', await newPassphrase(app))), [KEYCHAIN]],
     ['status', 'whether the seal is on', (app) => showSeal(app, [])],
   ],
   vault: ['notes, memories and kept results',
@@ -10512,18 +10387,18 @@ async function secretSet(app: App, name = '') {
   if (!value) return failUsage('no value was given', 'type it on the terminal, or pipe it in')
   const store = await app.store()
   store.redactor.add(name, value)
-  await store.setSecret(name, value)
+  await store.secrets.set(name, value)
   return app.print({ name, stored: true }, `stored ${name}`)
 }
 
 async function turnSealOn(app: App) {
   const store = await app.store()
-  if (store.seal.on) fail('the seal is on already', '`tai seal rotate` changes its key')
-  return showSeal(app, await store.sealOn(await newPassphrase(app)))
+  if (store.secrets.seal.on) fail('the seal is on already', '`tai seal rotate` changes its key')
+  return showSeal(app, await store.secrets.turn('on', await newPassphrase(app)))
 }
 
 async function showSeal(app: App, notes: readonly string[]) {
-  const status = await (await app.store()).sealStatus()
+  const status = await (await app.store()).secrets.status()
   return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
 }
 
