@@ -507,6 +507,9 @@ async function start() {
     detached: !windows, // else Ctrl-C reaches it twice, which means: leave at once
   })
   process.on('exit', () => child.kill())
+  const { ppid } = process
+  // npm hands a signal to its shell, which dies of it and leaves us behind.
+  setInterval(() => process.ppid !== ppid && child.kill(), 500).unref()
   let last = -Infinity
   const end = (signal) => {
     if (performance.now() - last > ONE_PRESS) child.kill(signal)

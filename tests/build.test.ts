@@ -45,12 +45,14 @@ t.test('a target or option that is not there is refused by name', async (t) => {
   await t.rejects(refused('--traget', 'linux-x64'), { code: 1, stderr: /'--traget'/ })
 })
 
-/** What `npm start` runs, from another folder; npm says which in INIT_CWD. */
-async function startServing(t: Test, env: Record<string, string>) {
+/** What `npm start` runs, from another folder; npm says which in INIT_CWD. `shell`: below one, as npm has it. */
+async function startServing(t: Test, env: Record<string, string>, shell = false) {
   await binary() // else its making is part of what is waited for
   const home = folder()
   const said = { PATH: process.env['PATH'] ?? '', HOME: home, INIT_CWD: home, ...env }
-  const child = spawn(process.execPath, ['build.mjs', '--start'], { cwd: root, env: said })
+  const direct = [process.execPath, 'build.mjs', '--start']
+  const [file = '', ...args] = shell ? ['sh', '-c', `${direct.join(' ')}; exit`] : direct
+  const child = spawn(file, args, { cwd: root, env: said })
   t.teardown(() => child.kill())
   return { child, home, over: ended(child) }
 }
@@ -105,6 +107,14 @@ t.test('npm start ends when nobody reads the key that it prints', async (t) => {
   child.stdout.destroy()
   const { code, signal } = await over
   t.strictSame([code, signal], [0, null])
+})
+
+t.test('npm start ends when npm was ended, and its shell with it', async (t) => {
+  const { child, over } = await startServing(t, { TAI_MCP_PORT: '0' }, true)
+  const { url } = await clientConfig(child)
+  child.kill('SIGTERM')
+  await over // its output closes when the last that could write to it has gone
+  await t.rejects(fetch(url), 'nobody listens any more')
 })
 
 t.test('npm start says that the port is in use, and prints no key', async (t) => {

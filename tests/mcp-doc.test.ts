@@ -117,7 +117,7 @@ const CHECKS: Check[] = [
   ['name', (text) => every(text, /\bmcp_[a-z_]+\b/g), [], [...tables, ...settings.map(({ key }) => key)]],
   ['variable', (text) => every(text, /\bTAI_[A-Z_]+\b/g),
     ['TAI_MCP_KEY', ...settings.map(({ key }) => variableOf(key))],
-    ['TAI_HOME', ...SETTINGS.map(({ key }) => variableOf(key))]],
+    ['TAI_HOME', 'TAI_SEAL_PASSPHRASE', ...SETTINGS.map(({ key }) => variableOf(key))]],
   ['flag', (text) => every(text, /(?<![\w-])--(?:mcp|serve)[a-z-]*/g), [], flags],
   ['method', (text) => every(text, METHOD_NAME), [], [...methods, ...notifications]],
   ['method', (text) => every(text, /"method":"([^"]*)"/g), [], [...methods, ...notifications]],

@@ -32,7 +32,7 @@ t.test('a record is added, changed in part, listed and deleted', async (t) => {
   t.equal(await store.deleteRecord(id), true)
   t.equal(await store.deleteRecord(id), false)
   t.equal(await store.getRecord(id), undefined)
-  t.strictSame(await store.searchRecords('another', { limit: 9 }), [])
+  t.strictSame(await store.listRecords({ query: 'another', limit: 9 }), [])
 })
 
 t.test('records are found by words, whatever the words are', async (t) => {
@@ -70,15 +70,15 @@ t.test('records are found by words, whatever the words are', async (t) => {
     ['zebra'],
     ['-'.repeat(2_000)],
   ] as const) {
-    const hits = await store.searchRecords(query, { limit: 9 })
+    const hits = await store.listRecords({ query, limit: 9 })
     const titles = hits.map(({ title }) => title)
     if (query === '"') t.strictSame(titles.toSorted(), ['deploy', 'quotes'])
     else if (query.startsWith('title:')) t.equal(titles[0], 'quotes', 'the most words first')
     else t.strictSame(titles, expected, JSON.stringify(query))
   }
-  const [hit] = await store.searchRecords('cookie', { limit: 9 })
+  const [hit] = await store.listRecords({ query: 'cookie', limit: 9 })
   t.match(hit?.snippet, /session cookie/)
-  t.match((await store.searchRecords('更新', { limit: 9 }))[0]?.snippet, /更新/)
+  t.match((await store.listRecords({ query: '更新', limit: 9 }))[0]?.snippet, /更新/)
 })
 
 t.test('records with all the words come alone, else those with some', async (t) => {
@@ -87,7 +87,7 @@ t.test('records with all the words come alone, else those with some', async (t) 
   await store.addRecord(note('one', 'apple cherry'))
   await store.addRecord({ kind: 'memory', title: 'apple', body: 'in the title' })
   const titles = async (query: string, kind?: 'memory') =>
-    (await store.searchRecords(query, { kind, limit: 9 })).map(({ title }) => title)
+    (await store.listRecords({ query, kind, limit: 9 })).map(({ title }) => title)
   t.strictSame(await titles('apple banana'), ['both'])
   t.strictSame((await titles('banana cherry')).toSorted(), ['both', 'one'])
   t.strictSame((await titles('apple'))[0], 'apple', 'the title weighs more')
@@ -96,7 +96,7 @@ t.test('records with all the words come alone, else those with some', async (t) 
 
 t.test('a record never holds a secret', async (t) => {
   const store = await openStore(t)
-  await store.setSecret('API', 'hunter2hunter2')
+  await store.secrets.set('API', 'hunter2hunter2')
   const id = await store.addRecord(
     note('hunter2hunter2', 'Bearer abcdefghijklmnopqrstuv hunter2hunter2', ['hunter2hunter2']),
   )
@@ -184,7 +184,7 @@ t.test('every kind of message comes back as it was', async (t) => {
 
 t.test('a message loses known secrets, and nothing else', async (t) => {
   const store = await openStore(t)
-  await store.setSecret('API', 'hunter2hunter2')
+  await store.secrets.set('API', 'hunter2hunter2')
   const id = await store.createSession({ ...NEW, title: 'with hunter2hunter2' })
   const text = 'hunter2hunter2 and Bearer abcdefghijklmnopqrstuv'
   await store.appendMessage(id, user(text))

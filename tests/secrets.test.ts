@@ -16,27 +16,27 @@ const holds = (home: string, text: string) => vaultBytes(home).includes(text)
 
 t.test('a secret is set, given, listed by name and taken away', async (t) => {
   const store = await openStore(t)
-  await store.setSecret('OPENAI_API_KEY', 'first-value')
-  await store.setSecret('OPENAI_API_KEY', 'second-value')
-  t.equal(await store.getSecret('OPENAI_API_KEY'), 'second-value')
-  t.equal(await store.getSecret('other'), undefined)
-  t.match(await store.listSecrets(), [{ name: 'OPENAI_API_KEY' }])
+  await store.secrets.set('OPENAI_API_KEY', 'first-value')
+  await store.secrets.set('OPENAI_API_KEY', 'second-value')
+  t.equal(await store.secrets.get('OPENAI_API_KEY'), 'second-value')
+  t.equal(await store.secrets.get('other'), undefined)
+  t.match(await store.secrets.list(), [{ name: 'OPENAI_API_KEY' }])
   t.equal(store.redactor.redact('it is second-value.'), 'it is [redacted:OPENAI_API_KEY].')
-  t.equal(await store.deleteSecret('OPENAI_API_KEY'), true)
-  t.equal(await store.deleteSecret('OPENAI_API_KEY'), false)
-  t.strictSame(await store.listSecrets(), [])
+  t.equal(await store.secrets.delete('OPENAI_API_KEY'), true)
+  t.equal(await store.secrets.delete('OPENAI_API_KEY'), false)
+  t.strictSame(await store.secrets.list(), [])
 })
 
 t.test('a value that cannot be meant is refused', async (t) => {
   const store = await openStore(t)
-  await t.rejects(store.setSecret('empty', ''), { name: 'InvalidError' })
-  t.strictSame(await store.listSecrets(), [])
+  await t.rejects(store.secrets.set('empty', ''), { name: 'InvalidError' })
+  t.strictSame(await store.secrets.list(), [])
 })
 
 t.test('the values of a vault are known as soon as it is open', async (t) => {
   const world = makeWorld(makeHome(t))
   const first = await Store.open(world)
-  await first.setSecret('${input:my key}', 'hunter2hunter2')
+  await first.secrets.set('${input:my key}', 'hunter2hunter2')
   first.close()
   const store = await openStore(t, {}, world)
   t.equal(store.redactor.known('say hunter2hunter2'), 'say [redacted:__input_my_key_]')
@@ -45,11 +45,11 @@ t.test('the values of a vault are known as soon as it is open', async (t) => {
 t.test('a value that was replaced or deleted is gone from the file', async (t) => {
   const home = makeHome(t)
   const store = await openStore(t, {}, makeWorld(home))
-  await store.setSecret('A', 'the-first-value-of-a')
-  await store.setSecret('B', 'the-only-value-of-b'.repeat(1_000))
+  await store.secrets.set('A', 'the-first-value-of-a')
+  await store.secrets.set('B', 'the-only-value-of-b'.repeat(1_000))
   t.ok(holds(home, 'the-first-value-of-a'))
-  await store.setSecret('A', 'another-value')
-  await store.deleteSecret('B')
+  await store.secrets.set('A', 'another-value')
+  await store.secrets.delete('B')
   t.notOk(holds(home, 'the-first-value-of-a'))
   t.notOk(holds(home, 'the-only-value-of-b'))
 })
@@ -57,7 +57,7 @@ t.test('a value that was replaced or deleted is gone from the file', async (t) =
 t.test('the seal covers every column that opens a door, and goes again', async (t) => {
   const home = makeHome(t)
   const store = await openStore(t, {}, makeWorld(home))
-  await store.setSecret('A', 'plain-secret')
+  await store.secrets.set('A', 'plain-secret')
   const now = 1
   store.db.insert('mcp_servers', {
     name: 's',
@@ -72,30 +72,30 @@ t.test('the seal covers every column that opens a door, and goes again', async (
   store.db.insert('mcp_trust', { server: 's', value: 'plain-trust', updated: now })
   const plain = ['plain-secret', 'plain-env', 'plain-header', 'plain-token', 'plain-trust']
   const open = { on: false, locked: false }
-  t.strictSame(await store.sealStatus(), open)
-  t.strictSame(await store.sealOn('correct horse'), [])
+  t.strictSame(await store.secrets.status(), open)
+  t.strictSame(await store.secrets.turn('on', 'correct horse'), [])
   for (const value of plain) t.notOk(holds(home, value), value)
-  t.match(await store.sealStatus(), { on: true, locked: false, source: 'passphrase' })
-  t.equal(await store.getSecret('A'), 'plain-secret')
+  t.match(await store.secrets.status(), { on: true, locked: false, source: 'passphrase' })
+  t.equal(await store.secrets.get('A'), 'plain-secret')
   const token = oneRow<{ value: string }>(store.db, 'SELECT value FROM mcp_tokens').value
   t.equal(
-    await store.withSeal((seal) =>
+    await store.secrets.within((seal) =>
       seal.open(token, columnSlot('mcp_tokens', 'value', 's', 'oauth')),
     ),
     'plain-token',
   )
-  await t.rejects(store.sealOn('again'), { message: /already/ })
-  t.strictSame(await store.sealOff(), [])
+  await t.rejects(store.secrets.turn('on', 'again'), { message: /already/ })
+  t.strictSame(await store.secrets.turn('off'), [])
   for (const value of plain) t.ok(holds(home, value), value)
-  await t.rejects(store.sealOff(), { message: /not sealed/ })
-  await t.rejects(store.sealRotate('new'), { message: /not sealed/ })
+  await t.rejects(store.secrets.turn('off'), { message: /not sealed/ })
+  await t.rejects(store.secrets.turn('rotate', 'new'), { message: /not sealed/ })
 })
 
 t.test('a locked vault gives and takes no secret until the passphrase is there', async (t) => {
   const world = makeWorld(makeHome(t))
   const first = await Store.open(world)
-  await first.setSecret('A', 'plain-secret')
-  await first.sealOn('correct horse')
+  await first.secrets.set('A', 'plain-secret')
+  await first.secrets.turn('on', 'correct horse')
   first.close()
   first.close()
   t.throws(() => first.db.get('SELECT 1'), 'a closed store is closed')
@@ -103,29 +103,29 @@ t.test('a locked vault gives and takes no secret until the passphrase is there',
   const locked = await openStore(t, { passphrase: async () => typed }, world)
   t.equal(locked.redactor.knows('plain-secret'), false)
   for (const act of [
-    () => locked.getSecret('A'),
-    () => locked.setSecret('B', 'plain-too'),
-    () => locked.sealOff(),
-    () => locked.sealRotate('new'),
+    () => locked.secrets.get('A'),
+    () => locked.secrets.set('B', 'plain-too'),
+    () => locked.secrets.turn('off'),
+    () => locked.secrets.turn('rotate', 'new'),
   ])
     await t.rejects(
       async () => void (await act()),
       { name: 'SealedError', message: /needs-unlock/ },
       String(act),
     )
-  t.match(await locked.listSecrets(), [{ name: 'A' }])
-  t.match(await locked.sealStatus(), { on: true, locked: true })
+  t.match(await locked.secrets.list(), [{ name: 'A' }])
+  t.match(await locked.secrets.status(), { on: true, locked: true })
   await locked.addRecord({ kind: 'note', title: 'notes', body: 'work on' })
   typed = 'correct horse'
-  t.equal(await locked.getSecret('A'), 'plain-secret')
+  t.equal(await locked.secrets.get('A'), 'plain-secret')
   t.equal(locked.redactor.knows('plain-secret'), true)
 })
 
 t.test('the passphrase is asked for once, and only when a value is needed', async (t) => {
   const world = makeWorld(makeHome(t))
   const first = await Store.open(world)
-  await first.setSecret('A', 'plain-secret')
-  await first.sealOn('correct horse')
+  await first.secrets.set('A', 'plain-secret')
+  await first.secrets.turn('on', 'correct horse')
   first.close()
   let asked = 0
   const passphrase = async () => {
@@ -136,7 +136,7 @@ t.test('the passphrase is asked for once, and only when a value is needed', asyn
   const store = await openStore(t, options, world)
   await store.audit('step', {})
   t.equal(asked, 0)
-  const values = await Promise.all([1, 2, 3].map(() => store.getSecret('A')))
+  const values = await Promise.all([1, 2, 3].map(() => store.secrets.get('A')))
   t.strictSame(values, ['plain-secret', 'plain-secret', 'plain-secret'])
   t.equal(asked, 1)
 })
@@ -144,19 +144,19 @@ t.test('the passphrase is asked for once, and only when a value is needed', asyn
 t.test('a new passphrase ends the old one, for other processes too', async (t) => {
   const world = makeWorld(makeHome(t))
   const one = await openStore(t, {}, world)
-  await one.setSecret('A', 'plain-secret')
+  await one.secrets.set('A', 'plain-secret')
   let typed: string | undefined
   const two = await openStore(t, { passphrase: async () => typed }, world)
-  await one.sealOn('correct horse')
-  await t.rejects(two.setSecret('B', 'must-not-be-plain'), SealedError, 'sealed meanwhile')
+  await one.secrets.turn('on', 'correct horse')
+  await t.rejects(two.secrets.set('B', 'must-not-be-plain'), SealedError, 'sealed meanwhile')
   t.notOk(holds(world.home, 'must-not-be-plain'))
   typed = 'correct horse'
-  await two.setSecret('B', 'second-secret')
-  await one.sealRotate('battery staple')
-  await t.rejects(two.getSecret('A'), SealedError, 'rotated meanwhile')
+  await two.secrets.set('B', 'second-secret')
+  await one.secrets.turn('rotate', 'battery staple')
+  await t.rejects(two.secrets.get('A'), SealedError, 'rotated meanwhile')
   typed = 'battery staple'
   t.strictSame(
-    [await two.getSecret('A'), await two.getSecret('B')],
+    [await two.secrets.get('A'), await two.secrets.get('B')],
     ['plain-secret', 'second-secret'],
   )
 })
@@ -164,23 +164,23 @@ t.test('a new passphrase ends the old one, for other processes too', async (t) =
 t.test('a value swapped for another is told to who asks for it, and only then', async (t) => {
   const world = makeWorld(makeHome(t))
   const first = await Store.open(world)
-  await first.setSecret('A', 'secret-of-a')
-  await first.setSecret('B', 'secret-of-b')
-  await first.sealOn('correct horse')
+  await first.secrets.set('A', 'secret-of-a')
+  await first.secrets.set('B', 'secret-of-b')
+  await first.secrets.turn('on', 'correct horse')
   first.close()
   tamper(world.home, `UPDATE secrets SET value = (SELECT value FROM secrets WHERE name = 'B')`)
   const store = await openStore(t, { passphrase: async () => 'correct horse' }, world)
-  t.equal(await store.getSecret('B'), 'secret-of-b')
-  await t.rejects(store.getSecret('A'), { message: /secrets\/value\/A does not open/ })
-  await t.rejects(store.sealOff(), { message: /does not open/ })
-  t.match(await store.sealStatus(), { on: true })
+  t.equal(await store.secrets.get('B'), 'secret-of-b')
+  await t.rejects(store.secrets.get('A'), { message: /secrets\/value\/A does not open/ })
+  await t.rejects(store.secrets.turn('off'), { message: /does not open/ })
+  t.match(await store.secrets.status(), { on: true })
 })
 
 t.test('old backups that hold the values are named when the seal is turned', async (t) => {
   const home = makeHome(t)
   const store = await openStore(t, {}, makeWorld(home))
   fs.writeFileSync(path.join(home, 'vault.db.backup-1'), 'old')
-  t.match(await store.sealOn('correct horse'), [/vault\.db\.backup-1 still holds/])
+  t.match(await store.secrets.turn('on', 'correct horse'), [/vault\.db\.backup-1 still holds/])
 })
 
 t.test('Secrets stand on any vault', async (t) => {
@@ -193,5 +193,5 @@ t.test('Secrets stand on any vault', async (t) => {
   t.equal(await secrets.get('A'), 'value-of-a')
   await secrets.turn('off')
   t.equal(secrets.seal.on, false)
-  t.equal(secrets.delete('A'), true)
+  t.equal(await secrets.delete('A'), true)
 })

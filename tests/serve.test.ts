@@ -515,7 +515,7 @@ t.test('a secret reaches neither the model nor the client', async (t) => {
     { text: `nor here: ${secret}` },
   ]
   const it = await inside(t, { turns, env: { PLANTED_TOKEN: `${secret}-2` } })
-  await it.store.setSecret('PLANTED', secret)
+  await it.store.secrets.set('PLANTED', secret)
   const id = it.context.newSession()
   await it.ask(id, 'shell_exec', { command: `echo hunter2-the-"planted"-value > plan` })
   const chat = await it.ask(id, 'chat', { message: `use ${secret} and ${KEY}` })

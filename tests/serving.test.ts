@@ -159,6 +159,15 @@ t.test('while it stops, calls that run have a moment, and new ones are told 503'
   t.strictSame(readdirSync(server.cwd), ['group'])
 })
 
+t.test('without a vault nothing is served, for nothing could be audited', async (t) => {
+  const home = folder()
+  writeFileSync(join(home, '.tai'), 'a file where the folder should be')
+  const ran = await tai(['--serve-mcp', KEY, '--mcp-port', '0'], { home })
+  t.equal(ran.code, 1)
+  t.equal(ran.out, '')
+  t.match(ran.err, /^tai: the vault .*\n {2}\S/)
+})
+
 t.test('it runs everything unless told otherwise, and says so loudly', async (t) => {
   const server = await serve(t)
   await server.tells(/Ctrl-C ends/)

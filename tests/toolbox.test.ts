@@ -284,7 +284,7 @@ t.test(
       reply: { id: 'c2', isError: true, text: /cut off/ },
     })
     t.equal(ran, 1)
-    t.equal(w.tools.reads({ id: 'c', name: 'probe', args: { word: 'x' } }), true)
+    t.equal(w.tools.reads({ name: 'probe', args: { word: 'x' } }), true)
   },
 )
 
