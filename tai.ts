@@ -3307,37 +3307,36 @@ export class SseReader {
 
 //#region §models: providers, and which model answers
 //
-// A provider is one row. What it wants otherwise than its neighbours is a fact of
-// that row, read by a dialect; no code asks for a provider's name.
+// A provider is one row; its oddities are facts of that row. No code asks for its name.
 //
-// 1. `provider/model` is split at the first slash if a provider stands before it. Else
-//    all of it is a model of the provider that would be chosen (`qwen/qwen3-coder`).
-// 2. Nothing asked: the first row that the environment or config.toml sets up, else the
-//    first whose key the vault holds, else a local server that answers.
-// 3. A row's own address demands a key. One that the user gave works without, and no
-//    key of the vault goes there.
-// Not here: how a request looks (§dialects) and how it is sent (§chat).
+// 1. `provider/model` is split at the first slash if a provider stands before it; else all
+//    of it is a model of the chosen provider (`qwen/qwen3-coder`).
+// 2. Nothing asked: the first row set up by environment or config.toml, else by the vault,
+//    else a local server that answers.
+// 3. A row's own address demands a key; one that the user gave does not, and gets none of
+//    the vault.
+// Not here: how a request looks (§dialects) and is sent (§chat).
 
 export type Provider = Readonly<{
   name: string
   dialect: 'openai' | 'anthropic'
   baseUrl: string // without a slash at its end
-  keys: readonly string[] // variables, else vault secrets; the first that is set is the key
-  baseEnv?: string // variable that holds another address
+  keys: readonly string[] // variables, else secrets of the vault; the first that is set counts
+  baseEnv?: string // variable with another address
   model?: string | undefined // none: the first chat model of its list
   localPort?: number // looked at when nothing else is set up
-  own?: boolean // the user gave the address: no key is demanded
+  own?: boolean // the user gave the address
   refuses?: readonly string[] // fields of a request, keywords of a tool's schema
   returns?: 'reasoning_content' | 'reasoning_details' | 'extra_content' // wanted back
-  callIds?: RegExp // the form of calls' ids, where not all are taken
+  callIds?: RegExp // where not all ids of calls are taken
 }>
 
 function hostedRow(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
   const keys = [`${name.toUpperCase()}_API_KEY`]
-  return { name, dialect: 'openai', baseUrl, keys, model, ...more } satisfies Provider
+  return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-const localRow = (name: string, localPort: number): Provider =>
+const localRow = (name: string, localPort: number) =>
   hostedRow(name, `http://127.0.0.1:${localPort}/v1`, undefined, { keys: [], localPort })
 
 const GEMINI_REFUSES =
@@ -3374,8 +3373,8 @@ export const PROVIDERS: readonly Provider[] = [
   localRow('vllm', 8000),
 ]
 
-/** Tokens that a model takes, by the first part of `provider/model` that fits. */
-const WINDOWS: readonly (readonly [part: string, tokens: number])[] = [
+/** Tokens a model takes, by the first part of `provider/model` that fits. */
+const WINDOWS: [part: string, tokens: number][] = [
   ['gpt-5', 272_000], // of 400,000, the rest is for output
   ['gpt-4.1', 1_047_576],
   ['gemini-', 1_047_576],
@@ -3385,8 +3384,8 @@ const WINDOWS: readonly (readonly [part: string, tokens: number])[] = [
   ['/o4', 200_000],
 ]
 
-/** US dollars per million tokens (January 2026): input, from cache, output, into the cache. */
-const PRICES: Readonly<Record<string, readonly number[]>> = {
+/** US dollars per million tokens (January 2026): input, from cache, output, into cache. */
+const PRICES: Record<string, number[]> = {
   'openai/gpt-5': [1.25, 0.125, 10],
   'openai/gpt-5.1': [1.25, 0.125, 10],
   'openai/gpt-5-mini': [0.25, 0.025, 2],
@@ -3400,10 +3399,9 @@ const PRICES: Readonly<Record<string, readonly number[]>> = {
 const NOT_CHAT =
   /embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
-/** Where a provider is reached, and with what key. */
 export type Endpoint = Readonly<{ provider: Provider; baseUrl: string; key: string | undefined }>
 
-type FoundServer = Endpoint & Readonly<{ why: string }> // for people: what led to it
+type FoundServer = Endpoint & { readonly why: string } // for people
 
 export type ModelChoice = FoundServer & Readonly<{ model: string; window: number }> // in tokens
 
@@ -3418,8 +3416,8 @@ export type ChooseOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-/** Another address is another server: other models, and the common fields. */
-const MOVED = { own: true, model: undefined, refuses: [] } as const
+/** Another address is another server: other models, the common fields. */
+const MOVED = { own: true, model: undefined, refuses: [] }
 
 function readAddress(text: string, where: string) {
   if (URL.parse(text)?.protocol.match(/^https?:$/)) return text.trim().replace(/\/+$/, '')
@@ -3430,7 +3428,7 @@ function readAddress(text: string, where: string) {
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
 /** The rows of `[providers.NAME]` in config.toml, then the rest. Throws InvalidError. */
-export function providersOf(tables: Readonly<Record<string, JsonObject>>): Provider[] {
+export function providersOf(tables: Readonly<Record<string, JsonObject>>) {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => tables[row.name] === undefined)]
 }
@@ -3452,19 +3450,19 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...row, ...moved, ...named, baseUrl, dialect }
 }
 
-/** Those of the dialect's version and of the key, if there is one. */
+/** The dialect's version, and the key if there is one. */
 export function endpointHeaders({ provider, key }: Endpoint): Record<string, string> {
   if (provider.dialect === 'openai') return key ? { authorization: `Bearer ${key}` } : {}
   return { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
 }
 
-/** The address of a path such as `/models` at a provider. */
-export function endpointUrl({ provider, baseUrl }: Endpoint, tail: string): string {
+/** The address of a path such as `/models`. */
+export function endpointUrl({ provider, baseUrl }: Endpoint, tail: string) {
   const bare = provider.dialect === 'anthropic' && !baseUrl.endsWith('/v1')
   return `${baseUrl}${bare ? '/v1' : ''}${tail}`
 }
 
-/** The model that answers. Throws ModelError: no key, nothing set up, a provider without models. */
+/** The model that answers. Throws ModelError: no key, nothing set up, no models. */
 export async function chooseModel(options: ChooseOptions): Promise<ModelChoice> {
   const asked = options.asked?.trim() ?? ''
   const [head, ...rest] = asked.split('/')
@@ -3482,15 +3480,16 @@ export async function chooseModel(options: ChooseOptions): Promise<ModelChoice> 
 async function findServer(rows: readonly Provider[], options: ChooseOptions) {
   const servers = rows.map((row) => serverFrom(row, options.env))
   const ready = servers.find(({ key, provider }) => key ?? provider.own)
-  if (ready !== undefined) return ready
+  if (ready) return ready
   for (const server of servers)
     for (const name of server.provider.keys) {
       const key = (await options.secret(name))?.trim()
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
   const local = servers.filter(({ provider }) => provider.localPort)
-  const listing = local.map((at) => listModels(options.http, at, options, LOCAL_PROBE))
-  const lists = await Promise.all(listing.map((list) => list.catch(() => []))) // nobody is there
+  const lists = await Promise.all(
+    local.map((at) => listModels(options.http, at, options, LOCAL_PROBE).catch(() => [])),
+  )
   options.signal?.throwIfAborted()
   return local.find((_at, i) => lists[i]?.length)
 }
@@ -3528,7 +3527,7 @@ async function firstChatModel(found: FoundServer, options: ChooseOptions): Promi
   throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
-/** The models a provider lists. Throws ModelError when it gives no list within `wait` ms. */
+/** The models a provider lists. Throws ModelError: no list within `wait` ms. */
 export async function listModels(
   http: HttpClient,
   at: Endpoint,
@@ -3559,8 +3558,8 @@ function modelInfo(row: Record<string, unknown>, provider: string): ModelInfo[] 
   return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
 }
 
-/** US dollars for a reply, if the price is known; `written`: input that went into the cache. */
-export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0): number | undefined {
+/** US dollars for a reply, if the price is known; `written`: input tokens put into the cache. */
+export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
   const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
