@@ -3572,14 +3572,13 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 
 //#region §dialects: neutral messages in a provider's words, and back
 //
-// Two tongues: OpenAI chat completions, which most servers speak more or less, and
-// Anthropic Messages. A dialect encodes a request, and reads a chunk of a reply into a
-// StreamDecoder; a reply that comes whole is one large chunk.
+// OpenAI chat completions, which most servers speak more or less, and Anthropic Messages.
+// A reply that comes whole is one large chunk.
 //
-// 1. Servers are read leniently: a wrong type counts as absent, an unknown event is
-//    passed over. What cannot be understood is an error, never an empty answer.
-// 2. A tool call runs only if its arguments are a whole JSON object; otherwise it
-//    carries `problem`, and `{}` goes back to the provider in its place.
+// 1. A wrong type counts as absent, an unknown event is passed over; what cannot be
+//    understood is an error, never an empty answer.
+// 2. A tool call runs only if its arguments are a whole JSON object; else it carries
+//    `problem`, and `{}` goes back to the provider.
 // 3. What is sent is valid whatever the history holds: repairHistory, adaptSchema.
 // Not here: the network, retries and cost (§chat).
 
@@ -3590,7 +3589,7 @@ export type ChatRequest = Readonly<{
 }>
 
 export type Dialect = Readonly<{
-  tail: string // of its address, behind the base URL
+  tail: string // of its address
   encode: (request: ChatRequest, choice: ModelChoice) => JsonObject
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
@@ -3604,7 +3603,7 @@ const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
 const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
 
 /** What status, code, type and message of a failure mean; the first that fits counts. */
-const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
+const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
   [
     /^413|(maximum|available|configured) context|context[_ ](length|size|limit|window)|(prompt|input) is too long|maximum number of tokens/,
@@ -3620,15 +3619,12 @@ const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
-/**
- * What a provider said about a failure (a parsed body, or text), as a ModelError. `status` is
- * that of HTTP; within a stream the provider's own `code` stands for it, if it is a number.
- */
+/** What a provider said of a failure. Within a stream a numeric `code` stands for the status. */
 export function failureOf(
   said: JsonObject | string,
   provider: string,
   http: { status?: number; retryAfter?: number | undefined } = {},
-): ModelError {
+) {
   const body: JsonObject = typeof said === 'string' ? { message: said } : said
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
@@ -3644,7 +3640,7 @@ export function failureOf(
   return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, options)
 }
 
-/** What was said, or the words of an HTML page, fit to show. */
+/** Fit to show; of an HTML page its words. */
 function shownWords(said: string) {
   const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
   const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
@@ -3654,38 +3650,38 @@ function shownWords(said: string) {
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
-/** What cuts an answer short, in the words of either dialect; any other reason is its end. */
-const CUTS: readonly [RegExp, StopReason, how: string][] = [
+/** What cuts an answer short, in either dialect; any other reason is its end. */
+const CUTS: [RegExp, StopReason, how: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
 ]
 
-/** Reads one reply, whole or in events; holds what has arrived of it. */
+/** One reply, whole or in events, as far as it has arrived. */
 export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
   text = ''
   stop: StopReason | undefined
   usage: Usage | undefined
-  written = 0 // input tokens, into the provider's cache
-  cost: number | undefined // where the provider itself names it
-  done = false // the provider said that nothing more comes
-  readonly #dialect: Dialect
-  readonly #provider: string
-  #events: ChatEvent[] = []
+  written = 0 // input tokens put into the provider's cache
+  cost: number | undefined // as the provider names it
+  done = false // nothing more comes
+  readonly #dialect
+  readonly #provider
+  readonly #events: ChatEvent[] = []
   #held = '' // text that may be a thought
   constructor(dialect: Dialect, provider: string) {
     this.#dialect = dialect
     this.#provider = provider
   }
 
-  /** The model came to its end, whatever becomes of the connection. */
-  get finished(): boolean {
+  /** Whole, whatever becomes of the connection. */
+  get finished() {
     return this.done || this.stop !== undefined
   }
 
-  /** Takes an event, or a whole body. Throws ModelError for an error in it, and for nonsense. */
-  feed(data: string, event = 'message'): ChatEvent[] {
+  /** Takes an event or a whole body. Throws ModelError for an error in it, and for nonsense. */
+  feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
     if (/^(\[DONE\])?$/.test(said)) return []
@@ -3702,13 +3698,13 @@ export class StreamDecoder {
     return this.#events.splice(0)
   }
 
-  say(text: string): void {
+  say(text: string) {
     this.text += text
     this.#tell('text', text)
   }
 
   /** Adds to the last thought, or begins the first. */
-  think(text: string): ThoughtDraft {
+  think(text: string) {
     const thought = this.thoughts.pop() ?? { text: '' }
     thought.text += text
     this.thoughts.push(thought)
@@ -3720,20 +3716,20 @@ export class StreamDecoder {
     if (text !== '') this.#events.push({ kind, text })
   }
 
-  /** Some servers leave `<think>...</think>` in front of the text: held until that is whole. */
-  content(piece: string): void {
+  /** Some servers put `<think>...</think>` before the text: held until that is whole. */
+  content(piece: string) {
     this.#held += piece
     const start = this.#held.trimStart().slice(0, '<think>'.length)
     const thinks = this.text === '' && '<think>'.startsWith(start)
     if (!thinks || /<\/think>\s*\S/.test(this.#held)) this.#flush()
   }
 
-  stopFor(reason: Wire): void {
+  stopFor(reason: Wire) {
     const [, cut = 'end'] = CUTS.find(([shape]) => shape.test(wireText(reason))) ?? []
     if (reason) this.stop = cut
   }
 
-  /** The reply, and the last events. Throws ModelError when it is empty or broke off. */
+  /** The last events, and the reply. Throws ModelError when it is empty or broke off. */
   end(): { events: ChatEvent[]; reply: ChatReply } {
     const provider = this.#provider
     this.#flush()
@@ -3752,8 +3748,8 @@ export class StreamDecoder {
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** What has arrived of a reply that broke off; undefined: it may be asked for again. */
-  partial(): AssistantMessage | undefined {
+  /** Of a reply that broke off; undefined: it may be asked for again. */
+  partial() {
     this.#flush()
     return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
   }
@@ -3781,14 +3777,14 @@ export class StreamDecoder {
 }
 
 /** Why a call must not run; `cut`: the output limit was met in it. */
-function problemOf({ name, args }: CallDraft, cut: boolean): string | undefined {
+function problemOf({ name, args }: CallDraft, cut: boolean) {
   if (name === '') return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
 
-type Picture = Readonly<{ mime: string; base64: string }>
+type Picture = { mime: string; base64: string }
 
 const textBlock = (text: string): JsonObject => ({ type: 'text', text })
 
@@ -3798,14 +3794,13 @@ function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonO
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
-/** With a mark where it is not whole, so that the model knows. */
+/** The model is told where it is not whole. */
 const markedText = ({ text, state }: AssistantMessage) =>
   text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
 
 const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-/** The schema too, where no field of a request holds it. */
 function systemText(messages: readonly Message[], schema: JsonObject | undefined) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
@@ -3845,7 +3840,7 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   for (const piece of pieces) addDetail((thought.details ??= []), piece)
 }
 
-/** Details stream in pieces of one type and index, and are wanted back joined. */
+/** Pieces of one type and index are wanted back joined. */
 function addDetail(details: JsonObject[], piece: JsonObject) {
   const last = details.at(-1)
   if (last?.['type'] !== piece['type'] || last?.['index'] !== piece['index'])
@@ -3856,10 +3851,10 @@ function addDetail(details: JsonObject[], piece: JsonObject) {
 }
 
 /**
- * A piece belongs to the last call that its index and id allow. Servers leave out either, or give
- * the index 0 to all, or repeat id and name with every piece.
+ * A piece belongs to the last call that its index and id allow: servers leave out either, give
+ * the index 0 to all, or repeat id and name.
  */
-function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder) {
+function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
   const { name, arguments: args } = wireObject(piece['function'])
   const [id, indexed] = [wireText(piece['id']), typeof index === 'number']
@@ -3909,7 +3904,7 @@ const openAiPicture = ({ mime, base64 }: Picture): JsonObject => ({
 })
 
 function openAiMessages(messages: readonly Message[], provider: Provider): JsonObject[] {
-  const images: JsonObject[] = [] // replies of tools hold text only, so these follow the last
+  const images: JsonObject[] = [] // tools' replies hold text only, so these follow the last
   return messages.flatMap((message, i): JsonObject[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
@@ -3922,7 +3917,7 @@ function openAiMessages(messages: readonly Message[], provider: Provider): JsonO
   })
 }
 
-/** One text where there are no images: some servers take nothing else. */
+/** One text if there are no images: some servers take nothing else. */
 function openAiContent(parts: readonly Part[]): Json {
   const content = encodedParts(parts, openAiPicture)
   if (content.some(({ text }) => text === undefined)) return content
@@ -3960,7 +3955,7 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   reply.stopFor(delta['stop_reason'] ?? stop_reason)
 }
 
-/** `input_tokens` leaves out what came from the cache or went into it; Usage counts all. */
+/** `input_tokens` leaves out what the cache gave or took; Usage counts all. */
 function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   const output = wireNumber(usage['output_tokens'])
   if (reply.usage && output > 0) reply.usage = { ...reply.usage, output }
@@ -3971,7 +3966,7 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   reply.usage = { input: fresh + cached + reply.written, output, cached }
 }
 
-/** A block, or a piece of one; the `{}` of a call's first piece stands for arguments to come. */
+/** A block, or a piece of one; the `{}` of a call's first piece stands for what is to come. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
@@ -3985,8 +3980,8 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
     addCallPiece({ index, id, function: { name, arguments: args ?? '' } }, reply)
 }
 
-const CACHE_MARK = { cache_control: { type: 'ephemeral' } } as const
-const CACHED_TURNS = 2 // of the user; with system and tools, the four marks allowed
+const CACHE_MARK = { cache_control: { type: 'ephemeral' } }
+const CACHED_TURNS = 2 // with system and tools, the four marks allowed
 
 function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
   const system = systemText(messages, schema)
@@ -4005,7 +4000,7 @@ function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: Mo
 }
 
 /** Roles take turns. */
-function anthropicMessages(messages: readonly Message[]): JsonObject[] {
+function anthropicMessages(messages: readonly Message[]) {
   const turns: { role: string; content: JsonObject[] }[] = []
   for (const message of messages) {
     const role = message.role === 'assistant' ? 'assistant' : 'user'
@@ -4044,12 +4039,12 @@ function anthropicBlocks(message: Message): JsonObject[] {
   ]
 }
 
-export const DIALECTS = {
+export const DIALECTS: Record<Provider['dialect'], Dialect> = {
   openai: { tail: '/chat/completions', encode: encodeOpenAi, read: readOpenAi },
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
-} as const satisfies Record<Provider['dialect'], Dialect>
+}
 
-/** `id`, or another made from it, where it has not the wanted form or is taken; takes it. */
+/** Takes `id`, or one made from it, where it is taken or not of the wanted form. */
 function freshId(id: string, taken: Set<string>, wanted = /./) {
   let fresh = id
   while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
@@ -4058,9 +4053,9 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 }
 
 /**
- * A history that every provider accepts: each call has an id of its own and exactly one reply
- * directly behind its message, "interrupted" if there was none; replies without a call and empty
- * answers are left out. Always the same for a history, so that it stays cached.
+ * A history that every provider accepts: each call has its own id and one reply directly behind
+ * its message; replies without a call and empty answers are left out. Always the same for a
+ * history, so that it stays cached.
  */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp): Message[] {
   const taken = new Set<string>()
@@ -4074,7 +4069,7 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp): M
     const answers: ToolMessage[] = []
     const calls = message.calls.map((call) => {
       const id = freshId(call.id, taken, callIds)
-      const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed' // models make up names
+      const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed'
       const text = call.problem ? `not run: ${call.problem}` : 'interrupted: no result'
       const found = later.findIndex((each) => each.role === 'tool' && each.id === call.id)
       const [reply] = found < 0 ? [] : later.splice(found, 1)
@@ -4085,10 +4080,9 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp): M
   })
 }
 
-// Schemas of MCP servers hold whatever their authors like, and providers refuse a whole
-// request for one that they do not.
+// Providers refuse a whole request for one schema of an MCP server that they do not like.
 
-const SCHEMA_NODES = 1_500 // objects and lists of a schema; those beyond accept anything
+const SCHEMA_NODES = 1_500 // objects and lists; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
@@ -4096,11 +4090,10 @@ const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
 type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
 
 /**
- * A schema that providers take: an object with properties, references put in place, alternatives
- * on top joined, without the keywords in `drops`. It may accept more than the original, which is
- * what arguments are checked against.
+ * A schema that providers take: references put in place, alternatives on top joined, without the
+ * keywords `drops`. It may accept more than the original, which arguments are checked against.
  */
-export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): JsonObject {
+export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
   const top = wireObject(adaptNode(schema, { root: schema, drops, left: SCHEMA_NODES }, []))
   const all = [top, ...wireList(top['allOf'])]
   const parts = [...wireList(top['anyOf']), ...wireList(top['oneOf']), ...all]
@@ -4109,7 +4102,7 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): 
   return completedNode({ type: 'object', properties, ...(required[0] && { required }) })
 }
 
-/** `above`: the references on the way here; one to itself ends. */
+/** `above`: the references on the way here; one of them ends it. */
 function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   if (typeof node !== 'object' || node === null) return node
   if (job.left-- <= 0) return {}
@@ -4130,7 +4123,6 @@ function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   return completedNode(Object.fromEntries(adapted))
 }
 
-/** Adds what providers miss. */
 function completedNode(schema: JsonObject): JsonObject {
   const { type, items, properties, required } = schema
   const named = (name: Json) => !isObject(properties) || Object.hasOwn(properties, String(name))
@@ -4143,7 +4135,7 @@ function completedNode(schema: JsonObject): JsonObject {
 }
 
 /** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`, or an empty one. */
-function pointedAt(root: JsonSchema, ref: string): JsonObject {
+function pointedAt(root: JsonSchema, ref: string) {
   const [start, ...names] = ref.split('/')
   let at: Wire = start === '#' ? root : {}
   for (const name of names)
@@ -4155,30 +4147,27 @@ function pointedAt(root: JsonSchema, ref: string): JsonObject {
 
 //#region §chat: one request to a model, one whole reply
 //
-// ChatClient sends what a dialect encoded, reads what comes, tries again where that
-// is safe, and turns every way of failing into a ModelError.
-//
-// 1. A request is sent again only while nothing of its reply has arrived, and only
-//    for what passes: a busy server, a reset connection. Each retry is announced.
-// 2. `idle` holds until the headers and for each piece. It is long, as models think,
-//    so a reply that ran into it is not asked for again.
-// 3. A reply that broke off is an error that carries the part which arrived.
-// 4. The key is in no error and no notice, even where the server echoes it.
+// 1. A request is sent again only while nothing of its reply has arrived, and only for
+//    what passes: a busy server, a reset connection. Each retry is announced.
+// 2. Models think long, so a reply that ran into `idle` (of headers, of a piece) is not
+//    asked for again.
+// 3. Every failure is a ModelError; of a reply that broke off it carries what arrived. The
+//    key is in no error and no notice, even where the server echoes it.
 // Not here: running tools, and compacting the history (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB // a reply over this ends with an error
-const CHAT_DRAIN = 100 // a body that goes on so long after its end loses its connection
+const CHAT_DRAIN = 100 // ms that a body may go on after its end
 
-type ChatOptions = Readonly<{
+type ChatOptions = {
   http: HttpClient
   idle: number // ms of silence that end a reply
   random?: () => number // 0 to 1, spreads the retries of many clients
-}>
+}
 
-/** Talks to the chosen model in its dialect: streams, retries, counts. */
+/** Talks to the chosen model in its dialect. */
 export class ChatClient {
-  readonly choice: ModelChoice
-  readonly #options: ChatOptions
+  readonly choice
+  readonly #options
   readonly #redactor = new Redactor()
 
   constructor(choice: ModelChoice, options: ChatOptions) {
@@ -4187,7 +4176,7 @@ export class ChatClient {
     this.#redactor.add('api-key', choice.key ?? '')
   }
 
-  /** Streams one reply. Throws ModelError (`partial`: what had arrived), or the signal's reason. */
+  /** Streams one reply. Throws ModelError or the signal's reason. */
   async *stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, ChatReply> {
     const { provider } = this.choice
     const dialect = DIALECTS[provider.dialect]
@@ -4212,7 +4201,7 @@ export class ChatClient {
   }
 
   /** The whole reply; throws as `stream` does. */
-  async complete(request: ChatRequest, signal: AbortSignal): Promise<ChatReply> {
+  async complete(request: ChatRequest, signal: AbortSignal) {
     const events = this.stream(request, signal)
     for (;;) {
       const step = await events.next()
@@ -4223,7 +4212,7 @@ export class ChatClient {
   async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
     const reply = await this.#post(body, signal)
     const sse = new SseReader(CHAT_EVENT_MAX)
-    const early: Buffer[] = [] // before any event: some send JSON and call it a stream
+    const early: Buffer[] = [] // some send JSON and call it a stream
     let [isStream, drain]: [boolean, NodeJS.Timeout?] = [false]
     try {
       for await (const piece of reply.body) {
@@ -4237,7 +4226,7 @@ export class ChatClient {
       const text = isStream ? '' : Buffer.concat(early).toString().trim()
       if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // lines of a stream begin with those
     } catch (error) {
-      if (!(error instanceof HttpError && decoder.finished)) throw error // else the answer is whole
+      if (!(error instanceof HttpError && decoder.finished)) throw error
     } finally {
       clearTimeout(drain)
       reply.cancel()
@@ -4269,7 +4258,7 @@ export class ChatClient {
   }
 
   /** Milliseconds before the next try; undefined: there is none. */
-  #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number): number | undefined {
+  #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number) {
     const passes = kind === 'busy' || (cause instanceof HttpError && cause.passes)
     const { random = () => 1 } = this.#options
     const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * random()
@@ -4298,7 +4287,7 @@ export class ChatClient {
   }
 }
 
-/** Milliseconds of `Retry-After` (RFC 9110, 10.2.3), a date read against the server's own clock. */
+/** Milliseconds of `Retry-After` (RFC 9110, 10.2.3), a date read by the server's own clock. */
 function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers']) {
   const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
   return waits.find((wait) => wait >= 0)
@@ -4308,17 +4297,14 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
-// One message in, one message out, whatever carries it (JSON-RPC 2.0; MCP 2025-11-25, Base
-// Protocol).
-//
-// 1. What cannot be read is an RpcError, with the code that its sender is told.
-// 2. Nesting is looked at before anything is parsed: what recurses later (checks,
-//    digests, redaction) never meets a depth that could end the process.
+// JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError with
+// the code its sender is told. Nesting is looked at before parsing: what recurses later
+// (checks, digests, redaction) meets no depth that could end the process.
 // Not here: what a method means (§serve), how bytes travel (§listen).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
-/** The versions that tai agrees to, newest first. */
+/** Those tai agrees to, newest first. */
 export const MCP_VERSIONS: readonly string[] = [
   MCP_PROTOCOL_VERSION,
   '2025-06-18',
@@ -4326,7 +4312,7 @@ export const MCP_VERSIONS: readonly string[] = [
   '2024-11-05',
 ]
 
-/** Error codes: JSON-RPC 2.0, section 5.1; below them the ones that servers choose (-32000 to -32099). */
+/** JSON-RPC 2.0, section 5.1; below them those that servers choose (-32000 to -32099). */
 export const RPC_CODES = {
   parse: -32700,
   request: -32600,
@@ -4335,23 +4321,23 @@ export const RPC_CODES = {
   internal: -32603,
   failed: -32000, // a tool was started and has no result
   denied: -32001,
-  session: -32001, // with HTTP status 404: no such session
+  session: -32001, // with HTTP status 404
   busy: -32002, // a rate limit, or too many calls waiting
-} as const
+}
 
 export type RpcId = string | number
 
 /** A message that came in. A response is told apart only so that it is not answered. */
 export type RpcMessage =
-  | { readonly kind: 'request'; readonly id: RpcId; readonly method: string; params: JsonObject }
-  | { readonly kind: 'notification'; readonly method: string; params: JsonObject }
-  | { readonly kind: 'response' }
+  | Readonly<{ kind: 'request'; id: RpcId; method: string; params: JsonObject }>
+  | Readonly<{ kind: 'notification'; method: string; params: JsonObject }>
+  | Readonly<{ kind: 'response' }>
 
 /** What a peer is told instead of a result; `id` where its message had one. */
 export class RpcError extends TaiError {
-  readonly code: number
-  readonly data: JsonObject | undefined
-  readonly id: RpcId | null
+  readonly code
+  readonly data
+  readonly id
   constructor(
     kind: keyof typeof RPC_CODES,
     message: string,
@@ -4365,10 +4351,10 @@ export class RpcError extends TaiError {
 }
 
 const [QUOTE, BACKSLASH, OPEN_LIST, OPEN_OBJECT] = [0x22, 0x5c, 0x5b, 0x7b]
-const CLOSER = 2 // from the code of an opening bracket to that of the closing one
+const CLOSER = 2 // from the code of an opening bracket to its closing one
 
 /** Whether JSON text is nested deeper than `max`, without parsing it. */
-export function nestsDeeper(text: string, max: number): boolean {
+export function nestsDeeper(text: string, max: number) {
   if (text.length <= max) return false
   let depth = 0
   for (let at = 0, quoted = false; at < text.length && depth <= max; at++) {
@@ -4413,15 +4399,13 @@ function parseRpc(text: string): unknown {
   }
 }
 
-/** The reply that carries a result, which is given as JSON text. */
-export const rpcResult = (id: RpcId, json: string): string =>
+/** The reply with a result, given as JSON text. */
+export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
-/** The reply that carries an error; `id` null where none could be read. */
-export function rpcFailure(id: RpcId | null, { code, message, data }: RpcError): string {
-  const error = { code, message, ...(data && { data }) }
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":${JSON.stringify(error)}}`
-}
+/** The reply with an error; `id` null where none could be read. */
+export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
+  JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })
 
 //#endregion §rpc
 
