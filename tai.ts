@@ -4411,32 +4411,31 @@ export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) 
 
 //#region §policy: what may run, and who says so
 //
-// Every call of every tool passes here: the mode's verdict, then grants, then a person.
+// Every call passes here: the mode's verdict, then grants, then a person.
 //
-// 1. A deny grant wins in every mode. Other grants lift an `ask`, and a denial in
-//    workspace-write; never one in read-only.
-// 2. An allowing grant matches narrowly (every path, no second command), a denying
-//    one broadly (any path, any part of a command).
+// 1. A deny grant wins in every mode. Others lift an `ask`, and a denial in workspace-write;
+//    never one in read-only.
+// 2. An allowing grant matches narrowly (every path, no second command), a denying one
+//    broadly (any path, any part of a command).
 // 3. Nobody to ask, no answer in time, EOF and Ctrl-C are denials.
-// 4. What is asked is what runs; one keypress never allows more than it shows, nor elsewhere.
-// 5. A path is judged as it is spelled and as it really is.
-// Not here: whether paths stay in the workspace (§workspace does that in every mode).
+// 4. What is asked is what runs; one keypress allows no more than it shows, nor elsewhere.
+// Not here: whether paths stay in the workspace (§workspace, in every mode).
 
-const QUESTION_MAX = 16 * KB // characters shown of a call's arguments, and of its diff
-const PLAIN_MAX = 4 * KB // characters; a longer command is not looked into, and asks
-const SAID_MAX = 160 // characters of the line that mode `allow` prints for a call
+const QUESTION_MAX = 16 * KB // characters shown of arguments, and of a diff
+const PLAIN_MAX = 4 * KB // characters; a longer command is not looked into
+const SAID_MAX = 160 // characters of a line in mode `allow`
 
 type Risk = 'low' | 'medium' | 'destructive' | 'high'
 type Verdict = 'run' | 'say' | 'ask' | 'deny' // say: run, and print a line
 
 // biome-ignore format: a table
-export const VERDICTS = {
+export const VERDICTS: Record<Mode, Record<Risk, Verdict>> = {
   'read-only':          { low: 'run', medium: 'deny', destructive: 'deny', high: 'deny' },
   'workspace-write':    { low: 'run', medium: 'run',  destructive: 'run',  high: 'deny' },
   'prompt':             { low: 'run', medium: 'run',  destructive: 'ask',  high: 'ask' },
   'allow':              { low: 'say', medium: 'say',  destructive: 'say',  high: 'say' },
   'danger-full-access': { low: 'run', medium: 'run',  destructive: 'run',  high: 'run' },
-} as const satisfies Record<Mode, Record<Risk, Verdict>>
+}
 
 /** The column of VERDICTS a call belongs to. */
 export function riskOf({ securityTier, destructive, readOnly }: Annotations): Risk {
@@ -4459,7 +4458,7 @@ export const RULES = {
   jit_no_answer: 'the user was asked and gave no answer; tai approval grant {tool}',
   jit_no_approval:
     'it needs an approval, and nobody can be asked; --auto, or tai approval grant {tool}',
-} as const
+}
 
 export type Reason = keyof typeof RULES
 
@@ -4467,26 +4466,22 @@ export type ApprovalRequest = Readonly<{
   tool: string
   args: JsonObject
   digest?: string // where it is known already
-  paths?: readonly string[] // every path the call touches; none: grants cannot judge it
+  paths?: readonly string[] // all it touches; none: grants cannot judge it
   annotations: Annotations
   session: string
-  origin?: string // the server a bridged tool comes from
-  detail?: string | undefined // what the call would change, as a diff
+  origin?: string // the server of a bridged tool
+  detail?: string | undefined // what it would change, as a diff
 }>
 
-/** What mode and grants say, before anybody is asked. */
 export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
 
 const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
-/** SHA-256 of canonical `{arguments, tool_name}`; its first 12 digits are shown. */
-export const callDigest = (name: string, args: JsonObject): string =>
+/** Its first 12 digits are shown. */
+export const callDigest = (name: string, args: JsonObject) =>
   digest({ arguments: args, tool_name: name })
 
-/**
- * Programs that only read, and the options that leave it so. None that takes lines or words apart:
- * what is redacted must be seen as it stands.
- */
+/** What only reads, with options that leave it so. Nothing that cuts lines: secrets are redacted whole. */
 const READ_PROGRAMS = {
   cat: /^-[AbEenstTuv]+$/,
   echo: /^-[neE]+$/,
@@ -4500,17 +4495,17 @@ const READ_PROGRAMS = {
   wc: /^-[Lclmw]+$/,
 }
 
-// Words in the quoting of a POSIX shell (2.2), of which none means anything but itself.
+// Words in POSIX shell quoting (2.2) that mean nothing but themselves.
 const PLAIN_WORD =
   // oxlint-disable-next-line no-control-regex -- a control character is never plain
   /(?:'[^'\u0000-\u001f]*'|"[^"$`\\\u0000-\u001f]*"|[\p{L}\p{N}_.,:/@%+=-])+/gu
 const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
 /**
- * Whether a command for a POSIX shell is one program that plainly only reads, below the real folder
- * `root` and not in tai's `home`. No git: a repository's configuration can name programs to run.
+ * Whether a POSIX command is one program that plainly only reads, below the real folder `root` and
+ * not in tai's `home`. No git: a repository's configuration can name programs to run.
  */
-export function isReadOnlyCommand(command: string, root: string, home: string): boolean {
+export function isReadOnlyCommand(command: string, root: string, home: string) {
   if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
   const [program, ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
@@ -4526,48 +4521,40 @@ export function isReadOnlyCommand(command: string, root: string, home: string): 
 /** Whether a word names nothing, or what is in the folder; a link to nowhere may lead anywhere. */
 function staysInside(word: string, root: string, home: string) {
   if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
-  try {
-    const real = resolveReal(path.join(root, word))
-    return isInside(root, real) && !isInside(home, real)
-  } catch {
-    return false
-  }
+  const real = attempt(() => resolveReal(path.join(root, word)))
+  return real !== undefined && isInside(root, real) && !isInside(home, real)
 }
 
-const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // behind a known beginning, it may bring a second command
+const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // may bring a second command
 
-// What these begin is decided by the words behind them, so only the whole call can be allowed.
+// The words behind these decide, so only the whole call can be allowed.
 const WRAPPERS =
   /^(?:(?:ba|da|z|fi|k|c|tc)?sh|env|python|node|deno|bun|perl|ruby|php|lua|tclsh|osascript|pwsh|powershell|cmd|sudo|doas|su|xargs|parallel|npx|pnpx|bunx|uvx?|pipx|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|ssh|docker|podman|[gmn]?awk|find|make)\d* /
 
-const commandOf = ({ command, cmd }: JsonObject): string | undefined =>
+const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
 
 /**
- * What a call touches, relative to the workspace, as spelled and as it really is; a folder ends in
- * `/`. Undefined where that cannot be told.
+ * What a call touches, below the workspace, as spelled and as it really is; a folder ends in `/`.
+ * Undefined where that cannot be told.
  */
-function placesOf({ paths = [] }: ApprovalRequest, root: string): string[] | undefined {
-  try {
-    const places = paths.flatMap((given) => {
-      const spelled = path.resolve(root, given)
-      const real = resolveReal(spelled)
-      const end = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() ? '/' : ''
-      const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
-      return [show(spelled) + end, show(real) + end]
-    })
-    return places.length > 0 ? [...new Set(places)] : undefined
-  } catch {
-    return undefined
+function placesOf({ paths = [] }: ApprovalRequest, root: string) {
+  const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
+  const spelledAndReal = (given: string) => {
+    const spelled = path.resolve(root, given)
+    const real = resolveReal(spelled)
+    const end = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() ? '/' : ''
+    return [show(spelled) + end, show(real) + end]
   }
+  const places = attempt(() => paths.flatMap(spelledAndReal))
+  return places?.length ? [...new Set(places)] : undefined
 }
 
 const bareNames = (places: readonly string[]) => places.map((place) => place.replace(/\/$/, ''))
 
-/** To look for one text in another, word by word. */
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
-/** Variables, input and another folder can make another command of the same words. */
+/** Variables, input or another folder make another command of the same words. */
 const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
   env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
 
@@ -4606,7 +4593,7 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   const command = commandOf(args)
   if (!command)
     return riskOf(annotations) === 'high' ? undefined : { shown: visible(`every ${name}`) }
-  // "npm run build" of "npm run build --watch"; one word would be too wide.
+  // "npm run build" of "npm run build --watch"; one word is too wide.
   const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
   if (!start || WRAPPERS.test(command) || COMMAND_CHAIN.test(command)) return undefined
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
@@ -4624,7 +4611,7 @@ function exactBounds({ tool: name, args }: ApprovalRequest, places: readonly str
 const callName = ({ tool: name, args }: ApprovalRequest) =>
   `${visible(name)} (${callDigest(name, args).slice(0, 12)})`
 
-/** Behind a margin no line can pass for tai's own, and what is left out is counted. */
+/** Behind a margin no line can pass for tai's own. */
 function inMargin(text: string, max: number) {
   const half = max / 2
   const left = `\n(${text.length - max} characters left out)\n`
@@ -4636,7 +4623,6 @@ function inMargin(text: string, max: number) {
     .map((line) => `  | ${visible(line)}`)
 }
 
-/** Who wants to do what, with which arguments; of long ones `max` characters. */
 function questionOf(call: ApprovalRequest, max: number) {
   const { origin, detail, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
@@ -4661,12 +4647,12 @@ function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
   return { message: `${callName(call)} was not run: ${rule}`, hint }
 }
 
-/** A person's answer, or undefined: none in time, EOF, Ctrl-C, or a prompter that broke. */
+/** A person's answer within `wait` ms; undefined: none, EOF, Ctrl-C, or a prompter that broke. */
 export async function awaitAnswer(
   wait: number,
   parent: AbortSignal,
   ask: (until: AbortSignal) => Promise<string | undefined>,
-): Promise<string | undefined> {
+) {
   using clock = timeout(wait, () => new DeniedError('no answer in time'), parent)
   if (parent.aborted) return undefined
   const answer = ask(clock.signal).catch(() => undefined)
@@ -4683,16 +4669,16 @@ export type ApprovalOptions = Readonly<{
   store: Store
   prompter: Prompter
   world: World
-  root?: string | undefined // of the paths of grants; absent: the current folder
+  root?: string | undefined // of the paths of grants; else the current folder
   wait?: number | undefined // ms for an answer
   inherited?: readonly string[] // sessions whose grants count too
 }>
 
-/** One engine for every call: mode, grants, prompt; each decision is audited. */
+/** Decides every call; each decision is audited. */
 export class Approvals {
-  readonly mode: Mode
-  readonly #root: string
-  readonly #options: ApprovalOptions
+  readonly mode
+  readonly #root
+  readonly #options
 
   constructor(options: ApprovalOptions) {
     this.mode = options.mode
@@ -4700,7 +4686,7 @@ export class Approvals {
     this.#options = options
   }
 
-  /** The approvals of a sub-agent: those of `session`, in the tighter of both modes. */
+  /** Of a sub-agent of `session`, in the tighter of both modes. */
   child(session: string, wanted: Mode = this.mode): Approvals {
     const inherited = [...(this.#options.inherited ?? []), session]
     const mode = tighterMode(this.mode, wanted)
@@ -4732,7 +4718,7 @@ export class Approvals {
     return isOurs ? ruling : this.#settle(call, signal) // another process used it first
   }
 
-  /** What mode and grants say about a call; asks nobody, uses nothing up. */
+  /** What mode and grants say; asks nobody, uses nothing up. */
   async check(call: ApprovalRequest): Promise<Ruling> {
     const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
     const grant = await this.#grantFor(call)
@@ -4806,15 +4792,14 @@ export class Approvals {
 
 //#region §toolkit: what a tool is made of
 //
-// A tool is one row: its words for the model, its schema, its risk and its work,
-// side by side. The families below are such rows; §toolbox joins and calls them.
+// A tool is one row: its words for the model, schema, risk and work. The families below
+// are such rows; §toolbox joins and calls them.
 //
-// 1. `run` gets arguments that were validated against `parameters`, defaults filled in.
-// 2. A tool that failed returns `isError`, or throws TaiError, which is the same; so are
-//    errors of the system (a full disk). Any other exception is a bug of tai.
+// 1. `run` gets arguments that passed `parameters`, defaults filled in.
+// 2. A tool that failed returns `isError`, or throws TaiError or an error of the system (a
+//    full disk). Any other exception is a bug of tai.
 // 3. A tool reaches the outside only through its ToolContext.
 
-/** The parts of the program that tools may use. */
 export type ToolContext = Readonly<{
   world: World
   session: string
@@ -4838,7 +4823,7 @@ export interface Catalog {
   }): Promise<{ offered: readonly ToolSchema[]; unknown: readonly string[] }>
 }
 
-/** The TypeScript type of arguments that passed a schema (with defaults filled in). */
+/** The type of arguments that passed a schema, defaults filled in. */
 export type ArgsOf<S> = S extends { readonly enum: readonly (infer E)[] }
   ? E
   : S extends { readonly type: infer T extends keyof Scalars }
@@ -4859,7 +4844,7 @@ type Filled<S, P> =
   | (S extends { readonly required: readonly (infer R)[] } ? R : never)
   | { [K in keyof P]: P[K] extends { readonly default: Json } ? K : never }[keyof P]
 
-/** A tool with typed arguments, as its author writes it; `Out` is what its work gives. */
+/** A tool as its author writes it; `Out` is what its work gives. */
 export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   family?: string // where it is another than that of its list
   description: string
@@ -4867,24 +4852,20 @@ export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   annotations: Annotations
   core?: boolean // offered from the start; else once it is asked for
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  /** Where reading and changing share a tool: what this call really does. */
+  /** Where reading and changing share a tool: what this call does. */
   judge?: (args: ArgsOf<S>) => Annotations
-  /** Paths the call touches; default: its `path`. With none known, no path grant allows, each denies. */
+  /** What the call touches; default: its `path`. With none, no path grant allows, each denies. */
   paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
-  /** What a person who is asked sees beside the arguments: a diff, say. */
+  /** What a person who is asked sees beside the arguments. */
   preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
   run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }>
 
-/** A tool as the toolbox holds it: its arguments are checked before `run` sees them. */
-export type Tool = Omit<ToolRow<JsonSchema>, 'run'> & {
-  readonly name: string
-  readonly family: string
-  readonly core: boolean
-  readonly run: (...call: Parameters<ToolRow<JsonSchema>['run']>) => Promise<ToolOutput>
-}
+/** A tool as the toolbox holds it. */
+export type Tool = ToolRow<JsonSchema, ToolOutput> &
+  Readonly<{ name: string; family: string; core: boolean }>
 
-/** The tools of a family from rows by name; the rows' own types are forgotten. */
+/** The tools of a family; the rows' own types are forgotten. */
 export function toolsOf<const R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
   const tools: [string, ToolRow<JsonSchema>][] = Object.entries(rows)
   return tools.map(([name, { run, preview, ...row }]) => ({
@@ -4917,11 +4898,10 @@ const scalar =
   <const M extends More>(description: string, more?: M) =>
     ({ type, description, ...(more as M) }) as const
 
-/** One argument of a tool, one line: what it means, and further keywords of its schema. */
+/** One argument: what it means, and further keywords of its schema. */
 export const arg = {
   text: scalar('string'),
   whole: scalar('integer'),
-  /** A whole number between two, with its default. */
   range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
     ({ type: 'integer', minimum, maximum, default: usual, description }) as const,
   flag: (description: string) => ({ type: 'boolean', default: false, description }) as const,
@@ -4936,7 +4916,7 @@ export const arg = {
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
 }
 
-/** The schema of a tool's arguments: those that must be given, and all by name. */
+/** The schema of arguments: those that must be given, and all by name. */
 export const takes = <const R extends readonly string[], const P extends More>(
   required: R,
   properties: P,
@@ -4947,7 +4927,7 @@ export function annotate(
   tier: Tier,
   kind: 'reads' | 'changes' | 'destroys',
   { idempotent = false, openWorld = false } = {},
-): Annotations {
+) {
   const [readOnly, destructive] = [kind === 'reads', kind === 'destroys']
   return {
     readOnly,
