@@ -4950,20 +4950,19 @@ const DESTROYS = annotate('Medium', 'destroys')
 
 //#region §files: reading files and folders as they are
 //
-// A model names files from memory and copies its edits out of what it was shown: so
-// reading is helpful about names and exact about content.
+// A model names files from memory and copies its edits out of what it was shown.
 //
-// 1. A file comes without line numbers; a head in [brackets] only says what must be said.
-// 2. Text is UTF-8, or it is refused with its encoding named and the way to convert it.
-// 3. A walk never follows links, ends after WALK_MAX entries, and says what it left out.
+// 1. A file comes without line numbers; a head in [brackets] says what must be said.
+// 2. Text is UTF-8, or refused with its encoding and the way to convert it.
+// 3. A walk follows no links, ends after WALK_MAX entries, and says what it left out.
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
-const READ_LINES_MAX = 5_000 // lines of one read_file; the rest is read with offset
-const SNIFF = 8 * KB // a NUL byte among so many first bytes makes a file binary, as git has it
+const READ_LINES_MAX = 5_000 // of one read_file; the rest is read with offset
+const SNIFF = 8 * KB // a NUL byte in these first bytes makes a file binary, as git has it
 const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
-const NAMES_COMPARED = 2_000 // names of a folder looked at for "did you mean"
+const NAMES_COMPARED = 2_000 // of a folder, for "did you mean"
 
-/** Folders that list_dir never opens: many files that nobody wrote. */
+/** list_dir never opens these: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 /** Names the first part of a path that is missing, and what is nearest. */
@@ -4976,7 +4975,6 @@ function failMissing(absolute: string, workspace: Workspace): never {
   fail(`nothing at ${workspace.show(absolute)}`, hint)
 }
 
-/** What a path leads to; fails for anything but `kind`. */
 function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder') {
   const stats = fs.statSync(absolute, { throwIfNoEntry: false })
   if (stats === undefined) return failMissing(absolute, workspace)
@@ -4991,7 +4989,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-/** Undefined also where nothing can stand: a folder above is a file, the path too long. */
+/** Undefined also where nothing can stand: below a file, or the path too long. */
 function lstatOf(absolute: string) {
   try {
     return fs.lstatSync(absolute, { throwIfNoEntry: false })
@@ -5001,8 +4999,7 @@ function lstatOf(absolute: string) {
   }
 }
 
-/** Whether there is a NUL near the start. */
-export const looksBinary = (bytes: Buffer): boolean => bytes.subarray(0, SNIFF).includes(0)
+export const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
 
 const isUtf8Text = (bytes: Buffer) => !looksBinary(bytes) && builtin('node:buffer').isUtf8(bytes)
 
@@ -5023,7 +5020,6 @@ function decodeFileText(bytes: Buffer, shown: string) {
   return fail(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, hint)
 }
 
-/** The text of a file of at most TOOL_TEXT_MAX. */
 async function wholeText(given: string, workspace: Workspace) {
   const absolute = await workspace.read(given)
   const shown = workspace.show(absolute)
@@ -5034,10 +5030,10 @@ async function wholeText(given: string, workspace: Workspace) {
   return { text: decodeFileText(await file.readFile(), shown).text, shown }
 }
 
-type NamedText = Readonly<{ name: string; text: string }>
+type NamedText = { name: string; text: string }
 
 /** Two texts as a unified diff, without a newline at its end. */
-export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3): Promise<string> {
+export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3) {
   const { createTwoFilesPatch, FILE_HEADERS_ONLY } = await import('diff')
   const options = { context, timeout: DIFF_TIME, headerOptions: FILE_HEADERS_ONLY }
   const patch = createTwoFilesPatch(old.name, fresh.name, old.text, fresh.text, '', '', options)
@@ -5063,7 +5059,7 @@ export type WalkEntry = Readonly<{
 }>
 export type Walk = Readonly<{ entries: WalkEntry[]; remarks: string[] }>
 
-/** What is below a folder, by name, as `judge` says of each entry; `remarks` say what was not seen. */
+/** What is below a folder, by name, as `judge` says of each; `remarks` say what was not seen. */
 export async function walkTree(
   root: string,
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
@@ -5125,7 +5121,7 @@ export const FILE_TOOLS = toolsOf('files', {
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
       const { text, shown } = await wholeText(given, workspace)
-      // Whole, because a part of a secret no longer looks like one.
+      // Whole: a part of a secret no longer looks like one.
       const lines = linesWithEnds(store.redactor.redact(text))
       if (offset > Math.max(1, lines.length))
         fail(`${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`)
@@ -5189,41 +5185,40 @@ export const FILE_TOOLS = toolsOf('files', {
 
 //#region §edits: changing files, so that it can be undone
 //
-// A model changes files by texts it remembers, slightly wrong. So an edit is strict
-// about what it does and helpful about what would have been right.
+// A model remembers texts slightly wrong: an edit is strict about what it does, helpful
+// about what would have been right.
 //
 // 1. A change is first a plan: what stands at each path and what shall. The approval
 //    prompt shows it, the call commits it; undoing is a plan too.
 // 2. All or nothing: journalled before the disk, taken back when a path fails.
-// 3. Nothing is undone where a file no longer is what the journal left there.
+// 3. Nothing is undone where a file is not what the journal left.
 // 4. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
 // Not here: what may be changed (§workspace, §policy), the journal's table (§store).
 
-const DIFF_SHOWN = 6 * KB // characters of a diff in a result; the rest is counted
-const PATCH_FUZZ = 2 // context lines of a hunk that may differ, as patch(1) allows
-const JOURNAL_MAX = 2 * WALK_MAX // entries of a session's journal; no call makes more
-const LIKE_LINES = 10_000 // lines of a file looked at for the nearest place
-const LIKE_ASKED = 12 // lines of the text sought that are compared with them, and shown
-const LIKE_WIDTH = 120 // characters of a line that are compared, and shown
-const LIKE_ENOUGH = 0.5 // share of letter pairs in common that makes two places alike
+const DIFF_SHOWN = 6 * KB // characters of a diff in a result
+const PATCH_FUZZ = 2 // context lines that may differ, as in patch(1)
+const JOURNAL_MAX = 2 * WALK_MAX // entries of a session; no call makes more
+const LIKE_LINES = 10_000 // of a file, looked at for the nearest place
+const LIKE_ASKED = 12 // lines of the text sought, compared and shown
+const LIKE_WIDTH = 120 // characters of a line, compared and shown
+const LIKE_ENOUGH = 0.5 // share of letter pairs in common
 
-/** What stands at a path, to put it there again. */
-type FileState = Readonly<{
+type FileState = {
   kind: UndoEntry['kind']
   bytes: Buffer // a file's content, a link's target
   mode?: number | undefined
-}>
-type Change = Readonly<{ path: string; before: FileState; after: FileState }>
+}
+type Change = { path: string; before: FileState; after: FileState }
 
-/** `says` is the result, by default the changes in words; `undoes` ends entries of the journal. */
-type Plan = Readonly<{ changes: readonly Change[]; says?: string; undoes?: readonly UndoEntry[] }>
+/** `says` is the result, else the changes in words; `undoes` ends entries of the journal. */
+type Plan = { changes: readonly Change[]; says?: string; undoes?: readonly UndoEntry[] }
 
 const NO_FILE = '/dev/null' // in a diff
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
 // --- what stands at a path ---
 
-/** Reads a path's state; `room` is left of the bytes that one change may keep. Throws TaiError. */
+/** What stands at a path; `room`: bytes that may still be kept. Throws TaiError. */
 export function fileState(
   at: string,
   workspace: Workspace,
@@ -5241,18 +5236,18 @@ export function fileState(
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
-/** A path that shall get new content, and what stands there. Refuses a folder and a read-only file. */
+/** A path to write to, and what stands there. Refuses a folder and a read-only file. */
 export async function writeTarget(given: string, workspace: Workspace) {
   const at = await workspace.write(given)
   const [before, shown] = [fileState(at, workspace), workspace.show(at)]
   if (before.kind === 'folder') fail(`${shown} is a folder`)
-  // A rename would replace even that, so the bits are asked.
+  // A rename would replace even that.
   if (before.kind === 'file' && ((before.mode ?? 0) & 0o222) === 0) fail(`${shown} is read-only`)
   return { path: at, before, shown }
 }
 
-/** The changes that remove a path with all below it; together they keep at most UNDO_FILE_MAX. */
-async function removalOf(absolute: string, workspace: Workspace): Promise<Change[]> {
+/** Of a path with all below it, which keep at most UNDO_FILE_MAX together. */
+async function removalOf(absolute: string, workspace: Workspace) {
   if (absolute === workspace.root) fail('that is the workspace itself')
   const room = { left: UNDO_FILE_MAX }
   const removed = (at: string): Change => {
@@ -5275,7 +5270,7 @@ const fingerprint = ({ kind, bytes }: FileState) =>
 // --- committing a plan ---
 
 /** Journals the plan, carries it out, and takes all of it back when a part fails. */
-export async function commitPlan({ changes, undoes }: Plan, context: ToolContext): Promise<void> {
+export async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
@@ -5299,8 +5294,8 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
   await forget(undoes ?? [])
 }
 
-/** Brings paths to their new states: removals first, innermost first. `done` gets each that is there. */
-function putAll(changes: readonly Change[], done: Change[], world: World): void {
+/** Removals first, innermost first. `done` gets each change that is made. */
+function putAll(changes: readonly Change[], done: Change[], world: World) {
   const outward = changes.toSorted((a, b) => a.path.length - b.path.length)
   const removals = outward.filter(({ after }) => after.kind === 'absent').toReversed()
   for (const change of new Set([...removals, ...outward])) {
@@ -5310,7 +5305,7 @@ function putAll(changes: readonly Change[], done: Change[], world: World): void 
 }
 
 /** In one step: readers see the old content or the new, never a part. */
-function putOne(at: string, { kind, bytes, mode }: FileState, world: World): void {
+function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory() === true
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
   fs.mkdirSync(path.dirname(at), { recursive: true })
@@ -5352,7 +5347,7 @@ function changesInWords(changes: readonly Change[], workspace: Workspace) {
   return lines.join('\n')
 }
 
-/** Tools whose work gives a plan: it is shown as a diff, or committed. */
+/** Tools whose work is a plan, shown as a diff or committed. */
 function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }): Tool[] {
   const entries: [string, ToolRow<JsonSchema, Plan>][] = Object.entries(rows)
   const tools: Record<string, ToolRow<JsonSchema>> = {}
@@ -5374,8 +5369,8 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }): Tool[]
 
 // --- the nearest place ---
 
-/** The lines of `text` most like `wanted`, with their numbers, compared by the letter pairs they share. */
-export function nearestPlace(text: string, wanted: string): string {
+/** The lines of `text` most like `wanted` by the letter pairs they share, with their numbers. */
+export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
   const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
   const sought = asked.map(letterPairs)
@@ -5392,7 +5387,7 @@ export function nearestPlace(text: string, wanted: string): string {
   return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
 }
 
-/** Neighbouring letters of a line, without spaces and case; a mark begins it. */
+/** Neighbouring letters, without spaces and case; a mark begins a line. */
 function letterPairs(line: string) {
   const folded = `^${line.slice(0, LIKE_WIDTH).toLowerCase().replace(/\s+/g, '')}`
   return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
@@ -5405,11 +5400,10 @@ function sharedPairs(a: Set<string>, b = new Set<string>()) {
 
 // --- patches ---
 
-/** A hunk's header and lines, up to the next file; blank lines inside count as context. */
+/** A hunk, up to the next file; blank lines inside count as context. */
 const HUNK_SHAPE =
   /^@@ -(\d+)\S* \+(\d+)\S* @@.*\n((?:(?!--- .*\n\+\+\+ )[ +\-\\].*\n?|\n(?=\n{0,9}(?!--- )[ +\-\\]))*)/gm
 
-/** The lines of a hunk on one side: `-` the old, `+` the new. */
 const sideOf = (lines: readonly string[], sign: string) =>
   lines.filter((line) => ` ${sign}`.includes(line.charAt(0))).map((line) => line.slice(1))
 
@@ -5422,7 +5416,7 @@ function recounted(patch: string) {
   })
 }
 
-/** The files of a unified diff, with the name each had (`old`) and gets (`fresh`). */
+/** Files with the name each had (`old`) and gets (`fresh`). */
 async function parseDiff(patch: string) {
   const { parsePatch } = await import('diff')
   try {
@@ -5485,7 +5479,7 @@ async function changesBack(entries: readonly UndoEntry[], workspace: Workspace):
     const after: FileState = { kind, bytes, mode }
     const isOurs = now === left || now === fingerprint(after)
     const hint = 'nothing was undone; undo later changes first, or edit by hand'
-    // A folder above may have become a link to elsewhere since.
+    // A folder above may be a link to elsewhere by now.
     if (!isOurs || (await workspace.entry(at)) !== at)
       fail(`changed since by something else: ${workspace.show(at)}`, hint)
     changes.set(at, { path: at, before, after })
@@ -5642,22 +5636,20 @@ export const EDIT_TOOLS = planned({
 
 //#region §finding: files by name, and lines by what they say
 //
-// glob and grep see a tree as a person sees it: without what version control ignores.
-//
-// 1. .gitignore and .ignore count at every level, .git/info/exclude at the root; a
-//    deeper rule wins. Whoever names an ignored folder gets to see into it.
+// 1. .gitignore and .ignore count at every level, .git/info/exclude at the root; a deeper
+//    rule wins. Whoever names an ignored folder sees into it.
 // 2. What is passed over and what is not shown is counted and said.
 // 3. No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
 // Not here: ignore files above the workspace, because the jail ends at its root.
 
-const GREP_BATCH = 64 // files, each at most GREP_FILE_MAX, read and matched together
-const GREP_PATIENCE = 2 * SECOND // matching one batch; longer is runaway backtracking, and the end
-const IGNORE_MAX = 1 * MB // a larger file of ignore rules, or one that is no regular file, counts as empty
+const GREP_BATCH = 64 // files read and matched together
+const GREP_PATIENCE = 2 * SECOND // for one batch; longer is runaway backtracking
+const IGNORE_MAX = 1 * MB // a larger file of ignore rules counts as empty
 const GLOB_MAX = 1_000 // characters; a longer glob could take minutes to compile
-const GREP_TIME = 30 * SECOND // one search; then it is given up
-const GREP_TEXT_MAX = 400 // characters shown of a line, around its match
+const GREP_TIME = 30 * SECOND // for one search
+const GREP_TEXT_MAX = 400 // characters of a line, around its match
 
-/** Whether the rules of a tree ignore a path; the folders above it are taken to be let in. */
+/** Whether rules ignore a path; the folders above it are taken to be let in. */
 async function ignoreRules(root: string) {
   const { default: ignore } = await import('ignore')
   const known = new Map<string, ReturnType<typeof ignore>>()
@@ -5679,15 +5671,11 @@ async function ignoreRules(root: string) {
 }
 
 function textIfThere(file: string) {
-  try {
-    const stats = fs.lstatSync(file)
-    return stats.isFile() && stats.size <= IGNORE_MAX ? fs.readFileSync(file, 'utf8') : ''
-  } catch {
-    return '' // absent or unreadable
-  }
+  const stats = attempt(() => fs.lstatSync(file))
+  const isFit = stats?.isFile() && stats.size <= IGNORE_MAX
+  return (isFit && attempt(() => fs.readFileSync(file, 'utf8'))) || ''
 }
 
-/** The wanted files below a folder that ignore rules let through. */
 async function findFiles(
   top: string,
   wanted: (relative: string) => boolean,
@@ -5724,10 +5712,10 @@ async function splitGlob(pattern: string) {
   return { folder: path.dirname(base), rest: path.basename(base) }
 }
 
-type GrepFile = { readonly shown: string; readonly lines: readonly string[] }
+type GrepFile = { shown: string; lines: string[] }
 
 /** Compiles a model's pattern. Throws TaiError. */
-export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
+export function compilePattern(pattern: string, ignoreCase: boolean) {
   // A leading .* decides nothing, and costs the square of a line's length.
   const source = pattern.replace(/^(?:\.\*\??)+/, '')
   const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter, so only where it is needed
@@ -5738,8 +5726,8 @@ export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
   }
 }
 
-/** Runs `work` and stops it after `ms`, even inside a regular expression; false when it was stopped. */
-export function runBounded(ms: number, work: () => void): boolean {
+/** Runs `work`, at most `ms`, even inside a regular expression; false when it was stopped. */
+export function runBounded(ms: number, work: () => void) {
   try {
     builtin('node:vm').runInNewContext('work()', { work }, { timeout: ms })
     return true
@@ -5751,7 +5739,7 @@ export function runBounded(ms: number, work: () => void): boolean {
 }
 
 /** How many lines match, and the place in each of the first `max`. */
-function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
+function matchFiles(files: GrepFile[], regexp: RegExp, max: number) {
   const matches: { file: GrepFile; places: Map<number, number>; found: number }[] = []
   const isDone = runBounded(GREP_PATIENCE, () => {
     for (const file of files) {
@@ -5769,7 +5757,7 @@ function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
   return isDone ? matches : fail(`the pattern takes too long (stopped in ${where})`, hint)
 }
 
-/** The lines of a small text file; of any other none, and why goes to `passed`. */
+/** The lines of a small text file; of another none, and why goes to `passed`. */
 async function linesOfFile(absolute: string, passed: string[], redactor: Redactor) {
   try {
     const { size } = await fs.promises.stat(absolute)
@@ -5885,14 +5873,12 @@ export const FIND_TOOLS = toolsOf('files', {
 
 //#region §shell: commands, to their end or in the background
 //
-// Six tools over §process. A model is told whether a command worked, what it said,
-// and what to do next, in that order.
-//
-// 1. An exit code other than 0 is an error, so that no model passes over it.
-// 2. Neither keys nor marks that stand for a secret reach a command.
+// A model is told whether a command worked and what it said, in that order. An exit code
+// other than 0 is an error, so that no model passes over it. Neither keys nor marks that
+// stand for a secret reach a command.
 // Not here: which commands run without asking (§policy).
 
-const FIRST_LOOK = 500 // waiting for the first words of a background process
+const FIRST_LOOK = 500 // ms for the first words of a background process
 
 const COMMAND_LINE = {
   command: arg.text('Run by bash, sh or cmd.exe, without a terminal to ask on.'),
