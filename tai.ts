@@ -3401,7 +3401,7 @@ const NOT_CHAT =
 
 export type Endpoint = Readonly<{ provider: Provider; baseUrl: string; key: string | undefined }>
 
-type FoundServer = Endpoint & { readonly why: string } // for people
+type FoundServer = Endpoint & { readonly why: string }
 
 export type ModelChoice = FoundServer & Readonly<{ model: string; window: number }> // in tokens
 
@@ -3463,7 +3463,7 @@ export function endpointUrl({ provider, baseUrl }: Endpoint, tail: string) {
 }
 
 /** The model that answers. Throws ModelError: no key, nothing set up, no models. */
-export async function chooseModel(options: ChooseOptions): Promise<ModelChoice> {
+export async function chooseModel(options: ChooseOptions) {
   const asked = options.asked?.trim() ?? ''
   const [head, ...rest] = asked.split('/')
   const named = options.providers.find((row) => row.name === head)
@@ -3494,7 +3494,7 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
   return local.find((_at, i) => lists[i]?.length)
 }
 
-function serverFrom(provider: Provider, env: World['env']): FoundServer {
+function serverFrom(provider: Provider, env: World['env']) {
   const { name, keys, baseEnv = '' } = provider
   const variable = keys.find((each) => env[each]?.trim())
   const baseUrl = env[baseEnv] ? readAddress(env[baseEnv], baseEnv) : provider.baseUrl
@@ -3519,7 +3519,7 @@ function nothingSetUp(named: Provider | undefined) {
   })
 }
 
-async function firstChatModel(found: FoundServer, options: ChooseOptions): Promise<ModelChoice> {
+async function firstChatModel(found: FoundServer, options: ChooseOptions) {
   const models = await listModels(options.http, found, options)
   const { id: model, window = CONTEXT_DEFAULT } = models.find(({ id }) => !NOT_CHAT.test(id)) ?? {}
   const { name } = found.provider
@@ -3533,7 +3533,7 @@ export async function listModels(
   at: Endpoint,
   { signal }: { signal?: AbortSignal | undefined } = {},
   wait = MODEL_LIST_TIMEOUT,
-): Promise<ModelInfo[]> {
+) {
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
   const url = endpointUrl(at, '/models')
@@ -3551,7 +3551,7 @@ export async function listModels(
   }
 }
 
-function modelInfo(row: Record<string, unknown>, provider: string): ModelInfo[] {
+function modelInfo(row: Record<string, unknown>, provider: string) {
   const { name, id = name, context_length, max_model_len, context_window } = row
   const windows = [context_length, max_model_len, context_window]
   const window = windows.find((tokens) => typeof tokens === 'number')
@@ -3585,7 +3585,7 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 export type ChatRequest = Readonly<{
   messages: readonly Message[]
   tools: readonly ToolSchema[]
-  schema?: JsonObject | undefined // the answer is JSON of this schema
+  schema?: JsonObject | undefined // of the answer
 }>
 
 export type Dialect = Readonly<{
@@ -3596,13 +3596,13 @@ export type Dialect = Readonly<{
 
 type Wire = Json | undefined
 
-const wireObject = (value: Wire): JsonObject => (isObject(value) ? value : {})
-const wireList = (value: Wire): JsonObject[] => (Array.isArray(value) ? value.map(wireObject) : [])
+const wireObject = (value: Wire) => (isObject(value) ? value : {})
+const wireList = (value: Wire) => (Array.isArray(value) ? value.map(wireObject) : [])
 const wireText = (value: Wire) => (typeof value === 'string' ? value : '')
 const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
 const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
 
-/** What status, code, type and message of a failure mean; the first that fits counts. */
+/** By status, code, type and message; the first that fits counts. */
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
   [
@@ -3625,7 +3625,7 @@ export function failureOf(
   provider: string,
   http: { status?: number; retryAfter?: number | undefined } = {},
 ) {
-  const body: JsonObject = typeof said === 'string' ? { message: said } : said
+  const body = typeof said === 'string' ? { message: said } : said
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
   const upstream = wireObject(metadata)['raw'] // of OpenRouter
@@ -3640,7 +3640,7 @@ export function failureOf(
   return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, options)
 }
 
-/** Fit to show; of an HTML page its words. */
+/** Of an HTML page its words. */
 function shownWords(said: string) {
   const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
   const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
@@ -3650,7 +3650,7 @@ function shownWords(said: string) {
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
-/** What cuts an answer short, in either dialect; any other reason is its end. */
+/** In either dialect; any other reason is an end. */
 const CUTS: [RegExp, StopReason, how: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
@@ -3663,9 +3663,9 @@ export class StreamDecoder {
   text = ''
   stop: StopReason | undefined
   usage: Usage | undefined
-  written = 0 // input tokens put into the provider's cache
+  written = 0 // input tokens put into the cache
   cost: number | undefined // as the provider names it
-  done = false // nothing more comes
+  done = false
   readonly #dialect
   readonly #provider
   readonly #events: ChatEvent[] = []
@@ -3703,7 +3703,6 @@ export class StreamDecoder {
     this.#tell('text', text)
   }
 
-  /** Adds to the last thought, or begins the first. */
   think(text: string) {
     const thought = this.thoughts.pop() ?? { text: '' }
     thought.text += text
@@ -3729,7 +3728,7 @@ export class StreamDecoder {
     if (reason) this.stop = cut
   }
 
-  /** The last events, and the reply. Throws ModelError when it is empty or broke off. */
+  /** Throws ModelError for a reply that is empty or broke off. */
   end(): { events: ChatEvent[]; reply: ChatReply } {
     const provider = this.#provider
     this.#flush()
@@ -3748,7 +3747,7 @@ export class StreamDecoder {
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** Of a reply that broke off; undefined: it may be asked for again. */
+  /** Undefined: nothing came, so it may be asked for again. */
   partial() {
     this.#flush()
     return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
@@ -3776,7 +3775,7 @@ export class StreamDecoder {
   }
 }
 
-/** Why a call must not run; `cut`: the output limit was met in it. */
+/** Why a call must not run; `cut`: the output limit met it. */
 function problemOf({ name, args }: CallDraft, cut: boolean) {
   if (name === '') return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
@@ -3786,7 +3785,7 @@ function problemOf({ name, args }: CallDraft, cut: boolean) {
 
 type Picture = { mime: string; base64: string }
 
-const textBlock = (text: string): JsonObject => ({ type: 'text', text })
+const textBlock = (text: string) => ({ type: 'text', text })
 
 function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonObject) {
   const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
@@ -3794,7 +3793,6 @@ function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonO
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
-/** The model is told where it is not whole. */
 const markedText = ({ text, state }: AssistantMessage) =>
   text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
 
@@ -3806,8 +3804,6 @@ function systemText(messages: readonly Message[], schema: JsonObject | undefined
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
 }
-
-// OpenAI chat completions.
 
 function readOpenAi(chunk: JsonObject, reply: StreamDecoder) {
   const usage = wireObject(chunk['usage'])
@@ -3870,7 +3866,7 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
-function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice): JsonObject {
+function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   const { refuses = [], callIds } = provider
   const { schema, messages, tools } = request
   const inWords = refuses.includes('response_format')
@@ -3891,19 +3887,19 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice): J
 
 const DESCRIPTION_MAX = 980 // characters, without clip's note: OpenAI refuses 1025
 
-function openAiTool(tool: ToolSchema, refuses: readonly string[]): JsonObject {
+function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
   const parameters = adaptSchema(tool.parameters, refuses)
   const bare = refuses.includes('empty-schema') && hasNoFields(parameters['properties'])
   const about = { name: tool.name, description: clip(tool.description, DESCRIPTION_MAX) }
   return { type: 'function', function: bare ? about : { ...about, parameters } }
 }
 
-const openAiPicture = ({ mime, base64 }: Picture): JsonObject => ({
+const openAiPicture = ({ mime, base64 }: Picture) => ({
   type: 'image_url',
   image_url: { url: `data:${mime};base64,${base64}` },
 })
 
-function openAiMessages(messages: readonly Message[], provider: Provider): JsonObject[] {
+function openAiMessages(messages: Message[], provider: Provider) {
   const images: JsonObject[] = [] // tools' replies hold text only, so these follow the last
   return messages.flatMap((message, i): JsonObject[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
@@ -3918,13 +3914,13 @@ function openAiMessages(messages: readonly Message[], provider: Provider): JsonO
 }
 
 /** One text if there are no images: some servers take nothing else. */
-function openAiContent(parts: readonly Part[]): Json {
+function openAiContent(parts: readonly Part[]) {
   const content = encodedParts(parts, openAiPicture)
   if (content.some(({ text }) => text === undefined)) return content
   return content.map(({ text }) => text).join('\n\n')
 }
 
-function openAiAssistant(message: AssistantMessage, { returns }: Provider): JsonObject {
+function openAiAssistant(message: AssistantMessage, { returns }: Provider) {
   const { calls, reasoning = [] } = message
   const reasoning_content = reasoning.map(({ text }) => text).join('')
   const reasoning_details = reasoning.find(({ details }) => details)?.details
@@ -3943,13 +3939,11 @@ function openAiAssistant(message: AssistantMessage, { returns }: Provider): Json
   }
 }
 
-// Anthropic Messages.
-
 function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   const { type, index, message, content, content_block, stop_reason } = chunk
   const delta = wireObject(chunk['delta'])
   readBlock(wireObject(content_block ?? delta), index, reply)
-  wireList(content).forEach((block, i) => readBlock(block, i, reply)) // of one that came whole
+  wireList(content).forEach((block, i) => readBlock(block, i, reply))
   if (type === 'message_stop' || type === 'message') reply.done = true
   readAnthropicUsage(wireObject(chunk['usage'] ?? wireObject(message)['usage']), reply)
   reply.stopFor(delta['stop_reason'] ?? stop_reason)
@@ -4000,7 +3994,7 @@ function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: Mo
 }
 
 /** Roles take turns. */
-function anthropicMessages(messages: readonly Message[]) {
+function anthropicMessages(messages: Message[]) {
   const turns: { role: string; content: JsonObject[] }[] = []
   for (const message of messages) {
     const role = message.role === 'assistant' ? 'assistant' : 'user'
@@ -4014,12 +4008,12 @@ function anthropicMessages(messages: readonly Message[]) {
   return turns
 }
 
-const anthropicPicture = ({ mime, base64 }: Picture): JsonObject => ({
+const anthropicPicture = ({ mime, base64 }: Picture) => ({
   type: 'image',
   source: { type: 'base64', media_type: mime, data: base64 },
 })
 
-function anthropicBlocks(message: Message): JsonObject[] {
+function anthropicBlocks(message: Message) {
   if (message.role === 'system') return []
   if (message.role === 'user') return encodedParts(message.parts, anthropicPicture)
   if (message.role === 'tool') {
@@ -4057,7 +4051,7 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
  * its message; replies without a call and empty answers are left out. Always the same for a
  * history, so that it stays cached.
  */
-export function repairHistory(messages: readonly Message[], callIds?: RegExp): Message[] {
+export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Message[] => {
     if (message.role === 'tool') return [] // it stands behind its call
@@ -4080,8 +4074,6 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp): M
   })
 }
 
-// Providers refuse a whole request for one schema of an MCP server that they do not like.
-
 const SCHEMA_NODES = 1_500 // objects and lists; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
@@ -4103,7 +4095,7 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
 }
 
 /** `above`: the references on the way here; one of them ends it. */
-function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
+function adaptNode(node: Json, job: SchemaJob, above: string[]): Json {
   if (typeof node !== 'object' || node === null) return node
   if (job.left-- <= 0) return {}
   if (!isObject(node)) return node.map((each) => adaptNode(each, job, above))
@@ -4123,7 +4115,7 @@ function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   return completedNode(Object.fromEntries(adapted))
 }
 
-function completedNode(schema: JsonObject): JsonObject {
+function completedNode(schema: JsonObject) {
   const { type, items, properties, required } = schema
   const named = (name: Json) => !isObject(properties) || Object.hasOwn(properties, String(name))
   return {
@@ -4134,7 +4126,7 @@ function completedNode(schema: JsonObject): JsonObject {
   }
 }
 
-/** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`, or an empty one. */
+/** The schema at a JSON pointer (RFC 6901), or an empty one. */
 function pointedAt(root: JsonSchema, ref: string) {
   const [start, ...names] = ref.split('/')
   let at: Wire = start === '#' ? root : {}
@@ -4155,13 +4147,13 @@ function pointedAt(root: JsonSchema, ref: string) {
 //    key is in no error and no notice, even where the server echoes it.
 // Not here: running tools, and compacting the history (§agent).
 
-const CHAT_REPLY_MAX = 64 * MB // a reply over this ends with an error
+const CHAT_REPLY_MAX = 64 * MB
 const CHAT_DRAIN = 100 // ms that a body may go on after its end
 
 type ChatOptions = {
   http: HttpClient
   idle: number // ms of silence that end a reply
-  random?: () => number // 0 to 1, spreads the retries of many clients
+  random?: () => number // 0 to 1, spreads retries
 }
 
 /** Talks to the chosen model in its dialect. */
@@ -4200,7 +4192,6 @@ export class ChatClient {
     }
   }
 
-  /** The whole reply; throws as `stream` does. */
   async complete(request: ChatRequest, signal: AbortSignal) {
     const events = this.stream(request, signal)
     for (;;) {
@@ -4257,7 +4248,7 @@ export class ChatClient {
     throw failureOf(parseObject(text) ?? text, provider.name, facts)
   }
 
-  /** Milliseconds before the next try; undefined: there is none. */
+  /** Milliseconds, if there is a next try. */
   #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number) {
     const passes = kind === 'busy' || (cause instanceof HttpError && cause.passes)
     const { random = () => 1 } = this.#options
@@ -4266,7 +4257,7 @@ export class ChatClient {
     return goesOn ? pause : undefined
   }
 
-  /** A ModelError without the key; a bug of tai stays what it is. */
+  /** Without the key; a bug of tai stays what it is. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
@@ -4327,7 +4318,7 @@ export const RPC_CODES = {
 
 export type RpcId = string | number
 
-/** A message that came in. A response is told apart only so that it is not answered. */
+/** A response is told apart only so that it is not answered. */
 export type RpcMessage =
   | Readonly<{ kind: 'request'; id: RpcId; method: string; params: JsonObject }>
   | Readonly<{ kind: 'notification'; method: string; params: JsonObject }>
@@ -4367,7 +4358,7 @@ export function nestsDeeper(text: string, max: number) {
   return depth > max
 }
 
-const RPC_EXCERPT = 200 // characters of what JSON.parse says
+const RPC_EXCERPT = 200 // characters
 
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
@@ -4399,11 +4390,10 @@ function parseRpc(text: string): unknown {
   }
 }
 
-/** The reply with a result, given as JSON text. */
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
-/** The reply with an error; `id` null where none could be read. */
+/** `id` null: none could be read. */
 export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
   JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })
 
@@ -4438,7 +4428,7 @@ export const VERDICTS: Record<Mode, Record<Risk, Verdict>> = {
 }
 
 /** The column of VERDICTS a call belongs to. */
-export function riskOf({ securityTier, destructive, readOnly }: Annotations): Risk {
+export function riskOf({ securityTier, destructive, readOnly }: Annotations) {
   if (securityTier === 'High' || securityTier === 'Critical') return 'high'
   if (destructive) return 'destructive'
   return securityTier === 'Low' && readOnly ? 'low' : 'medium'
@@ -4465,12 +4455,12 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = Readonly<{
   tool: string
   args: JsonObject
-  digest?: string // where it is known already
+  digest?: string
   paths?: readonly string[] // all it touches; none: grants cannot judge it
   annotations: Annotations
   session: string
   origin?: string // the server of a bridged tool
-  detail?: string | undefined // what it would change, as a diff
+  detail?: string | undefined // a diff
 }>
 
 export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
@@ -4481,7 +4471,7 @@ const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ?
 export const callDigest = (name: string, args: JsonObject) =>
   digest({ arguments: args, tool_name: name })
 
-/** What only reads, with options that leave it so. Nothing that cuts lines: secrets are redacted whole. */
+/** With options that only read. None that cuts lines: secrets are redacted whole. */
 const READ_PROGRAMS = {
   cat: /^-[AbEenstTuv]+$/,
   echo: /^-[neE]+$/,
@@ -4567,7 +4557,7 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, places: readonly string[] | undefined) {
+async function pathsMatch({ paths: globs, scope }: Grant, places: string[] | undefined) {
   if (globs.length === 0) return true
   if (places === undefined) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
@@ -4581,14 +4571,14 @@ async function pathsMatch({ paths: globs, scope }: Grant, places: readonly strin
   return places.some((place) => bases.some((base) => mayHold(place, base)))
 }
 
-/** Whether a folder may hold what a glob with this beginning matches. */
+/** `base`: how a glob begins. */
 function mayHold(place: string, base: string) {
   const [at = '', start = ''] = bareNames([place, base]).map((name) => `${name}/`.toLowerCase())
   const isBelow = place.endsWith('/') && (base === '' || at.startsWith(start))
   return at === './' || start.startsWith(at) || isBelow
 }
 
-/** What "for this session" allows beyond the call itself, and the words for it. */
+/** What "for this session" allows, and the words for it. */
 function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   const command = commandOf(args)
   if (!command)
@@ -4600,7 +4590,7 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
 }
 
 /** What "always" allows. */
-function exactBounds({ tool: name, args }: ApprovalRequest, places: readonly string[] = []) {
+function exactBounds({ tool: name, args }: ApprovalRequest, places: string[] = []) {
   const names = bareNames(places)
   if (commandOf(args) || names.length === 0 || names.some((at) => at.startsWith('..')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
@@ -4659,7 +4649,7 @@ export async function awaitAnswer(
   return (await within(wait, answer, clock.signal)) ? answer : undefined
 }
 
-const NO: Choice = { key: 'n', label: 'no' }
+const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
 const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
 const rankOf = ({ scope }: Grant) => ['deny', 'always', 'session', 'once'].indexOf(scope)
@@ -4687,13 +4677,13 @@ export class Approvals {
   }
 
   /** Of a sub-agent of `session`, in the tighter of both modes. */
-  child(session: string, wanted: Mode = this.mode): Approvals {
+  child(session: string, wanted: Mode = this.mode) {
     const inherited = [...(this.#options.inherited ?? []), session]
     const mode = tighterMode(this.mode, wanted)
     return new Approvals({ ...this.#options, mode, inherited })
   }
 
-  /** Whether a call may run. Asks where the rules say so; never throws for a refusal. */
+  /** Asks where the rules say so; never throws for a refusal. */
   async decide(call: ApprovalRequest, signal: AbortSignal) {
     const { tool: name, args, origin = null, session } = call
     const ruling = await this.#settle(call, signal)
@@ -4756,7 +4746,7 @@ export class Approvals {
     return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
-  async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
+  async #ask(call: ApprovalRequest, signal: AbortSignal) {
     const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return denyRuling('jit_no_approval')
     const always = exactBounds(call, placesOf(call, this.#root))
@@ -4767,7 +4757,7 @@ export class Approvals {
       { key: 'a', label: `always, in this folder: ${always.shown}` },
       NO,
     ]
-    const choose = (question: string, from: readonly Choice[]) =>
+    const choose = (question: string, from: Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
     const [part, whole] = [questionOf(call, QUESTION_MAX), questionOf(call, Infinity)]
     // Nothing is allowed of which a part was not shown.
@@ -4813,9 +4803,9 @@ export type ToolContext = Readonly<{
   catalog: Catalog
 }>
 
-/** What select_tools needs of the toolbox that holds it. */
+/** What select_tools needs of the toolbox. */
 export interface Catalog {
-  /** Finds tools by words or exact names and offers them from the next step on. */
+  /** By words or exact names; they are offered from the next step on. */
   select(query: {
     query?: string | undefined
     names?: readonly string[] | undefined
@@ -4846,22 +4836,21 @@ type Filled<S, P> =
 
 /** A tool as its author writes it; `Out` is what its work gives. */
 export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
-  family?: string // where it is another than that of its list
+  family?: string // if not that of its list
   description: string
   parameters: S
   annotations: Annotations
-  core?: boolean // offered from the start; else once it is asked for
+  core?: boolean // offered from the start
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
   /** Where reading and changing share a tool: what this call does. */
   judge?: (args: ArgsOf<S>) => Annotations
   /** What the call touches; default: its `path`. With none, no path grant allows, each denies. */
   paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
-  /** What a person who is asked sees beside the arguments. */
+  /** Shown to a person who is asked. */
   preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
   run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }>
 
-/** A tool as the toolbox holds it. */
 export type Tool = ToolRow<JsonSchema, ToolOutput> &
   Readonly<{ name: string; family: string; core: boolean }>
 
@@ -4895,10 +4884,8 @@ type More = { readonly [key: string]: Json }
 
 const scalar =
   <const T extends keyof Scalars>(type: T) =>
-  <const M extends More>(description: string, more?: M) =>
-    ({ type, description, ...(more as M) }) as const
+  <const M extends More>(description: string, more?: M) => ({ type, description, ...(more as M) })
 
-/** One argument: what it means, and further keywords of its schema. */
 export const arg = {
   text: scalar('string'),
   whole: scalar('integer'),
@@ -4909,20 +4896,19 @@ export const arg = {
     names: E,
     description: string,
     more?: M,
-  ) => ({ type: 'string', enum: names, description, ...(more as M) }) as const,
+  ) => ({ type: 'string', enum: names, description, ...(more as M) }),
   texts: (description: string, more?: More) =>
     ({ type: 'array', items: { type: 'string' }, description, ...more }) as const,
   map: (description: string) =>
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
 }
 
-/** The schema of arguments: those that must be given, and all by name. */
 export const takes = <const R extends readonly string[], const P extends More>(
   required: R,
   properties: P,
-) => ({ type: 'object', properties, required, additionalProperties: false }) as const
+) => ({ type: 'object', properties, required, additionalProperties: false })
 
-/** Annotations from four facts; the `*Hint` keys repeat them in MCP's words. */
+/** The `*Hint` keys repeat the others in MCP's words. */
 export function annotate(
   tier: Tier,
   kind: 'reads' | 'changes' | 'destroys',
@@ -4957,15 +4943,15 @@ const DESTROYS = annotate('Medium', 'destroys')
 // 3. A walk follows no links, ends after WALK_MAX entries, and says what it left out.
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
-const READ_LINES_MAX = 5_000 // of one read_file; the rest is read with offset
+const READ_LINES_MAX = 5_000 // of one read_file
 const SNIFF = 8 * KB // a NUL byte in these first bytes makes a file binary, as git has it
 const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
-const NAMES_COMPARED = 2_000 // of a folder, for "did you mean"
+const NAMES_COMPARED = 2_000 // for "did you mean"
 
 /** list_dir never opens these: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
-/** Names the first part of a path that is missing, and what is nearest. */
+/** Names the first part that is missing, and what is nearest. */
 function failMissing(absolute: string, workspace: Workspace): never {
   const folder = path.dirname(absolute)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
@@ -5007,7 +4993,6 @@ const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-/** UTF-8 without its byte order mark; fails with the likely encoding. */
 function decodeFileText(bytes: Buffer, shown: string) {
   const text = bytes.toString()
   const bom = text.startsWith('\ufeff') ? '\ufeff' : ''
@@ -5040,7 +5025,7 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
   return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-function withHead(lines: readonly string[], first: number, total: number) {
+function withHead(lines: string[], first: number, total: number) {
   if (total === 0) return '[the file is empty]'
   const text = lines.join('')
   const last = first + lines.length - 1
@@ -5064,7 +5049,7 @@ export async function walkTree(
   root: string,
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
   signal?: AbortSignal,
-): Promise<Walk> {
+) {
   const found: Walk = { entries: [], remarks: [] }
   let left = WALK_MAX
   const visit = async (folder: string, before: string): Promise<void> => {
@@ -5091,7 +5076,7 @@ export async function walkTree(
   return found
 }
 
-const withRemarks = (lines: readonly string[], remarks: readonly string[]) =>
+const withRemarks = (lines: string[], remarks: string[]) =>
   [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
 const depthOf = (relative: string) => relative.split('/').length - 1
@@ -5211,12 +5196,10 @@ type FileState = {
 type Change = { path: string; before: FileState; after: FileState }
 
 /** `says` is the result, else the changes in words; `undoes` ends entries of the journal. */
-type Plan = { changes: readonly Change[]; says?: string; undoes?: readonly UndoEntry[] }
+type Plan = { changes: Change[]; says?: string; undoes?: UndoEntry[] }
 
 const NO_FILE = '/dev/null' // in a diff
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
-
-// --- what stands at a path ---
 
 /** What stands at a path; `room`: bytes that may still be kept. Throws TaiError. */
 export function fileState(
@@ -5246,7 +5229,7 @@ export async function writeTarget(given: string, workspace: Workspace) {
   return { path: at, before, shown }
 }
 
-/** Of a path with all below it, which keep at most UNDO_FILE_MAX together. */
+/** Together they keep at most UNDO_FILE_MAX. */
 async function removalOf(absolute: string, workspace: Workspace) {
   if (absolute === workspace.root) fail('that is the workspace itself')
   const room = { left: UNDO_FILE_MAX }
@@ -5263,11 +5246,8 @@ async function removalOf(absolute: string, workspace: Workspace) {
   return [top, ...entries.map(({ absolute: at }) => removed(at))]
 }
 
-/** What the journal compares. */
 const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
-
-// --- committing a plan ---
 
 /** Journals the plan, carries it out, and takes all of it back when a part fails. */
 export async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
@@ -5276,7 +5256,7 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
   const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
-  const forget = (ended: readonly UndoEntry[]) => {
+  const forget = (ended: UndoEntry[]) => {
     const numbers = ended.map(({ n }) => n)
     return store.dropUndo(session, numbers)
   }
@@ -5295,7 +5275,7 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
 }
 
 /** Removals first, innermost first. `done` gets each change that is made. */
-function putAll(changes: readonly Change[], done: Change[], world: World) {
+function putAll(changes: Change[], done: Change[], world: World) {
   const outward = changes.toSorted((a, b) => a.path.length - b.path.length)
   const removals = outward.filter(({ after }) => after.kind === 'absent').toReversed()
   for (const change of new Set([...removals, ...outward])) {
@@ -5322,14 +5302,12 @@ function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
   }
 }
 
-// --- saying what changes ---
-
-const diffSide = (name: string, { kind, bytes }: FileState): NamedText => ({
+const diffSide = (name: string, { kind, bytes }: FileState) => ({
   name: kind === 'absent' ? NO_FILE : name,
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-async function diffOfChanges(changes: readonly Change[], workspace: Workspace) {
+async function diffOfChanges(changes: Change[], workspace: Workspace) {
   const diffs: string[] = []
   for (const { path: at, before, after } of changes) {
     if (before.kind === 'folder' || after.kind === 'folder') continue
@@ -5339,7 +5317,7 @@ async function diffOfChanges(changes: readonly Change[], workspace: Workspace) {
   return diffs.join('\n')
 }
 
-function changesInWords(changes: readonly Change[], workspace: Workspace) {
+function changesInWords(changes: Change[], workspace: Workspace) {
   const lines = changes.map(({ path: at, before, after }) => {
     const made = before.kind === 'absent' ? 'created' : 'changed'
     return `${after.kind === 'absent' ? 'deleted' : made} ${workspace.show(at)}`
@@ -5347,8 +5325,7 @@ function changesInWords(changes: readonly Change[], workspace: Workspace) {
   return lines.join('\n')
 }
 
-/** Tools whose work is a plan, shown as a diff or committed. */
-function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }): Tool[] {
+function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
   const entries: [string, ToolRow<JsonSchema, Plan>][] = Object.entries(rows)
   const tools: Record<string, ToolRow<JsonSchema>> = {}
   for (const [name, row] of entries)
@@ -5366,8 +5343,6 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }): Tool[]
     }
   return toolsOf<Record<string, JsonSchema>>('files', tools)
 }
-
-// --- the nearest place ---
 
 /** The lines of `text` most like `wanted` by the letter pairs they share, with their numbers. */
 export function nearestPlace(text: string, wanted: string) {
@@ -5393,21 +5368,19 @@ function letterPairs(line: string) {
   return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
 }
 
-/** Dice's coefficient: 1 for equal sets, 0 for nothing in common. */
+/** Dice's coefficient. */
 function sharedPairs(a: Set<string>, b = new Set<string>()) {
   return (2 * [...a].filter((pair) => b.has(pair)).length) / (a.size + b.size)
 }
-
-// --- patches ---
 
 /** A hunk, up to the next file; blank lines inside count as context. */
 const HUNK_SHAPE =
   /^@@ -(\d+)\S* \+(\d+)\S* @@.*\n((?:(?!--- .*\n\+\+\+ )[ +\-\\].*\n?|\n(?=\n{0,9}(?!--- )[ +\-\\]))*)/gm
 
-const sideOf = (lines: readonly string[], sign: string) =>
+const sideOf = (lines: string[], sign: string) =>
   lines.filter((line) => ` ${sign}`.includes(line.charAt(0))).map((line) => line.slice(1))
 
-/** With true line counts in its hunk headers: models often miscount. */
+/** Models often miscount the lines of a hunk. */
 function recounted(patch: string) {
   return patch.replace(HUNK_SHAPE, (_, from: string, to: string, body: string) => {
     const lines = body.replace(/\n$/, '').split('\n')
@@ -5416,7 +5389,6 @@ function recounted(patch: string) {
   })
 }
 
-/** Files with the name each had (`old`) and gets (`fresh`). */
 async function parseDiff(patch: string) {
   const { parsePatch } = await import('diff')
   try {
@@ -5471,12 +5443,12 @@ async function patchedBytes(file: FilePatch, name: string, bytes: Buffer) {
   return fail(`${where} does not fit; ${near}`, 'no file was changed; make the patch anew')
 }
 
-async function changesBack(entries: readonly UndoEntry[], workspace: Workspace): Promise<Change[]> {
+async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT_STATE.bytes, mode, after: left } of entries) {
     const before = changes.get(at)?.before ?? fileState(at, workspace)
     const now = fingerprint(changes.get(at)?.after ?? before)
-    const after: FileState = { kind, bytes, mode }
+    const after = { kind, bytes, mode }
     const isOurs = now === left || now === fingerprint(after)
     const hint = 'nothing was undone; undo later changes first, or edit by hand'
     // A folder above may be a link to elsewhere by now.
@@ -5642,11 +5614,11 @@ export const EDIT_TOOLS = planned({
 // 3. No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
 // Not here: ignore files above the workspace, because the jail ends at its root.
 
-const GREP_BATCH = 64 // files read and matched together
+const GREP_BATCH = 64 // files
 const GREP_PATIENCE = 2 * SECOND // for one batch; longer is runaway backtracking
 const IGNORE_MAX = 1 * MB // a larger file of ignore rules counts as empty
 const GLOB_MAX = 1_000 // characters; a longer glob could take minutes to compile
-const GREP_TIME = 30 * SECOND // for one search
+const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters of a line, around its match
 
 /** Whether rules ignore a path; the folders above it are taken to be let in. */
@@ -5681,7 +5653,7 @@ async function findFiles(
   wanted: (relative: string) => boolean,
   workspace: Workspace,
   signal: AbortSignal,
-): Promise<Walk> {
+) {
   const ignored = await ignoreRules(workspace.root)
   let named = false // an ignored folder, asked for by name
   for (let at = top; at !== workspace.root; at = path.dirname(at)) named ||= ignored(at, true)
@@ -5698,7 +5670,7 @@ async function findFiles(
   return isDone ? { entries: found, remarks } : fail('the glob takes too long', 'use fewer * in it')
 }
 
-async function compileGlob(glob: string, options = {}): Promise<(relative: string) => boolean> {
+async function compileGlob(glob: string, options = {}) {
   if (glob.length > GLOB_MAX) fail(`the glob is over ${GLOB_MAX} characters`)
   const { default: picomatch } = await import('picomatch')
   return picomatch(glob, options)
@@ -5738,7 +5710,7 @@ export function runBounded(ms: number, work: () => void) {
   }
 }
 
-/** How many lines match, and the place in each of the first `max`. */
+/** With the places in the first `max` lines that match. */
 function matchFiles(files: GrepFile[], regexp: RegExp, max: number) {
   const matches: { file: GrepFile; places: Map<number, number>; found: number }[] = []
   const isDone = runBounded(GREP_PATIENCE, () => {
@@ -5757,7 +5729,7 @@ function matchFiles(files: GrepFile[], regexp: RegExp, max: number) {
   return isDone ? matches : fail(`the pattern takes too long (stopped in ${where})`, hint)
 }
 
-/** The lines of a small text file; of another none, and why goes to `passed`. */
+/** None if it is no small text file; why goes to `passed`. */
 async function linesOfFile(absolute: string, passed: string[], redactor: Redactor) {
   try {
     const { size } = await fs.promises.stat(absolute)
@@ -5769,7 +5741,7 @@ async function linesOfFile(absolute: string, passed: string[], redactor: Redacto
       return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
     passed.push(bytes === undefined ? `over ${formatBytes(GREP_FILE_MAX)}` : 'binary')
   } catch {
-    passed.push('unreadable') // also one that went away meanwhile
+    passed.push('unreadable')
   }
   return []
 }
