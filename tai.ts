@@ -2452,7 +2452,7 @@ export class Workspace {
 
   show(absolute: string) {
     if (!isInside(this.root, absolute)) return absolute
-    return path.relative(this.root, absolute).split(path.sep).join('/') || '.'
+    return relativePath(this.root, absolute) || '.'
   }
 
   #absolute(given: string) {
@@ -2481,6 +2481,11 @@ function passedPath<T>(given: string, value: T, why: string | false) {
 
 function pathFault(cause: unknown): never {
   throw new TaiError(clip(visible(messageOf(cause)), 300), { cause })
+}
+
+/** With / on every system. */
+function relativePath(folder: string, absolute: string) {
+  return path.relative(folder, absolute).replaceAll(path.sep, '/')
 }
 
 function isInside(folder: string, absolute: string) {
@@ -3307,21 +3312,18 @@ export class SseReader {
 
 //#region §models: providers, and which model answers
 //
-// A provider is one row; its oddities are facts of that row. No code asks for its name.
-//
-// 1. `provider/model` is split at the first slash if a provider stands before it; else all
-//    of it is a model of the chosen provider (`qwen/qwen3-coder`).
-// 2. Nothing asked: the first row set up by environment or config.toml, else by the vault,
-//    else a local server that answers.
-// 3. A row's own address demands a key; one that the user gave does not, and gets none of
-//    the vault.
+// A provider's oddities are facts of its row: no code asks for its name. Before the first
+// slash of `provider/model` stands a provider's name, or all is a model (`qwen/qwen3-coder`).
+// Nothing asked: the first row set up by environment or config.toml, else by the vault, else
+// a local server that answers. An address that the user gave needs no key, and gets none of
+// the vault.
 // Not here: how a request looks (§dialects) and is sent (§chat).
 
 export type Provider = Readonly<{
   name: string
   dialect: 'openai' | 'anthropic'
   baseUrl: string // without a slash at its end
-  keys: readonly string[] // variables, else secrets of the vault; the first that is set counts
+  keys: readonly string[] // variables, else secrets of the vault; the first set counts
   baseEnv?: string // variable with another address
   model?: string | undefined // none: the first chat model of its list
   localPort?: number // looked at when nothing else is set up
@@ -3352,7 +3354,7 @@ export const PROVIDERS: readonly Provider[] = [
   hostedRow('gemini', GEMINI_URL, 'gemini-2.5-flash', {
     keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
     refuses: GEMINI_REFUSES.split(' '),
-    returns: 'extra_content', // holds the thought signature of a call
+    returns: 'extra_content', // with a call's thought signature
   }),
   hostedRow('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
     returns: 'reasoning_details',
@@ -3373,9 +3375,9 @@ export const PROVIDERS: readonly Provider[] = [
   localRow('vllm', 8000),
 ]
 
-/** Tokens a model takes, by the first part of `provider/model` that fits. */
+/** Tokens of input, by the first part of `provider/model` that fits. */
 const WINDOWS: [part: string, tokens: number][] = [
-  ['gpt-5', 272_000], // of 400,000, the rest is for output
+  ['gpt-5', 272_000],
   ['gpt-4.1', 1_047_576],
   ['gemini-', 1_047_576],
   ['grok-4', 256_000],
@@ -3416,7 +3418,7 @@ export type ChooseOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-/** Another address is another server: other models, the common fields. */
+/** Another address is another server. */
 const MOVED = { own: true, model: undefined, refuses: [] }
 
 function readAddress(text: string, where: string) {
@@ -3558,7 +3560,7 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
   return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
 }
 
-/** US dollars for a reply, if the price is known; `written`: input tokens put into the cache. */
+/** US dollars, if the price is known; `written`: input tokens put into the cache. */
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
@@ -3573,12 +3575,11 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 //#region §dialects: neutral messages in a provider's words, and back
 //
 // OpenAI chat completions, which most servers speak more or less, and Anthropic Messages.
-// A reply that comes whole is one large chunk.
 //
 // 1. A wrong type counts as absent, an unknown event is passed over; what cannot be
-//    understood is an error, never an empty answer.
-// 2. A tool call runs only if its arguments are a whole JSON object; else it carries
-//    `problem`, and `{}` goes back to the provider.
+//    understood is an error, never an empty answer. A reply that comes whole is one chunk.
+// 2. A call whose arguments are no whole JSON object carries `problem` and does not run;
+//    `{}` goes back to the provider.
 // 3. What is sent is valid whatever the history holds: repairHistory, adaptSchema.
 // Not here: the network, retries and cost (§chat).
 
@@ -3619,7 +3620,7 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
-/** What a provider said of a failure. Within a stream a numeric `code` stands for the status. */
+/** What a provider said of a failure; within a stream a numeric `code` is the status. */
 export function failureOf(
   said: JsonObject | string,
   provider: string,
@@ -3680,7 +3681,7 @@ export class StreamDecoder {
     return this.done || this.stop !== undefined
   }
 
-  /** Takes an event or a whole body. Throws ModelError for an error in it, and for nonsense. */
+  /** An event or a whole body. Throws ModelError for an error in it, and for nonsense. */
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
@@ -3728,7 +3729,7 @@ export class StreamDecoder {
     if (reason) this.stop = cut
   }
 
-  /** Throws ModelError for a reply that is empty or broke off. */
+  /** Throws ModelError if it is empty or broke off. */
   end(): { events: ChatEvent[]; reply: ChatReply } {
     const provider = this.#provider
     this.#flush()
@@ -3747,7 +3748,7 @@ export class StreamDecoder {
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** Undefined: nothing came, so it may be asked for again. */
+  /** Undefined: nothing came. */
   partial() {
     this.#flush()
     return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
@@ -3846,10 +3847,7 @@ function addDetail(details: JsonObject[], piece: JsonObject) {
   details.splice(-1, 1, { ...last, ...piece, ...Object.fromEntries(longer) })
 }
 
-/**
- * A piece belongs to the last call that its index and id allow: servers leave out either, give
- * the index 0 to all, or repeat id and name.
- */
+/** To the last call that fits: servers leave out index or id, give 0 to all, or repeat both. */
 function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
   const { name, arguments: args } = wireObject(piece['function'])
@@ -3885,7 +3883,7 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   }
 }
 
-const DESCRIPTION_MAX = 980 // characters, without clip's note: OpenAI refuses 1025
+const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
 
 function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
   const parameters = adaptSchema(tool.parameters, refuses)
@@ -3900,7 +3898,7 @@ const openAiPicture = ({ mime, base64 }: Picture) => ({
 })
 
 function openAiMessages(messages: Message[], provider: Provider) {
-  const images: JsonObject[] = [] // tools' replies hold text only, so these follow the last
+  const images: JsonObject[] = [] // a tool's reply holds text only
   return messages.flatMap((message, i): JsonObject[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
@@ -3960,7 +3958,7 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   reply.usage = { input: fresh + cached + reply.written, output, cached }
 }
 
-/** A block, or a piece of one; the `{}` of a call's first piece stands for what is to come. */
+/** A block, or a piece of one; the `{}` of a call's first piece is no arguments. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
@@ -4047,9 +4045,8 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 }
 
 /**
- * A history that every provider accepts: each call has its own id and one reply directly behind
- * its message; replies without a call and empty answers are left out. Always the same for a
- * history, so that it stays cached.
+ * What every provider accepts: each call with an id of its own and one reply behind its message, no
+ * reply without a call, no empty answer. The same for the same history, so that it stays cached.
  */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
@@ -4082,8 +4079,8 @@ const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
 type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
 
 /**
- * A schema that providers take: references put in place, alternatives on top joined, without the
- * keywords `drops`. It may accept more than the original, which arguments are checked against.
+ * What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
+ * It may accept more than the original, which arguments are checked against.
  */
 export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
   const top = wireObject(adaptNode(schema, { root: schema, drops, left: SCHEMA_NODES }, []))
@@ -4139,16 +4136,14 @@ function pointedAt(root: JsonSchema, ref: string) {
 
 //#region §chat: one request to a model, one whole reply
 //
-// 1. A request is sent again only while nothing of its reply has arrived, and only for
-//    what passes: a busy server, a reset connection. Each retry is announced.
-// 2. Models think long, so a reply that ran into `idle` (of headers, of a piece) is not
-//    asked for again.
-// 3. Every failure is a ModelError; of a reply that broke off it carries what arrived. The
-//    key is in no error and no notice, even where the server echoes it.
+// A request is sent again only while nothing of its reply has arrived, and only for what
+// passes: a busy server, a reset connection, but no `idle` wait, as models think long. Each
+// retry is announced. Every failure is a ModelError, with the part of a reply that arrived.
+// The key is in no error and no notice, even where the server echoes it.
 // Not here: running tools, and compacting the history (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB
-const CHAT_DRAIN = 100 // ms that a body may go on after its end
+const CHAT_DRAIN = 100 // ms for a body that goes on after its end
 
 type ChatOptions = {
   http: HttpClient
@@ -4278,7 +4273,7 @@ export class ChatClient {
   }
 }
 
-/** Milliseconds of `Retry-After` (RFC 9110, 10.2.3), a date read by the server's own clock. */
+/** `Retry-After` (RFC 9110, 10.2.3) in ms, a date by the server's own clock. */
 function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers']) {
   const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
   return waits.find((wait) => wait >= 0)
@@ -4289,8 +4284,8 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
 // JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError with
-// the code its sender is told. Nesting is looked at before parsing: what recurses later
-// (checks, digests, redaction) meets no depth that could end the process.
+// the code its sender is told. Nesting is checked before parsing, so that nothing recursive
+// (checks, digests, redaction) can end the process.
 // Not here: what a method means (§serve), how bytes travel (§listen).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
@@ -4303,28 +4298,28 @@ export const MCP_VERSIONS: readonly string[] = [
   '2024-11-05',
 ]
 
-/** JSON-RPC 2.0, section 5.1; below them those that servers choose (-32000 to -32099). */
+/** JSON-RPC 2.0, section 5.1; then those that servers choose. */
 export const RPC_CODES = {
   parse: -32700,
   request: -32600,
   method: -32601,
   params: -32602,
   internal: -32603,
-  failed: -32000, // a tool was started and has no result
+  failed: -32000,
   denied: -32001,
   session: -32001, // with HTTP status 404
-  busy: -32002, // a rate limit, or too many calls waiting
+  busy: -32002, // a rate limit, or a long queue
 }
 
 export type RpcId = string | number
 
-/** A response is told apart only so that it is not answered. */
+/** A response is only known so as not to be answered. */
 export type RpcMessage =
   | Readonly<{ kind: 'request'; id: RpcId; method: string; params: JsonObject }>
   | Readonly<{ kind: 'notification'; method: string; params: JsonObject }>
   | Readonly<{ kind: 'response' }>
 
-/** What a peer is told instead of a result; `id` where its message had one. */
+/** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
   readonly code
   readonly data
@@ -4341,19 +4336,16 @@ export class RpcError extends TaiError {
   }
 }
 
-const [QUOTE, BACKSLASH, OPEN_LIST, OPEN_OBJECT] = [0x22, 0x5c, 0x5b, 0x7b]
-const CLOSER = 2 // from the code of an opening bracket to its closing one
-
-/** Whether JSON text is nested deeper than `max`, without parsing it. */
+/** Of JSON text, without parsing it. */
 export function nestsDeeper(text: string, max: number) {
   if (text.length <= max) return false
   let depth = 0
   for (let at = 0, quoted = false; at < text.length && depth <= max; at++) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) quoted = !quoted
-    else if (quoted) at += Number(code === BACKSLASH)
-    else if (code === OPEN_LIST || code === OPEN_OBJECT) depth += 1
-    else if (code === OPEN_LIST + CLOSER || code === OPEN_OBJECT + CLOSER) depth -= 1
+    const char = text[at]
+    if (char === '"') quoted = !quoted
+    else if (quoted) at += Number(char === '\\')
+    else if (char === '[' || char === '{') depth += 1
+    else if (char === ']' || char === '}') depth -= 1
   }
   return depth > max
 }
@@ -4401,22 +4393,22 @@ export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) 
 
 //#region §policy: what may run, and who says so
 //
-// Every call passes here: the mode's verdict, then grants, then a person.
+// The mode's verdict, then grants, then a person.
 //
 // 1. A deny grant wins in every mode. Others lift an `ask`, and a denial in workspace-write;
 //    never one in read-only.
 // 2. An allowing grant matches narrowly (every path, no second command), a denying one
 //    broadly (any path, any part of a command).
-// 3. Nobody to ask, no answer in time, EOF and Ctrl-C are denials.
-// 4. What is asked is what runs; one keypress allows no more than it shows, nor elsewhere.
-// Not here: whether paths stay in the workspace (§workspace, in every mode).
+// 3. No answer (nobody there, too late, EOF, Ctrl-C) is a denial.
+// 4. One keypress allows no more than it shows, nor elsewhere.
+// Not here: whether paths stay in the workspace (§workspace).
 
 const QUESTION_MAX = 16 * KB // characters shown of arguments, and of a diff
-const PLAIN_MAX = 4 * KB // characters; a longer command is not looked into
+const PLAIN_MAX = 4 * KB // characters of a command that is looked into
 const SAID_MAX = 160 // characters of a line in mode `allow`
 
 type Risk = 'low' | 'medium' | 'destructive' | 'high'
-type Verdict = 'run' | 'say' | 'ask' | 'deny' // say: run, and print a line
+type Verdict = 'run' | 'say' | 'ask' | 'deny' // say: a line, and run
 
 // biome-ignore format: a table
 export const VERDICTS: Record<Mode, Record<Risk, Verdict>> = {
@@ -4434,7 +4426,7 @@ export function riskOf({ securityTier, destructive, readOnly }: Annotations) {
   return securityTier === 'Low' && readOnly ? 'low' : 'medium'
 }
 
-/** Why a call may run or not; behind the semicolon, what would let it pass. */
+/** Why; behind the semicolon, what would let it pass. */
 export const RULES = {
   mode: 'the permission mode lets it run',
   read_only_command: 'the command plainly only reads',
@@ -4492,8 +4484,8 @@ const PLAIN_WORD =
 const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
 /**
- * Whether a POSIX command is one program that plainly only reads, below the real folder `root` and
- * not in tai's `home`. No git: a repository's configuration can name programs to run.
+ * Whether a POSIX command plainly only reads, below the real folder `root`, not in tai's `home`.
+ * No git: a repository's configuration can name programs to run.
  */
 export function isReadOnlyCommand(command: string, root: string, home: string) {
   if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
@@ -4508,7 +4500,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
   )
 }
 
-/** Whether a word names nothing, or what is in the folder; a link to nowhere may lead anywhere. */
+/** A link to nowhere may lead anywhere. */
 function staysInside(word: string, root: string, home: string) {
   if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
   const real = attempt(() => resolveReal(path.join(root, word)))
@@ -4517,19 +4509,16 @@ function staysInside(word: string, root: string, home: string) {
 
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // may bring a second command
 
-// The words behind these decide, so only the whole call can be allowed.
+// The words behind these decide.
 const WRAPPERS =
   /^(?:(?:ba|da|z|fi|k|c|tc)?sh|env|python|node|deno|bun|perl|ruby|php|lua|tclsh|osascript|pwsh|powershell|cmd|sudo|doas|su|xargs|parallel|npx|pnpx|bunx|uvx?|pipx|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|ssh|docker|podman|[gmn]?awk|find|make)\d* /
 
 const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/**
- * What a call touches, below the workspace, as spelled and as it really is; a folder ends in `/`.
- * Undefined where that cannot be told.
- */
+/** Below the workspace, as spelled and as it is; a folder ends in `/`. Undefined: nobody can tell. */
 function placesOf({ paths = [] }: ApprovalRequest, root: string) {
-  const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
+  const show = (at: string) => relativePath(root, at) || '.'
   const spelledAndReal = (given: string) => {
     const spelled = path.resolve(root, given)
     const real = resolveReal(spelled)
@@ -4578,7 +4567,7 @@ function mayHold(place: string, base: string) {
   return at === './' || start.startsWith(at) || isBelow
 }
 
-/** What "for this session" allows, and the words for it. */
+/** What "for this session" allows. */
 function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   const command = commandOf(args)
   if (!command)
@@ -4637,7 +4626,7 @@ function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
   return { message: `${callName(call)} was not run: ${rule}`, hint }
 }
 
-/** A person's answer within `wait` ms; undefined: none, EOF, Ctrl-C, or a prompter that broke. */
+/** An answer within `wait` ms; undefined: none, EOF, Ctrl-C, or a prompter that broke. */
 export async function awaitAnswer(
   wait: number,
   parent: AbortSignal,
@@ -4659,7 +4648,7 @@ export type ApprovalOptions = Readonly<{
   store: Store
   prompter: Prompter
   world: World
-  root?: string | undefined // of the paths of grants; else the current folder
+  root?: string | undefined // else the current folder
   wait?: number | undefined // ms for an answer
   inherited?: readonly string[] // sessions whose grants count too
 }>
@@ -4708,7 +4697,7 @@ export class Approvals {
     return isOurs ? ruling : this.#settle(call, signal) // another process used it first
   }
 
-  /** What mode and grants say; asks nobody, uses nothing up. */
+  /** Asks nobody, uses nothing up. */
   async check(call: ApprovalRequest): Promise<Ruling> {
     const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
     const grant = await this.#grantFor(call)
@@ -4760,7 +4749,7 @@ export class Approvals {
     const choose = (question: string, from: Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
     const [part, whole] = [questionOf(call, QUESTION_MAX), questionOf(call, Infinity)]
-    // Nothing is allowed of which a part was not shown.
+    // Only what was shown whole is allowed.
     const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
     const key = first === 'f' ? await choose(whole, choices) : first && 'n'
     const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
@@ -4782,13 +4771,9 @@ export class Approvals {
 
 //#region §toolkit: what a tool is made of
 //
-// A tool is one row: its words for the model, schema, risk and work. The families below
-// are such rows; §toolbox joins and calls them.
-//
-// 1. `run` gets arguments that passed `parameters`, defaults filled in.
-// 2. A tool that failed returns `isError`, or throws TaiError or an error of the system (a
-//    full disk). Any other exception is a bug of tai.
-// 3. A tool reaches the outside only through its ToolContext.
+// A tool is one row: its words for the model, schema, risk and work; §toolbox calls it. One
+// that failed returns `isError`, or throws TaiError or an error of the system (a full disk);
+// any other exception is a bug of tai. The outside is reached only through ToolContext.
 
 export type ToolContext = Readonly<{
   world: World
@@ -4813,26 +4798,26 @@ export interface Catalog {
   }): Promise<{ offered: readonly ToolSchema[]; unknown: readonly string[] }>
 }
 
-/** The type of arguments that passed a schema, defaults filled in. */
-export type ArgsOf<S> = S extends { readonly enum: readonly (infer E)[] }
+/** Arguments that passed a schema, defaults filled in. */
+export type ArgsOf<S> = S extends { enum: readonly (infer E)[] }
   ? E
-  : S extends { readonly type: infer T extends keyof Scalars }
+  : S extends { type: infer T extends keyof Scalars }
     ? Scalars[T]
-    : S extends { readonly items: infer I }
+    : S extends { items: infer I }
       ? readonly ArgsOf<I>[]
-      : S extends { readonly properties: infer P }
+      : S extends { properties: infer P }
         ? { readonly [K in keyof P as K extends Filled<S, P> ? K : never]: ArgsOf<P[K]> } & {
             readonly [K in keyof P as K extends Filled<S, P> ? never : K]?: ArgsOf<P[K]>
           }
-        : S extends { readonly additionalProperties: infer V }
+        : S extends { additionalProperties: infer V }
           ? Readonly<Record<string, ArgsOf<V>>>
           : JsonObject
 
 type Scalars = { string: string; integer: number; boolean: boolean }
 
 type Filled<S, P> =
-  | (S extends { readonly required: readonly (infer R)[] } ? R : never)
-  | { [K in keyof P]: P[K] extends { readonly default: Json } ? K : never }[keyof P]
+  | (S extends { required: readonly (infer R)[] } ? R : never)
+  | { [K in keyof P]: P[K] extends { default: Json } ? K : never }[keyof P]
 
 /** A tool as its author writes it; `Out` is what its work gives. */
 export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
@@ -4842,9 +4827,9 @@ export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   annotations: Annotations
   core?: boolean // offered from the start
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  /** Where reading and changing share a tool: what this call does. */
+  /** Where reading and changing share a tool. */
   judge?: (args: ArgsOf<S>) => Annotations
-  /** What the call touches; default: its `path`. With none, no path grant allows, each denies. */
+  /** Default: its `path`. With none, no path grant allows, each denies. */
   paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
   /** Shown to a person who is asked. */
   preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
@@ -4936,11 +4921,9 @@ const DESTROYS = annotate('Medium', 'destroys')
 
 //#region §files: reading files and folders as they are
 //
-// A model names files from memory and copies its edits out of what it was shown.
-//
-// 1. A file comes without line numbers; a head in [brackets] says what must be said.
-// 2. Text is UTF-8, or refused with its encoding and the way to convert it.
-// 3. A walk follows no links, ends after WALK_MAX entries, and says what it left out.
+// A file comes without line numbers, as edits are copied out of it; a head in [brackets]
+// says what must be said. Text is UTF-8, or refused with the way to convert it. A walk
+// follows no links, ends after WALK_MAX entries, and says what it left out.
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
 const READ_LINES_MAX = 5_000 // of one read_file
@@ -5044,7 +5027,7 @@ export type WalkEntry = Readonly<{
 }>
 export type Walk = Readonly<{ entries: WalkEntry[]; remarks: string[] }>
 
-/** What is below a folder, by name, as `judge` says of each; `remarks` say what was not seen. */
+/** Below a folder, by name, as `judge` says of each; `remarks`: what was not seen. */
 export async function walkTree(
   root: string,
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
@@ -5169,9 +5152,6 @@ export const FILE_TOOLS = toolsOf('files', {
 //#endregion §files
 
 //#region §edits: changing files, so that it can be undone
-//
-// A model remembers texts slightly wrong: an edit is strict about what it does, helpful
-// about what would have been right.
 //
 // 1. A change is first a plan: what stands at each path and what shall. The approval
 //    prompt shows it, the call commits it; undoing is a plan too.
@@ -5344,7 +5324,7 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
   return toolsOf<Record<string, JsonSchema>>('files', tools)
 }
 
-/** The lines of `text` most like `wanted` by the letter pairs they share, with their numbers. */
+/** The lines most like `wanted` by the letter pairs they share, with their numbers. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
   const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
@@ -5615,13 +5595,13 @@ export const EDIT_TOOLS = planned({
 // Not here: ignore files above the workspace, because the jail ends at its root.
 
 const GREP_BATCH = 64 // files
-const GREP_PATIENCE = 2 * SECOND // for one batch; longer is runaway backtracking
-const IGNORE_MAX = 1 * MB // a larger file of ignore rules counts as empty
-const GLOB_MAX = 1_000 // characters; a longer glob could take minutes to compile
+const GREP_PATIENCE = 2 * SECOND // for one batch
+const IGNORE_MAX = 1 * MB // a larger file counts as empty
+const GLOB_MAX = 1_000 // characters; more could take minutes to compile
 const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters of a line, around its match
 
-/** Whether rules ignore a path; the folders above it are taken to be let in. */
+/** The folders above a path are taken to be let in. */
 async function ignoreRules(root: string) {
   const { default: ignore } = await import('ignore')
   const known = new Map<string, ReturnType<typeof ignore>>()
@@ -5634,7 +5614,7 @@ async function ignoreRules(root: string) {
     for (let above = path.dirname(absolute); ; above = path.dirname(above)) {
       const rules = known.get(above) ?? readRules(above)
       known.set(above, rules)
-      const name = path.relative(above, absolute).replaceAll(path.sep, '/')
+      const name = relativePath(above, absolute)
       const said = rules.test(folder ? `${name}/` : name)
       if (said.ignored || said.unignored) return said.ignored
       if (above === root) return false
@@ -5676,7 +5656,7 @@ async function compileGlob(glob: string, options = {}) {
   return picomatch(glob, options)
 }
 
-/** A beginning without wildcards is where the walk starts, also in an ignored folder. */
+/** The walk starts behind what has no wildcards, also in an ignored folder. */
 async function splitGlob(pattern: string) {
   const { default: picomatch } = await import('picomatch')
   const { base, glob } = picomatch.scan(pattern)
@@ -5688,9 +5668,9 @@ type GrepFile = { shown: string; lines: string[] }
 
 /** Compiles a model's pattern. Throws TaiError. */
 export function compilePattern(pattern: string, ignoreCase: boolean) {
-  // A leading .* decides nothing, and costs the square of a line's length.
+  // It decides nothing, and costs the square of a line's length.
   const source = pattern.replace(/^(?:\.\*\??)+/, '')
-  const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter, so only where it is needed
+  const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter
   try {
     return new RegExp(source, `${ignoreCase ? 'i' : ''}${unicode}`)
   } catch (cause) {
@@ -5698,7 +5678,7 @@ export function compilePattern(pattern: string, ignoreCase: boolean) {
   }
 }
 
-/** Runs `work`, at most `ms`, even inside a regular expression; false when it was stopped. */
+/** Ends even inside a regular expression; false when it was stopped. */
 export function runBounded(ms: number, work: () => void) {
   try {
     builtin('node:vm').runInNewContext('work()', { work }, { timeout: ms })
@@ -5845,9 +5825,9 @@ export const FIND_TOOLS = toolsOf('files', {
 
 //#region §shell: commands, to their end or in the background
 //
-// A model is told whether a command worked and what it said, in that order. An exit code
-// other than 0 is an error, so that no model passes over it. Neither keys nor marks that
-// stand for a secret reach a command.
+// A model is told whether a command worked, then what it said; an exit code other than 0
+// is an error, so that no model passes over it. Neither keys nor marks of secrets reach a
+// command.
 // Not here: which commands run without asking (§policy).
 
 const FIRST_LOOK = 500 // ms for the first words of a background process
