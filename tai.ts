@@ -3326,7 +3326,7 @@ export type Provider = Readonly<{
   keys: readonly string[] // variables, else secrets of the vault; the first set counts
   baseEnv?: string // variable with another address
   model?: string | undefined // none: the first chat model of its list
-  localPort?: number // looked at when nothing else is set up
+  localPort?: number
   own?: boolean // the user gave the address
   refuses?: readonly string[] // fields of a request, keywords of a tool's schema
   returns?: 'reasoning_content' | 'reasoning_details' | 'extra_content' // wanted back
@@ -3432,7 +3432,7 @@ const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 /** The rows of `[providers.NAME]` in config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Readonly<Record<string, JsonObject>>) {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
-  return [...own, ...PROVIDERS.filter((row) => tables[row.name] === undefined)]
+  return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
 }
 
 function readProvider(name: string, table: JsonObject): Provider {
@@ -3471,7 +3471,7 @@ export async function chooseModel(options: ChooseOptions) {
   const named = options.providers.find((row) => row.name === head)
   const rows = named ? [{ ...named, own: named.own || named.keys.length === 0 }] : options.providers
   const found = await findServer(rows, options)
-  if (found === undefined) throw nothingSetUp(named)
+  if (!found) throw nothingSetUp(named)
   const model = (named ? rest.join('/') : asked) || found.provider.model
   if (!model) return firstChatModel(found, options)
   const name = `${found.provider.name}/${model}`
@@ -3603,7 +3603,7 @@ const wireText = (value: Wire) => (typeof value === 'string' ? value : '')
 const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
 const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
 
-/** By status, code, type and message; the first that fits counts. */
+/** The first that fits counts. */
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
   [
@@ -3691,7 +3691,7 @@ export class StreamDecoder {
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error'))
       throw failureOf(chunk ?? said, provider)
-    if (chunk === undefined)
+    if (!chunk)
       throw new ModelError(`${provider} sent a malformed stream: ${shownWords(said)}`, {
         hint: 'check that the address is one of a model server: tai doctor',
       })
@@ -4136,10 +4136,9 @@ function pointedAt(root: JsonSchema, ref: string) {
 
 //#region §chat: one request to a model, one whole reply
 //
-// A request is sent again only while nothing of its reply has arrived, and only for what
-// passes: a busy server, a reset connection, but no `idle` wait, as models think long. Each
-// retry is announced. Every failure is a ModelError, with the part of a reply that arrived.
-// The key is in no error and no notice, even where the server echoes it.
+// A request is sent again, and that is said, only while nothing of a reply has arrived and
+// for what passes: a busy server, a reset connection; not for `idle`, as models think long.
+// Every failure is a ModelError with what arrived, without the key, even if a server echoes it.
 // Not here: running tools, and compacting the history (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB
@@ -4283,9 +4282,8 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
-// JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError with
-// the code its sender is told. Nesting is checked before parsing, so that nothing recursive
-// (checks, digests, redaction) can end the process.
+// JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError.
+// Nesting is checked before parsing, so that nothing recursive can end the process.
 // Not here: what a method means (§serve), how bytes travel (§listen).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
@@ -4494,7 +4492,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
   )
   const [, options] = Object.entries(READ_PROGRAMS).find(([name]) => name === program) ?? []
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
-  if (options === undefined || (isDeep && isInside(root, home))) return false
+  if (!options || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
     word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home),
   )
@@ -4548,7 +4546,7 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
 
 async function pathsMatch({ paths: globs, scope }: Grant, places: string[] | undefined) {
   if (globs.length === 0) return true
-  if (places === undefined) return scope === 'deny'
+  if (!places) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
   const names = bareNames(places)
   const isGranted = picomatch([...globs], { dot: true })
@@ -4704,7 +4702,7 @@ export class Approvals {
     if (grant?.scope === 'deny') return { verdict: 'deny', reason: 'deny_grant', grant }
     if (verdict === 'run' || verdict === 'say') return { verdict, reason: 'mode' }
     if (this.mode === 'read-only') return denyRuling('read_only_mode')
-    if (grant !== undefined) return { verdict: 'run', reason: 'grant', grant }
+    if (grant) return { verdict: 'run', reason: 'grant', grant }
     if (verdict === 'deny') return denyRuling('workspace_write_mode')
     if (this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
     return { verdict, reason: 'jit_no_approval' }
@@ -4819,7 +4817,7 @@ type Filled<S, P> =
   | (S extends { required: readonly (infer R)[] } ? R : never)
   | { [K in keyof P]: P[K] extends { default: Json } ? K : never }[keyof P]
 
-/** A tool as its author writes it; `Out` is what its work gives. */
+/** A tool as its author writes it. */
 export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   family?: string // if not that of its list
   description: string
@@ -4934,7 +4932,6 @@ const NAMES_COMPARED = 2_000 // for "did you mean"
 /** list_dir never opens these: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
-/** Names the first part that is missing, and what is nearest. */
 function failMissing(absolute: string, workspace: Workspace): never {
   const folder = path.dirname(absolute)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
@@ -4946,7 +4943,7 @@ function failMissing(absolute: string, workspace: Workspace): never {
 
 function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder') {
   const stats = fs.statSync(absolute, { throwIfNoEntry: false })
-  if (stats === undefined) return failMissing(absolute, workspace)
+  if (!stats) return failMissing(absolute, workspace)
   const found = kindOfEntry(stats)
   if (found === (kind ?? found)) return stats
   return fail(`${workspace.show(absolute)} is a ${found}, not a ${kind}`)
@@ -5163,9 +5160,9 @@ export const FILE_TOOLS = toolsOf('files', {
 const DIFF_SHOWN = 6 * KB // characters of a diff in a result
 const PATCH_FUZZ = 2 // context lines that may differ, as in patch(1)
 const JOURNAL_MAX = 2 * WALK_MAX // entries of a session; no call makes more
-const LIKE_LINES = 10_000 // of a file, looked at for the nearest place
-const LIKE_ASKED = 12 // lines of the text sought, compared and shown
-const LIKE_WIDTH = 120 // characters of a line, compared and shown
+const LIKE_LINES = 10_000 // of a file
+const LIKE_ASKED = 12 // lines of the text sought
+const LIKE_WIDTH = 120 // characters of a line
 const LIKE_ENOUGH = 0.5 // share of letter pairs in common
 
 type FileState = {
@@ -5188,7 +5185,7 @@ export function fileState(
   room = { left: UNDO_FILE_MAX },
 ): FileState {
   const stats = lstatOf(at)
-  if (stats === undefined) return ABSENT_STATE
+  if (!stats) return ABSENT_STATE
   const mode = stats.mode & 0o7777
   if (stats.isDirectory()) return { ...ABSENT_STATE, kind: 'folder', mode }
   if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
@@ -5221,7 +5218,7 @@ async function removalOf(absolute: string, workspace: Workspace) {
   if (top.before.kind !== 'folder') return [top]
   const { entries, remarks } = await walkTree(absolute, () => 'enter')
   const closed = entries.find(({ absolute: at, name }) => name === '.git' || workspace.hides(at))
-  if (closed !== undefined) remarks.push(`it holds ${closed.relative}, which tools leave alone`)
+  if (closed) remarks.push(`it holds ${closed.relative}, which tools leave alone`)
   if (remarks.length > 0) fail(`${workspace.show(absolute)}: ${remarks.join('; ')}`)
   return [top, ...entries.map(({ absolute: at }) => removed(at))]
 }
@@ -5229,7 +5226,7 @@ async function removalOf(absolute: string, workspace: Workspace) {
 const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
-/** Journals the plan, carries it out, and takes all of it back when a part fails. */
+/** Takes all of it back when a part fails. */
 export async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
@@ -5240,7 +5237,7 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
     const numbers = ended.map(({ n }) => n)
     return store.dropUndo(session, numbers)
   }
-  if (undoes === undefined) await store.pushUndo(session, entries)
+  if (!undoes) await store.pushUndo(session, entries)
   const done: Change[] = []
   try {
     putAll(changes, done, world)
@@ -5342,7 +5339,6 @@ export function nearestPlace(text: string, wanted: string) {
   return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
 }
 
-/** Neighbouring letters, without spaces and case; a mark begins a line. */
 function letterPairs(line: string) {
   const folded = `^${line.slice(0, LIKE_WIDTH).toLowerCase().replace(/\s+/g, '')}`
   return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
@@ -5533,13 +5529,11 @@ export const EDIT_TOOLS = planned({
       if (there.kind !== 'absent' && !(there.kind === 'file' && overwrite))
         fail(`${goal} exists already`, hint)
       const leaves = await removalOf(from, workspace)
-      const arrivals = leaves.map(({ path: at, before: after }) => {
-        return {
-          path: to + at.slice(from.length),
-          before: at === from ? there : ABSENT_STATE,
-          after,
-        }
-      })
+      const arrivals = leaves.map(({ path: at, before: after }) => ({
+        path: to + at.slice(from.length),
+        before: at === from ? there : ABSENT_STATE,
+        after,
+      }))
       const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
       return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
     },
@@ -5592,7 +5586,7 @@ export const EDIT_TOOLS = planned({
 //    rule wins. Whoever names an ignored folder sees into it.
 // 2. What is passed over and what is not shown is counted and said.
 // 3. No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
-// Not here: ignore files above the workspace, because the jail ends at its root.
+// Not here: ignore files above the workspace.
 
 const GREP_BATCH = 64 // files
 const GREP_PATIENCE = 2 * SECOND // for one batch
@@ -5717,16 +5711,16 @@ async function linesOfFile(absolute: string, passed: string[], redactor: Redacto
     const text = bytes?.toString() ?? ''
     // Alone, a line of a key does not look like one.
     const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
-    if (bytes !== undefined && !looksBinary(bytes))
+    if (bytes && !looksBinary(bytes))
       return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
-    passed.push(bytes === undefined ? `over ${formatBytes(GREP_FILE_MAX)}` : 'binary')
+    passed.push(bytes ? 'binary' : `over ${formatBytes(GREP_FILE_MAX)}`)
   } catch {
     passed.push('unreadable')
   }
   return []
 }
 
-/** As grep prints them: path:line:text, context as path-line-text, -- between groups. */
+/** As grep prints them. */
 function grepRows({ shown, lines }: GrepFile, places: Map<number, number>, around: number) {
   const span = Array.from({ length: 2 * around + 1 }, (_, i) => i - around)
   const near = new Set([...places.keys()].flatMap((line) => span.map((step) => line + step)))
