@@ -3376,15 +3376,15 @@ export const PROVIDERS: readonly Provider[] = [
 ]
 
 /** Tokens of input, by the first part of `provider/model` that fits. */
-const WINDOWS: [part: string, tokens: number][] = [
-  ['gpt-5', 272_000],
-  ['gpt-4.1', 1_047_576],
-  ['gemini-', 1_047_576],
-  ['grok-4', 256_000],
-  ['claude', 200_000],
-  ['/o3', 200_000],
-  ['/o4', 200_000],
-]
+const WINDOWS = Object.entries({
+  'gpt-5': 272_000,
+  'gpt-4.1': 1_047_576,
+  'gemini-': 1_047_576,
+  'grok-4': 256_000,
+  claude: 200_000,
+  '/o3': 200_000,
+  '/o4': 200_000,
+})
 
 /** US dollars per million tokens (January 2026): input, from cache, output, into cache. */
 const PRICES: Record<string, number[]> = {
@@ -3730,7 +3730,7 @@ export class StreamDecoder {
   }
 
   /** Throws ModelError if it is empty or broke off. */
-  end(): { events: ChatEvent[]; reply: ChatReply } {
+  end() {
     const provider = this.#provider
     this.#flush()
     if (!this.finished && this.partial())
@@ -4401,7 +4401,7 @@ export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) 
 // 4. One keypress allows no more than it shows, nor elsewhere.
 // Not here: whether paths stay in the workspace (§workspace).
 
-const QUESTION_MAX = 16 * KB // characters shown of arguments, and of a diff
+const QUESTION_MAX = 16 * KB // characters of arguments, and of a diff
 const PLAIN_MAX = 4 * KB // characters of a command that is looked into
 const SAID_MAX = 160 // characters of a line in mode `allow`
 
@@ -4475,16 +4475,13 @@ const READ_PROGRAMS = {
   wc: /^-[Lclmw]+$/,
 }
 
-// Words in POSIX shell quoting (2.2) that mean nothing but themselves.
+// Words in POSIX quoting (2.2) that mean only themselves.
 const PLAIN_WORD =
   // oxlint-disable-next-line no-control-regex -- a control character is never plain
   /(?:'[^'\u0000-\u001f]*'|"[^"$`\\\u0000-\u001f]*"|[\p{L}\p{N}_.,:/@%+=-])+/gu
 const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
-/**
- * Whether a POSIX command plainly only reads, below the real folder `root`, not in tai's `home`.
- * No git: a repository's configuration can name programs to run.
- */
+/** Below the real folder `root`, not in `home`. No git: its configuration can name programs. */
 export function isReadOnlyCommand(command: string, root: string, home: string) {
   if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
   const [program, ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
@@ -4527,7 +4524,7 @@ function placesOf({ paths = [] }: ApprovalRequest, root: string) {
   return places?.length ? [...new Set(places)] : undefined
 }
 
-const bareNames = (places: readonly string[]) => places.map((place) => place.replace(/\/$/, ''))
+const bareNames = (places: string[]) => places.map((place) => place.replace(/\/$/, ''))
 
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
@@ -4558,14 +4555,12 @@ async function pathsMatch({ paths: globs, scope }: Grant, places: string[] | und
   return places.some((place) => bases.some((base) => mayHold(place, base)))
 }
 
-/** `base`: how a glob begins. */
 function mayHold(place: string, base: string) {
   const [at = '', start = ''] = bareNames([place, base]).map((name) => `${name}/`.toLowerCase())
   const isBelow = place.endsWith('/') && (base === '' || at.startsWith(start))
   return at === './' || start.startsWith(at) || isBelow
 }
 
-/** What "for this session" allows. */
 function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   const command = commandOf(args)
   if (!command)
@@ -4576,7 +4571,6 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
 }
 
-/** What "always" allows. */
 function exactBounds({ tool: name, args }: ApprovalRequest, places: string[] = []) {
   const names = bareNames(places)
   if (commandOf(args) || names.length === 0 || names.some((at) => at.startsWith('..')))
@@ -4681,8 +4675,8 @@ export class Approvals {
       const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
       await this.#options.store.audit('approval', { ...facts, ...about }, session)
     }
-    const line = () => `runs ${callName(call)} ${visible(canonicalJson(args))}`
-    const say = ruling.verdict === 'say' ? clip(line(), SAID_MAX) : undefined
+    const line = () => clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
+    const say = ruling.verdict === 'say' ? line() : undefined
     const denial = verdict === 'deny' ? denialOf(call, ruling) : undefined
     return { ...facts, grant: grant?.id, say, denial }
   }
@@ -4691,8 +4685,8 @@ export class Approvals {
     const ruling = await this.check(call)
     if (ruling.verdict === 'ask') return this.#ask(call, signal)
     if (ruling.grant?.scope !== 'once') return ruling
-    const isOurs = await this.#options.store.consumeGrant(ruling.grant.id)
-    return isOurs ? ruling : this.#settle(call, signal) // another process used it first
+    if (await this.#options.store.consumeGrant(ruling.grant.id)) return ruling
+    return this.#settle(call, signal) // another process used it first
   }
 
   /** Asks nobody, uses nothing up. */
@@ -4788,7 +4782,7 @@ export type ToolContext = Readonly<{
 
 /** What select_tools needs of the toolbox. */
 export interface Catalog {
-  /** By words or exact names; they are offered from the next step on. */
+  /** By words or exact names, offered from the next step on. */
   select(query: {
     query?: string | undefined
     names?: readonly string[] | undefined
@@ -5369,12 +5363,13 @@ async function parseDiff(patch: string) {
   const { parsePatch } = await import('diff')
   try {
     const files = parsePatch(recounted(withLf(patch)))
-    const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit === true)
+    const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit)
     if (useful.length === 0) fail('it has no hunk')
-    return useful.map((file) => {
-      const { oldFileName: old, newFileName: fresh } = file
-      return { ...file, old: old?.replace(/^a\//, ''), fresh: fresh?.replace(/^b\//, '') }
-    })
+    return useful.map((file) => ({
+      ...file,
+      old: file.oldFileName?.replace(/^a\//, ''),
+      fresh: file.newFileName?.replace(/^b\//, ''),
+    }))
   } catch (cause) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
     return fail(`the patch is no unified diff: ${messageOf(cause)}`, hint, cause)
