@@ -812,6 +812,15 @@ export async function retreat(
   return false
 }
 
+/** What a generator returns; `see` gets what it yields before. */
+async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => void) {
+  for (;;) {
+    const { done, value } = await events.next()
+    if (done) return value
+    see?.(value)
+  }
+}
+
 /** Work that runs one after the other, in the order it came. */
 export class Lane {
   #last: Promise<void> = Promise.resolve()
@@ -3575,12 +3584,9 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 //#region §dialects: neutral messages in a provider's words, and back
 //
 // OpenAI chat completions, which most servers speak more or less, and Anthropic Messages.
-//
-// 1. A wrong type counts as absent, an unknown event is passed over; what cannot be
-//    understood is an error, never an empty answer. A reply that comes whole is one chunk.
-// 2. A call whose arguments are no whole JSON object carries `problem` and does not run;
-//    `{}` goes back to the provider.
-// 3. What is sent is valid whatever the history holds: repairHistory, adaptSchema.
+// A wrong type counts as absent, an unknown event is passed over; what cannot be understood
+// is an error, never an empty answer. A call whose arguments are no whole JSON object does
+// not run and goes back as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
 export type ChatRequest = Readonly<{
@@ -3641,7 +3647,6 @@ export function failureOf(
   return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, options)
 }
 
-/** Of an HTML page its words. */
 function shownWords(said: string) {
   const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
   const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
@@ -3651,7 +3656,7 @@ function shownWords(said: string) {
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
-/** In either dialect; any other reason is an end. */
+/** In either dialect; else it is the end. */
 const CUTS: [RegExp, StopReason, how: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
@@ -3776,7 +3781,7 @@ export class StreamDecoder {
   }
 }
 
-/** Why a call must not run; `cut`: the output limit met it. */
+/** Why a call must not run. */
 function problemOf({ name, args }: CallDraft, cut: boolean) {
   if (name === '') return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
@@ -4036,7 +4041,7 @@ export const DIALECTS: Record<Provider['dialect'], Dialect> = {
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
 }
 
-/** Takes `id`, or one made from it, where it is taken or not of the wanted form. */
+/** `id`, or one made from it; taken from now on. */
 function freshId(id: string, taken: Set<string>, wanted = /./) {
   let fresh = id
   while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
@@ -4045,8 +4050,8 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 }
 
 /**
- * What every provider accepts: each call with an id of its own and one reply behind its message, no
- * reply without a call, no empty answer. The same for the same history, so that it stays cached.
+ * What every provider accepts: each call with its own id and one reply behind its message, no other
+ * reply, no empty answer. Always the same for a history, so that it stays cached.
  */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
@@ -4074,7 +4079,7 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
 const SCHEMA_NODES = 1_500 // objects and lists; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
-const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
+const PROPERTY_NAME = /^[\w.-]{1,64}$/
 
 type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
 
@@ -4162,7 +4167,7 @@ export class ChatClient {
     this.#redactor.add('api-key', choice.key ?? '')
   }
 
-  /** Streams one reply. Throws ModelError or the signal's reason. */
+  /** Throws ModelError or the signal's reason. */
   async *stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, ChatReply> {
     const { provider } = this.choice
     const dialect = DIALECTS[provider.dialect]
@@ -4186,12 +4191,8 @@ export class ChatClient {
     }
   }
 
-  async complete(request: ChatRequest, signal: AbortSignal) {
-    const events = this.stream(request, signal)
-    for (;;) {
-      const step = await events.next()
-      if (step.done) return step.value
-    }
+  complete(request: ChatRequest, signal: AbortSignal) {
+    return resultOf(this.stream(request, signal))
   }
 
   async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
@@ -4353,7 +4354,7 @@ const RPC_EXCERPT = 200 // characters
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
-/** Reads one message. Throws RpcError: parse, request or params. */
+/** Throws RpcError: parse, request or params. */
 export function readRpc(text: string): RpcMessage {
   if (nestsDeeper(text, MCP_DEPTH_MAX))
     throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
@@ -4511,7 +4512,7 @@ const WRAPPERS =
 const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/** Below the workspace, as spelled and as it is; a folder ends in `/`. Undefined: nobody can tell. */
+/** As spelled and as it is, a folder with `/` at its end. Undefined: nobody can tell. */
 function placesOf({ paths = [] }: ApprovalRequest, root: string) {
   const show = (at: string) => relativePath(root, at) || '.'
   const spelledAndReal = (given: string) => {
@@ -4857,11 +4858,13 @@ function fail(message: string, hint?: string, cause?: unknown): never {
   throw new TaiError(message, { hint, cause })
 }
 
-type More = { readonly [key: string]: Json }
-
 const scalar =
   <const T extends keyof Scalars>(type: T) =>
-  <const M extends More>(description: string, more?: M) => ({ type, description, ...(more as M) })
+  <const M extends JsonObject>(description: string, more?: M) => ({
+    type,
+    description,
+    ...(more as M),
+  })
 
 export const arg = {
   text: scalar('string'),
@@ -4869,18 +4872,18 @@ export const arg = {
   range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
     ({ type: 'integer', minimum, maximum, default: usual, description }) as const,
   flag: (description: string) => ({ type: 'boolean', default: false, description }) as const,
-  oneOf: <const E extends readonly string[], const M extends More>(
+  oneOf: <const E extends readonly string[], const M extends JsonObject>(
     names: E,
     description: string,
     more?: M,
   ) => ({ type: 'string', enum: names, description, ...(more as M) }),
-  texts: (description: string, more?: More) =>
+  texts: (description: string, more?: JsonObject) =>
     ({ type: 'array', items: { type: 'string' }, description, ...more }) as const,
   map: (description: string) =>
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
 }
 
-export const takes = <const R extends readonly string[], const P extends More>(
+export const takes = <const R extends readonly string[], const P extends JsonObject>(
   required: R,
   properties: P,
 ) => ({ type: 'object', properties, required, additionalProperties: false })
@@ -4913,13 +4916,13 @@ const DESTROYS = annotate('Medium', 'destroys')
 
 //#region §files: reading files and folders as they are
 //
-// A file comes without line numbers, as edits are copied out of it; a head in [brackets]
-// says what must be said. Text is UTF-8, or refused with the way to convert it. A walk
-// follows no links, ends after WALK_MAX entries, and says what it left out.
+// A file comes without line numbers, as edits are copied out of it; a head in [brackets] says
+// what is not shown. Text is UTF-8, or refused with the way to convert it. A walk follows no
+// links, ends after WALK_MAX entries, and says what it left out.
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
 const READ_LINES_MAX = 5_000 // of one read_file
-const SNIFF = 8 * KB // a NUL byte in these first bytes makes a file binary, as git has it
+const SNIFF = 8 * KB // a NUL byte in these makes a file binary, as in git
 const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
 const NAMES_COMPARED = 2_000 // for "did you mean"
 
@@ -5144,11 +5147,10 @@ export const FILE_TOOLS = toolsOf('files', {
 
 //#region §edits: changing files, so that it can be undone
 //
-// 1. A change is first a plan: what stands at each path and what shall. The approval
-//    prompt shows it, the call commits it; undoing is a plan too.
-// 2. All or nothing: journalled before the disk, taken back when a path fails.
-// 3. Nothing is undone where a file is not what the journal left.
-// 4. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
+// A change is first a plan, what stands at each path and what shall: the approval prompt
+// shows it, the call commits it, undoing is one too. All or nothing: journalled before the
+// disk, taken back when a path fails. Nothing is undone where a file is not what the journal
+// left. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
 // Not here: what may be changed (§workspace, §policy), the journal's table (§store).
 
 const DIFF_SHOWN = 6 * KB // characters of a diff in a result
@@ -5166,10 +5168,10 @@ type FileState = {
 }
 type Change = { path: string; before: FileState; after: FileState }
 
-/** `says` is the result, else the changes in words; `undoes` ends entries of the journal. */
+/** `says`: the result; `undoes`: entries of the journal that end. */
 type Plan = { changes: Change[]; says?: string; undoes?: UndoEntry[] }
 
-const NO_FILE = '/dev/null' // in a diff
+const NO_FILE = '/dev/null'
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
 /** What stands at a path; `room`: bytes that may still be kept. Throws TaiError. */
@@ -5190,7 +5192,7 @@ export function fileState(
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
-/** A path to write to, and what stands there. Refuses a folder and a read-only file. */
+/** Where to write, and what stands there. Refuses folders and read-only files. */
 export async function writeTarget(given: string, workspace: Workspace) {
   const at = await workspace.write(given)
   const [before, shown] = [fileState(at, workspace), workspace.show(at)]
@@ -5245,7 +5247,7 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
   await forget(undoes ?? [])
 }
 
-/** Removals first, innermost first. `done` gets each change that is made. */
+/** Removals first, innermost first. */
 function putAll(changes: Change[], done: Change[], world: World) {
   const outward = changes.toSorted((a, b) => a.path.length - b.path.length)
   const removals = outward.filter(({ after }) => after.kind === 'absent').toReversed()
@@ -5577,10 +5579,9 @@ export const EDIT_TOOLS = planned({
 
 //#region §finding: files by name, and lines by what they say
 //
-// 1. .gitignore and .ignore count at every level, .git/info/exclude at the root; a deeper
-//    rule wins. Whoever names an ignored folder sees into it.
-// 2. What is passed over and what is not shown is counted and said.
-// 3. No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
+// .gitignore and .ignore count at every level, .git/info/exclude at the root; a deeper rule
+// wins. Whoever names an ignored folder sees into it. What is not shown is counted and said.
+// No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
 // Not here: ignore files above the workspace.
 
 const GREP_BATCH = 64 // files
@@ -5599,7 +5600,7 @@ async function ignoreRules(root: string) {
     const texts = names.map((name) => textIfThere(path.join(folder, name)))
     return ignore({ ignoreCase: false }).add(texts.join('\n'))
   }
-  return (absolute: string, folder: boolean): boolean => {
+  return (absolute: string, folder: boolean) => {
     for (let above = path.dirname(absolute); ; above = path.dirname(above)) {
       const rules = known.get(above) ?? readRules(above)
       known.set(above, rules)
@@ -5645,7 +5646,7 @@ async function compileGlob(glob: string, options = {}) {
   return picomatch(glob, options)
 }
 
-/** The walk starts behind what has no wildcards, also in an ignored folder. */
+/** The walk starts at `folder`, even an ignored one. */
 async function splitGlob(pattern: string) {
   const { default: picomatch } = await import('picomatch')
   const { base, glob } = picomatch.scan(pattern)
@@ -5679,7 +5680,6 @@ export function runBounded(ms: number, work: () => void) {
   }
 }
 
-/** With the places in the first `max` lines that match. */
 function matchFiles(files: GrepFile[], regexp: RegExp, max: number) {
   const matches: { file: GrepFile; places: Map<number, number>; found: number }[] = []
   const isDone = runBounded(GREP_PATIENCE, () => {
@@ -9046,10 +9046,9 @@ export async function playTurn(
 ): Promise<unknown> {
   const presenter = await presenterFor(app, talk)
   const events = talk.agent.runTurn(safeParts(app, parts), signal)
-  let next = await events.next()
-  for (; next.done !== true; next = await events.next()) presenter.event(next.value)
-  presenter.end(outcomeOf(next.value, app.redactor, talk))
-  return next.value.error
+  const result = await resultOf(events, (event) => presenter.event(event))
+  presenter.end(outcomeOf(result, app.redactor, talk))
+  return result.error
 }
 
 /** What --json prints of a turn; of one that could not even begin, only its error. */
@@ -9939,11 +9938,11 @@ async function playServed(
   const parts = [{ kind: 'text', text: app.redactor.known(message) }] as const
   const events = talk.agent.runTurn(parts, signal)
   let said = ''
-  let next = await events.next()
-  for (; next.done !== true; next = await events.next())
-    if (next.value.kind === 'text') said += next.value.text
-  const { answer, error } = next.value
-  const structured: JsonObject = outcomeOf(next.value, app.redactor, talk)
+  const result = await resultOf(events, (event) => {
+    if (event.kind === 'text') said += event.text
+  })
+  const { answer, error } = result
+  const structured: JsonObject = outcomeOf(result, app.redactor, talk)
   if (error === undefined) return { text: answer, structured }
   const text = [said, explain(error)].filter((part) => part !== '').join('\n\n')
   return { text, isError: true, structured }
