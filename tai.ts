@@ -3332,7 +3332,7 @@ export type Provider = Readonly<{
   name: string
   dialect: 'openai' | 'anthropic'
   baseUrl: string // without a slash at its end
-  keys: readonly string[] // variables, else secrets of the vault; the first set counts
+  keys: readonly string[] // variables, else secrets; the first set counts
   baseEnv?: string // variable with another address
   model?: string | undefined // none: the first chat model of its list
   localPort?: number
@@ -3412,7 +3412,7 @@ const NOT_CHAT =
 
 export type Endpoint = Readonly<{ provider: Provider; baseUrl: string; key: string | undefined }>
 
-type FoundServer = Endpoint & { readonly why: string }
+type FoundServer = Endpoint & { why: string }
 
 export type ModelChoice = FoundServer & Readonly<{ model: string; window: number }> // in tokens
 
@@ -3538,7 +3538,7 @@ async function firstChatModel(found: FoundServer, options: ChooseOptions) {
   throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
-/** The models a provider lists. Throws ModelError: no list within `wait` ms. */
+/** Throws ModelError: no list within `wait` ms. */
 export async function listModels(
   http: HttpClient,
   at: Endpoint,
@@ -3569,7 +3569,7 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
   return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
 }
 
-/** US dollars, if the price is known; `written`: input tokens put into the cache. */
+/** US dollars, if the price is known. */
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
@@ -3662,7 +3662,7 @@ const CUTS: [RegExp, StopReason, how: string][] = [
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
 ]
 
-/** One reply, whole or in events, as far as it has arrived. */
+/** One reply, as far as it has arrived. */
 export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
@@ -3670,7 +3670,7 @@ export class StreamDecoder {
   stop: StopReason | undefined
   usage: Usage | undefined
   written = 0 // input tokens put into the cache
-  cost: number | undefined // as the provider names it
+  cost: number | undefined
   done = false
   readonly #dialect
   readonly #provider
@@ -3686,18 +3686,17 @@ export class StreamDecoder {
     return this.done || this.stop !== undefined
   }
 
-  /** An event or a whole body. Throws ModelError for an error in it, and for nonsense. */
+  /** An event or a whole body. Throws ModelError for an error in it or nonsense. */
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
     if (/^(\[DONE\])?$/.test(said)) return []
     const chunk = parseObject(said)
-    const provider = this.#provider
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error'))
-      throw failureOf(chunk ?? said, provider)
+      throw failureOf(chunk ?? said, this.#provider)
     if (!chunk)
-      throw new ModelError(`${provider} sent a malformed stream: ${shownWords(said)}`, {
+      throw new ModelError(`${this.#provider} sent a malformed stream: ${shownWords(said)}`, {
         hint: 'check that the address is one of a model server: tai doctor',
       })
     this.#dialect.read(chunk, this)
@@ -3736,14 +3735,13 @@ export class StreamDecoder {
 
   /** Throws ModelError if it is empty or broke off. */
   end() {
-    const provider = this.#provider
     this.#flush()
     if (!this.finished && this.partial())
-      throw new ModelError(`${provider}: the stream ended before the answer was complete`)
+      throw new ModelError(`${this.#provider}: the stream ended before the answer was complete`)
     const { calls, usage, cost, stop: said = 'end' } = this
     const [, , how] = CUTS.find(([, cut]) => cut === said) ?? []
     if (this.text.trim() === '' && calls.length === 0)
-      throw new ModelError(`${provider} sent an empty response: ${how ?? 'not a word'}`, {
+      throw new ModelError(`${this.#provider} sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
         hint: 'ask in other words or for less, or use another model: -m',
       })
@@ -3916,7 +3914,7 @@ function openAiMessages(messages: Message[], provider: Provider) {
   })
 }
 
-/** One text if there are no images: some servers take nothing else. */
+/** Some servers take nothing but one text. */
 function openAiContent(parts: readonly Part[]) {
   const content = encodedParts(parts, openAiPicture)
   if (content.some(({ text }) => text === undefined)) return content
@@ -4144,7 +4142,7 @@ function pointedAt(root: JsonSchema, ref: string) {
 // A request is sent again, and that is said, only while nothing of a reply has arrived and
 // for what passes: a busy server, a reset connection; not for `idle`, as models think long.
 // Every failure is a ModelError with what arrived, without the key, even if a server echoes it.
-// Not here: running tools, and compacting the history (§agent).
+// Not here: running tools, compacting (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB
 const CHAT_DRAIN = 100 // ms for a body that goes on after its end
@@ -4257,8 +4255,8 @@ export class ChatClient {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
     const { retryAfter = 0, cause } = error
-    const long = retryAfter > CHAT_RETRY_AFTER_MAX
-    const asks = long ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
+    const asks =
+      retryAfter > CHAT_RETRY_AFTER_MAX ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
     const message = this.#redactor.known(error.message) + asks
     return new ModelError(message, { ...error, cause, partial })
   }
@@ -4312,7 +4310,7 @@ export const RPC_CODES = {
 
 export type RpcId = string | number
 
-/** A response is only known so as not to be answered. */
+/** A response is not answered. */
 export type RpcMessage =
   | Readonly<{ kind: 'request'; id: RpcId; method: string; params: JsonObject }>
   | Readonly<{ kind: 'notification'; method: string; params: JsonObject }>
@@ -4458,7 +4456,6 @@ export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant 
 
 const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
-/** Its first 12 digits are shown. */
 export const callDigest = (name: string, args: JsonObject) =>
   digest({ arguments: args, tool_name: name })
 
@@ -4566,7 +4563,7 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   const command = commandOf(args)
   if (!command)
     return riskOf(annotations) === 'high' ? undefined : { shown: visible(`every ${name}`) }
-  // "npm run build" of "npm run build --watch"; one word is too wide.
+  // "npm run build" of "npm run build --watch".
   const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
   if (!start || WRAPPERS.test(command) || COMMAND_CHAIN.test(command)) return undefined
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
@@ -4832,7 +4829,7 @@ export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
 export type Tool = ToolRow<JsonSchema, ToolOutput> &
   Readonly<{ name: string; family: string; core: boolean }>
 
-/** The tools of a family; the rows' own types are forgotten. */
+/** The tools of a family. */
 export function toolsOf<const R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
   const tools: [string, ToolRow<JsonSchema>][] = Object.entries(rows)
   return tools.map(([name, { run, preview, ...row }]) => ({
@@ -4926,7 +4923,7 @@ const SNIFF = 8 * KB // a NUL byte in these makes a file binary, as in git
 const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
 const NAMES_COMPARED = 2_000 // for "did you mean"
 
-/** list_dir never opens these: many files that nobody wrote. */
+/** Never opened: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 function failMissing(absolute: string, workspace: Workspace): never {
@@ -4934,7 +4931,7 @@ function failMissing(absolute: string, workspace: Workspace): never {
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
   const near = nearest(path.basename(absolute), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
   const guess = workspace.show(path.join(folder, near ?? ''))
-  const hint = `${near === undefined ? 'look into' : 'did you mean'} ${guess}?`
+  const hint = `${near ? 'did you mean' : 'look into'} ${guess}?`
   fail(`nothing at ${workspace.show(absolute)}`, hint)
 }
 
@@ -4952,7 +4949,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-/** Undefined also where nothing can stand: below a file, or the path too long. */
+/** Undefined also below a file, or where the path is too long. */
 function lstatOf(absolute: string) {
   try {
     return fs.lstatSync(absolute, { throwIfNoEntry: false })
@@ -5202,7 +5199,6 @@ export async function writeTarget(given: string, workspace: Workspace) {
   return { path: at, before, shown }
 }
 
-/** Together they keep at most UNDO_FILE_MAX. */
 async function removalOf(absolute: string, workspace: Workspace) {
   if (absolute === workspace.root) fail('that is the workspace itself')
   const room = { left: UNDO_FILE_MAX }
@@ -5259,7 +5255,7 @@ function putAll(changes: Change[], done: Change[], world: World) {
 
 /** In one step: readers see the old content or the new, never a part. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
-  const isFolder = lstatOf(at)?.isDirectory() === true
+  const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
   fs.mkdirSync(path.dirname(at), { recursive: true })
   if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
@@ -5317,7 +5313,7 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
   return toolsOf<Record<string, JsonSchema>>('files', tools)
 }
 
-/** The lines most like `wanted` by the letter pairs they share, with their numbers. */
+/** The lines most like `wanted`, by the letter pairs they share. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
   const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
@@ -5589,7 +5585,7 @@ const GREP_PATIENCE = 2 * SECOND // for one batch
 const IGNORE_MAX = 1 * MB // a larger file counts as empty
 const GLOB_MAX = 1_000 // characters; more could take minutes to compile
 const GREP_TIME = 30 * SECOND
-const GREP_TEXT_MAX = 400 // characters of a line, around its match
+const GREP_TEXT_MAX = 400 // characters of a line
 
 /** The folders above a path are taken to be let in. */
 async function ignoreRules(root: string) {
@@ -5715,7 +5711,6 @@ async function linesOfFile(absolute: string, passed: string[], redactor: Redacto
   return []
 }
 
-/** As grep prints them. */
 function grepRows({ shown, lines }: GrepFile, places: Map<number, number>, around: number) {
   const span = Array.from({ length: 2 * around + 1 }, (_, i) => i - around)
   const near = new Set([...places.keys()].flatMap((line) => span.map((step) => line + step)))
