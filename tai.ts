@@ -4302,7 +4302,7 @@ export const RPC_CODES = {
   method: -32601,
   params: -32602,
   internal: -32603,
-  failed: -32000,
+  failed: -32000, // a tool was started and has no result
   denied: -32001,
   session: -32001, // with HTTP status 404
   busy: -32002, // a rate limit, or a long queue
@@ -4347,8 +4347,6 @@ export function nestsDeeper(text: string, max: number) {
   return depth > max
 }
 
-const RPC_EXCERPT = 200 // characters
-
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
@@ -4375,7 +4373,7 @@ function parseRpc(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new RpcError('parse', `not JSON: ${visible(clip(messageOf(error), RPC_EXCERPT))}`)
+    throw new RpcError('parse', `not JSON: ${visible(clip(messageOf(error), 200))}`)
   }
 }
 
