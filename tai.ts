@@ -792,6 +792,15 @@ export async function retreat(ended: Promise<unknown>, steps: { do: () => void; 
   return false
 }
 
+/** What a generator returns; `see` gets what it yields before. */
+async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => void) {
+  for (;;) {
+    const { done, value } = await events.next()
+    if (done) return value
+    see?.(value)
+  }
+}
+
 /** Work that runs one after the other. */
 export class Lane {
   #last = Promise.resolve()
@@ -2368,7 +2377,7 @@ export class Workspace {
 
   show(absolute: string) {
     if (!isInside(this.root, absolute)) return absolute
-    return path.relative(this.root, absolute).split(path.sep).join('/') || '.'
+    return relativePath(this.root, absolute) || '.'
   }
 
   #absolute(given: string) {
@@ -2396,6 +2405,11 @@ function passedPath<T>(given: string, value: T, why: string | false) {
 
 function pathFault(cause: unknown): never {
   fail(clip(visible(messageOf(cause)), 300), undefined, cause)
+}
+
+/** With / on every system. */
+function relativePath(folder: string, absolute: string) {
+  return path.relative(folder, absolute).replaceAll(path.sep, '/')
 }
 
 function isInside(folder: string, absolute: string) {
@@ -3203,37 +3217,33 @@ export class SseReader {
 
 //#region §models: providers, and which model answers
 //
-// A provider is one row. What it wants otherwise than its neighbours is a fact of
-// that row, read by a dialect; no code asks for a provider's name.
-//
-// 1. `provider/model` is split at the first slash if a provider stands before it. Else
-//    all of it is a model of the provider that would be chosen (`qwen/qwen3-coder`).
-// 2. Nothing asked: the first row that the environment or config.toml sets up, else the
-//    first whose key the vault holds, else a local server that answers.
-// 3. A row's own address demands a key. One that the user gave works without, and no
-//    key of the vault goes there.
-// Not here: how a request looks (§dialects) and how it is sent (§chat).
+// A provider's oddities are facts of its row: no code asks for its name. Before the first
+// slash of `provider/model` stands a provider's name, or all is a model (`qwen/qwen3-coder`).
+// Nothing asked: the first row set up by environment or config.toml, else by the vault, else
+// a local server that answers. An address that the user gave needs no key, and gets none of
+// the vault.
+// Not here: how a request looks (§dialects) and is sent (§chat).
 
 export type Provider = Readonly<{
   name: string
   dialect: 'openai' | 'anthropic'
   baseUrl: string // without a slash at its end
-  keys: readonly string[] // variables, else vault secrets; the first that is set is the key
-  baseEnv?: string // variable that holds another address
+  keys: readonly string[] // variables, else secrets; the first set counts
+  baseEnv?: string // variable with another address
   model?: string | undefined // none: the first chat model of its list
-  localPort?: number // looked at when nothing else is set up
-  own?: boolean // the user gave the address: no key is demanded
+  localPort?: number
+  own?: boolean // the user gave the address
   refuses?: readonly string[] // fields of a request, keywords of a tool's schema
   returns?: 'reasoning_content' | 'reasoning_details' | 'extra_content' // wanted back
-  callIds?: RegExp // the form of calls' ids, where not all are taken
+  callIds?: RegExp // where not all ids of calls are taken
 }>
 
 function hostedRow(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
   const keys = [`${name.toUpperCase()}_API_KEY`]
-  return { name, dialect: 'openai', baseUrl, keys, model, ...more } satisfies Provider
+  return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-const localRow = (name: string, localPort: number): Provider =>
+const localRow = (name: string, localPort: number) =>
   hostedRow(name, `http://127.0.0.1:${localPort}/v1`, undefined, { keys: [], localPort })
 
 const GEMINI_REFUSES =
@@ -3249,7 +3259,7 @@ export const PROVIDERS: readonly Provider[] = [
   hostedRow('gemini', GEMINI_URL, 'gemini-2.5-flash', {
     keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
     refuses: GEMINI_REFUSES.split(' '),
-    returns: 'extra_content', // holds the thought signature of a call
+    returns: 'extra_content', // with a call's thought signature
   }),
   hostedRow('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
     returns: 'reasoning_details',
@@ -3270,19 +3280,19 @@ export const PROVIDERS: readonly Provider[] = [
   localRow('vllm', 8000),
 ]
 
-/** Tokens that a model takes, by the first part of `provider/model` that fits. */
-const WINDOWS: readonly (readonly [part: string, tokens: number])[] = [
-  ['gpt-5', 272_000], // of 400,000, the rest is for output
-  ['gpt-4.1', 1_047_576],
-  ['gemini-', 1_047_576],
-  ['grok-4', 256_000],
-  ['claude', 200_000],
-  ['/o3', 200_000],
-  ['/o4', 200_000],
-]
+/** Tokens of input, by the first part of `provider/model` that fits. */
+const WINDOWS = Object.entries({
+  'gpt-5': 272_000,
+  'gpt-4.1': 1_047_576,
+  'gemini-': 1_047_576,
+  'grok-4': 256_000,
+  claude: 200_000,
+  '/o3': 200_000,
+  '/o4': 200_000,
+})
 
-/** US dollars per million tokens (January 2026): input, from cache, output, into the cache. */
-const PRICES: Readonly<Record<string, readonly number[]>> = {
+/** US dollars per million tokens (January 2026): input, from cache, output, into cache. */
+const PRICES: Record<string, number[]> = {
   'openai/gpt-5': [1.25, 0.125, 10],
   'openai/gpt-5.1': [1.25, 0.125, 10],
   'openai/gpt-5-mini': [0.25, 0.025, 2],
@@ -3296,10 +3306,9 @@ const PRICES: Readonly<Record<string, readonly number[]>> = {
 const NOT_CHAT =
   /embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
-/** Where a provider is reached, and with what key. */
 export type Endpoint = Readonly<{ provider: Provider; baseUrl: string; key: string | undefined }>
 
-type FoundServer = Endpoint & Readonly<{ why: string }> // for people: what led to it
+type FoundServer = Endpoint & { why: string }
 
 export type ModelChoice = FoundServer & Readonly<{ model: string; window: number }> // in tokens
 
@@ -3314,8 +3323,8 @@ export type ChooseOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-/** Another address is another server: other models, and the common fields. */
-const MOVED = { own: true, model: undefined, refuses: [] } as const
+/** Another address is another server. */
+const MOVED = { own: true, model: undefined, refuses: [] }
 
 function readAddress(text: string, where: string) {
   if (URL.parse(text)?.protocol.match(/^https?:$/)) return text.trim().replace(/\/+$/, '')
@@ -3326,9 +3335,9 @@ function readAddress(text: string, where: string) {
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
 /** The rows of `[providers.NAME]` in config.toml, then the rest. Throws InvalidError. */
-export function providersOf(tables: Readonly<Record<string, JsonObject>>): Provider[] {
+export function providersOf(tables: Readonly<Record<string, JsonObject>>) {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
-  return [...own, ...PROVIDERS.filter((row) => tables[row.name] === undefined)]
+  return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
 }
 
 function readProvider(name: string, table: JsonObject): Provider {
@@ -3348,26 +3357,26 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...row, ...moved, ...named, baseUrl, dialect }
 }
 
-/** Those of the dialect's version and of the key, if there is one. */
+/** The dialect's version, and the key if there is one. */
 export function endpointHeaders({ provider, key }: Endpoint): Record<string, string> {
   if (provider.dialect === 'openai') return key ? { authorization: `Bearer ${key}` } : {}
   return { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
 }
 
-/** The address of a path such as `/models` at a provider. */
-export function endpointUrl({ provider, baseUrl }: Endpoint, tail: string): string {
+/** The address of a path such as `/models`. */
+export function endpointUrl({ provider, baseUrl }: Endpoint, tail: string) {
   const bare = provider.dialect === 'anthropic' && !baseUrl.endsWith('/v1')
   return `${baseUrl}${bare ? '/v1' : ''}${tail}`
 }
 
-/** The model that answers. Throws ModelError: no key, nothing set up, a provider without models. */
-export async function chooseModel(options: ChooseOptions): Promise<ModelChoice> {
+/** The model that answers. Throws ModelError: no key, nothing set up, no models. */
+export async function chooseModel(options: ChooseOptions) {
   const asked = options.asked?.trim() ?? ''
   const [head, ...rest] = asked.split('/')
   const named = options.providers.find((row) => row.name === head)
   const rows = named ? [{ ...named, own: named.own || named.keys.length === 0 }] : options.providers
   const found = await findServer(rows, options)
-  if (found === undefined) throw nothingSetUp(named)
+  if (!found) throw nothingSetUp(named)
   const model = (named ? rest.join('/') : asked) || found.provider.model
   if (!model) return firstChatModel(found, options)
   const name = `${found.provider.name}/${model}`
@@ -3378,20 +3387,21 @@ export async function chooseModel(options: ChooseOptions): Promise<ModelChoice> 
 async function findServer(rows: readonly Provider[], options: ChooseOptions) {
   const servers = rows.map((row) => serverFrom(row, options.env))
   const ready = servers.find(({ key, provider }) => key ?? provider.own)
-  if (ready !== undefined) return ready
+  if (ready) return ready
   for (const server of servers)
     for (const name of server.provider.keys) {
       const key = (await options.secret(name))?.trim()
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
   const local = servers.filter(({ provider }) => provider.localPort)
-  const listing = local.map((at) => listModels(options.http, at, options, LOCAL_PROBE))
-  const lists = await Promise.all(listing.map((list) => list.catch(() => []))) // nobody is there
+  const lists = await Promise.all(
+    local.map((at) => listModels(options.http, at, options, LOCAL_PROBE).catch(() => [])),
+  )
   options.signal?.throwIfAborted()
   return local.find((_at, i) => lists[i]?.length)
 }
 
-function serverFrom(provider: Provider, env: World['env']): FoundServer {
+function serverFrom(provider: Provider, env: World['env']) {
   const { name, keys, baseEnv = '' } = provider
   const variable = keys.find((each) => env[each]?.trim())
   const baseUrl = env[baseEnv] ? readAddress(env[baseEnv], baseEnv) : provider.baseUrl
@@ -3416,7 +3426,7 @@ function nothingSetUp(named: Provider | undefined) {
   })
 }
 
-async function firstChatModel(found: FoundServer, options: ChooseOptions): Promise<ModelChoice> {
+async function firstChatModel(found: FoundServer, options: ChooseOptions) {
   const models = await listModels(options.http, found, options)
   const { id: model, window = CONTEXT_DEFAULT } = models.find(({ id }) => !NOT_CHAT.test(id)) ?? {}
   const { name } = found.provider
@@ -3424,13 +3434,13 @@ async function firstChatModel(found: FoundServer, options: ChooseOptions): Promi
   throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
-/** The models a provider lists. Throws ModelError when it gives no list within `wait` ms. */
+/** Throws ModelError: no list within `wait` ms. */
 export async function listModels(
   http: HttpClient,
   at: Endpoint,
   { signal }: { signal?: AbortSignal | undefined } = {},
   wait = MODEL_LIST_TIMEOUT,
-): Promise<ModelInfo[]> {
+) {
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
   const url = endpointUrl(at, '/models')
@@ -3448,15 +3458,15 @@ export async function listModels(
   }
 }
 
-function modelInfo(row: Record<string, unknown>, provider: string): ModelInfo[] {
+function modelInfo(row: Record<string, unknown>, provider: string) {
   const { name, id = name, context_length, max_model_len, context_window } = row
   const windows = [context_length, max_model_len, context_window]
   const window = windows.find((tokens) => typeof tokens === 'number')
   return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
 }
 
-/** US dollars for a reply, if the price is known; `written`: input that went into the cache. */
-export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0): number | undefined {
+/** US dollars, if the price is known. */
+export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
   const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
@@ -3469,39 +3479,34 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0): 
 
 //#region §dialects: neutral messages in a provider's words, and back
 //
-// Two tongues: OpenAI chat completions, which most servers speak more or less, and
-// Anthropic Messages. A dialect encodes a request, and reads a chunk of a reply into a
-// StreamDecoder; a reply that comes whole is one large chunk.
-//
-// 1. Servers are read leniently: a wrong type counts as absent, an unknown event is
-//    passed over. What cannot be understood is an error, never an empty answer.
-// 2. A tool call runs only if its arguments are a whole JSON object; otherwise it
-//    carries `problem`, and `{}` goes back to the provider in its place.
-// 3. What is sent is valid whatever the history holds: repairHistory, adaptSchema.
+// OpenAI chat completions, which most servers speak more or less, and Anthropic Messages.
+// A wrong type counts as absent, an unknown event is passed over; what cannot be understood
+// is an error, never an empty answer. A call whose arguments are no whole JSON object does
+// not run and goes back as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
 export type ChatRequest = Readonly<{
   messages: readonly Message[]
   tools: readonly ToolSchema[]
-  schema?: JsonObject | undefined // the answer is JSON of this schema
+  schema?: JsonObject | undefined // of the answer
 }>
 
 export type Dialect = Readonly<{
-  tail: string // of its address, behind the base URL
+  tail: string // of its address
   encode: (request: ChatRequest, choice: ModelChoice) => JsonObject
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
 
 type Wire = Json | undefined
 
-const wireObject = (value: Wire): JsonObject => (isObject(value) ? value : {})
-const wireList = (value: Wire): JsonObject[] => (Array.isArray(value) ? value.map(wireObject) : [])
+const wireObject = (value: Wire) => (isObject(value) ? value : {})
+const wireList = (value: Wire) => (Array.isArray(value) ? value.map(wireObject) : [])
 const wireText = (value: Wire) => (typeof value === 'string' ? value : '')
 const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
 const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
 
-/** What status, code, type and message of a failure mean; the first that fits counts. */
-const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
+/** The first that fits counts. */
+const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
   [
     /^413|(maximum|available|configured) context|context[_ ](length|size|limit|window)|(prompt|input) is too long|maximum number of tokens/,
@@ -3517,16 +3522,13 @@ const FAILURES: readonly [RegExp, ModelError['kind'], hint: string][] = [
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
-/**
- * What a provider said about a failure (a parsed body, or text), as a ModelError. `status` is
- * that of HTTP; within a stream the provider's own `code` stands for it, if it is a number.
- */
+/** What a provider said of a failure; within a stream a numeric `code` is the status. */
 export function failureOf(
   said: JsonObject | string,
   provider: string,
   http: { status?: number; retryAfter?: number | undefined } = {},
-): ModelError {
-  const body: JsonObject = typeof said === 'string' ? { message: said } : said
+) {
+  const body = typeof said === 'string' ? { message: said } : said
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
   const upstream = wireObject(metadata)['raw'] // of OpenRouter
@@ -3541,7 +3543,6 @@ export function failureOf(
   return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, options)
 }
 
-/** What was said, or the words of an HTML page, fit to show. */
 function shownWords(said: string) {
   const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
   const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
@@ -3551,61 +3552,59 @@ function shownWords(said: string) {
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
-/** What cuts an answer short, in the words of either dialect; any other reason is its end. */
-const CUTS: readonly [RegExp, StopReason, how: string][] = [
+/** In either dialect; else it is the end. */
+const CUTS: [RegExp, StopReason, how: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
 ]
 
-/** Reads one reply, whole or in events; holds what has arrived of it. */
+/** One reply, as far as it has arrived. */
 export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
   text = ''
   stop: StopReason | undefined
   usage: Usage | undefined
-  written = 0 // input tokens, into the provider's cache
-  cost: number | undefined // where the provider itself names it
-  done = false // the provider said that nothing more comes
-  readonly #dialect: Dialect
-  readonly #provider: string
-  #events: ChatEvent[] = []
+  written = 0 // input tokens put into the cache
+  cost: number | undefined
+  done = false
+  readonly #dialect
+  readonly #provider
+  readonly #events: ChatEvent[] = []
   #held = '' // text that may be a thought
   constructor(dialect: Dialect, provider: string) {
     this.#dialect = dialect
     this.#provider = provider
   }
 
-  /** The model came to its end, whatever becomes of the connection. */
-  get finished(): boolean {
+  /** Whole, whatever becomes of the connection. */
+  get finished() {
     return this.done || this.stop !== undefined
   }
 
-  /** Takes an event, or a whole body. Throws ModelError for an error in it, and for nonsense. */
-  feed(data: string, event = 'message'): ChatEvent[] {
+  /** An event or a whole body. Throws ModelError for an error in it or nonsense. */
+  feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
     if (/^(\[DONE\])?$/.test(said)) return []
     const chunk = parseObject(said)
-    const provider = this.#provider
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error'))
-      throw failureOf(chunk ?? said, provider)
-    if (chunk === undefined)
-      throw new ModelError(`${provider} sent a malformed stream: ${shownWords(said)}`, {
+      throw failureOf(chunk ?? said, this.#provider)
+    if (!chunk)
+      throw new ModelError(`${this.#provider} sent a malformed stream: ${shownWords(said)}`, {
         hint: 'check that the address is one of a model server: tai doctor',
       })
     this.#dialect.read(chunk, this)
     return this.#events.splice(0)
   }
 
-  say(text: string): void {
+  say(text: string) {
     this.text += text
     this.#tell('text', text)
   }
 
-  /** Adds to the last thought, or begins the first. */
-  think(text: string): ThoughtDraft {
+  think(text: string) {
     const thought = this.thoughts.pop() ?? { text: '' }
     thought.text += text
     this.thoughts.push(thought)
@@ -3617,29 +3616,28 @@ export class StreamDecoder {
     if (text !== '') this.#events.push({ kind, text })
   }
 
-  /** Some servers leave `<think>...</think>` in front of the text: held until that is whole. */
-  content(piece: string): void {
+  /** Some servers put `<think>...</think>` before the text: held until that is whole. */
+  content(piece: string) {
     this.#held += piece
     const start = this.#held.trimStart().slice(0, '<think>'.length)
     const thinks = this.text === '' && '<think>'.startsWith(start)
     if (!thinks || /<\/think>\s*\S/.test(this.#held)) this.#flush()
   }
 
-  stopFor(reason: Wire): void {
+  stopFor(reason: Wire) {
     const [, cut = 'end'] = CUTS.find(([shape]) => shape.test(wireText(reason))) ?? []
     if (reason) this.stop = cut
   }
 
-  /** The reply, and the last events. Throws ModelError when it is empty or broke off. */
-  end(): { events: ChatEvent[]; reply: ChatReply } {
-    const provider = this.#provider
+  /** Throws ModelError if it is empty or broke off. */
+  end() {
     this.#flush()
     if (!this.finished && this.partial())
-      throw new ModelError(`${provider}: the stream ended before the answer was complete`)
+      throw new ModelError(`${this.#provider}: the stream ended before the answer was complete`)
     const { calls, usage, cost, stop: said = 'end' } = this
     const [, , how] = CUTS.find(([, cut]) => cut === said) ?? []
     if (this.text.trim() === '' && calls.length === 0)
-      throw new ModelError(`${provider} sent an empty response: ${how ?? 'not a word'}`, {
+      throw new ModelError(`${this.#provider} sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
         hint: 'ask in other words or for less, or use another model: -m',
       })
@@ -3649,8 +3647,8 @@ export class StreamDecoder {
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** What has arrived of a reply that broke off; undefined: it may be asked for again. */
-  partial(): AssistantMessage | undefined {
+  /** Undefined: nothing came. */
+  partial() {
     this.#flush()
     return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
   }
@@ -3677,17 +3675,17 @@ export class StreamDecoder {
   }
 }
 
-/** Why a call must not run; `cut`: the output limit was met in it. */
-function problemOf({ name, args }: CallDraft, cut: boolean): string | undefined {
+/** Why a call must not run. */
+function problemOf({ name, args }: CallDraft, cut: boolean) {
   if (name === '') return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
 
-type Picture = Readonly<{ mime: string; base64: string }>
+type Picture = { mime: string; base64: string }
 
-const textBlock = (text: string): JsonObject => ({ type: 'text', text })
+const textBlock = (text: string) => ({ type: 'text', text })
 
 function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonObject) {
   const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
@@ -3695,21 +3693,17 @@ function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonO
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
-/** With a mark where it is not whole, so that the model knows. */
 const markedText = ({ text, state }: AssistantMessage) =>
   text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
 
 const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-/** The schema too, where no field of a request holds it. */
 function systemText(messages: readonly Message[], schema: JsonObject | undefined) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
 }
-
-// OpenAI chat completions.
 
 function readOpenAi(chunk: JsonObject, reply: StreamDecoder) {
   const usage = wireObject(chunk['usage'])
@@ -3742,7 +3736,7 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   for (const piece of pieces) addDetail((thought.details ??= []), piece)
 }
 
-/** Details stream in pieces of one type and index, and are wanted back joined. */
+/** Pieces of one type and index are wanted back joined. */
 function addDetail(details: JsonObject[], piece: JsonObject) {
   const last = details.at(-1)
   if (last?.['type'] !== piece['type'] || last?.['index'] !== piece['index'])
@@ -3752,11 +3746,8 @@ function addDetail(details: JsonObject[], piece: JsonObject) {
   details.splice(-1, 1, { ...last, ...piece, ...Object.fromEntries(longer) })
 }
 
-/**
- * A piece belongs to the last call that its index and id allow. Servers leave out either, or give
- * the index 0 to all, or repeat id and name with every piece.
- */
-function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDecoder) {
+/** To the last call that fits: servers leave out index or id, give 0 to all, or repeat both. */
+function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
   const { name, arguments: args } = wireObject(piece['function'])
   const [id, indexed] = [wireText(piece['id']), typeof index === 'number']
@@ -3772,7 +3763,7 @@ function addCallPiece(piece: Readonly<Record<string, Wire>>, { calls }: StreamDe
   if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
-function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice): JsonObject {
+function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   const { refuses = [], callIds } = provider
   const { schema, messages, tools } = request
   const inWords = refuses.includes('response_format')
@@ -3791,22 +3782,22 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice): J
   }
 }
 
-const DESCRIPTION_MAX = 980 // characters, without clip's note: OpenAI refuses 1025
+const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
 
-function openAiTool(tool: ToolSchema, refuses: readonly string[]): JsonObject {
+function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
   const parameters = adaptSchema(tool.parameters, refuses)
   const bare = refuses.includes('empty-schema') && hasNoFields(parameters['properties'])
   const about = { name: tool.name, description: clip(tool.description, DESCRIPTION_MAX) }
   return { type: 'function', function: bare ? about : { ...about, parameters } }
 }
 
-const openAiPicture = ({ mime, base64 }: Picture): JsonObject => ({
+const openAiPicture = ({ mime, base64 }: Picture) => ({
   type: 'image_url',
   image_url: { url: `data:${mime};base64,${base64}` },
 })
 
-function openAiMessages(messages: readonly Message[], provider: Provider): JsonObject[] {
-  const images: JsonObject[] = [] // replies of tools hold text only, so these follow the last
+function openAiMessages(messages: Message[], provider: Provider) {
+  const images: JsonObject[] = [] // a tool's reply holds text only
   return messages.flatMap((message, i): JsonObject[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
@@ -3819,14 +3810,14 @@ function openAiMessages(messages: readonly Message[], provider: Provider): JsonO
   })
 }
 
-/** One text where there are no images: some servers take nothing else. */
-function openAiContent(parts: readonly Part[]): Json {
+/** Some servers take nothing but one text. */
+function openAiContent(parts: readonly Part[]) {
   const content = encodedParts(parts, openAiPicture)
   if (content.some(({ text }) => text === undefined)) return content
   return content.map(({ text }) => text).join('\n\n')
 }
 
-function openAiAssistant(message: AssistantMessage, { returns }: Provider): JsonObject {
+function openAiAssistant(message: AssistantMessage, { returns }: Provider) {
   const { calls, reasoning = [] } = message
   const reasoning_content = reasoning.map(({ text }) => text).join('')
   const reasoning_details = reasoning.find(({ details }) => details)?.details
@@ -3845,19 +3836,17 @@ function openAiAssistant(message: AssistantMessage, { returns }: Provider): Json
   }
 }
 
-// Anthropic Messages.
-
 function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   const { type, index, message, content, content_block, stop_reason } = chunk
   const delta = wireObject(chunk['delta'])
   readBlock(wireObject(content_block ?? delta), index, reply)
-  wireList(content).forEach((block, i) => readBlock(block, i, reply)) // of one that came whole
+  wireList(content).forEach((block, i) => readBlock(block, i, reply))
   if (type === 'message_stop' || type === 'message') reply.done = true
   readAnthropicUsage(wireObject(chunk['usage'] ?? wireObject(message)['usage']), reply)
   reply.stopFor(delta['stop_reason'] ?? stop_reason)
 }
 
-/** `input_tokens` leaves out what came from the cache or went into it; Usage counts all. */
+/** `input_tokens` leaves out what the cache gave or took; Usage counts all. */
 function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   const output = wireNumber(usage['output_tokens'])
   if (reply.usage && output > 0) reply.usage = { ...reply.usage, output }
@@ -3868,7 +3857,7 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   reply.usage = { input: fresh + cached + reply.written, output, cached }
 }
 
-/** A block, or a piece of one; the `{}` of a call's first piece stands for arguments to come. */
+/** A block, or a piece of one; the `{}` of a call's first piece is no arguments. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
@@ -3882,8 +3871,8 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
     addCallPiece({ index, id, function: { name, arguments: args ?? '' } }, reply)
 }
 
-const CACHE_MARK = { cache_control: { type: 'ephemeral' } } as const
-const CACHED_TURNS = 2 // of the user; with system and tools, the four marks allowed
+const CACHE_MARK = { cache_control: { type: 'ephemeral' } }
+const CACHED_TURNS = 2 // with system and tools, the four marks allowed
 
 function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
   const system = systemText(messages, schema)
@@ -3902,7 +3891,7 @@ function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: Mo
 }
 
 /** Roles take turns. */
-function anthropicMessages(messages: readonly Message[]): JsonObject[] {
+function anthropicMessages(messages: Message[]) {
   const turns: { role: string; content: JsonObject[] }[] = []
   for (const message of messages) {
     const role = message.role === 'assistant' ? 'assistant' : 'user'
@@ -3916,12 +3905,12 @@ function anthropicMessages(messages: readonly Message[]): JsonObject[] {
   return turns
 }
 
-const anthropicPicture = ({ mime, base64 }: Picture): JsonObject => ({
+const anthropicPicture = ({ mime, base64 }: Picture) => ({
   type: 'image',
   source: { type: 'base64', media_type: mime, data: base64 },
 })
 
-function anthropicBlocks(message: Message): JsonObject[] {
+function anthropicBlocks(message: Message) {
   if (message.role === 'system') return []
   if (message.role === 'user') return encodedParts(message.parts, anthropicPicture)
   if (message.role === 'tool') {
@@ -3941,12 +3930,12 @@ function anthropicBlocks(message: Message): JsonObject[] {
   ]
 }
 
-export const DIALECTS = {
+export const DIALECTS: Record<Provider['dialect'], Dialect> = {
   openai: { tail: '/chat/completions', encode: encodeOpenAi, read: readOpenAi },
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
-} as const satisfies Record<Provider['dialect'], Dialect>
+}
 
-/** `id`, or another made from it, where it has not the wanted form or is taken; takes it. */
+/** `id`, or one made from it; taken from now on. */
 function freshId(id: string, taken: Set<string>, wanted = /./) {
   let fresh = id
   while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
@@ -3955,11 +3944,10 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 }
 
 /**
- * A history that every provider accepts: each call has an id of its own and exactly one reply
- * directly behind its message, "interrupted" if there was none; replies without a call and empty
- * answers are left out. Always the same for a history, so that it stays cached.
+ * What every provider accepts: each call with its own id and one reply behind its message, no other
+ * reply, no empty answer. Always the same for a history, so that it stays cached.
  */
-export function repairHistory(messages: readonly Message[], callIds?: RegExp): Message[] {
+export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Message[] => {
     if (message.role === 'tool') return [] // it stands behind its call
@@ -3971,7 +3959,7 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp): M
     const answers: ToolMessage[] = []
     const calls = message.calls.map((call) => {
       const id = freshId(call.id, taken, callIds)
-      const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed' // models make up names
+      const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed'
       const text = call.problem ? `not run: ${call.problem}` : 'interrupted: no result'
       const found = later.findIndex((each) => each.role === 'tool' && each.id === call.id)
       const [reply] = found < 0 ? [] : later.splice(found, 1)
@@ -3982,22 +3970,18 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp): M
   })
 }
 
-// Schemas of MCP servers hold whatever their authors like, and providers refuse a whole
-// request for one that they do not.
-
-const SCHEMA_NODES = 1_500 // objects and lists of a schema; those beyond accept anything
+const SCHEMA_NODES = 1_500 // objects and lists; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
-const PROPERTY_NAME = /^[\w.-]{1,64}$/ // what providers take
+const PROPERTY_NAME = /^[\w.-]{1,64}$/
 
 type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
 
 /**
- * A schema that providers take: an object with properties, references put in place, alternatives
- * on top joined, without the keywords in `drops`. It may accept more than the original, which is
- * what arguments are checked against.
+ * What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
+ * It may accept more than the original, which arguments are checked against.
  */
-export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): JsonObject {
+export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
   const top = wireObject(adaptNode(schema, { root: schema, drops, left: SCHEMA_NODES }, []))
   const all = [top, ...wireList(top['allOf'])]
   const parts = [...wireList(top['anyOf']), ...wireList(top['oneOf']), ...all]
@@ -4006,8 +3990,8 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []): 
   return completedNode({ type: 'object', properties, ...(required[0] && { required }) })
 }
 
-/** `above`: the references on the way here; one to itself ends. */
-function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
+/** `above`: the references on the way here; one of them ends it. */
+function adaptNode(node: Json, job: SchemaJob, above: string[]): Json {
   if (typeof node !== 'object' || node === null) return node
   if (job.left-- <= 0) return {}
   if (!isObject(node)) return node.map((each) => adaptNode(each, job, above))
@@ -4027,8 +4011,7 @@ function adaptNode(node: Json, job: SchemaJob, above: readonly string[]): Json {
   return completedNode(Object.fromEntries(adapted))
 }
 
-/** Adds what providers miss. */
-function completedNode(schema: JsonObject): JsonObject {
+function completedNode(schema: JsonObject) {
   const { type, items, properties, required } = schema
   const named = (name: Json) => !isObject(properties) || Object.hasOwn(properties, String(name))
   return {
@@ -4039,8 +4022,8 @@ function completedNode(schema: JsonObject): JsonObject {
   }
 }
 
-/** The schema at a JSON pointer (RFC 6901) such as `#/$defs/a`, or an empty one. */
-function pointedAt(root: JsonSchema, ref: string): JsonObject {
+/** The schema at a JSON pointer (RFC 6901), or an empty one. */
+function pointedAt(root: JsonSchema, ref: string) {
   const [start, ...names] = ref.split('/')
   let at: Wire = start === '#' ? root : {}
   for (const name of names)
@@ -4052,30 +4035,24 @@ function pointedAt(root: JsonSchema, ref: string): JsonObject {
 
 //#region §chat: one request to a model, one whole reply
 //
-// ChatClient sends what a dialect encoded, reads what comes, tries again where that
-// is safe, and turns every way of failing into a ModelError.
-//
-// 1. A request is sent again only while nothing of its reply has arrived, and only
-//    for what passes: a busy server, a reset connection. Each retry is announced.
-// 2. `idle` holds until the headers and for each piece. It is long, as models think,
-//    so a reply that ran into it is not asked for again.
-// 3. A reply that broke off is an error that carries the part which arrived.
-// 4. The key is in no error and no notice, even where the server echoes it.
-// Not here: running tools, and compacting the history (§agent).
+// A request is sent again, and that is said, only while nothing of a reply has arrived and
+// for what passes: a busy server, a reset connection; not for `idle`, as models think long.
+// Every failure is a ModelError with what arrived, without the key, even if a server echoes it.
+// Not here: running tools, compacting (§agent).
 
-const CHAT_REPLY_MAX = 64 * MB // a reply over this ends with an error
-const CHAT_DRAIN = 100 // a body that goes on so long after its end loses its connection
+const CHAT_REPLY_MAX = 64 * MB
+const CHAT_DRAIN = 100 // ms for a body that goes on after its end
 
-type ChatOptions = Readonly<{
+type ChatOptions = {
   http: HttpClient
   idle: number // ms of silence that end a reply
-  random?: () => number // 0 to 1, spreads the retries of many clients
-}>
+  random?: () => number // 0 to 1, spreads retries
+}
 
-/** Talks to the chosen model in its dialect: streams, retries, counts. */
+/** Talks to the chosen model in its dialect. */
 export class ChatClient {
-  readonly choice: ModelChoice
-  readonly #options: ChatOptions
+  readonly choice
+  readonly #options
   readonly #redactor = new Redactor()
 
   constructor(choice: ModelChoice, options: ChatOptions) {
@@ -4084,7 +4061,7 @@ export class ChatClient {
     this.#redactor.add('api-key', choice.key ?? '')
   }
 
-  /** Streams one reply. Throws ModelError (`partial`: what had arrived), or the signal's reason. */
+  /** Throws ModelError or the signal's reason. */
   async *stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, ChatReply> {
     const { provider } = this.choice
     const dialect = DIALECTS[provider.dialect]
@@ -4108,19 +4085,14 @@ export class ChatClient {
     }
   }
 
-  /** The whole reply; throws as `stream` does. */
-  async complete(request: ChatRequest, signal: AbortSignal): Promise<ChatReply> {
-    const events = this.stream(request, signal)
-    for (;;) {
-      const step = await events.next()
-      if (step.done) return step.value
-    }
+  complete(request: ChatRequest, signal: AbortSignal) {
+    return resultOf(this.stream(request, signal))
   }
 
   async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
     const reply = await this.#post(body, signal)
     const sse = new SseReader(CHAT_EVENT_MAX)
-    const early: Buffer[] = [] // before any event: some send JSON and call it a stream
+    const early: Buffer[] = [] // some send JSON and call it a stream
     let [isStream, drain]: [boolean, NodeJS.Timeout?] = [false]
     try {
       for await (const piece of reply.body) {
@@ -4134,7 +4106,7 @@ export class ChatClient {
       const text = isStream ? '' : Buffer.concat(early).toString().trim()
       if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // lines of a stream begin with those
     } catch (error) {
-      if (!(error instanceof HttpError && decoder.finished)) throw error // else the answer is whole
+      if (!(error instanceof HttpError && decoder.finished)) throw error
     } finally {
       clearTimeout(drain)
       reply.cancel()
@@ -4165,8 +4137,8 @@ export class ChatClient {
     throw failureOf(parseObject(text) ?? text, provider.name, facts)
   }
 
-  /** Milliseconds before the next try; undefined: there is none. */
-  #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number): number | undefined {
+  /** Milliseconds, if there is a next try. */
+  #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number) {
     const passes = kind === 'busy' || (cause instanceof HttpError && cause.passes)
     const { random = () => 1 } = this.#options
     const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * random()
@@ -4174,13 +4146,13 @@ export class ChatClient {
     return goesOn ? pause : undefined
   }
 
-  /** A ModelError without the key; a bug of tai stays what it is. */
+  /** Without the key; a bug of tai stays what it is. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
     const { retryAfter = 0, cause } = error
-    const long = retryAfter > CHAT_RETRY_AFTER_MAX
-    const asks = long ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
+    const asks =
+      retryAfter > CHAT_RETRY_AFTER_MAX ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
     const message = this.#redactor.known(error.message) + asks
     return new ModelError(message, { ...error, cause, partial })
   }
@@ -4195,7 +4167,7 @@ export class ChatClient {
   }
 }
 
-/** Milliseconds of `Retry-After` (RFC 9110, 10.2.3), a date read against the server's own clock. */
+/** `Retry-After` (RFC 9110, 10.2.3) in ms, a date by the server's own clock. */
 function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers']) {
   const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
   return waits.find((wait) => wait >= 0)
@@ -4205,17 +4177,13 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
-// One message in, one message out, whatever carries it (JSON-RPC 2.0; MCP 2025-11-25, Base
-// Protocol).
-//
-// 1. What cannot be read is an RpcError, with the code that its sender is told.
-// 2. Nesting is looked at before anything is parsed: what recurses later (checks,
-//    digests, redaction) never meets a depth that could end the process.
+// JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError.
+// Nesting is checked before parsing, so that nothing recursive can end the process.
 // Not here: what a method means (§serve), how bytes travel (§listen).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
-/** The versions that tai agrees to, newest first. */
+/** Those tai agrees to, newest first. */
 export const MCP_VERSIONS: readonly string[] = [
   MCP_PROTOCOL_VERSION,
   '2025-06-18',
@@ -4223,7 +4191,7 @@ export const MCP_VERSIONS: readonly string[] = [
   '2024-11-05',
 ]
 
-/** Error codes: JSON-RPC 2.0, section 5.1; below them the ones that servers choose (-32000 to -32099). */
+/** JSON-RPC 2.0, section 5.1; then those that servers choose. */
 export const RPC_CODES = {
   parse: -32700,
   request: -32600,
@@ -4232,23 +4200,23 @@ export const RPC_CODES = {
   internal: -32603,
   failed: -32000, // a tool was started and has no result
   denied: -32001,
-  session: -32001, // with HTTP status 404: no such session
-  busy: -32002, // a rate limit, or too many calls waiting
-} as const
+  session: -32001, // with HTTP status 404
+  busy: -32002, // a rate limit, or a long queue
+}
 
 export type RpcId = string | number
 
-/** A message that came in. A response is told apart only so that it is not answered. */
+/** A response is not answered. */
 export type RpcMessage =
-  | { readonly kind: 'request'; readonly id: RpcId; readonly method: string; params: JsonObject }
-  | { readonly kind: 'notification'; readonly method: string; params: JsonObject }
-  | { readonly kind: 'response' }
+  | Readonly<{ kind: 'request'; id: RpcId; method: string; params: JsonObject }>
+  | Readonly<{ kind: 'notification'; method: string; params: JsonObject }>
+  | Readonly<{ kind: 'response' }>
 
-/** What a peer is told instead of a result; `id` where its message had one. */
+/** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
-  readonly code: number
-  readonly data: JsonObject | undefined
-  readonly id: RpcId | null
+  readonly code
+  readonly data
+  readonly id
   constructor(
     kind: keyof typeof RPC_CODES | number, // a number is a peer's own
     message: string,
@@ -4261,29 +4229,24 @@ export class RpcError extends TaiError {
   }
 }
 
-const [QUOTE, BACKSLASH, OPEN_LIST, OPEN_OBJECT] = [0x22, 0x5c, 0x5b, 0x7b]
-const CLOSER = 2 // from the code of an opening bracket to that of the closing one
-
-/** Whether JSON text is nested deeper than `max`, without parsing it. */
-export function nestsDeeper(text: string, max: number): boolean {
+/** Of JSON text, without parsing it. */
+export function nestsDeeper(text: string, max: number) {
   if (text.length <= max) return false
   let depth = 0
   for (let at = 0, quoted = false; at < text.length && depth <= max; at++) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) quoted = !quoted
-    else if (quoted) at += Number(code === BACKSLASH)
-    else if (code === OPEN_LIST || code === OPEN_OBJECT) depth += 1
-    else if (code === OPEN_LIST + CLOSER || code === OPEN_OBJECT + CLOSER) depth -= 1
+    const char = text[at]
+    if (char === '"') quoted = !quoted
+    else if (quoted) at += Number(char === '\\')
+    else if (char === '[' || char === '{') depth += 1
+    else if (char === ']' || char === '}') depth -= 1
   }
   return depth > max
 }
 
-const RPC_EXCERPT = 200 // characters of what JSON.parse says
-
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
-/** Reads one message. Throws RpcError: parse, request or params. */
+/** Throws RpcError: parse, request or params. */
 export function readRpc(text: string): RpcMessage {
   if (nestsDeeper(text, MCP_DEPTH_MAX))
     throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
@@ -4306,19 +4269,16 @@ function parseRpc(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new RpcError('parse', `not JSON: ${visible(clip(messageOf(error), RPC_EXCERPT))}`)
+    throw new RpcError('parse', `not JSON: ${visible(clip(messageOf(error), 200))}`)
   }
 }
 
-/** The reply that carries a result, which is given as JSON text. */
-export const rpcResult = (id: RpcId, json: string): string =>
+export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
-/** The reply that carries an error; `id` null where none could be read. */
-export function rpcFailure(id: RpcId | null, { code, message, data }: RpcError): string {
-  const error = { code, message, ...(data && { data }) }
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"error":${JSON.stringify(error)}}`
-}
+/** `id` null: none could be read. */
+export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
+  JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })
 
 /**
  * No answer, because of what carries the messages. `start`: it could not begin; `lost`: it ended;
@@ -5406,41 +5366,40 @@ export class McpClient {
 
 //#region §policy: what may run, and who says so
 //
-// Every call of every tool passes here: the mode's verdict, then grants, then a person.
+// The mode's verdict, then grants, then a person.
 //
-// 1. A deny grant wins in every mode. Other grants lift an `ask`, and a denial in
-//    workspace-write; never one in read-only.
-// 2. An allowing grant matches narrowly (every path, no second command), a denying
-//    one broadly (any path, any part of a command).
-// 3. Nobody to ask, no answer in time, EOF and Ctrl-C are denials.
-// 4. What is asked is what runs; one keypress never allows more than it shows, nor elsewhere.
-// 5. A path is judged as it is spelled and as it really is.
-// Not here: whether paths stay in the workspace (§workspace does that in every mode).
+// 1. A deny grant wins in every mode. Others lift an `ask`, and a denial in workspace-write;
+//    never one in read-only.
+// 2. An allowing grant matches narrowly (every path, no second command), a denying one
+//    broadly (any path, any part of a command).
+// 3. No answer (nobody there, too late, EOF, Ctrl-C) is a denial.
+// 4. One keypress allows no more than it shows, nor elsewhere.
+// Not here: whether paths stay in the workspace (§workspace).
 
-const QUESTION_MAX = 16 * KB // characters shown of a call's arguments, and of its diff
-const PLAIN_MAX = 4 * KB // characters; a longer command is not looked into, and asks
-const SAID_MAX = 160 // characters of the line that mode `allow` prints for a call
+const QUESTION_MAX = 16 * KB // characters of arguments, and of a diff
+const PLAIN_MAX = 4 * KB // characters of a command that is looked into
+const SAID_MAX = 160 // characters of a line in mode `allow`
 
 type Risk = 'low' | 'medium' | 'destructive' | 'high'
-type Verdict = 'run' | 'say' | 'ask' | 'deny' // say: run, and print a line
+type Verdict = 'run' | 'say' | 'ask' | 'deny' // say: a line, and run
 
 // biome-ignore format: a table
-export const VERDICTS = {
+export const VERDICTS: Record<Mode, Record<Risk, Verdict>> = {
   'read-only':          { low: 'run', medium: 'deny', destructive: 'deny', high: 'deny' },
   'workspace-write':    { low: 'run', medium: 'run',  destructive: 'run',  high: 'deny' },
   'prompt':             { low: 'run', medium: 'run',  destructive: 'ask',  high: 'ask' },
   'allow':              { low: 'say', medium: 'say',  destructive: 'say',  high: 'say' },
   'danger-full-access': { low: 'run', medium: 'run',  destructive: 'run',  high: 'run' },
-} as const satisfies Record<Mode, Record<Risk, Verdict>>
+}
 
 /** The column of VERDICTS a call belongs to. */
-export function riskOf({ securityTier, destructive, readOnly }: Annotations): Risk {
+export function riskOf({ securityTier, destructive, readOnly }: Annotations) {
   if (securityTier === 'High' || securityTier === 'Critical') return 'high'
   if (destructive) return 'destructive'
   return securityTier === 'Low' && readOnly ? 'low' : 'medium'
 }
 
-/** Why a call may run or not; behind the semicolon, what would let it pass. */
+/** Why; behind the semicolon, what would let it pass. */
 export const RULES = {
   mode: 'the permission mode lets it run',
   read_only_command: 'the command plainly only reads',
@@ -5454,34 +5413,29 @@ export const RULES = {
   jit_no_answer: 'the user was asked and gave no answer; tai approval grant {tool}',
   jit_no_approval:
     'it needs an approval, and nobody can be asked; --auto, or tai approval grant {tool}',
-} as const
+}
 
 export type Reason = keyof typeof RULES
 
 export type ApprovalRequest = Readonly<{
   tool: string
   args: JsonObject
-  digest?: string // where it is known already
-  paths?: readonly string[] // every path the call touches; none: grants cannot judge it
+  digest?: string
+  paths?: readonly string[] // all it touches; none: grants cannot judge it
   annotations: Annotations
   session: string
-  origin?: string // the server a bridged tool comes from
-  detail?: string | undefined // what the call would change, as a diff
+  origin?: string // the server of a bridged tool
+  detail?: string | undefined // a diff
 }>
 
-/** What mode and grants say, before anybody is asked. */
 export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
 
 const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
-/** SHA-256 of canonical `{arguments, tool_name}`; its first 12 digits are shown. */
-export const callDigest = (name: string, args: JsonObject): string =>
+export const callDigest = (name: string, args: JsonObject) =>
   digest({ arguments: args, tool_name: name })
 
-/**
- * Programs that only read, and the options that leave it so. None that takes lines or words apart:
- * what is redacted must be seen as it stands.
- */
+/** With options that only read. None that cuts lines: secrets are redacted whole. */
 const READ_PROGRAMS = {
   cat: /^-[AbEenstTuv]+$/,
   echo: /^-[neE]+$/,
@@ -5495,74 +5449,60 @@ const READ_PROGRAMS = {
   wc: /^-[Lclmw]+$/,
 }
 
-// Words in the quoting of a POSIX shell (2.2), of which none means anything but itself.
+// Words in POSIX quoting (2.2) that mean only themselves.
 const PLAIN_WORD =
   // oxlint-disable-next-line no-control-regex -- a control character is never plain
   /(?:'[^'\u0000-\u001f]*'|"[^"$`\\\u0000-\u001f]*"|[\p{L}\p{N}_.,:/@%+=-])+/gu
 const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
-/**
- * Whether a command for a POSIX shell is one program that plainly only reads, below the real folder
- * `root` and not in tai's `home`. No git: a repository's configuration can name programs to run.
- */
-export function isReadOnlyCommand(command: string, root: string, home: string): boolean {
+/** Below the real folder `root`, not in `home`. No git: its configuration can name programs. */
+export function isReadOnlyCommand(command: string, root: string, home: string) {
   if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
   const [program, ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
   const [, options] = Object.entries(READ_PROGRAMS).find(([name]) => name === program) ?? []
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
-  if (options === undefined || (isDeep && isInside(root, home))) return false
+  if (!options || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
     word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home),
   )
 }
 
-/** Whether a word names nothing, or what is in the folder; a link to nowhere may lead anywhere. */
+/** A link to nowhere may lead anywhere. */
 function staysInside(word: string, root: string, home: string) {
   if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
-  try {
-    const real = resolveReal(path.join(root, word))
-    return isInside(root, real) && !isInside(home, real)
-  } catch {
-    return false
-  }
+  const real = attempt(() => resolveReal(path.join(root, word)))
+  return real !== undefined && isInside(root, real) && !isInside(home, real)
 }
 
-const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // behind a known beginning, it may bring a second command
+const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // may bring a second command
 
-// What these begin is decided by the words behind them, so only the whole call can be allowed.
+// The words behind these decide.
 const WRAPPERS =
   /^(?:(?:ba|da|z|fi|k|c|tc)?sh|env|python|node|deno|bun|perl|ruby|php|lua|tclsh|osascript|pwsh|powershell|cmd|sudo|doas|su|xargs|parallel|npx|pnpx|bunx|uvx?|pipx|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|ssh|docker|podman|[gmn]?awk|find|make)\d* /
 
-const commandOf = ({ command, cmd }: JsonObject): string | undefined =>
+const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/**
- * What a call touches, relative to the workspace, as spelled and as it really is; a folder ends in
- * `/`. Undefined where that cannot be told.
- */
-function placesOf({ paths = [] }: ApprovalRequest, root: string): string[] | undefined {
-  try {
-    const places = paths.flatMap((given) => {
-      const spelled = path.resolve(root, given)
-      const real = resolveReal(spelled)
-      const end = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() ? '/' : ''
-      const show = (at: string) => path.relative(root, at).replaceAll(path.sep, '/') || '.'
-      return [show(spelled) + end, show(real) + end]
-    })
-    return places.length > 0 ? [...new Set(places)] : undefined
-  } catch {
-    return undefined
+/** As spelled and as it is, a folder with `/` at its end. Undefined: nobody can tell. */
+function placesOf({ paths = [] }: ApprovalRequest, root: string) {
+  const show = (at: string) => relativePath(root, at) || '.'
+  const spelledAndReal = (given: string) => {
+    const spelled = path.resolve(root, given)
+    const real = resolveReal(spelled)
+    const end = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() ? '/' : ''
+    return [show(spelled) + end, show(real) + end]
   }
+  const places = attempt(() => paths.flatMap(spelledAndReal))
+  return places?.length ? [...new Set(places)] : undefined
 }
 
-const bareNames = (places: readonly string[]) => places.map((place) => place.replace(/\/$/, ''))
+const bareNames = (places: string[]) => places.map((place) => place.replace(/\/$/, ''))
 
-/** To look for one text in another, word by word. */
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
-/** Variables, input and another folder can make another command of the same words. */
+/** Variables, input or another folder make another command of the same words. */
 const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
   env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
 
@@ -5575,9 +5515,9 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, places: readonly string[] | undefined) {
+async function pathsMatch({ paths: globs, scope }: Grant, places: string[] | undefined) {
   if (globs.length === 0) return true
-  if (places === undefined) return scope === 'deny'
+  if (!places) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
   const names = bareNames(places)
   const isGranted = picomatch([...globs], { dot: true })
@@ -5589,26 +5529,23 @@ async function pathsMatch({ paths: globs, scope }: Grant, places: readonly strin
   return places.some((place) => bases.some((base) => mayHold(place, base)))
 }
 
-/** Whether a folder may hold what a glob with this beginning matches. */
 function mayHold(place: string, base: string) {
   const [at = '', start = ''] = bareNames([place, base]).map((name) => `${name}/`.toLowerCase())
   const isBelow = place.endsWith('/') && (base === '' || at.startsWith(start))
   return at === './' || start.startsWith(at) || isBelow
 }
 
-/** What "for this session" allows beyond the call itself, and the words for it. */
 function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   const command = commandOf(args)
   if (!command)
     return riskOf(annotations) === 'high' ? undefined : { shown: visible(`every ${name}`) }
-  // "npm run build" of "npm run build --watch"; one word would be too wide.
+  // "npm run build" of "npm run build --watch".
   const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
   if (!start || WRAPPERS.test(command) || COMMAND_CHAIN.test(command)) return undefined
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
 }
 
-/** What "always" allows. */
-function exactBounds({ tool: name, args }: ApprovalRequest, places: readonly string[] = []) {
+function exactBounds({ tool: name, args }: ApprovalRequest, places: string[] = []) {
   const names = bareNames(places)
   if (commandOf(args) || names.length === 0 || names.some((at) => at.startsWith('..')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
@@ -5619,7 +5556,7 @@ function exactBounds({ tool: name, args }: ApprovalRequest, places: readonly str
 const callName = ({ tool: name, args }: ApprovalRequest) =>
   `${visible(name)} (${callDigest(name, args).slice(0, 12)})`
 
-/** Behind a margin no line can pass for tai's own, and what is left out is counted. */
+/** Behind a margin no line can pass for tai's own. */
 function inMargin(text: string, max: number) {
   const half = max / 2
   const left = `\n(${text.length - max} characters left out)\n`
@@ -5631,7 +5568,6 @@ function inMargin(text: string, max: number) {
     .map((line) => `  | ${visible(line)}`)
 }
 
-/** Who wants to do what, with which arguments; of long ones `max` characters. */
 function questionOf(call: ApprovalRequest, max: number) {
   const { origin, detail, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
@@ -5656,19 +5592,19 @@ function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
   return { message: `${callName(call)} was not run: ${rule}`, hint }
 }
 
-/** A person's answer, or undefined: none in time, EOF, Ctrl-C, or a prompter that broke. */
+/** An answer within `wait` ms; undefined: none, EOF, Ctrl-C, or a prompter that broke. */
 export async function awaitAnswer(
   wait: number,
   parent: AbortSignal,
   ask: (until: AbortSignal) => Promise<string | undefined>,
-): Promise<string | undefined> {
+) {
   using clock = timeout(wait, () => new DeniedError('no answer in time'), parent)
   if (parent.aborted) return undefined
   const answer = ask(clock.signal).catch(() => undefined)
   return (await within(wait, answer, clock.signal)) ? answer : undefined
 }
 
-const NO: Choice = { key: 'n', label: 'no' }
+const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
 const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
 const rankOf = ({ scope }: Grant) => ['deny', 'always', 'session', 'once'].indexOf(scope)
@@ -5678,16 +5614,16 @@ export type ApprovalOptions = Readonly<{
   store: Store
   prompter: Prompter
   world: World
-  root?: string | undefined // of the paths of grants; absent: the current folder
+  root?: string | undefined // else the current folder
   wait?: number | undefined // ms for an answer
   inherited?: readonly string[] // sessions whose grants count too
 }>
 
-/** One engine for every call: mode, grants, prompt; each decision is audited. */
+/** Decides every call; each decision is audited. */
 export class Approvals {
-  readonly mode: Mode
-  readonly #root: string
-  readonly #options: ApprovalOptions
+  readonly mode
+  readonly #root
+  readonly #options
 
   constructor(options: ApprovalOptions) {
     this.mode = options.mode
@@ -5695,14 +5631,14 @@ export class Approvals {
     this.#options = options
   }
 
-  /** The approvals of a sub-agent: those of `session`, in the tighter of both modes. */
-  child(session: string, wanted: Mode = this.mode): Approvals {
+  /** Of a sub-agent of `session`, in the tighter of both modes. */
+  child(session: string, wanted: Mode = this.mode) {
     const inherited = [...(this.#options.inherited ?? []), session]
     const mode = tighterMode(this.mode, wanted)
     return new Approvals({ ...this.#options, mode, inherited })
   }
 
-  /** Whether a call may run. Asks where the rules say so; never throws for a refusal. */
+  /** Asks where the rules say so; never throws for a refusal. */
   async decide(call: ApprovalRequest, signal: AbortSignal) {
     const { tool: name, args, origin = null, session } = call
     const ruling = await this.#settle(call, signal)
@@ -5713,8 +5649,8 @@ export class Approvals {
       const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
       await this.#options.store.audit('approval', { ...facts, ...about }, session)
     }
-    const line = () => `runs ${callName(call)} ${visible(canonicalJson(args))}`
-    const say = ruling.verdict === 'say' ? clip(line(), SAID_MAX) : undefined
+    const line = () => clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
+    const say = ruling.verdict === 'say' ? line() : undefined
     const denial = verdict === 'deny' ? denialOf(call, ruling) : undefined
     return { ...facts, grant: grant?.id, say, denial }
   }
@@ -5723,18 +5659,18 @@ export class Approvals {
     const ruling = await this.check(call)
     if (ruling.verdict === 'ask') return this.#ask(call, signal)
     if (ruling.grant?.scope !== 'once') return ruling
-    const isOurs = await this.#options.store.consumeGrant(ruling.grant.id)
-    return isOurs ? ruling : this.#settle(call, signal) // another process used it first
+    if (await this.#options.store.consumeGrant(ruling.grant.id)) return ruling
+    return this.#settle(call, signal) // another process used it first
   }
 
-  /** What mode and grants say about a call; asks nobody, uses nothing up. */
+  /** Asks nobody, uses nothing up. */
   async check(call: ApprovalRequest): Promise<Ruling> {
     const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
     const grant = await this.#grantFor(call)
     if (grant?.scope === 'deny') return { verdict: 'deny', reason: 'deny_grant', grant }
     if (verdict === 'run' || verdict === 'say') return { verdict, reason: 'mode' }
     if (this.mode === 'read-only') return denyRuling('read_only_mode')
-    if (grant !== undefined) return { verdict: 'run', reason: 'grant', grant }
+    if (grant) return { verdict: 'run', reason: 'grant', grant }
     if (verdict === 'deny') return denyRuling('workspace_write_mode')
     if (this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
     return { verdict, reason: 'jit_no_approval' }
@@ -5765,7 +5701,7 @@ export class Approvals {
     return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
-  async #ask(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
+  async #ask(call: ApprovalRequest, signal: AbortSignal) {
     const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return denyRuling('jit_no_approval')
     const always = exactBounds(call, placesOf(call, this.#root))
@@ -5776,10 +5712,10 @@ export class Approvals {
       { key: 'a', label: `always, in this folder: ${always.shown}` },
       NO,
     ]
-    const choose = (question: string, from: readonly Choice[]) =>
+    const choose = (question: string, from: Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
     const [part, whole] = [questionOf(call, QUESTION_MAX), questionOf(call, Infinity)]
-    // Nothing is allowed of which a part was not shown.
+    // Only what was shown whole is allowed.
     const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
     const key = first === 'f' ? await choose(whole, choices) : first && 'n'
     const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
@@ -5801,15 +5737,10 @@ export class Approvals {
 
 //#region §toolkit: what a tool is made of
 //
-// A tool is one row: its words for the model, its schema, its risk and its work,
-// side by side. The families below are such rows; §toolbox joins and calls them.
-//
-// 1. `run` gets arguments that were validated against `parameters`, defaults filled in.
-// 2. A tool that failed returns `isError`, or throws TaiError, which is the same; so are
-//    errors of the system (a full disk). Any other exception is a bug of tai.
-// 3. A tool reaches the outside only through its ToolContext.
+// A tool is one row: its words for the model, schema, risk and work; §toolbox calls it. One
+// that failed returns `isError`, or throws TaiError or an error of the system (a full disk);
+// any other exception is a bug of tai. The outside is reached only through ToolContext.
 
-/** The parts of the program that tools may use. */
 export type ToolContext = Readonly<{
   world: World
   session: string
@@ -5823,9 +5754,9 @@ export type ToolContext = Readonly<{
   catalog: Catalog
 }>
 
-/** What select_tools needs of the toolbox that holds it. */
+/** What select_tools needs of the toolbox. */
 export interface Catalog {
-  /** Finds tools by words or exact names and offers them from the next step on. */
+  /** By words or exact names, offered from the next step on. */
   select(query: {
     query?: string | undefined
     names?: readonly string[] | undefined
@@ -5833,53 +5764,48 @@ export interface Catalog {
   }): Promise<{ offered: readonly ToolSchema[]; unknown: readonly string[] }>
 }
 
-/** The TypeScript type of arguments that passed a schema (with defaults filled in). */
-export type ArgsOf<S> = S extends { readonly enum: readonly (infer E)[] }
+/** Arguments that passed a schema, defaults filled in. */
+export type ArgsOf<S> = S extends { enum: readonly (infer E)[] }
   ? E
-  : S extends { readonly type: infer T extends keyof Scalars }
+  : S extends { type: infer T extends keyof Scalars }
     ? Scalars[T]
-    : S extends { readonly items: infer I }
+    : S extends { items: infer I }
       ? readonly ArgsOf<I>[]
-      : S extends { readonly properties: infer P }
+      : S extends { properties: infer P }
         ? { readonly [K in keyof P as K extends Filled<S, P> ? K : never]: ArgsOf<P[K]> } & {
             readonly [K in keyof P as K extends Filled<S, P> ? never : K]?: ArgsOf<P[K]>
           }
-        : S extends { readonly additionalProperties: infer V }
+        : S extends { additionalProperties: infer V }
           ? Readonly<Record<string, ArgsOf<V>>>
           : JsonObject
 
 type Scalars = { string: string; integer: number; boolean: boolean }
 
 type Filled<S, P> =
-  | (S extends { readonly required: readonly (infer R)[] } ? R : never)
-  | { [K in keyof P]: P[K] extends { readonly default: Json } ? K : never }[keyof P]
+  | (S extends { required: readonly (infer R)[] } ? R : never)
+  | { [K in keyof P]: P[K] extends { default: Json } ? K : never }[keyof P]
 
-/** A tool with typed arguments, as its author writes it; `Out` is what its work gives. */
+/** A tool as its author writes it. */
 export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
-  family?: string // where it is another than that of its list
+  family?: string // if not that of its list
   description: string
   parameters: S
   annotations: Annotations
-  core?: boolean // offered from the start; else once it is asked for
+  core?: boolean // offered from the start
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  /** Where reading and changing share a tool: what this call really does. */
+  /** Where reading and changing share a tool. */
   judge?: (args: ArgsOf<S>) => Annotations
-  /** Paths the call touches; default: its `path`. With none known, no path grant allows, each denies. */
+  /** Default: its `path`. With none, no path grant allows, each denies. */
   paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
-  /** What a person who is asked sees beside the arguments: a diff, say. */
+  /** Shown to a person who is asked. */
   preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
   run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }>
 
-/** A tool as the toolbox holds it: its arguments are checked before `run` sees them. */
-export type Tool = Omit<ToolRow<JsonSchema>, 'run'> & {
-  readonly name: string
-  readonly family: string
-  readonly core: boolean
-  readonly run: (...call: Parameters<ToolRow<JsonSchema>['run']>) => Promise<ToolOutput>
-}
+export type Tool = ToolRow<JsonSchema, ToolOutput> &
+  Readonly<{ name: string; family: string; core: boolean }>
 
-/** The tools of a family from rows by name; the rows' own types are forgotten. */
+/** The tools of a family. */
 export function toolsOf<const R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
   const tools: [string, ToolRow<JsonSchema>][] = Object.entries(rows)
   return tools.map(([name, { run, preview, ...row }]) => ({
@@ -5901,44 +5827,42 @@ function diskFault(error: unknown): never {
   throw error
 }
 
-type More = { readonly [key: string]: Json }
-
 const scalar =
   <const T extends keyof Scalars>(type: T) =>
-  <const M extends More>(description: string, more?: M) =>
-    ({ type, description, ...(more as M) }) as const
+  <const M extends JsonObject>(description: string, more?: M) => ({
+    type,
+    description,
+    ...(more as M),
+  })
 
-/** One argument of a tool, one line: what it means, and further keywords of its schema. */
 export const arg = {
   text: scalar('string'),
   whole: scalar('integer'),
-  /** A whole number between two, with its default. */
   range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
     ({ type: 'integer', minimum, maximum, default: usual, description }) as const,
   flag: (description: string) => ({ type: 'boolean', default: false, description }) as const,
-  oneOf: <const E extends readonly string[], const M extends More>(
+  oneOf: <const E extends readonly string[], const M extends JsonObject>(
     names: E,
     description: string,
     more?: M,
-  ) => ({ type: 'string', enum: names, description, ...(more as M) }) as const,
-  texts: (description: string, more?: More) =>
+  ) => ({ type: 'string', enum: names, description, ...(more as M) }),
+  texts: (description: string, more?: JsonObject) =>
     ({ type: 'array', items: { type: 'string' }, description, ...more }) as const,
   map: (description: string) =>
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
 }
 
-/** The schema of a tool's arguments: those that must be given, and all by name. */
-export const takes = <const R extends readonly string[], const P extends More>(
+export const takes = <const R extends readonly string[], const P extends JsonObject>(
   required: R,
   properties: P,
-) => ({ type: 'object', properties, required, additionalProperties: false }) as const
+) => ({ type: 'object', properties, required, additionalProperties: false })
 
-/** Annotations from four facts; the `*Hint` keys repeat them in MCP's words. */
+/** The `*Hint` keys repeat the others in MCP's words. */
 export function annotate(
   tier: Tier,
   kind: 'reads' | 'changes' | 'destroys',
   { idempotent = false, openWorld = false } = {},
-): Annotations {
+) {
   const [readOnly, destructive] = [kind === 'reads', kind === 'destroys']
   return {
     readOnly,
@@ -5961,36 +5885,31 @@ const DESTROYS = annotate('Medium', 'destroys')
 
 //#region §files: reading files and folders as they are
 //
-// A model names files from memory and copies its edits out of what it was shown: so
-// reading is helpful about names and exact about content.
-//
-// 1. A file comes without line numbers; a head in [brackets] only says what must be said.
-// 2. Text is UTF-8, or it is refused with its encoding named and the way to convert it.
-// 3. A walk never follows links, ends after WALK_MAX entries, and says what it left out.
+// A file comes without line numbers, as edits are copied out of it; a head in [brackets] says
+// what is not shown. Text is UTF-8, or refused with the way to convert it. A walk follows no
+// links, ends after WALK_MAX entries, and says what it left out.
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
-const READ_LINES_MAX = 5_000 // lines of one read_file; the rest is read with offset
-const SNIFF = 8 * KB // a NUL byte among so many first bytes makes a file binary, as git has it
+const READ_LINES_MAX = 5_000 // of one read_file
+const SNIFF = 8 * KB // a NUL byte in these makes a file binary, as in git
 const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
-const NAMES_COMPARED = 2_000 // names of a folder looked at for "did you mean"
+const NAMES_COMPARED = 2_000 // for "did you mean"
 
-/** Folders that list_dir never opens: many files that nobody wrote. */
+/** Never opened: many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
-/** Names the first part of a path that is missing, and what is nearest. */
 function failMissing(absolute: string, workspace: Workspace): never {
   const folder = path.dirname(absolute)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
   const near = nearest(path.basename(absolute), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
   const guess = workspace.show(path.join(folder, near ?? ''))
-  const hint = `${near === undefined ? 'look into' : 'did you mean'} ${guess}?`
+  const hint = `${near ? 'did you mean' : 'look into'} ${guess}?`
   fail(`nothing at ${workspace.show(absolute)}`, hint)
 }
 
-/** What a path leads to; fails for anything but `kind`. */
 function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder') {
   const stats = fs.statSync(absolute, { throwIfNoEntry: false })
-  if (stats === undefined) return failMissing(absolute, workspace)
+  if (!stats) return failMissing(absolute, workspace)
   const found = kindOfEntry(stats)
   if (found === (kind ?? found)) return stats
   return fail(`${workspace.show(absolute)} is a ${found}, not a ${kind}`)
@@ -6002,7 +5921,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-/** Undefined also where nothing can stand: a folder above is a file, the path too long. */
+/** Undefined also below a file, or where the path is too long. */
 function lstatOf(absolute: string) {
   try {
     return fs.lstatSync(absolute, { throwIfNoEntry: false })
@@ -6012,8 +5931,7 @@ function lstatOf(absolute: string) {
   }
 }
 
-/** Whether there is a NUL near the start. */
-export const looksBinary = (bytes: Buffer): boolean => bytes.subarray(0, SNIFF).includes(0)
+export const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
 
 const isUtf8Text = (bytes: Buffer) => !looksBinary(bytes) && builtin('node:buffer').isUtf8(bytes)
 
@@ -6021,7 +5939,6 @@ const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-/** UTF-8 without its byte order mark; fails with the likely encoding. */
 function decodeFileText(bytes: Buffer, shown: string) {
   const text = bytes.toString()
   const bom = text.startsWith('\ufeff') ? '\ufeff' : ''
@@ -6034,7 +5951,6 @@ function decodeFileText(bytes: Buffer, shown: string) {
   return fail(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, hint)
 }
 
-/** The text of a file of at most TOOL_TEXT_MAX. */
 async function wholeText(given: string, workspace: Workspace) {
   const absolute = await workspace.read(given)
   const shown = workspace.show(absolute)
@@ -6045,17 +5961,17 @@ async function wholeText(given: string, workspace: Workspace) {
   return { text: decodeFileText(await file.readFile(), shown).text, shown }
 }
 
-type NamedText = Readonly<{ name: string; text: string }>
+type NamedText = { name: string; text: string }
 
 /** Two texts as a unified diff, without a newline at its end. */
-export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3): Promise<string> {
+export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3) {
   const { createTwoFilesPatch, FILE_HEADERS_ONLY } = await import('diff')
   const options = { context, timeout: DIFF_TIME, headerOptions: FILE_HEADERS_ONLY }
   const patch = createTwoFilesPatch(old.name, fresh.name, old.text, fresh.text, '', '', options)
   return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-function withHead(lines: readonly string[], first: number, total: number) {
+function withHead(lines: string[], first: number, total: number) {
   if (total === 0) return '[the file is empty]'
   const text = lines.join('')
   const last = first + lines.length - 1
@@ -6074,12 +5990,12 @@ export type WalkEntry = Readonly<{
 }>
 export type Walk = Readonly<{ entries: WalkEntry[]; remarks: string[] }>
 
-/** What is below a folder, by name, as `judge` says of each entry; `remarks` say what was not seen. */
+/** Below a folder, by name, as `judge` says of each; `remarks`: what was not seen. */
 export async function walkTree(
   root: string,
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
   signal?: AbortSignal,
-): Promise<Walk> {
+) {
   const found: Walk = { entries: [], remarks: [] }
   let left = WALK_MAX
   const visit = async (folder: string, before: string): Promise<void> => {
@@ -6106,7 +6022,7 @@ export async function walkTree(
   return found
 }
 
-const withRemarks = (lines: readonly string[], remarks: readonly string[]) =>
+const withRemarks = (lines: string[], remarks: string[]) =>
   [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
 const depthOf = (relative: string) => relative.split('/').length - 1
@@ -6136,7 +6052,7 @@ export const FILE_TOOLS = toolsOf('files', {
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
       const { text, shown } = await wholeText(given, workspace)
-      // Whole, because a part of a secret no longer looks like one.
+      // Whole: a part of a secret no longer looks like one.
       const lines = linesWithEnds(store.redactor.redact(text))
       if (offset > Math.max(1, lines.length))
         fail(`${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`)
@@ -6200,48 +6116,41 @@ export const FILE_TOOLS = toolsOf('files', {
 
 //#region §edits: changing files, so that it can be undone
 //
-// A model changes files by texts it remembers, slightly wrong. So an edit is strict
-// about what it does and helpful about what would have been right.
-//
-// 1. A change is first a plan: what stands at each path and what shall. The approval
-//    prompt shows it, the call commits it; undoing is a plan too.
-// 2. All or nothing: journalled before the disk, taken back when a path fails.
-// 3. Nothing is undone where a file no longer is what the journal left there.
-// 4. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
+// A change is first a plan, what stands at each path and what shall: the approval prompt
+// shows it, the call commits it, undoing is one too. All or nothing: journalled before the
+// disk, taken back when a path fails. Nothing is undone where a file is not what the journal
+// left. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
 // Not here: what may be changed (§workspace, §policy), the journal's table (§store).
 
-const DIFF_SHOWN = 6 * KB // characters of a diff in a result; the rest is counted
-const PATCH_FUZZ = 2 // context lines of a hunk that may differ, as patch(1) allows
-const JOURNAL_MAX = 2 * WALK_MAX // entries of a session's journal; no call makes more
-const LIKE_LINES = 10_000 // lines of a file looked at for the nearest place
-const LIKE_ASKED = 12 // lines of the text sought that are compared with them, and shown
-const LIKE_WIDTH = 120 // characters of a line that are compared, and shown
-const LIKE_ENOUGH = 0.5 // share of letter pairs in common that makes two places alike
+const DIFF_SHOWN = 6 * KB // characters of a diff in a result
+const PATCH_FUZZ = 2 // context lines that may differ, as in patch(1)
+const JOURNAL_MAX = 2 * WALK_MAX // entries of a session; no call makes more
+const LIKE_LINES = 10_000 // of a file
+const LIKE_ASKED = 12 // lines of the text sought
+const LIKE_WIDTH = 120 // characters of a line
+const LIKE_ENOUGH = 0.5 // share of letter pairs in common
 
-/** What stands at a path, to put it there again. */
-type FileState = Readonly<{
+type FileState = {
   kind: UndoEntry['kind']
   bytes: Buffer // a file's content, a link's target
   mode?: number | undefined
-}>
-type Change = Readonly<{ path: string; before: FileState; after: FileState }>
+}
+type Change = { path: string; before: FileState; after: FileState }
 
-/** `says` is the result, by default the changes in words; `undoes` ends entries of the journal. */
-type Plan = Readonly<{ changes: readonly Change[]; says?: string; undoes?: readonly UndoEntry[] }>
+/** `says`: the result; `undoes`: entries of the journal that end. */
+type Plan = { changes: Change[]; says?: string; undoes?: UndoEntry[] }
 
-const NO_FILE = '/dev/null' // in a diff
+const NO_FILE = '/dev/null'
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
-// --- what stands at a path ---
-
-/** Reads a path's state; `room` is left of the bytes that one change may keep. Throws TaiError. */
+/** What stands at a path; `room`: bytes that may still be kept. Throws TaiError. */
 export function fileState(
   at: string,
   workspace: Workspace,
   room = { left: UNDO_FILE_MAX },
 ): FileState {
   const stats = lstatOf(at)
-  if (stats === undefined) return ABSENT_STATE
+  if (!stats) return ABSENT_STATE
   const mode = stats.mode & 0o7777
   if (stats.isDirectory()) return { ...ABSENT_STATE, kind: 'folder', mode }
   if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
@@ -6252,18 +6161,17 @@ export function fileState(
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
-/** A path that shall get new content, and what stands there. Refuses a folder and a read-only file. */
+/** Where to write, and what stands there. Refuses folders and read-only files. */
 export async function writeTarget(given: string, workspace: Workspace) {
   const at = await workspace.write(given)
   const [before, shown] = [fileState(at, workspace), workspace.show(at)]
   if (before.kind === 'folder') fail(`${shown} is a folder`)
-  // A rename would replace even that, so the bits are asked.
+  // A rename would replace even that.
   if (before.kind === 'file' && ((before.mode ?? 0) & 0o222) === 0) fail(`${shown} is read-only`)
   return { path: at, before, shown }
 }
 
-/** The changes that remove a path with all below it; together they keep at most UNDO_FILE_MAX. */
-async function removalOf(absolute: string, workspace: Workspace): Promise<Change[]> {
+async function removalOf(absolute: string, workspace: Workspace) {
   if (absolute === workspace.root) fail('that is the workspace itself')
   const room = { left: UNDO_FILE_MAX }
   const removed = (at: string): Change => {
@@ -6274,29 +6182,26 @@ async function removalOf(absolute: string, workspace: Workspace): Promise<Change
   if (top.before.kind !== 'folder') return [top]
   const { entries, remarks } = await walkTree(absolute, () => 'enter')
   const closed = entries.find(({ absolute: at, name }) => name === '.git' || workspace.hides(at))
-  if (closed !== undefined) remarks.push(`it holds ${closed.relative}, which tools leave alone`)
+  if (closed) remarks.push(`it holds ${closed.relative}, which tools leave alone`)
   if (remarks.length > 0) fail(`${workspace.show(absolute)}: ${remarks.join('; ')}`)
   return [top, ...entries.map(({ absolute: at }) => removed(at))]
 }
 
-/** What the journal compares. */
 const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
-// --- committing a plan ---
-
-/** Journals the plan, carries it out, and takes all of it back when a part fails. */
-export async function commitPlan({ changes, undoes }: Plan, context: ToolContext): Promise<void> {
+/** Takes all of it back when a part fails. */
+export async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
-  const forget = (ended: readonly UndoEntry[]) => {
+  const forget = (ended: UndoEntry[]) => {
     const numbers = ended.map(({ n }) => n)
     return store.dropUndo(session, numbers)
   }
-  if (undoes === undefined) await store.pushUndo(session, entries)
+  if (!undoes) await store.pushUndo(session, entries)
   const done: Change[] = []
   try {
     putAll(changes, done, world)
@@ -6310,8 +6215,8 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
   await forget(undoes ?? [])
 }
 
-/** Brings paths to their new states: removals first, innermost first. `done` gets each that is there. */
-function putAll(changes: readonly Change[], done: Change[], world: World): void {
+/** Removals first, innermost first. */
+function putAll(changes: Change[], done: Change[], world: World) {
   const outward = changes.toSorted((a, b) => a.path.length - b.path.length)
   const removals = outward.filter(({ after }) => after.kind === 'absent').toReversed()
   for (const change of new Set([...removals, ...outward])) {
@@ -6321,8 +6226,8 @@ function putAll(changes: readonly Change[], done: Change[], world: World): void 
 }
 
 /** In one step: readers see the old content or the new, never a part. */
-function putOne(at: string, { kind, bytes, mode }: FileState, world: World): void {
-  const isFolder = lstatOf(at)?.isDirectory() === true
+function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
+  const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
   fs.mkdirSync(path.dirname(at), { recursive: true })
   if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
@@ -6338,14 +6243,12 @@ function putOne(at: string, { kind, bytes, mode }: FileState, world: World): voi
   }
 }
 
-// --- saying what changes ---
-
-const diffSide = (name: string, { kind, bytes }: FileState): NamedText => ({
+const diffSide = (name: string, { kind, bytes }: FileState) => ({
   name: kind === 'absent' ? NO_FILE : name,
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-async function diffOfChanges(changes: readonly Change[], workspace: Workspace) {
+async function diffOfChanges(changes: Change[], workspace: Workspace) {
   const diffs: string[] = []
   for (const { path: at, before, after } of changes) {
     if (before.kind === 'folder' || after.kind === 'folder') continue
@@ -6355,7 +6258,7 @@ async function diffOfChanges(changes: readonly Change[], workspace: Workspace) {
   return diffs.join('\n')
 }
 
-function changesInWords(changes: readonly Change[], workspace: Workspace) {
+function changesInWords(changes: Change[], workspace: Workspace) {
   const lines = changes.map(({ path: at, before, after }) => {
     const made = before.kind === 'absent' ? 'created' : 'changed'
     return `${after.kind === 'absent' ? 'deleted' : made} ${workspace.show(at)}`
@@ -6363,8 +6266,7 @@ function changesInWords(changes: readonly Change[], workspace: Workspace) {
   return lines.join('\n')
 }
 
-/** Tools whose work gives a plan: it is shown as a diff, or committed. */
-function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }): Tool[] {
+function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
   const entries: [string, ToolRow<JsonSchema, Plan>][] = Object.entries(rows)
   const tools: Record<string, ToolRow<JsonSchema>> = {}
   for (const [name, row] of entries)
@@ -6383,10 +6285,8 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }): Tool[]
   return toolsOf<Record<string, JsonSchema>>('files', tools)
 }
 
-// --- the nearest place ---
-
-/** The lines of `text` most like `wanted`, with their numbers, compared by the letter pairs they share. */
-export function nearestPlace(text: string, wanted: string): string {
+/** The lines most like `wanted`, by the letter pairs they share. */
+export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
   const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
   const sought = asked.map(letterPairs)
@@ -6403,28 +6303,24 @@ export function nearestPlace(text: string, wanted: string): string {
   return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
 }
 
-/** Neighbouring letters of a line, without spaces and case; a mark begins it. */
 function letterPairs(line: string) {
   const folded = `^${line.slice(0, LIKE_WIDTH).toLowerCase().replace(/\s+/g, '')}`
   return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
 }
 
-/** Dice's coefficient: 1 for equal sets, 0 for nothing in common. */
+/** Dice's coefficient. */
 function sharedPairs(a: Set<string>, b = new Set<string>()) {
   return (2 * [...a].filter((pair) => b.has(pair)).length) / (a.size + b.size)
 }
 
-// --- patches ---
-
-/** A hunk's header and lines, up to the next file; blank lines inside count as context. */
+/** A hunk, up to the next file; blank lines inside count as context. */
 const HUNK_SHAPE =
   /^@@ -(\d+)\S* \+(\d+)\S* @@.*\n((?:(?!--- .*\n\+\+\+ )[ +\-\\].*\n?|\n(?=\n{0,9}(?!--- )[ +\-\\]))*)/gm
 
-/** The lines of a hunk on one side: `-` the old, `+` the new. */
-const sideOf = (lines: readonly string[], sign: string) =>
+const sideOf = (lines: string[], sign: string) =>
   lines.filter((line) => ` ${sign}`.includes(line.charAt(0))).map((line) => line.slice(1))
 
-/** With true line counts in its hunk headers: models often miscount. */
+/** Models often miscount the lines of a hunk. */
 function recounted(patch: string) {
   return patch.replace(HUNK_SHAPE, (_, from: string, to: string, body: string) => {
     const lines = body.replace(/\n$/, '').split('\n')
@@ -6433,17 +6329,17 @@ function recounted(patch: string) {
   })
 }
 
-/** The files of a unified diff, with the name each had (`old`) and gets (`fresh`). */
 async function parseDiff(patch: string) {
   const { parsePatch } = await import('diff')
   try {
     const files = parsePatch(recounted(withLf(patch)))
-    const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit === true)
+    const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit)
     if (useful.length === 0) fail('it has no hunk')
-    return useful.map((file) => {
-      const { oldFileName: old, newFileName: fresh } = file
-      return { ...file, old: old?.replace(/^a\//, ''), fresh: fresh?.replace(/^b\//, '') }
-    })
+    return useful.map((file) => ({
+      ...file,
+      old: file.oldFileName?.replace(/^a\//, ''),
+      fresh: file.newFileName?.replace(/^b\//, ''),
+    }))
   } catch (cause) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
     return fail(`the patch is no unified diff: ${messageOf(cause)}`, hint, cause)
@@ -6488,15 +6384,15 @@ async function patchedBytes(file: FilePatch, name: string, bytes: Buffer) {
   return fail(`${where} does not fit; ${near}`, 'no file was changed; make the patch anew')
 }
 
-async function changesBack(entries: readonly UndoEntry[], workspace: Workspace): Promise<Change[]> {
+async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT_STATE.bytes, mode, after: left } of entries) {
     const before = changes.get(at)?.before ?? fileState(at, workspace)
     const now = fingerprint(changes.get(at)?.after ?? before)
-    const after: FileState = { kind, bytes, mode }
+    const after = { kind, bytes, mode }
     const isOurs = now === left || now === fingerprint(after)
     const hint = 'nothing was undone; undo later changes first, or edit by hand'
-    // A folder above may have become a link to elsewhere since.
+    // A folder above may be a link to elsewhere by now.
     if (!isOurs || (await workspace.entry(at)) !== at)
       fail(`changed since by something else: ${workspace.show(at)}`, hint)
     changes.set(at, { path: at, before, after })
@@ -6598,13 +6494,11 @@ export const EDIT_TOOLS = planned({
       if (there.kind !== 'absent' && !(there.kind === 'file' && overwrite))
         fail(`${goal} exists already`, hint)
       const leaves = await removalOf(from, workspace)
-      const arrivals = leaves.map(({ path: at, before: after }) => {
-        return {
-          path: to + at.slice(from.length),
-          before: at === from ? there : ABSENT_STATE,
-          after,
-        }
-      })
+      const arrivals = leaves.map(({ path: at, before: after }) => ({
+        path: to + at.slice(from.length),
+        before: at === from ? there : ABSENT_STATE,
+        after,
+      }))
       const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
       return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
     },
@@ -6653,22 +6547,19 @@ export const EDIT_TOOLS = planned({
 
 //#region §finding: files by name, and lines by what they say
 //
-// glob and grep see a tree as a person sees it: without what version control ignores.
-//
-// 1. .gitignore and .ignore count at every level, .git/info/exclude at the root; a
-//    deeper rule wins. Whoever names an ignored folder gets to see into it.
-// 2. What is passed over and what is not shown is counted and said.
-// 3. No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
-// Not here: ignore files above the workspace, because the jail ends at its root.
+// .gitignore and .ignore count at every level, .git/info/exclude at the root; a deeper rule
+// wins. Whoever names an ignored folder sees into it. What is not shown is counted and said.
+// No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
+// Not here: ignore files above the workspace.
 
-const GREP_BATCH = 64 // files, each at most GREP_FILE_MAX, read and matched together
-const GREP_PATIENCE = 2 * SECOND // matching one batch; longer is runaway backtracking, and the end
-const IGNORE_MAX = 1 * MB // a larger file of ignore rules, or one that is no regular file, counts as empty
-const GLOB_MAX = 1_000 // characters; a longer glob could take minutes to compile
-const GREP_TIME = 30 * SECOND // one search; then it is given up
-const GREP_TEXT_MAX = 400 // characters shown of a line, around its match
+const GREP_BATCH = 64 // files
+const GREP_PATIENCE = 2 * SECOND // for one batch
+const IGNORE_MAX = 1 * MB // a larger file counts as empty
+const GLOB_MAX = 1_000 // characters; more could take minutes to compile
+const GREP_TIME = 30 * SECOND
+const GREP_TEXT_MAX = 400 // characters of a line
 
-/** Whether the rules of a tree ignore a path; the folders above it are taken to be let in. */
+/** The folders above a path are taken to be let in. */
 async function ignoreRules(root: string) {
   const { default: ignore } = await import('ignore')
   const known = new Map<string, ReturnType<typeof ignore>>()
@@ -6677,11 +6568,11 @@ async function ignoreRules(root: string) {
     const texts = names.map((name) => textIfThere(path.join(folder, name)))
     return ignore({ ignoreCase: false }).add(texts.join('\n'))
   }
-  return (absolute: string, folder: boolean): boolean => {
+  return (absolute: string, folder: boolean) => {
     for (let above = path.dirname(absolute); ; above = path.dirname(above)) {
       const rules = known.get(above) ?? readRules(above)
       known.set(above, rules)
-      const name = path.relative(above, absolute).replaceAll(path.sep, '/')
+      const name = relativePath(above, absolute)
       const said = rules.test(folder ? `${name}/` : name)
       if (said.ignored || said.unignored) return said.ignored
       if (above === root) return false
@@ -6690,21 +6581,17 @@ async function ignoreRules(root: string) {
 }
 
 function textIfThere(file: string) {
-  try {
-    const stats = fs.lstatSync(file)
-    return stats.isFile() && stats.size <= IGNORE_MAX ? fs.readFileSync(file, 'utf8') : ''
-  } catch {
-    return '' // absent or unreadable
-  }
+  const stats = attempt(() => fs.lstatSync(file))
+  const isFit = stats?.isFile() && stats.size <= IGNORE_MAX
+  return (isFit && attempt(() => fs.readFileSync(file, 'utf8'))) || ''
 }
 
-/** The wanted files below a folder that ignore rules let through. */
 async function findFiles(
   top: string,
   wanted: (relative: string) => boolean,
   workspace: Workspace,
   signal: AbortSignal,
-): Promise<Walk> {
+) {
   const ignored = await ignoreRules(workspace.root)
   let named = false // an ignored folder, asked for by name
   for (let at = top; at !== workspace.root; at = path.dirname(at)) named ||= ignored(at, true)
@@ -6721,13 +6608,13 @@ async function findFiles(
   return isDone ? { entries: found, remarks } : fail('the glob takes too long', 'use fewer * in it')
 }
 
-async function compileGlob(glob: string, options = {}): Promise<(relative: string) => boolean> {
+async function compileGlob(glob: string, options = {}) {
   if (glob.length > GLOB_MAX) fail(`the glob is over ${GLOB_MAX} characters`)
   const { default: picomatch } = await import('picomatch')
   return picomatch(glob, options)
 }
 
-/** A beginning without wildcards is where the walk starts, also in an ignored folder. */
+/** The walk starts at `folder`, even an ignored one. */
 async function splitGlob(pattern: string) {
   const { default: picomatch } = await import('picomatch')
   const { base, glob } = picomatch.scan(pattern)
@@ -6735,13 +6622,13 @@ async function splitGlob(pattern: string) {
   return { folder: path.dirname(base), rest: path.basename(base) }
 }
 
-type GrepFile = { readonly shown: string; readonly lines: readonly string[] }
+type GrepFile = { shown: string; lines: string[] }
 
 /** Compiles a model's pattern. Throws TaiError. */
-export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
-  // A leading .* decides nothing, and costs the square of a line's length.
+export function compilePattern(pattern: string, ignoreCase: boolean) {
+  // It decides nothing, and costs the square of a line's length.
   const source = pattern.replace(/^(?:\.\*\??)+/, '')
-  const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter, so only where it is needed
+  const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter
   try {
     return new RegExp(source, `${ignoreCase ? 'i' : ''}${unicode}`)
   } catch (cause) {
@@ -6749,8 +6636,8 @@ export function compilePattern(pattern: string, ignoreCase: boolean): RegExp {
   }
 }
 
-/** Runs `work` and stops it after `ms`, even inside a regular expression; false when it was stopped. */
-export function runBounded(ms: number, work: () => void): boolean {
+/** Ends even inside a regular expression; false when it was stopped. */
+export function runBounded(ms: number, work: () => void) {
   try {
     builtin('node:vm').runInNewContext('work()', { work }, { timeout: ms })
     return true
@@ -6761,8 +6648,7 @@ export function runBounded(ms: number, work: () => void): boolean {
   }
 }
 
-/** How many lines match, and the place in each of the first `max`. */
-function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
+function matchFiles(files: GrepFile[], regexp: RegExp, max: number) {
   const matches: { file: GrepFile; places: Map<number, number>; found: number }[] = []
   const isDone = runBounded(GREP_PATIENCE, () => {
     for (const file of files) {
@@ -6780,7 +6666,7 @@ function matchFiles(files: readonly GrepFile[], regexp: RegExp, max: number) {
   return isDone ? matches : fail(`the pattern takes too long (stopped in ${where})`, hint)
 }
 
-/** The lines of a small text file; of any other none, and why goes to `passed`. */
+/** None if it is no small text file; why goes to `passed`. */
 async function linesOfFile(absolute: string, passed: string[], redactor: Redactor) {
   try {
     const { size } = await fs.promises.stat(absolute)
@@ -6788,16 +6674,15 @@ async function linesOfFile(absolute: string, passed: string[], redactor: Redacto
     const text = bytes?.toString() ?? ''
     // Alone, a line of a key does not look like one.
     const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
-    if (bytes !== undefined && !looksBinary(bytes))
+    if (bytes && !looksBinary(bytes))
       return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
-    passed.push(bytes === undefined ? `over ${formatBytes(GREP_FILE_MAX)}` : 'binary')
+    passed.push(bytes ? 'binary' : `over ${formatBytes(GREP_FILE_MAX)}`)
   } catch {
-    passed.push('unreadable') // also one that went away meanwhile
+    passed.push('unreadable')
   }
   return []
 }
 
-/** As grep prints them: path:line:text, context as path-line-text, -- between groups. */
 function grepRows({ shown, lines }: GrepFile, places: Map<number, number>, around: number) {
   const span = Array.from({ length: 2 * around + 1 }, (_, i) => i - around)
   const near = new Set([...places.keys()].flatMap((line) => span.map((step) => line + step)))
@@ -6896,14 +6781,12 @@ export const FIND_TOOLS = toolsOf('files', {
 
 //#region §shell: commands, to their end or in the background
 //
-// Six tools over §process. A model is told whether a command worked, what it said,
-// and what to do next, in that order.
-//
-// 1. An exit code other than 0 is an error, so that no model passes over it.
-// 2. Neither keys nor marks that stand for a secret reach a command.
+// A model is told whether a command worked, then what it said; an exit code other than 0
+// is an error, so that no model passes over it. Neither keys nor marks of secrets reach a
+// command.
 // Not here: which commands run without asking (§policy).
 
-const FIRST_LOOK = 500 // waiting for the first words of a background process
+const FIRST_LOOK = 500 // ms for the first words of a background process
 
 const COMMAND_LINE = {
   command: arg.text('Run by bash, sh or cmd.exe, without a terminal to ask on.'),
@@ -9949,23 +9832,10 @@ export async function playTurn(
   signal: AbortSignal,
 ) {
   const presenter = await presenterFor(app, talk)
-  const result = await turnOf(talk, safeParts(app, parts), signal, (event) =>
-    presenter.event(event),
-  )
+  const events = talk.agent.runTurn(safeParts(app, parts), signal)
+  const result = await resultOf(events, (event) => presenter.event(event))
   presenter.end(outcomeOf(result, app.redactor, talk))
   return result.error
-}
-
-async function turnOf(
-  { agent }: Conversation,
-  parts: readonly Part[],
-  signal: AbortSignal,
-  hear: (event: AgentEvent) => void,
-) {
-  const events = agent.runTurn(parts, signal)
-  let next = await events.next()
-  for (; next.done !== true; next = await events.next()) hear(next.value)
-  return next.value
 }
 
 /** Of a turn that could not even begin, only its error. */
@@ -10804,7 +10674,8 @@ type ChatSeat = {
 /** Without an answer, what there was of it and why it ended. */
 async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
   let said = ''
-  const result = await turnOf(talk, [textPart(app.redactor.known(message))], signal, (event) => {
+  const events = talk.agent.runTurn([textPart(app.redactor.known(message))], signal)
+  const result = await resultOf(events, (event) => {
     if (event.kind === 'text') said += event.text
   })
   const { answer, error } = result
