@@ -4380,7 +4380,7 @@ export class RpcPeer {
     this.#waiting.set(id, { ...reply, restart })
     try {
       const meta = { ...Object(params['_meta']), progressToken: id }
-      const full = method === 'initialize' ? params : { ...params, _meta: meta }
+      const full = method === 'tools/call' ? { ...params, _meta: meta } : params
       const text = JSON.stringify({ jsonrpc: '2.0', id, method, params: full })
       this.#transport.send(text, stop.signal, headers).catch(reply.reject)
       return await reply.promise
