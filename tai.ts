@@ -16,16 +16,17 @@
 //   §caps       every limit in the program
 //     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_HTTP_MAX_BODY
 //     MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PROGRESS_MAX
-//     MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT
-//     MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
-//     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
-//     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
-//     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
-//     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
-//     AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX
-//     GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX
-//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY
-//     SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
+//     MCP_RESUME_WAIT MCP_LINGER MCP_STREAM_IDLE MCP_SESSION_IDLE MCP_SESSION_TOUCH
+//     MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX
+//     MCP_BODIES_MAX MCP_HEADERS_TIMEOUT MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE
+//     MCP_PUBLIC_KEY_MIN STDIN_MAX STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE
+//     CHAT_CONNECT_TIMEOUT CHAT_RETRIES CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS
+//     CHAT_EVENT_MAX CHAT_ERROR_MAX LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT
+//     CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS AGENT_PARALLEL SHELL_OUTPUT_MAX
+//     SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX
+//     UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT
+//     GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY
+//     AUDIT_BATCH AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
@@ -76,6 +77,8 @@
 //     readRpc rpcResult rpcFailure LinkError RpcTransport RpcPeer
 //   §intake     MCP configurations, as people paste them
 //     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars mcpArgv
+//   §httpleg    MCP over HTTP, the client's end
+//     McpHttpTransport
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
 //     awaitAnswer ApprovalOptions Approvals
@@ -193,6 +196,9 @@ export const MCP_DEPTH_MAX = 128 // levels of nesting in a message; a deeper one
 export const MCP_CONNECT_TIMEOUT = 20 * SECOND // starting or reaching a server, with its handshake
 export const MCP_CALL_TIMEOUT = 60 * SECOND // one call of a server's tool, or the time between signs of its progress
 export const MCP_PROGRESS_MAX = 10 * MINUTE // one call, whatever progress it tells
+export const MCP_RESUME_WAIT = 1 * SECOND // a reply that was cut is asked for again after this, if its server names no time
+export const MCP_LINGER = 1 * SECOND // an answered reply that stays open for longer is closed
+export const MCP_STREAM_IDLE = 24 * HOUR // an older server's stream that is silent for longer is given up
 export const MCP_SESSION_IDLE = 1 * HOUR // a served session unused for longer is over: 404
 export const MCP_SESSION_TOUCH = 1 * MINUTE // how old the vault's word on a session's last use may be
 export const MCP_SESSIONS_MAX = 1_000 // served sessions in memory; the longest unused makes room, or 503
@@ -2994,6 +3000,13 @@ const systemError = (code: string) => Object.assign(new Error(code), { code })
 /** Without the brackets of IPv6 and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
+/** Either address, whichever of them a machine's own list knows (RFC 6761, 6.3). */
+const localLookup: RequestOptions['lookup'] = (_host, _all, done) =>
+  done(null, [
+    { address: '127.0.0.1', family: 4 },
+    { address: '::1', family: 6 },
+  ])
+
 /** Sends requests and keeps their connections until `close`. `env` names the proxies. */
 export class HttpClient {
   readonly #env: World['env']
@@ -3031,7 +3044,8 @@ export class HttpClient {
     const { url, publicOnly, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
-      const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : {}
+      const own = hostOf(url) === 'localhost' ? { lookup: localLookup } : {}
+      const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : own
       return await this.#attempt(hop, { ...route, signal }, proxy?.url.href)
     } catch (cause) {
       if (signal.aborted) throw signal.reason
@@ -3271,6 +3285,7 @@ export class SseReader {
   #held = '' // a line whose end has not come
   #afterCr = false // then an LF belongs to it
   #event = ''
+  #id: string | undefined
   #data: string | undefined
 
   constructor(maxEvent: number) {
@@ -3301,9 +3316,10 @@ export class SseReader {
     const [, name, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
     if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
     else if (name === 'event') this.#event = value
-    else if (name === 'id' && !value.includes('\0')) this.lastId = value
+    else if (name === 'id' && !value.includes('\0')) this.#id = value
     else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
     if (line !== '') return []
+    this.lastId = this.#id ?? this.lastId
     const [event, data] = [this.#event || 'message', this.#data]
     this.#event = ''
     this.#data = undefined
@@ -5082,6 +5098,251 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
     : [command, ...args]
 
 //#endregion §intake
+
+//#region §httpleg: MCP over HTTP, the client's end
+//
+// Streamable HTTP: each message is a POST, whose reply is one JSON body or a stream of events. An
+// entry of type sse has its forerunner (2024-11-05): one stream for all that the server says, and
+// on it the address to post to.
+//
+// 1. What an entry holds goes to the origin of its URL only, whatever a redirect or a stream says.
+// 2. GET only resumes a reply that was cut, or opens the older stream; DELETE is never sent.
+// 3. Failures are LinkErrors that name the host; a server's words in them are redacted and short.
+// Not here: what is said when (the client), whence tokens come (sign-in), proxies (§http).
+
+const SOCKET_URL = 'http://127.0.0.1/mcp' // asked for on a Unix socket
+const EXCERPT_MAX = 300 // characters of a server's own words
+const RESUME_MIN = 100 // ms, however soon a server wants to be asked again
+const EVENTS = 'text/event-stream'
+
+/** What an exchange that failed is; any other did not begin. */
+const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
+  timeout: 'timeout',
+  idle: 'lost',
+  cut: 'lost',
+  'too-large': 'protocol',
+}
+
+type HttpLeg = Readonly<{
+  http: HttpClient
+  entry: McpEntry // its placeholders filled
+  redactor: Redactor
+}>
+
+/** The media type of a reply that is no refusal; '' without one. */
+const goodType = ({ status, headers }: HttpReply) =>
+  status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
+
+/** Gives a reply a moment to end by itself, so that its connection serves again. */
+const endSoon = (reply: HttpReply) => setTimeout(reply.cancel, MCP_LINGER).unref()
+
+/** What it still says does not matter. */
+function passOver(reply: HttpReply) {
+  endSoon(reply)
+  reply.bytes().catch(() => {})
+}
+
+async function* eventsOf(reply: HttpReply, reader = new SseReader(MCP_HTTP_MAX_BODY)) {
+  for await (const piece of reply.body) yield* reader.feed(piece).filter(({ data }) => data)
+}
+
+/** Carries messages to the server of an entry of type http, uds or sse. */
+export class McpHttpTransport implements RpcTransport {
+  receive: RpcTransport['receive'] = () => {}
+  lost: RpcTransport['lost'] = () => {}
+  version: string | undefined // of the protocol, once agreed on
+  challenge: string | undefined // WWW-Authenticate of the last refusal
+  readonly headers: Record<string, string> // with every message; sign-in adds its own
+  readonly #leg: HttpLeg
+  readonly #open = new Set<AbortController>()
+  #url: URL
+  #session: string | undefined
+  #endpoint: Promise<void> | undefined // of type sse: settles when it is known
+
+  /** Throws LinkError where the entry's URL is none. */
+  constructor(leg: HttpLeg) {
+    const { name, url = SOCKET_URL, headers } = leg.entry
+    this.#leg = leg
+    this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
+    this.headers = { ...headers }
+  }
+
+  send(text: string, signal?: AbortSignal, headers: HttpRequest['headers'] = {}) {
+    return this.#during(signal, (either) => this.#exchange(text, headers, either))
+  }
+
+  async close() {
+    const why = new LinkError('lost', `the connection to ${this.#url.host} is closed`)
+    for (const exchange of this.#open) exchange.abort(why)
+    this.lost(why)
+  }
+
+  /** Does work until an abort or `close`. Throws LinkError, or the signal's reason. */
+  async #during(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<void>) {
+    const own = new AbortController() // one for all would keep every exchange in memory
+    const signal = given ? AbortSignal.any([own.signal, given]) : own.signal
+    this.#open.add(own)
+    try {
+      await work(signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof LinkError || !(error instanceof TaiError)) throw error
+      const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
+      throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
+    } finally {
+      this.#open.delete(own)
+    }
+  }
+
+  async #exchange(body: string, headers: HttpReply['headers'], signal: AbortSignal) {
+    const { id: given, method } = parseObject(body) ?? {}
+    const id = method && given // of what wants an answer
+    const isFirst = method === 'initialize'
+    const isSse = this.#leg.entry.transport === 'sse'
+    if (isSse) await (this.#endpoint ??= this.#listen())
+    if (isFirst) this.#session = this.version = undefined
+    const session = this.#session
+    const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
+    const reply = await this.#ask({ body, headers, timeout: wait, signal })
+    if (isFirst) this.#session = reply.headers['mcp-session-id']
+    const type = goodType(reply)
+    if (type !== undefined && (isSse || id === undefined)) return passOver(reply)
+    if (type === EVENTS) return this.#follow(reply, id, signal)
+    const text = await reply.text()
+    if (type === 'application/json' && this.#deliver(text, id)) return
+    this.#refuse(this.#fault(reply, text, session), text, id)
+  }
+
+  /** Hands on a JSON-RPC error, which is about `id` though many leave that out; throws the rest. */
+  #refuse(fault: LinkError, text: string, id: unknown) {
+    const said = parseObject(text)
+    if (id === undefined || fault.kind !== 'protocol' || !said?.['jsonrpc'] || !said['error'])
+      throw fault
+    this.receive(JSON.stringify({ ...said, id }))
+  }
+
+  /** Hands on a reply's messages; one that is cut before it answers `id` is resumed. */
+  async #follow(first: HttpReply, id: unknown, signal: AbortSignal) {
+    let reply = first
+    for (let reader = new SseReader(MCP_HTTP_MAX_BODY); ; ) {
+      const end = await this.#hear(reply, reader, id)
+      const { lastId, retry = MCP_RESUME_WAIT } = reader
+      if (end === undefined) return
+      if (!lastId || !MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION)) throw end
+      await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
+      reply = await this.#stream(signal, { 'Last-Event-ID': lastId })
+      reader = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
+    }
+  }
+
+  /** Why a stream ended before it answered `id`, if it did. */
+  async #hear(reply: HttpReply, reader: SseReader, id: unknown) {
+    let end: Error | undefined = this.#fault(reply, 'no answer')
+    try {
+      for await (const { event, data } of eventsOf(reply, reader)) {
+        if (event !== 'message' || !this.#deliver(data, id)) continue
+        end = undefined
+        endSoon(reply)
+      }
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
+      end &&= error
+    }
+    return end
+  }
+
+  /** Hands on a text; whether it answers `id`. */
+  #deliver(text: string, id: unknown) {
+    const said = attempt((): unknown => JSON.parse(text))
+    this.receive(text)
+    return [said].flat().some((each) => isObject(each) && each['id'] === id && !each['method'])
+  }
+
+  /** Opens the stream of type sse, and settles when its endpoint is known. */
+  #listen() {
+    const known = Promise.withResolvers<void>()
+    const stream = this.#during(undefined, async (signal) => {
+      const reply = await this.#stream(signal)
+      for await (const { event, data } of eventsOf(reply)) {
+        if (event === 'message') this.receive(data)
+        if (event !== 'endpoint') continue
+        this.#moveTo(data)
+        known.resolve()
+      }
+      throw this.#fault(reply, 'it ended')
+    })
+    stream.catch((why: LinkError) => {
+      known.reject(why)
+      this.lost(why)
+    })
+    const late = () => new LinkError('timeout', `${this.#url.host} names no endpoint`)
+    return deadline(MCP_CONNECT_TIMEOUT, known.promise, late)
+  }
+
+  async #stream(signal: AbortSignal, headers: HttpReply['headers'] = {}) {
+    const limits = { timeout: MCP_CONNECT_TIMEOUT, idle: MCP_STREAM_IDLE, maxBody: Infinity }
+    const reply = await this.#ask({ headers, signal, ...limits })
+    if (goodType(reply) === EVENTS) return reply
+    throw this.#fault(reply, await reply.text(), this.#session)
+  }
+
+  /** The reply to a POST, or without a body to a GET, after redirects within the origin. */
+  async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
+    const { http, entry } = this.#leg
+    if (byteLength(`${body ?? ''}`) > MCP_HTTP_MAX_BODY)
+      throw new LinkError('protocol', `a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+    const headers = {
+      ...this.headers,
+      ...(this.version && { 'MCP-Protocol-Version': this.version }),
+      ...(this.#session && { 'Mcp-Session-Id': this.#session }),
+      ...request.headers,
+      ...(body && { 'Content-Type': 'application/json' }),
+      Accept: body ? `application/json, ${EVENTS}` : EVENTS,
+    }
+    const method = body ? 'POST' : 'GET'
+    const socket = entry.socket && { socketPath: entry.socket }
+    const all = { connect: MCP_CONNECT_TIMEOUT, ...request, method, headers, body, ...socket }
+    for (let left = WEB_REDIRECTS; ; left--) {
+      const reply = await http.send({ ...all, url: this.#url.href })
+      const { location } = reply.headers
+      if (!location || !/^30[12378]$/.test(`${reply.status}`)) return reply
+      reply.cancel()
+      this.#moveTo(location, left > 0 && reply.status > 303)
+    }
+  }
+
+  /** Uses another address of the origin from now on. Throws LinkError where it `may` not. */
+  #moveTo(address: string, may = true) {
+    const { origin, host, username, password } = this.#url
+    const url = URL.parse(address, this.#url)
+    if (!may || url?.origin !== origin) {
+      const to = this.#excerpt(`${url?.origin}${url?.pathname}`)
+      const hint = 'If you trust that address, make it the url of the entry.'
+      throw new LinkError('protocol', `${host} sends us on to ${to}`, { hint })
+    }
+    this.#url = Object.assign(url, { username, password })
+  }
+
+  /** Why a reply is of no use; to a `session`, 404 means that it is over. */
+  #fault({ status, headers }: HttpReply, text: string, session?: string) {
+    const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
+    const says = this.#excerpt(
+      `${challenge.replace(/^bearer /i, '')} ${text.replace(/<[^>]*>/g, ' ')}`,
+    )
+    const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
+    if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
+    if (status !== 401 && status !== 403) return new LinkError('protocol', message)
+    this.challenge = challenge
+    return new LinkError('auth', message, { hint: 'It wants a sign-in, or other headers.' })
+  }
+
+  #excerpt(text: string) {
+    const line = this.#leg.redactor.redact(text).replace(/\s+/g, ' ').trim()
+    return visible(clip(line, EXCERPT_MAX))
+  }
+}
+
+//#endregion §httpleg
 
 //#region §policy: what may run, and who says so
 //
