@@ -333,3 +333,406 @@ t.test('c13 E: nobody listens', async (t) => {
   const { greet } = connect(t, { url: 'http://127.0.0.1:1/mcp' })
   t.match(await failure(greet()), { kind: 'start', message: /127\.0\.0\.1:1: connection refused/ })
 })
+
+// --- requests ---
+
+t.test('each message is a POST with the stored headers, the session and the version', async (t) => {
+  const more = { 'Mcp-Session-Id': 'sess-1' }
+  const { url, seen } = await serve(
+    t,
+    usual((asked, response) => json(response, said(asked, 'ok')), more),
+  )
+  const at = url.replace('http://', 'http://me:pass@')
+  const { transport, greet, call } = connect(t, { url: at, headers: { 'x-api-key': 'k' } })
+  await greet()
+  const extra = { 'Mcp-Param-City': 'Oslo' }
+  await transport.send('{"jsonrpc":"2.0","id":99,"method":"x"}', undefined, extra)
+  await call()
+  const [first, second, third, fourth] = seen
+  t.notOk(first?.headers['mcp-session-id'] ?? first?.headers['mcp-protocol-version'])
+  for (const { verb, path, headers } of seen) {
+    t.strictSame([verb, path], ['POST', '/mcp'])
+    t.match(headers, {
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+      authorization: `Basic ${btoa('me:pass')}`,
+      'x-api-key': 'k',
+    })
+  }
+  for (const asked of [second, third, fourth])
+    t.match(asked?.headers, {
+      'mcp-session-id': 'sess-1',
+      'mcp-protocol-version': MCP_PROTOCOL_VERSION,
+    })
+  t.equal(third?.headers['mcp-param-city'], 'Oslo')
+  t.equal(fourth?.headers['mcp-param-city'], undefined)
+})
+
+t.test('any 2xx to a notification is success, whatever comes with it', async (t) => {
+  const bodies: ((response: ServerResponse) => unknown)[] = [
+    (response) => response.writeHead(202).end(),
+    (response) => response.writeHead(204).end(),
+    (response) => response.writeHead(200).end('<html>ok</html>'),
+    (response) => json(response, '{"ok":true}'),
+    (response) => events(response, ': stays open\n\n'),
+  ]
+  const { url } = await serve(t, (_asked, response) => bodies.shift()?.(response))
+  const { peer } = connect(t, { url })
+  while (bodies.length > 0) await peer.notify('notifications/initialized')
+})
+
+t.test('a message over 10 MB is not sent', async (t) => {
+  const { url, seen } = await serve(t, hello)
+  const { call } = connect(t, { url })
+  const long = call('echo', { x: 'é'.repeat(MCP_HTTP_MAX_BODY / 2) })
+  t.match(await failure(long), { kind: 'protocol', message: /over 10\.0 MB/ })
+  t.equal(seen.length, 0)
+})
+
+t.test('a server on a Unix socket', { skip: process.platform === 'win32' }, async (t) => {
+  const socket = join(folder(), 's')
+  const seen: Asked[] = []
+  await listen(t, createServer(reading(seen, hello)), socket)
+  const { greet, call } = connect(t, { transport: 'uds', socket })
+  await greet()
+  t.equal(await call(), 'hello')
+  t.equal(seen.at(-1)?.path, '/mcp')
+  const gone = connect(t, { transport: 'uds', socket: `${socket}.gone` })
+  t.match(await failure(gone.greet()), { kind: 'start' })
+})
+
+// --- replies ---
+
+t.test('a list of messages in one body is several messages', async (t) => {
+  const note = { jsonrpc: '2.0', method: 'notifications/message', params: {} }
+  const { url } = await serve(t, (asked, response) =>
+    json(response, `[${JSON.stringify(note)},${said(asked, 'ok')}]`),
+  )
+  const { heard, call } = connect(t, { url })
+  t.equal(await call(), 'ok')
+  t.strictSame(heard, ['notifications/message'])
+})
+
+t.test('comments, empty events and events of other names are passed over', async (t) => {
+  const { url } = await serve(t, (asked, response) => {
+    const wrong = said(asked, 'wrong')
+    const text = `: hi\n\ndata:\n\nevent: ping\ndata: ${wrong}\n\ndata: no JSON\n\nid: 1\n\n`
+    events(response, `${text}data: ${said(asked, 'right')}\n\n`)
+    response.end()
+  })
+  const { call } = connect(t, { url })
+  t.equal(await call(), 'right')
+})
+
+t.test('an answer counts when it comes, though its stream stays open', async (t) => {
+  const closed = Promise.withResolvers<void>()
+  const { url } = await serve(t, (asked, response) => {
+    events(response, `data: ${said(asked, 'ok')}\n\n`)
+    response.on('close', closed.resolve)
+  })
+  const { call } = connect(t, { url })
+  t.equal(await call(), 'ok')
+  await closed.promise // by us, after a moment
+})
+
+t.test('connections are used again, after streams too', async (t) => {
+  const ports = new Set<number | undefined>()
+  const { url } = await serve(t, (asked, response, request) => {
+    ports.add(request.socket.remotePort)
+    events(response, `data: ${said(asked, 'ok')}\n\n`)
+    setImmediate(() => response.end())
+  })
+  const { transport, call } = connect(t, { url })
+  for (let n = 0; n < 3; n++) {
+    await call()
+    await transport.send('{"jsonrpc":"2.0","id":"x","method":"x"}') // over when its stream is
+  }
+  t.ok(ports.size < 6, `${ports.size} connections for 6 requests`)
+})
+
+t.test('a JSON-RPC error counts with any status, and without its id', async (t) => {
+  const error = { code: -32022, message: 'no such version', data: { supported: ['2026-07-28'] } }
+  for (const [status, id] of [
+    [400, null],
+    [400, undefined],
+    [404, 1],
+    [500, 'other'],
+    [200, null],
+  ] as const) {
+    const { url } = await serve(t, (_asked, response) =>
+      json(response, JSON.stringify({ jsonrpc: '2.0', id, error }), status),
+    )
+    const { greet } = connect(t, { url })
+    await t.rejects(greet(), new RpcError(-32022, 'no such version', { data: error.data }))
+  }
+})
+
+t.test('what is no MCP names status, type, host and a short redacted excerpt', async (t) => {
+  const page = `<html><b>Bad</b>\n gateway sesame-42 \u001b[31m${'x'.repeat(9_999)}</html>`
+  const cases: [number, string | undefined, string, RegExp][] = [
+    [
+      200,
+      'text/html',
+      page,
+      /answers 200, text\/html: Bad gateway \[redacted:KEY\] \\e\[31m ?x+… \(\d+ more/,
+    ],
+    [502, 'text/html; charset=utf-8', 'Bad', /answers 502, text\/html; charset=utf-8: Bad$/],
+    [404, 'text/plain', 'none', /answers 404, text\/plain: none$/],
+    [429, 'application/json', '{"error":{"code":1}}', /answers 429, .*: \{"error":\{"code":1\}\}$/],
+    [200, 'application/json', '{"jsonrpc":"2.0","id":', /answers 200, application\/json: \{/],
+    [200, 'application/json', '', /answers 200, application\/json$/],
+    [200, 'text/event-stream', '', /answers 200, text\/event-stream: .*no answer/],
+    [202, undefined, '', /answers 202, no type$/],
+    [200, undefined, '{}', /answers 200, no type: \{\}$/],
+  ]
+  for (const [status, type, body, message] of cases) {
+    const { url } = await serve(t, (_asked, response) =>
+      response.writeHead(status, type === undefined ? {} : { 'Content-Type': type }).end(body),
+    )
+    const { ask } = connect(t, { url: `${url}?key=hush`, secret: 'sesame-42' })
+    const error = await failure(ask('tools/list'))
+    t.match(error, { kind: 'protocol', message })
+    t.match(error.message, /^127\.0\.0\.1:\d+ /)
+    t.notMatch(error.message, /sesame|hush/)
+    t.ok(error.message.length < 500)
+  }
+})
+
+t.test('a server that wants a sign-in says how', async (t) => {
+  const wants = 'Bearer resource_metadata="https://mcp.test/.well-known/x", scope="files"'
+  for (const status of [401, 403]) {
+    const { url } = await serve(t, (_asked, response) =>
+      json(response, '{"error":"no token"}', status, { 'WWW-Authenticate': wants }),
+    )
+    const { transport, greet } = connect(t, { url })
+    const error = await failure(greet())
+    t.match(error, { kind: 'auth', hint: /sign-in/ })
+    t.match(error.message, RegExp(`answers ${status}, .*scope="files" \\{"error":"no token"\\}`))
+    t.equal(transport.challenge, wants)
+    transport.headers['Authorization'] = 'Bearer fresh'
+  }
+})
+
+t.test('a reply that is cut, too large or too slow is what it is', async (t) => {
+  const { url } = await serve(t, (asked, response) => {
+    if (asked.path === '/cut') json(response, '', 200, { 'Content-Length': 9 }).destroy()
+    if (asked.path === '/half') {
+      response.writeHead(200, { 'Content-Type': 'application/json' }).write('{"jsonrpc"')
+      setImmediate(() => response.destroy())
+    }
+    if (asked.path === '/event') events(response, `data: ${'x'.repeat(MCP_HTTP_MAX_BODY)}`)
+    if (asked.path === '/zip')
+      response
+        .writeHead(200, { 'Content-Type': 'text/event-stream', 'Content-Encoding': 'gzip' })
+        .end(gzipSync(`data: ${said(asked, 'x'.repeat(MCP_HTTP_MAX_BODY))}\n\n`))
+  })
+  const at = (path: string) => connect(t, { url: url.replace('/mcp', path) })
+  t.match(await failure(at('/half').call()), { kind: 'lost', message: /broke off/ })
+  t.match(await failure(at('/cut').call()), { kind: /lost|start/ })
+  t.match(await failure(at('/event').call()), { kind: 'protocol', message: /10\.0 MB/ })
+  t.match(await failure(at('/zip').call()), { kind: 'protocol', message: /10\.0 MB/ })
+  const slow = at('/slow').peer.request('x', {}, { wait: 30 })
+  t.match(await failure(slow), { kind: 'timeout' })
+})
+
+// --- ends ---
+
+t.test('an abort ends the exchange at once', async (t) => {
+  for (const path of ['/headers', '/body', '/stream']) {
+    const [asked, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const { url, seen } = await serve(t, (request, response) => {
+      if (request.message['method'] === 'notifications/cancelled')
+        return response.writeHead(202).end()
+      if (path === '/body')
+        response.writeHead(200, { 'Content-Type': 'application/json' }).write('{')
+      if (path === '/stream') events(response, 'id: 1\nretry: 10\ndata:\n\n')
+      response.on('close', ended.resolve)
+      return asked.resolve()
+    })
+    const { call } = connect(t, { url: url.replace('/mcp', path) })
+    const stop = new AbortController()
+    const calling = call('echo', {}, stop.signal)
+    await asked.promise
+    stop.abort(new TaiError('enough'))
+    await t.rejects(calling, { message: 'enough' })
+    await ended.promise
+    t.ok(
+      seen.every(({ verb }) => verb === 'POST'),
+      'and nothing is resumed',
+    )
+  }
+})
+
+t.test('close ends what is under way, and what is waited for', async (t) => {
+  const [asked, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const { url, seen } = await serve(t, (_asked, response) => {
+    response.on('close', ended.resolve)
+    asked.resolve()
+  })
+  const { transport, call } = connect(t, { url })
+  const calling = failure(call())
+  await asked.promise
+  await transport.close()
+  t.match(await calling, { kind: 'lost', message: /closed/ })
+  await ended.promise
+  t.match(await failure(call()), { kind: 'lost' })
+  t.notOk(seen.some(({ verb }) => verb === 'DELETE'))
+})
+
+t.test('an entry whose URL is none does not begin', async (t) => {
+  for (const url of ['nowhere', 'ftp://example.org/'])
+    t.match(await failure((async () => connect(t, { url }).greet())()), { kind: 'start' })
+})
+
+// --- resuming ---
+
+t.test(
+  'a reply that is cut after an event id is resumed with GET, once its server wishes',
+  async (t) => {
+    for (const how of ['end', 'destroy'] as const) {
+      let cut = 0
+      let waited = 0
+      let asked: Asked | undefined
+      const { url, seen } = await serve(
+        t,
+        usual(
+          (request, response) => {
+            if (request.verb === 'POST') {
+              asked = request
+              events(response, 'id: a\nretry: 150\ndata:\n\n')
+              setImmediate(() => {
+                cut = performance.now()
+                response[how]()
+              })
+              return
+            }
+            waited ||= performance.now() - cut
+            if (seen.filter(({ verb }) => verb === 'GET').length === 1) {
+              events(
+                response,
+                'id: b\ndata: {"jsonrpc":"2.0","method":"notifications/x"}\n\nid: c\nda',
+              )
+              return void setImmediate(() => response[how]())
+            }
+            events(response, `data: ${said(asked!, 'resumed')}\n\n`)
+            response.end()
+          },
+          { 'Mcp-Session-Id': 'sess-1' },
+        ),
+      )
+      const { heard, greet, call } = connect(t, { url, headers: { 'x-api-key': 'k' } })
+      await greet()
+      t.equal(await call(), 'resumed', how)
+      t.strictSame(heard, ['notifications/x'])
+      t.ok(waited > 140 && waited < 350, `${waited} ms after 150 were asked for`)
+      const gets = seen.filter(({ verb }) => verb === 'GET')
+      t.strictSame(
+        gets.map(({ headers }) => headers['last-event-id']),
+        ['a', 'b'],
+      )
+      t.match(gets[0]?.headers, {
+        accept: 'text/event-stream',
+        'mcp-session-id': 'sess-1',
+        'mcp-protocol-version': MCP_PROTOCOL_VERSION,
+        'x-api-key': 'k',
+      })
+    }
+  },
+)
+
+t.test('what cannot be resumed is a lost reply', async (t) => {
+  const cases: [string, string, string, RegExp][] = [
+    ['no id', '2025-11-25', ': hi\n\n', /no answer/],
+    ['the stateless era', '2026-07-28', 'id: 1\ndata:\n\n', /no answer/],
+    ['no GET', '2025-11-25', 'id: 1\nretry: 1\ndata:\n\n', /answers 405/],
+  ]
+  for (const [name, version, text, message] of cases) {
+    const { url, seen } = await serve(t, (asked, response) => {
+      if (asked.verb === 'GET') return response.writeHead(405).end()
+      events(response, text)
+      return response.end()
+    })
+    const { transport, call } = connect(t, { url })
+    transport.version = version
+    t.match(await failure(call()), { message }, name)
+    t.equal(seen.length, name === 'no GET' ? 2 : 1, name)
+  }
+})
+
+t.test('a reply that is cut again and again ends with its call', async (t) => {
+  const { url, seen } = await serve(t, (_asked, response) => {
+    events(response, 'id: 1\nretry: 0\ndata:\n\n')
+    response.end()
+  })
+  const { peer } = connect(t, { url })
+  t.match(await failure(peer.request('x', {}, { wait: 350 })), { kind: 'timeout' })
+  t.ok(seen.length < 8, 'with pauses, though the server wants none')
+})
+
+// --- the older transport ---
+
+/** One stream, and what is posted to it answered on it. */
+async function serveSse(t: T, endpoint: (port: string) => string) {
+  let stream: ServerResponse | undefined
+  const server = await serve(t, (asked, response) => {
+    if (asked.verb === 'GET') {
+      stream = response
+      events(response, `: hi\n\nevent: endpoint\ndata: ${endpoint(new URL(server.url).port)}\n\n`)
+      return
+    }
+    response.writeHead(202).end('Accepted')
+    const { id, method } = asked.message
+    const reply = method === 'initialize' ? greeting(asked) : said(asked, `${asked.path}`)
+    if (id !== undefined) stream?.write(`event: message\r\ndata: ${reply}\r\n\r\n`)
+  })
+  return { ...server, cut: () => stream?.destroy() }
+}
+
+t.test('type sse: one stream, POSTs to the address it names, replies on it', async (t) => {
+  const { url, seen, cut } = await serveSse(t, () => '/post?session=1')
+  const headers = { Authorization: 'Bearer a1' }
+  const { greet, call } = connect(t, { transport: 'sse', url, headers })
+  await greet()
+  t.equal(await call(), '/post?session=1')
+  t.strictSame(
+    seen.map(({ verb }) => verb),
+    ['GET', 'POST', 'POST', 'POST'],
+  )
+  t.equal(seen[0]?.headers.accept, 'text/event-stream')
+  t.ok(seen.every(({ headers: sent }) => sent.authorization === 'Bearer a1'))
+  cut()
+  const calling = failure(call())
+  t.match(await calling, { kind: 'lost' })
+  t.match(await failure(call()), { kind: 'lost' }, 'whoever wants more connects anew')
+})
+
+t.test('type sse: an address elsewhere is sent nothing', async (t) => {
+  const other = await serve(t, hello)
+  const { url } = await serveSse(t, () => other.url)
+  const headers = { Authorization: 'Bearer a1' }
+  const { greet } = connect(t, { transport: 'sse', url, headers })
+  t.match(await failure(greet()), {
+    kind: 'protocol',
+    message: RegExp(`to ${other.url}$`),
+  })
+  t.strictSame(other.seen, [])
+})
+
+t.test('type sse: what is no stream, and POSTs that are refused, are said so', async (t) => {
+  const { url } = await serve(t, hello)
+  const { greet } = connect(t, { transport: 'sse', url })
+  t.match(await failure(greet()), { kind: 'protocol', message: /answers 200, application\/json/ })
+  const lost = await serve(t, (asked, response) =>
+    asked.verb === 'GET'
+      ? events(response, 'event: endpoint\ndata: /post\n\n')
+      : json(response, 'no', 401),
+  )
+  const { greet: again } = connect(t, { transport: 'sse', url: lost.url })
+  t.match(await failure(again()), { kind: 'auth', message: /answers 401/ })
+})
+
+t.test('only an entry that says sse is asked with GET', async (t) => {
+  const { url, seen } = await serveSse(t, () => '/post')
+  t.match(await failure(connect(t, { url }).greet()), { kind: 'protocol', message: /answers 202/ })
+  t.notOk(seen.some(({ verb }) => verb === 'GET'))
+})
