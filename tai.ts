@@ -5101,14 +5101,13 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 
 //#region §httpleg: MCP over HTTP, the client's end
 //
-// Streamable HTTP: each message is a POST, whose reply is one JSON body or a stream of events. An
-// entry of type sse has its forerunner (2024-11-05): one stream for all that the server says, and
-// on it the address to post to.
+// Streamable HTTP: each message is a POST, whose reply is a JSON body or a stream of events. Type
+// sse is its forerunner (2024-11-05): one stream for all replies, which names the address to post to.
 //
 // 1. What an entry holds goes to the origin of its URL only, whatever a redirect or a stream says.
 // 2. GET only resumes a reply that was cut, or opens the older stream; DELETE is never sent.
 // 3. Failures are LinkErrors that name the host; a server's words in them are redacted and short.
-// Not here: what is said when (the client), whence tokens come (sign-in), proxies (§http).
+// Not here: what is said when (the client), where tokens come from, proxies (§http).
 
 const SOCKET_URL = 'http://127.0.0.1/mcp' // asked for on a Unix socket
 const EXCERPT_MAX = 300 // characters of a server's own words
@@ -5132,15 +5131,6 @@ type HttpLeg = Readonly<{
 /** The media type of a reply that is no refusal; '' without one. */
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
-
-/** Gives a reply a moment to end by itself, so that its connection serves again. */
-const endSoon = (reply: HttpReply) => setTimeout(reply.cancel, MCP_LINGER).unref()
-
-/** What it still says does not matter. */
-function passOver(reply: HttpReply) {
-  endSoon(reply)
-  reply.bytes().catch(() => {})
-}
 
 async function* eventsOf(reply: HttpReply, reader = new SseReader(MCP_HTTP_MAX_BODY)) {
   for await (const piece of reply.body) yield* reader.feed(piece).filter(({ data }) => data)
@@ -5206,7 +5196,7 @@ export class McpHttpTransport implements RpcTransport {
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
     if (isFirst) this.#session = reply.headers['mcp-session-id']
     const type = goodType(reply)
-    if (type !== undefined && (isSse || id === undefined)) return passOver(reply)
+    if (type !== undefined && (isSse || id === undefined)) return void reply.bytes().catch(() => {}) // whatever it says
     if (type === EVENTS) return this.#follow(reply, id, signal)
     const text = await reply.text()
     if (type === 'application/json' && this.#deliver(text, id)) return
@@ -5221,34 +5211,32 @@ export class McpHttpTransport implements RpcTransport {
     this.receive(JSON.stringify({ ...said, id }))
   }
 
-  /** Hands on a reply's messages; one that is cut before it answers `id` is resumed. */
+  /** Hands on a reply's messages; one that ends before it answers `id` is resumed. */
   async #follow(first: HttpReply, id: unknown, signal: AbortSignal) {
     let reply = first
     for (let reader = new SseReader(MCP_HTTP_MAX_BODY); ; ) {
-      const end = await this.#hear(reply, reader, id)
+      if (await this.#isAnswered(reply, reader, id)) return
       const { lastId, retry = MCP_RESUME_WAIT } = reader
-      if (end === undefined) return
-      if (!lastId || !MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION)) throw end
+      if (!lastId || !MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION))
+        throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
       await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
       reply = await this.#stream(signal, { 'Last-Event-ID': lastId })
       reader = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
     }
   }
 
-  /** Why a stream ended before it answered `id`, if it did. */
-  async #hear(reply: HttpReply, reader: SseReader, id: unknown) {
-    let end: Error | undefined = this.#fault(reply, 'no answer')
+  async #isAnswered(reply: HttpReply, reader: SseReader, id: unknown) {
+    let isAnswered = false
     try {
       for await (const { event, data } of eventsOf(reply, reader)) {
         if (event !== 'message' || !this.#deliver(data, id)) continue
-        end = undefined
-        endSoon(reply)
+        isAnswered = true
+        setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
       }
     } catch (error) {
       if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
-      end &&= error
     }
-    return end
+    return isAnswered
   }
 
   /** Hands on a text; whether it answers `id`. */
@@ -5258,7 +5246,7 @@ export class McpHttpTransport implements RpcTransport {
     return [said].flat().some((each) => isObject(each) && each['id'] === id && !each['method'])
   }
 
-  /** Opens the stream of type sse, and settles when its endpoint is known. */
+  /** Opens the stream of type sse; settles when its endpoint is known, or by `close`. */
   #listen() {
     const known = Promise.withResolvers<void>()
     const stream = this.#during(undefined, async (signal) => {
@@ -5275,15 +5263,14 @@ export class McpHttpTransport implements RpcTransport {
       known.reject(why)
       this.lost(why)
     })
-    const late = () => new LinkError('timeout', `${this.#url.host} names no endpoint`)
-    return deadline(MCP_CONNECT_TIMEOUT, known.promise, late)
+    return known.promise
   }
 
   async #stream(signal: AbortSignal, headers: HttpReply['headers'] = {}) {
     const limits = { timeout: MCP_CONNECT_TIMEOUT, idle: MCP_STREAM_IDLE, maxBody: Infinity }
     const reply = await this.#ask({ headers, signal, ...limits })
     if (goodType(reply) === EVENTS) return reply
-    throw this.#fault(reply, await reply.text(), this.#session)
+    throw this.#fault(reply, await reply.text())
   }
 
   /** The reply to a POST, or without a body to a GET, after redirects within the origin. */
