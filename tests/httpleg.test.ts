@@ -14,9 +14,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import {
+  App,
+  Door,
+  Given,
   HttpClient,
   LinkError,
   McpHttpTransport,
+  mcpServeHandler,
+  McpServeContext,
   MCP_HTTP_MAX_BODY,
   MCP_PROTOCOL_VERSION,
   Redactor,
@@ -26,6 +31,8 @@ import {
   type JsonObject,
   type McpEntry,
 } from '../tai.ts'
+import { outsideOf } from './fakes/outside.ts'
+import { peer as fileOf } from './fakes/peers.ts'
 import { startProxy } from './fakes/proxy.ts'
 import { startStub, type Stub } from './fakes/stub.ts'
 import { folder } from './fakes/tai.ts'
@@ -734,4 +741,51 @@ t.test('only an entry that says sse is asked with GET', async (t) => {
   const { url, seen } = await serveSse(t, () => '/post')
   t.match(await failure(connect(t, { url }).greet()), { kind: 'protocol', message: /answers 202/ })
   t.notOk(seen.some(({ verb }) => verb === 'GET'))
+})
+
+// --- servers of others, and our own ---
+
+t.test('the official SDK, in each of its ways', async (t) => {
+  const script = await fileOf('../echo-server.mjs')
+  for (const [kind, transport, notes] of [
+    ['events', 'http', 1],
+    ['json', 'http', 0],
+    ['resume', 'http', 1],
+    ['sse', 'sse', 1],
+  ] as const) {
+    const child = spawn(process.execPath, [script, kind], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const gone = once(child, 'close')
+    const [port] = await once(child.stdout, 'data')
+    const url = `http://127.0.0.1:${Number(port)}/mcp`
+    const { transport: link, heard, ask, greet, call } = connect(t, { transport, url })
+    await greet()
+    t.match(await ask('tools/list'), { tools: [{ name: 'echo' }] }, kind)
+    for (const text of ['héllo', 'x'.repeat(100_000)]) t.ok((await call('echo', { text })) === text)
+    t.equal(heard.length, 2 * notes, kind)
+    t.match(await call('none'), /none/, 'a tool that is not there')
+    await link.close()
+    child.kill()
+    await gone
+  }
+})
+
+t.test('tai itself', async (t) => {
+  const key = 'key-of-a-test-server'
+  const app = new App({ ...outsideOf(), given: new Given() })
+  const context = await McpServeContext.open(app, key)
+  const server = createServer(mcpServeHandler(new Door(context, new Set(['127.0.0.1']))))
+  const { port } = await listen(t, server)
+  const url = `http://127.0.0.1:${port}/mcp`
+  const { ask, greet, call } = connect(t, {
+    url,
+    headers: { Authorization: `Bearer ${key}` },
+  })
+  await greet()
+  t.equal(((await ask('tools/list'))['tools'] as unknown[]).length, context.toolCount)
+  t.match(await call('time_now'), /20\d\d/)
+  await t.rejects(ask('tools/call', { name: 'none' }), { code: -32601 })
+  const wrong = connect(t, { url, headers: { Authorization: 'Bearer wrong' } })
+  t.match(await failure(wrong.greet()), { kind: 'auth', message: /answers 401/ })
+  await context.close()
+  await app.close()
 })
