@@ -5169,17 +5169,20 @@ export class McpHttpTransport implements RpcTransport {
 
   /** Does work until an abort or `close`. Throws LinkError, or the signal's reason. */
   async #during(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<void>) {
-    const own = new AbortController() // one for all would keep every exchange in memory
-    const signal = given ? AbortSignal.any([own.signal, given]) : own.signal
+    const own = new AbortController() // not AbortSignal.any, which would keep every exchange
+    const stop = () => own.abort(given?.reason)
+    given?.addEventListener('abort', stop)
     this.#open.add(own)
     try {
-      await work(signal)
+      given?.throwIfAborted()
+      await work(own.signal)
     } catch (error) {
-      signal.throwIfAborted()
+      own.signal.throwIfAborted()
       if (error instanceof LinkError || !(error instanceof TaiError)) throw error
       const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
       throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
     } finally {
+      given?.removeEventListener('abort', stop)
       this.#open.delete(own)
     }
   }

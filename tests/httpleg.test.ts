@@ -755,6 +755,7 @@ t.test('the official SDK, in each of its ways', async (t) => {
   ] as const) {
     const child = spawn(process.execPath, [script, kind], { stdio: ['ignore', 'pipe', 'inherit'] })
     const gone = once(child, 'close')
+    t.teardown(() => child.kill())
     const [port] = await once(child.stdout, 'data')
     const url = `http://127.0.0.1:${Number(port)}/mcp`
     const { transport: link, heard, ask, greet, call } = connect(t, { transport, url })

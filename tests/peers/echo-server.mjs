@@ -3,7 +3,6 @@
 // answer and keeps it for who asks again, `sse` is the older transport. Prints its port.
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
-import { InMemoryEventStore } from '@modelcontextprotocol/sdk/examples/shared/inMemoryEventStore.js'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
@@ -11,6 +10,21 @@ import * as z from 'zod/v4'
 
 const [, , kind] = process.argv
 const sessions = new Map()
+
+/** What was sent on any stream, in order; the SDK's example sorts events of one millisecond by chance. */
+function newStore() {
+  const events = []
+  return {
+    storeEvent: async (stream, message) => String(events.push({ stream, message })),
+    getStreamIdForEventId: async (id) => events[id - 1]?.stream,
+    async replayEventsAfter(last, { send }) {
+      const { stream } = events[last - 1]
+      for (const [at, event] of events.entries())
+        if (at >= last && event.stream === stream) await send(String(at + 1), event.message)
+      return stream
+    },
+  }
+}
 
 async function open(transport) {
   const server = new McpServer(
@@ -31,7 +45,7 @@ const streamable = () =>
     new StreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       enableJsonResponse: kind === 'json',
-      ...(kind === 'resume' && { eventStore: new InMemoryEventStore(), retryInterval: 50 }),
+      ...(kind === 'resume' && { eventStore: newStore(), retryInterval: 50 }),
     }),
   )
 
