@@ -5114,7 +5114,7 @@ const EXCERPT_MAX = 300 // characters of a server's own words
 const RESUME_MIN = 100 // ms, however soon a server wants to be asked again
 const EVENTS = 'text/event-stream'
 
-/** What an exchange that failed is; any other did not begin. */
+/** Of a failed exchange; any other did not begin. */
 const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
   timeout: 'timeout',
   idle: 'lost',
@@ -5128,7 +5128,7 @@ type HttpLeg = Readonly<{
   redactor: Redactor
 }>
 
-/** The media type of a reply that is no refusal; '' without one. */
+/** The media type, perhaps '', of a reply that is no refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
@@ -5198,20 +5198,19 @@ export class McpHttpTransport implements RpcTransport {
     const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
     if (isFirst) this.#session = reply.headers['mcp-session-id']
-    const type = goodType(reply)
-    if (type !== undefined && (isSse || id === undefined)) return void reply.bytes().catch(() => {}) // whatever it says
-    if (type === EVENTS) return this.#follow(reply, id, signal)
-    const text = await reply.text()
-    if (type === 'application/json' && this.#deliver(text, id)) return
-    this.#refuse(this.#fault(reply, text, session), text, id)
+    const isSaid = goodType(reply) !== undefined && (isSse || id === undefined)
+    if (isSaid)
+      reply.bytes().catch(() => {}) // whatever is in it
+    else if (goodType(reply) === EVENTS) await this.#follow(reply, id, signal)
+    else await this.#take(reply, id, session)
   }
 
-  /** Hands on a JSON-RPC error, which is about `id` though many leave that out; throws the rest. */
-  #refuse(fault: LinkError, text: string, id: unknown) {
-    const said = parseObject(text)
-    if (id === undefined || fault.kind !== 'protocol' || !said?.['jsonrpc'] || !said['error'])
-      throw fault
-    this.receive(JSON.stringify({ ...said, id }))
+  /** Hands on a body that answers `id`, of a refusal too. Throws LinkError for another. */
+  async #take(reply: HttpReply, id: unknown, session: string | undefined) {
+    const [type, text] = [goodType(reply), await reply.text()]
+    if (type === 'application/json' && this.#deliver(text, id)) return
+    const fault = this.#fault(reply, text, session)
+    if (type !== undefined || fault.kind !== 'protocol' || !this.#deliver(text, id)) throw fault
   }
 
   /** Hands on a reply's messages; one that ends before it answers `id` is resumed. */
@@ -5242,11 +5241,13 @@ export class McpHttpTransport implements RpcTransport {
     return isAnswered
   }
 
-  /** Hands on a text; whether it answers `id`. */
+  /** Hands on a text; whether it answers `id`, as an error without one does. */
   #deliver(text: string, id: unknown) {
     const said = attempt((): unknown => JSON.parse(text))
-    this.receive(text)
-    return [said].flat().some((each) => isObject(each) && each['id'] === id && !each['method'])
+    const isError = isObject(said) && said['jsonrpc'] && said['error'] && said['id'] == null
+    this.receive(isError ? JSON.stringify({ ...said, id }) : text)
+    const answers = (each: unknown) => isObject(each) && each['id'] === id && !each['method']
+    return id !== undefined && (isError || [said].flat().some(answers))
   }
 
   /** Opens the stream of type sse; settles when its endpoint is known, or by `close`. */
@@ -5316,9 +5317,7 @@ export class McpHttpTransport implements RpcTransport {
   /** Why a reply is of no use; to a `session`, 404 means that it is over. */
   #fault({ status, headers }: HttpReply, text: string, session?: string) {
     const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
-    const says = this.#excerpt(
-      `${challenge.replace(/^bearer /i, '')} ${text.replace(/<[^>]*>/g, ' ')}`,
-    )
+    const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
     const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
     if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
     if (status !== 401 && status !== 403) return new LinkError('protocol', message)
@@ -5327,8 +5326,8 @@ export class McpHttpTransport implements RpcTransport {
   }
 
   #excerpt(text: string) {
-    const line = this.#leg.redactor.redact(text).replace(/\s+/g, ' ').trim()
-    return visible(clip(line, EXCERPT_MAX))
+    const start = this.#leg.redactor.redact(text).slice(0, CHAT_ERROR_MAX)
+    return visible(clip(start.replace(/(<[^>]*>|\s)+/g, ' ').trim(), EXCERPT_MAX))
   }
 }
 

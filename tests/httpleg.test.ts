@@ -388,6 +388,14 @@ t.test('any 2xx to a notification is success, whatever comes with it', async (t)
   while (bodies.length > 0) await peer.notify('notifications/initialized')
 })
 
+t.test('a notification that is refused is a failure, JSON-RPC or not', async (t) => {
+  const error = { jsonrpc: '2.0', id: null, error: { code: -32600, message: 'no' } }
+  const { url } = await serve(t, (_asked, response) => json(response, JSON.stringify(error), 400))
+  const { peer } = connect(t, { url })
+  const refused = await failure(peer.notify('notifications/initialized'))
+  t.match(refused, { kind: 'protocol', message: /answers 400, .*no/ })
+})
+
 t.test('a message over 10 MB is not sent', async (t) => {
   const { url, seen } = await serve(t, hello)
   const { call } = connect(t, { url })
@@ -463,7 +471,7 @@ t.test('a JSON-RPC error counts with any status, and without its id', async (t) 
     [400, null],
     [400, undefined],
     [404, 1],
-    [500, 'other'],
+    [500, null],
     [200, null],
   ] as const) {
     const { url } = await serve(t, (_asked, response) =>
@@ -484,6 +492,7 @@ t.test('what is no MCP names status, type, host and a short redacted excerpt', a
       /answers 200, text\/html: Bad gateway \[redacted:KEY\] \\e\[31m ?x+… \(\d+ more/,
     ],
     [502, 'text/html; charset=utf-8', 'Bad', /answers 502, text\/html; charset=utf-8: Bad$/],
+    [500, 'text/html', '<'.repeat(4e6), /answers 500, text\/html: <+… /],
     [404, 'text/plain', 'none', /answers 404, text\/plain: none$/],
     [429, 'application/json', '{"error":{"code":1}}', /answers 429, .*: \{"error":\{"code":1\}\}$/],
     [200, 'application/json', '{"jsonrpc":"2.0","id":', /answers 200, application\/json: \{/],
