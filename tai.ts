@@ -5122,11 +5122,7 @@ const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
   'too-large': 'protocol',
 }
 
-type HttpLeg = Readonly<{
-  http: HttpClient
-  entry: McpEntry // its placeholders filled
-  redactor: Redactor
-}>
+type HttpLeg = Readonly<{ http: HttpClient; redactor: Redactor; entry: McpEntry }>
 
 /** The media type, perhaps '', of a reply that is no refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
@@ -5149,7 +5145,7 @@ export class McpHttpTransport implements RpcTransport {
   #session: string | undefined
   #endpoint: Promise<void> | undefined // of type sse: settles when it is known
 
-  /** Throws LinkError where the entry's URL is none. */
+  /** For an entry whose placeholders are filled. Throws LinkError where its URL is none. */
   constructor(leg: HttpLeg) {
     const { name, url = SOCKET_URL, headers } = leg.entry
     this.#leg = leg
@@ -5171,10 +5167,10 @@ export class McpHttpTransport implements RpcTransport {
   async #during(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<void>) {
     const own = new AbortController() // not AbortSignal.any, which would keep every exchange
     const stop = () => own.abort(given?.reason)
+    if (given?.aborted) stop()
     given?.addEventListener('abort', stop)
     this.#open.add(own)
     try {
-      given?.throwIfAborted()
       await work(own.signal)
     } catch (error) {
       own.signal.throwIfAborted()
@@ -5290,11 +5286,10 @@ export class McpHttpTransport implements RpcTransport {
       ...(body && { 'Content-Type': 'application/json' }),
       Accept: body ? `application/json, ${EVENTS}` : EVENTS,
     }
-    const method = body ? 'POST' : 'GET'
+    const fixed = { method: body ? 'POST' : 'GET', body, headers, connect: MCP_CONNECT_TIMEOUT }
     const socket = entry.socket && { socketPath: entry.socket }
-    const all = { connect: MCP_CONNECT_TIMEOUT, ...request, method, headers, body, ...socket }
     for (let left = WEB_REDIRECTS; ; left--) {
-      const reply = await http.send({ ...all, url: this.#url.href })
+      const reply = await http.send({ ...request, ...fixed, ...socket, url: this.#url.href })
       const { location } = reply.headers
       if (!location || !/^30[12378]$/.test(`${reply.status}`)) return reply
       reply.cancel()
@@ -5308,7 +5303,7 @@ export class McpHttpTransport implements RpcTransport {
     const url = URL.parse(address, this.#url)
     if (!may || url?.origin !== origin) {
       const to = this.#excerpt(`${url?.origin}${url?.pathname}`)
-      const hint = 'If you trust that address, make it the url of the entry.'
+      const hint = 'If you trust it, make it the url of the entry.'
       throw new LinkError('protocol', `${host} sends us on to ${to}`, { hint })
     }
     this.#url = Object.assign(url, { username, password })
@@ -5322,7 +5317,7 @@ export class McpHttpTransport implements RpcTransport {
     if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
     if (status !== 401 && status !== 403) return new LinkError('protocol', message)
     this.challenge = challenge
-    return new LinkError('auth', message, { hint: 'It wants a sign-in, or other headers.' })
+    return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
   }
 
   #excerpt(text: string) {

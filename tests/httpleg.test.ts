@@ -578,6 +578,15 @@ t.test('an abort ends the exchange at once', async (t) => {
   }
 })
 
+t.test('what is aborted before it begins is not sent', async (t) => {
+  const { url, seen } = await serve(t, hello)
+  const { transport } = connect(t, { url })
+  const reason = new TaiError('enough')
+  await t.rejects(transport.send('{"id":1,"method":"x"}', AbortSignal.abort(reason)), reason)
+  t.notOk(await transport.send('{"method":"x"}'), 'and the next one is')
+  t.equal(seen.length, 1)
+})
+
 t.test('close ends what is under way, and what is waited for', async (t) => {
   const [asked, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const { url, seen } = await serve(t, (_asked, response) => {
