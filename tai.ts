@@ -16,17 +16,17 @@
 //   §caps       every limit in the program
 //     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_HTTP_MAX_BODY
 //     MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PROGRESS_MAX
-//     MCP_PAGES_MAX MCP_WRITE_TIMEOUT MCP_ASIDE_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH
-//     MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX
-//     MCP_BODIES_MAX MCP_HEADERS_TIMEOUT MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE
-//     MCP_PUBLIC_KEY_MIN STDIN_MAX STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE
-//     CHAT_CONNECT_TIMEOUT CHAT_RETRIES CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS
-//     CHAT_EVENT_MAX CHAT_ERROR_MAX LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT
-//     CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS AGENT_PARALLEL SHELL_OUTPUT_MAX
-//     SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX
-//     UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT
-//     GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY
-//     AUDIT_BATCH AUDIT_ANCHORS
+//     MCP_PAGES_MAX MCP_RESUME_WAIT MCP_LINGER MCP_STREAM_IDLE MCP_WRITE_TIMEOUT MCP_ASIDE_MAX
+//     MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT
+//     MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
+//     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
+//     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
+//     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
+//     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
+//     AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX
+//     GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX
+//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY
+//     SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
@@ -79,6 +79,8 @@
 //     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars mcpArgv
 //   §stdio      MCP over a program's stdin and stdout
 //     McpStdioTransport
+//   §httpleg    MCP over HTTP, the client's end
+//     McpHttpTransport
 //   §client     one MCP server, as its client sees it
 //     McpTool McpListing isNested McpClient
 //   §policy     what may run, and who says so
@@ -195,6 +197,9 @@ export const MCP_CONNECT_TIMEOUT = 20 * SECOND // starting or reaching a server,
 export const MCP_CALL_TIMEOUT = 60 * SECOND // a call, or the time between signs of its progress
 export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever progress it tells
 export const MCP_PAGES_MAX = 100 // of one tools/list; more are refused
+export const MCP_RESUME_WAIT = 1 * SECOND // before a cut reply is asked for again, if no time is named
+export const MCP_LINGER = 1 * SECOND // an answered reply left open for longer is closed
+export const MCP_STREAM_IDLE = 24 * HOUR // an older server's silent stream is given up
 export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server program to read a message
 export const MCP_ASIDE_MAX = 2 * KB // shown of what a server says beside its messages: the end
 export const MCP_SESSION_IDLE = 1 * HOUR // unused sessions are over: 404
@@ -2903,6 +2908,13 @@ const systemError = (code: string) => Object.assign(new Error(code), { code })
 /** Without IPv6's brackets and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
+/** Either address, whichever of them a machine's own list knows (RFC 6761, 6.3). */
+const localLookup: RequestOptions['lookup'] = (_host, _all, done) =>
+  done(null, [
+    { address: '127.0.0.1', family: 4 },
+    { address: '::1', family: 6 },
+  ])
+
 /** Connections are kept until `close`. `env` names the proxies. */
 export class HttpClient {
   readonly #env
@@ -2939,7 +2951,8 @@ export class HttpClient {
     const { url, publicOnly, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
-      const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : {}
+      const own = hostOf(url) === 'localhost' ? { lookup: localLookup } : {}
+      const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : own
       return await this.#attempt(hop, { ...route, signal }, proxy?.url.href)
     } catch (cause) {
       if (signal.aborted) throw signal.reason
@@ -3174,6 +3187,7 @@ export class SseReader {
   #held = '' // a line without its end
   #afterCr = false // then an LF belongs to it
   #event = ''
+  #id: string | undefined
   #data: string | undefined
 
   constructor(maxEvent: number) {
@@ -3203,9 +3217,10 @@ export class SseReader {
     const [, name, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
     if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
     else if (name === 'event') this.#event = value
-    else if (name === 'id' && !value.includes('\0')) this.lastId = value
+    else if (name === 'id' && !value.includes('\0')) this.#id = value
     else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
     if (line !== '') return []
+    this.lastId = this.#id ?? this.lastId
     const [event, data] = [this.#event || 'message', this.#data]
     this.#event = ''
     this.#data = undefined
@@ -5115,6 +5130,235 @@ export class McpStdioTransport implements RpcTransport {
 }
 
 //#endregion §stdio
+//#region §httpleg: MCP over HTTP, the client's end
+//
+// Streamable HTTP: each message is a POST, whose reply is a JSON body or a stream of events. Type
+// sse is its forerunner (2024-11-05): one stream for all replies, which names the address to post to.
+//
+// 1. What an entry holds goes to the origin of its URL only, whatever a redirect or a stream says.
+// 2. GET only resumes a reply that was cut, or opens the older stream; DELETE is never sent.
+// 3. Failures are LinkErrors that name the host; a server's words in them are redacted and short.
+// Not here: what is said when (the client), where tokens come from, proxies (§http).
+
+const SOCKET_URL = 'http://127.0.0.1/mcp' // asked for on a Unix socket
+const EXCERPT_MAX = 300 // characters of a server's own words
+const RESUME_MIN = 100 // ms, however soon a server wants to be asked again
+const EVENTS = 'text/event-stream'
+
+/** Of a failed exchange; any other did not begin. */
+const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
+  timeout: 'timeout',
+  idle: 'lost',
+  cut: 'lost',
+  'too-large': 'protocol',
+}
+
+type HttpLeg = Readonly<{ http: HttpClient; redactor: Redactor; entry: McpEntry }>
+
+/** The media type, perhaps '', of a reply that is no refusal. */
+const goodType = ({ status, headers }: HttpReply) =>
+  status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
+
+async function* eventsOf(reply: HttpReply, reader = new SseReader(MCP_HTTP_MAX_BODY)) {
+  for await (const piece of reply.body) yield* reader.feed(piece).filter(({ data }) => data)
+}
+
+/** Carries messages to the server of an entry of type http, uds or sse. */
+export class McpHttpTransport implements RpcTransport {
+  receive: RpcTransport['receive'] = () => {}
+  lost: RpcTransport['lost'] = () => {}
+  version: string | undefined // of the protocol, once agreed on
+  challenge: string | undefined // WWW-Authenticate of the last refusal
+  readonly headers: Record<string, string> // with every message; sign-in adds its own
+  readonly #leg: HttpLeg
+  readonly #open = new Set<AbortController>()
+  #url: URL
+  #session: string | undefined
+  #endpoint: Promise<void> | undefined // of type sse: settles when it is known
+
+  /** For an entry whose placeholders are filled. Throws LinkError where its URL is none. */
+  constructor(leg: HttpLeg) {
+    const { name, url = SOCKET_URL, headers } = leg.entry
+    this.#leg = leg
+    this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
+    this.headers = { ...headers }
+  }
+
+  send(text: string, signal?: AbortSignal, headers: HttpRequest['headers'] = {}) {
+    return this.#during(signal, (either) => this.#exchange(text, headers, either))
+  }
+
+  async close() {
+    const why = new LinkError('lost', `the connection to ${this.#url.host} is closed`)
+    for (const exchange of this.#open) exchange.abort(why)
+    this.lost(why)
+  }
+
+  /** Does work until an abort or `close`. Throws LinkError, or the signal's reason. */
+  async #during(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<void>) {
+    const own = new AbortController() // not AbortSignal.any, which would keep every exchange
+    const stop = () => own.abort(given?.reason)
+    if (given?.aborted) stop()
+    given?.addEventListener('abort', stop)
+    this.#open.add(own)
+    try {
+      await work(own.signal)
+    } catch (error) {
+      own.signal.throwIfAborted()
+      if (error instanceof LinkError || !(error instanceof TaiError)) throw error
+      const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
+      throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
+    } finally {
+      given?.removeEventListener('abort', stop)
+      this.#open.delete(own)
+    }
+  }
+
+  async #exchange(body: string, headers: HttpReply['headers'], signal: AbortSignal) {
+    const { id: given, method } = parseObject(body) ?? {}
+    const id = method && given // of what wants an answer
+    const isFirst = method === 'initialize'
+    const isSse = this.#leg.entry.transport === 'sse'
+    if (isSse) await (this.#endpoint ??= this.#listen())
+    if (isFirst) this.#session = this.version = undefined
+    const session = this.#session
+    const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
+    const reply = await this.#ask({ body, headers, timeout: wait, signal })
+    if (isFirst) this.#session = reply.headers['mcp-session-id']
+    const isSaid = goodType(reply) !== undefined && (isSse || id === undefined)
+    if (isSaid)
+      reply.bytes().catch(() => {}) // whatever is in it
+    else if (goodType(reply) === EVENTS) await this.#follow(reply, id, signal)
+    else await this.#take(reply, id, session)
+  }
+
+  /** Hands on a body that answers `id`, of a refusal too. Throws LinkError for another. */
+  async #take(reply: HttpReply, id: unknown, session: string | undefined) {
+    const [type, text] = [goodType(reply), await reply.text()]
+    if (type === 'application/json' && this.#deliver(text, id)) return
+    const fault = this.#fault(reply, text, session)
+    if (type !== undefined || fault.kind !== 'protocol' || !this.#deliver(text, id)) throw fault
+  }
+
+  /** Hands on a reply's messages; one that ends before it answers `id` is resumed. */
+  async #follow(first: HttpReply, id: unknown, signal: AbortSignal) {
+    let reply = first
+    for (let reader = new SseReader(MCP_HTTP_MAX_BODY); ; ) {
+      if (await this.#isAnswered(reply, reader, id)) return
+      const { lastId, retry = MCP_RESUME_WAIT } = reader
+      if (!lastId || !MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION))
+        throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
+      await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
+      reply = await this.#stream(signal, { 'Last-Event-ID': lastId })
+      reader = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
+    }
+  }
+
+  async #isAnswered(reply: HttpReply, reader: SseReader, id: unknown) {
+    let isAnswered = false
+    try {
+      for await (const { event, data } of eventsOf(reply, reader)) {
+        if (event !== 'message' || !this.#deliver(data, id)) continue
+        isAnswered = true
+        setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
+      }
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
+    }
+    return isAnswered
+  }
+
+  /** Hands on a text; whether it answers `id`, as an error without one does. */
+  #deliver(text: string, id: unknown) {
+    const said = attempt((): unknown => JSON.parse(text))
+    const isError = isObject(said) && said['jsonrpc'] && said['error'] && said['id'] == null
+    this.receive(isError ? JSON.stringify({ ...said, id }) : text)
+    const answers = (each: unknown) => isObject(each) && each['id'] === id && !each['method']
+    return id !== undefined && (isError || [said].flat().some(answers))
+  }
+
+  /** Opens the stream of type sse; settles when its endpoint is known, or by `close`. */
+  #listen() {
+    const known = Promise.withResolvers<void>()
+    const stream = this.#during(undefined, async (signal) => {
+      const reply = await this.#stream(signal)
+      for await (const { event, data } of eventsOf(reply)) {
+        if (event === 'message') this.receive(data)
+        if (event !== 'endpoint') continue
+        this.#moveTo(data)
+        known.resolve()
+      }
+      throw this.#fault(reply, 'it ended')
+    })
+    stream.catch((why: LinkError) => {
+      known.reject(why)
+      this.lost(why)
+    })
+    return known.promise
+  }
+
+  async #stream(signal: AbortSignal, headers: HttpReply['headers'] = {}) {
+    const limits = { timeout: MCP_CONNECT_TIMEOUT, idle: MCP_STREAM_IDLE, maxBody: Infinity }
+    const reply = await this.#ask({ headers, signal, ...limits })
+    if (goodType(reply) === EVENTS) return reply
+    throw this.#fault(reply, await reply.text())
+  }
+
+  /** The reply to a POST, or without a body to a GET, after redirects within the origin. */
+  async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
+    const { http, entry } = this.#leg
+    if (byteLength(`${body ?? ''}`) > MCP_HTTP_MAX_BODY)
+      throw new LinkError('protocol', `a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+    const headers = {
+      ...this.headers,
+      ...(this.version && { 'MCP-Protocol-Version': this.version }),
+      ...(this.#session && { 'Mcp-Session-Id': this.#session }),
+      ...request.headers,
+      ...(body && { 'Content-Type': 'application/json' }),
+      Accept: body ? `application/json, ${EVENTS}` : EVENTS,
+    }
+    const fixed = { method: body ? 'POST' : 'GET', body, headers, connect: MCP_CONNECT_TIMEOUT }
+    const socket = entry.socket && { socketPath: entry.socket }
+    for (let left = WEB_REDIRECTS; ; left--) {
+      const reply = await http.send({ ...request, ...fixed, ...socket, url: this.#url.href })
+      const { location } = reply.headers
+      if (!location || !/^30[12378]$/.test(`${reply.status}`)) return reply
+      reply.cancel()
+      this.#moveTo(location, left > 0 && reply.status > 303)
+    }
+  }
+
+  /** Uses another address of the origin from now on. Throws LinkError where it `may` not. */
+  #moveTo(address: string, may = true) {
+    const { origin, host, username, password } = this.#url
+    const url = URL.parse(address, this.#url)
+    if (!may || url?.origin !== origin) {
+      const to = this.#excerpt(`${url?.origin}${url?.pathname}`)
+      const hint = 'If you trust it, make it the url of the entry.'
+      throw new LinkError('protocol', `${host} sends us on to ${to}`, { hint })
+    }
+    this.#url = Object.assign(url, { username, password })
+  }
+
+  /** Why a reply is of no use; to a `session`, 404 means that it is over. */
+  #fault({ status, headers }: HttpReply, text: string, session?: string) {
+    const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
+    const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
+    const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
+    if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
+    if (status !== 401 && status !== 403) return new LinkError('protocol', message)
+    this.challenge = challenge
+    return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
+  }
+
+  #excerpt(text: string) {
+    const start = this.#leg.redactor.redact(text).slice(0, CHAT_ERROR_MAX)
+    return visible(clip(start.replace(/(<[^>]*>|\s)+/g, ' ').trim(), EXCERPT_MAX))
+  }
+}
+
+//#endregion §httpleg
+
 //#region §client: one MCP server, as its client sees it
 //
 // The handshake in either era of the protocol, and what is asked afterwards (MCP 2025-11-25,
@@ -5285,9 +5529,9 @@ export class McpClient {
         ? []
         : [[`Mcp-Param-${header}`, headerText(value)] as const]
     })
-    const more = this.#isModern ? Object.fromEntries(repeated) : {}
     const params = { name, arguments: args }
-    const result = await this.#ask('tools/call', params, { ...options, headers: more })
+    const how = { ...options, headers: Object.fromEntries(repeated) }
+    const result = await this.#ask('tools/call', params, how)
     if (isNested(result, MCP_DEPTH_MAX))
       throw new LinkError('protocol', `the result of ${visible(name)} is nested too deeply`)
     return result
@@ -5349,7 +5593,13 @@ export class McpClient {
     params: JsonObject,
     options: Partial<RpcOptions>,
   ): Promise<JsonObject> {
-    const how = { wait: MCP_CALL_TIMEOUT, ...options }
+    const named = params['name'] ?? params['uri']
+    const modern = {
+      'Mcp-Method': method,
+      ...(named !== undefined && { 'Mcp-Name': headerText(named) }),
+    }
+    const headers = this.#isModern ? { ...modern, ...options.headers } : {}
+    const how = { wait: MCP_CALL_TIMEOUT, ...options, headers }
     const full = this.#isModern ? { ...params, _meta: MODERN_META } : params
     const ask = () => this.#peer.request(method, full, how)
     const result = await ask().catch(async (error: unknown) => {

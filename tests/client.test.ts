@@ -241,7 +241,12 @@ t.test(
             'io.modelcontextprotocol/clientInfo': { name: 'tai' },
           },
         },
-        headers: { 'Mcp-Param-Region': 'eu-1', 'Mcp-Param-Note': '=?base64?ZMOtYQ==?=' },
+        headers: {
+          'Mcp-Method': 'tools/call',
+          'Mcp-Name': 'tool',
+          'Mcp-Param-Region': 'eu-1',
+          'Mcp-Param-Note': '=?base64?ZMOtYQ==?=',
+        },
       })
       t.notOk('Mcp-Param-Gone' in (transport.sent.at(-1)?.headers ?? {}))
       t.match(await failure(client.callTool({ ...plain, name: 'asks' }, {})), /asks for input/)

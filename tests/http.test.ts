@@ -215,6 +215,16 @@ t.test('a server that cannot be reached is named, with the reason', async (t) =>
   }
 })
 
+t.test('localhost is either address of this machine', async (t) => {
+  for (const host of ['127.0.0.1', '::1']) {
+    const server = createServer((_req, res) => res.end(host))
+    await new Promise<void>((ready) => server.listen(0, host, ready))
+    t.teardown(() => (server.closeAllConnections(), server.close()))
+    const { port } = server.address() as AddressInfo
+    t.equal(await (await client(t).send(get(`http://localhost:${port}/`))).text(), host)
+  }
+})
+
 t.test('a connection has a deadline of its own', async (t) => {
   const dns = process.getBuiltinModule('node:dns')
   const { lookup } = dns
@@ -645,6 +655,13 @@ t.test('SseReader gives an event as soon as it is whole', (t) => {
   t.equal(reader.lastId, '2', 'an event without data still moves the id')
   t.equal(reader.retry, 250)
   t.same(reader.end(), [])
+  t.end()
+})
+
+t.test('SseReader counts an id once its event has ended', (t) => {
+  const reader = new SseReader(1_000)
+  reader.feed(Buffer.from('id: 1\ndata: a\n\nid: 2\ndata: b\n'))
+  t.equal(reader.lastId, '1', 'a stream that breaks off here lost the second event')
   t.end()
 })
 
