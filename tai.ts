@@ -4454,10 +4454,8 @@ export class RpcPeer {
 //#region §intake: MCP configurations, as people paste them
 //
 // Every host spells its servers in its own way, and chat windows spoil what they show.
-// What is pasted becomes entries of one form.
-//
 // 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
-// 2. A paste grants no trust and runs nothing: keys that do so elsewhere are refused by name.
+// 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
 // 3. Each entry stands alone: a broken one is refused, the others are still offered.
 // 4. Placeholders stay until a server starts; what fills them is never read for more of them.
 // 5. Notes and errors show names, never values, which may be secrets.
@@ -4475,8 +4473,8 @@ const SOURCES = [
   ['name',    /(?:)/],
 ] as const
 
-/** What a source looks like; whether a name is that of a file or a server is for the caller to see. */
-export const sourceKind = (source: string): (typeof SOURCES)[number][0] =>
+/** What a source looks like; a name may be a file's or a server's. */
+export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
 /** One server, in the one form that tai keeps. Its texts still hold their placeholders. */
@@ -4513,7 +4511,7 @@ const HOLDERS = {
 
 const GRANTS = 'refused: only you decide what runs unasked'
 
-/** The keys of an entry, each with its other spellings, and why some are not taken. */
+/** The keys of an entry with their other spellings, and why some are not taken. */
 // biome-ignore format: a table
 const KEYS = {
   field: [
@@ -4539,9 +4537,9 @@ const KEYS = {
 } as const
 
 /** Keys are compared without case and without - _ and . */
-const spellingOf = (key: string): string => key.toLowerCase().replace(/[-_.]/g, '')
+const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
 
-const has = (words: string, key: string): boolean =>
+const has = (words: string, key: string) =>
   words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
 
 /** Of each spelling: the kind of key, and the field or option that it spells. */
@@ -4555,20 +4553,15 @@ const MEANINGS = new Map(
 
 type Notes = Set<string>
 
-const tell = (notes: Notes, where: string, what: string): unknown =>
+const tell = (notes: Notes, where: string, what: string) =>
   notes.add(visible(`${clip(where, LABEL_MAX)}: ${what}`))
 
 function unfit(message: string, hint?: string): never {
   throw new InvalidError(visible(message), { hint })
 }
 
-/**
- * Reads the servers out of a paste: JSON with comments or TOML, in prose or alone; `rejects` is
- * why some are not among the entries. Throws InvalidError where none is left or nothing can be read.
- */
-export async function mcpNormalize(
-  paste: string,
-): Promise<{ entries: McpEntry[]; notes: string[]; rejects: InvalidError[] }> {
+/** The servers in a paste, and why others are refused. Throws InvalidError where none is left. */
+export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
   const notes: Notes = new Set()
   const servers = await serversOf(paste.replace(/^\ufeff/, ''), notes).catch((error: unknown) => {
@@ -4591,7 +4584,7 @@ export async function mcpNormalize(
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
   const hint = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
-  return unfit(rejects.map(messageOf).join('; ') || 'it has no server', rejects[0]?.hint ?? hint)
+  unfit(rejects.map(messageOf).join('; ') || 'it has no server', rejects[0]?.hint ?? hint)
 }
 
 // --- from a paste to values ---
@@ -4602,7 +4595,7 @@ const TOML =
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
 /** The servers of a paste: name, entry, and whether it stood in TOML. */
-async function serversOf(paste: string, notes: Notes): Promise<[string, unknown, boolean][]> {
+async function serversOf(paste: string, notes: Notes) {
   const text = paste.replace(SPOILED, (all: string, quoted?: string) => {
     if (all.startsWith('"')) return all
     return quoted === undefined ? ' ' : `"${quoted}"`
@@ -4613,22 +4606,21 @@ async function serversOf(paste: string, notes: Notes): Promise<[string, unknown,
   const rest = isAllToml ? '' : text.replace(TOML, (toml) => toml.replace(/./g, ' '))
   const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, notes))]
   if (nestsDeeper(JSON.stringify(values), MCP_DEPTH_MAX)) throw new RangeError()
-  const servers: [string, unknown, boolean][] = []
-  for (const [i, value] of values.entries())
-    for (const [name, raw] of serversIn(value, 'top', notes))
-      servers.push([name, raw, i < tomls.length])
+  const servers = values.flatMap((value, i) =>
+    serversIn(value, 'top', notes).map((pair) => [...pair, i < tomls.length] as const),
+  )
   if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
   return servers
 }
 
-function misread(text: string, at: number, why: string): never {
+function misread(text: string, at: number, why: string) {
   const lines = text.slice(0, at).split('\n')
   const hint = 'are its quotes curly (“ ”), or is it only a part?'
-  return unfit(`line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}: ${why}`, hint)
+  unfit(`line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}: ${why}`, hint)
 }
 
 /** Every value in a text that looks like JSON; the rest is prose. */
-async function jsonIn(text: string, notes: Notes): Promise<unknown[]> {
+async function jsonIn(text: string, notes: Notes) {
   const { parseTree, printParseErrorCode } = await import('jsonc-parser')
   const values: unknown[] = []
   let prose = ''
@@ -4666,21 +4658,21 @@ function valueOf({ type, value, children = [] }: JsonNode, notes: Notes): unknow
   return Object.fromEntries(found)
 }
 
-async function tomlIn(text: string, from: number, toml: string): Promise<unknown> {
+async function tomlIn(text: string, from: number, toml: string) {
   const { parse, TomlError } = await import('smol-toml')
   try {
     return parse(text.slice(0, from).replace(/.+/g, '') + toml) // places count from the start
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
     const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
-    const hint = 'a Windows path takes single quotes'
-    return unfit(`line ${error.line}, column ${error.column}: ${why}`, hint)
+    const place = `line ${error.line}, column ${error.column}`
+    unfit(`${place}: ${why}`, 'a Windows path takes single quotes')
   }
 }
 
 // --- from values to entries ---
 
-/** The keys and values of an entry, with those of the objects that some hosts put in it. */
+/** Keys and values, with those of the objects that some hosts put in an entry. */
 const pairsOf = (raw: unknown): [string, unknown][] =>
   Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
     if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
@@ -4689,7 +4681,7 @@ const pairsOf = (raw: unknown): [string, unknown][] =>
 
 const ADDRESSES = ['command', 'url', 'uds']
 
-const looksLikeEntry = (raw: unknown): boolean =>
+const looksLikeEntry = (raw: unknown) =>
   pairsOf(raw).some(
     ([key, value]) =>
       (typeof value === 'string' || Array.isArray(value)) &&
@@ -4717,21 +4709,21 @@ type Pairs = [name: string, text: string][]
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
-/** A value of an entry, read as hosts write it; what is changed is told. Absent, it is empty. */
+/** A value as hosts write it; what is changed is told. Absent, it is empty. */
 class Said {
-  readonly at: Reader
-  readonly #notes: Notes
+  readonly at
+  readonly #notes
   constructor(at: Reader, notes: Notes) {
     this.at = at
     this.#notes = notes
   }
 
-  note(what: string): void {
+  note(what: string) {
     tell(this.#notes, this.at.where, what)
   }
 
   /** A text, with its placeholders as ${NAME}; what could be a password is left alone. */
-  text(): string {
+  text() {
     const { value } = this.at
     if (value === undefined) return ''
     const isOdd = typeof value === 'number' || typeof value === 'boolean'
@@ -4744,7 +4736,7 @@ class Said {
     return named
   }
 
-  url(): string | undefined {
+  url() {
     const url = this.text()
     if (!/^(?:https?:\/\/[^\s/]|\$\{|$)/i.test(url))
       unfit(`${this.at.where} is neither http:// nor https://`)
@@ -4763,7 +4755,7 @@ class Said {
   }
 
   /** A program and its arguments; a path may hold spaces. */
-  program(): string[] {
+  program() {
     const { value, where } = this.at
     const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
     const argv = isPath ? [this.text()] : this.words()
@@ -4771,7 +4763,7 @@ class Said {
     return argv
   }
 
-  list<T>(read: (item: Said) => T): T[] {
+  list<T>(read: (item: Said) => T) {
     const items = this.at.optional((at) => at.list()) ?? []
     return items.map((item) => read(new Said(item, this.#notes)))
   }
@@ -4781,7 +4773,7 @@ class Said {
     return keys.map((key) => {
       const item = new Said(this.at.at(key), this.#notes)
       if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
-      return unfit(`${item.at.where} is no name`)
+      unfit(`${item.at.where} is no name`)
     })
   }
 
@@ -4789,21 +4781,22 @@ class Said {
   variable(): Pairs[0] {
     const name = (isObject(this.at.value) ? this.at.at('name') : this.at).string()
     if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
-    return unfit(`${this.at.where} names no variable`)
+    unfit(`${this.at.where} names no variable`)
   }
 }
 
 type Found = Map<string, Said>
 
-const textsByName = (...pairs: Pairs[]): Record<string, string> =>
+const textsByName = (...pairs: Pairs[]) =>
   Object.fromEntries([...new Map(pairs.flat())].toSorted(([a], [b]) => (a < b ? -1 : 1)))
 
 /** What an entry says; null, empty text and empty containers say nothing. Only TOML enables. */
-function fieldsOf(raw: Reader, isToml: boolean, notes: Notes): [Found, Map<string, Json>] {
-  const [found, options]: [Found, Map<string, Json>] = [new Map(), new Map()]
+function fieldsOf(raw: Reader, isToml: boolean, notes: Notes) {
+  const found: Found = new Map()
+  const options = new Map<string, Json>()
   for (const [key, value] of pairsOf(raw.object())) {
-    const meaning = MEANINGS.get(spellingOf(key))
-    const { kind, field } = meaning ?? { kind: 'ignored: tai has no such key', field: '' }
+    const foreign = { kind: 'ignored: tai has no such key', field: '' }
+    const { kind, field } = MEANINGS.get(spellingOf(key)) ?? foreign
     const it = new Said(new Reader(value, `${raw.where}.${key}`), notes)
     const isBlank = /^(?:null|""|\[\]|\{\})$/.test(JSON.stringify(value))
     if (kind === 'option') options.set(field, JSON.parse(JSON.stringify(value)))
@@ -4816,11 +4809,11 @@ function fieldsOf(raw: Reader, isToml: boolean, notes: Notes): [Found, Map<strin
     else if (found.has(field)) it.note('ignored: it stands there in another spelling')
     else if (!isBlank) found.set(field, it)
   }
-  return [found, options]
+  return { found, options }
 }
 
 function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): McpEntry {
-  const [found, options] = fieldsOf(raw, isToml, notes)
+  const { found, options } = fieldsOf(raw, isToml, notes)
   const { name: transport, strange } = transportOf(raw.where, found)
   for (const key of strange.split(' '))
     if (found.delete(key)) tell(notes, `${raw.where}.${key}`, `ignored: ${transport} has none`)
@@ -4855,7 +4848,7 @@ function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): Mcp
 }
 
 /** The transport that the address implies and the type does not contradict. */
-function transportOf(where: string, found: Found): (typeof TRANSPORTS)[number] {
+function transportOf(where: string, found: Found) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
   if (given.length !== 1)
@@ -4865,13 +4858,13 @@ function transportOf(where: string, found: Found): (typeof TRANSPORTS)[number] {
     )
   const type = (address !== 'uds' && found.get('type')?.at.string()) || ''
   const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
-  if (row !== undefined && row.needs === address) return row
-  return unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
+  if (row && row.needs === address) return row
+  unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
 }
 
 const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
 
-function nameOf(given: string, own: string, notes: Notes): string {
+function nameOf(given: string, own: string, notes: Notes) {
   const name = (given || own || 'server').trim().normalize()
   if (!NAME.test(name) || visible(name) !== name)
     unfit(`${clip(name, LABEL_MAX)} is no name for a server`, 'take up to 128 letters and digits')
@@ -4890,7 +4883,7 @@ const PLACEHOLDER = /^(input:[\w.-]+|[A-Za-z_]\w*)(?::-([^]*))?$/
 
 type Fill = (name: string) => string | undefined
 
-function closingBrace(text: string, from: number): number {
+function closingBrace(text: string, from: number) {
   for (let at = from, depth = 0; at < text.length && depth <= MCP_DEPTH_MAX; at++) {
     if (text[at] === '{') depth += 1
     if (text[at] === '}' && --depth === 0) return at
@@ -4898,7 +4891,7 @@ function closingBrace(text: string, from: number): number {
   return -1
 }
 
-/** The text with its placeholders filled. Throws TaiError for one without a value, or that is none. */
+/** Fills placeholders. Throws TaiError for one without a value, or that is none. */
 function fill(text: string, where: string, valueFor: Fill): string {
   let filled = ''
   let at = 0
@@ -4910,7 +4903,7 @@ function fill(text: string, where: string, valueFor: Fill): string {
     if ((value ?? fallback) === undefined) {
       const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
       const hint = `tai secret set ${name?.replace('input:', '') ?? 'NAME'}, or set it in the environment`
-      throw new TaiError(`${where}: ${why}`, { hint })
+      fail(`${where}: ${why}`, hint)
     }
     filled += text.slice(at, open) + (value || fill(fallback ?? '', where, valueFor))
     at = close + 1
@@ -4918,14 +4911,8 @@ function fill(text: string, where: string, valueFor: Fill): string {
   return filled + text.slice(at)
 }
 
-/**
- * The entry as it is started or dialled, and the secrets that are in it, by name. What its own
- * env holds counts first. Throws TaiError rather than leave a placeholder.
- */
-export function mcpExpandVars(
-  entry: McpEntry,
-  lookup: McpLookup,
-): { entry: McpEntry; secrets: Map<string, string> } {
+/** The entry filled, its own env counting first, and the secrets in it by name. Throws TaiError. */
+export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   const { name: server, command, url, socket, args } = entry
   const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
@@ -4941,14 +4928,14 @@ export function mcpExpandVars(
       own.set(name, text)
     }
     spent += 1 + (value?.length ?? 0)
-    if (spent > PASTE_MAX) throw new TaiError(`${server}: its placeholders hold too much`)
+    if (spent > PASTE_MAX) fail(`${server}: its placeholders hold too much`)
     return value
   }
-  const sent = (text: string | undefined, field: string, wrong = /\0/): string => {
+  const sent = (text: string | undefined, field: string, wrong = /\0/) => {
     if (text !== undefined && !wrong.test(text)) return text
-    throw new TaiError(`${server}.${field} holds a character that cannot be sent`)
+    return fail(`${server}.${field} holds a character that cannot be sent`)
   }
-  const filled = (text: string, field: string, wrong?: RegExp): string =>
+  const filled = (text: string, field: string, wrong?: RegExp) =>
     sent(fill(text, `${server}.${field}`, valueFor), field, wrong)
   const each = (field: 'env' | 'headers', read: (key: string, text: string) => string) =>
     Object.fromEntries(Object.entries(entry[field]).map(([key, text]) => [key, read(key, text)]))
@@ -4967,7 +4954,7 @@ export function mcpExpandVars(
 }
 
 /** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
-export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform): string[] =>
+export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform) =>
   platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
     ? ['cmd', '/c', command, ...args]
     : [command, ...args]
