@@ -4295,11 +4295,7 @@ export const rpcResult = (id: RpcId, json: string) =>
 export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
   JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })
 
-/**
- * No answer, because of what carries the messages. `start`: it could not begin; `lost`: it ended;
- * `session`: the server forgot us (HTTP 404); `auth`: it wants a sign-in (401, 403); `protocol`:
- * what came is no MCP.
- */
+/** No answer, because of what carries the messages; `session`: the server forgot us. */
 export class LinkError extends TaiError {
   readonly kind: 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
   constructor(kind: LinkError['kind'], message: string, options?: ErrorOptions) {
@@ -4308,7 +4304,7 @@ export class LinkError extends TaiError {
   }
 }
 
-/** What carries messages to a server and back, each as JSON text. Whoever opened it closes it. */
+/** Carries messages, each as JSON text. Whoever opened it closes it. */
 export interface RpcTransport {
   /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
   send(
@@ -4316,16 +4312,15 @@ export interface RpcTransport {
     signal?: AbortSignal,
     headers?: Readonly<Record<string, string>>,
   ): Promise<void>
-  receive: (text: string) => unknown // set by the peer: a message has come; false when it is none
+  receive: (text: string) => unknown // set by the peer; false for what is no message
   lost: (why: LinkError) => void // set by the peer: nothing more will come
-  version?: string | undefined // set by the client: the one agreed on, where messages must say it
+  version?: string | undefined // set by the client: the one agreed on
   close(): Promise<void>
-  /** What may explain a silence. */
-  readonly hint?: string | undefined
+  readonly hint?: string | undefined // what may explain a silence
 }
 
 /** What a server calls an error, which may be anything. */
-function failureIn(error: unknown): RpcError {
+function failureIn(error: unknown) {
   if (!isObject(error)) return new RpcError('internal', String(error))
   const { code, message, data } = error
   const more = isObject(data) ? { data: data as JsonObject } : {}
@@ -4335,16 +4330,15 @@ function failureIn(error: unknown): RpcError {
 type RpcOptions = Readonly<{
   wait: number // ms
   signal?: AbortSignal | undefined
-  headers?: Readonly<Record<string, string>> // of this message, where the transport has headers
+  headers?: Readonly<Record<string, string>> // where the transport has headers
 }>
-type Waiting = PromiseWithResolvers<JsonObject> & { restart: () => void }
 type Incoming = Readonly<Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>>
 
 /** Our end of a connection to a server: requests and their replies, by id. */
 export class RpcPeer {
-  readonly #transport: RpcTransport
-  readonly #hear: (method: string, params: JsonObject) => void
-  readonly #waiting = new Map<number, Waiting>()
+  readonly #transport
+  readonly #hear
+  readonly #waiting = new Map<number, PromiseWithResolvers<JsonObject> & { restart: () => void }>()
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
@@ -4360,14 +4354,10 @@ export class RpcPeer {
   }
 
   /**
-   * A request's result. The clock of `wait` ms starts anew with each progress the server tells, up
-   * to MCP_PROGRESS_MAX. Throws RpcError (the server's own), LinkError, or the signal's reason.
+   * Each progress that is told begins `wait` anew, up to MCP_PROGRESS_MAX. Throws RpcError (the
+   * server's), LinkError, or the signal's reason.
    */
-  async request(
-    method: string,
-    params: JsonObject,
-    { wait, signal, headers }: RpcOptions,
-  ): Promise<JsonObject> {
+  async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
     if (this.#over !== undefined) throw this.#over
     signal?.throwIfAborted()
     const id = ++this.#last
@@ -4375,15 +4365,12 @@ export class RpcPeer {
     const stop = new AbortController()
     const giveUp = (why: unknown) => {
       reply.reject(why)
-      if (method !== 'initialize') this.#cancel(id, messageOf(why))
+      const told = { requestId: id, reason: messageOf(why) }
+      if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
       stop.abort(why)
     }
-    const late = () => {
-      const { hint } = this.#transport
-      giveUp(
-        new LinkError('timeout', `no answer to ${method} in ${formatDuration(wait)}`, { hint }),
-      )
-    }
+    const silence = `no answer to ${method} in ${formatDuration(wait)}`
+    const late = () => giveUp(new LinkError('timeout', silence, { hint: this.#transport.hint }))
     let clock = setTimeout(late, wait)
     const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
     const left = () => giveUp(signal?.reason)
@@ -4407,24 +4394,19 @@ export class RpcPeer {
   }
 
   /** Throws LinkError. */
-  notify(method: string, params?: JsonObject): Promise<void> {
+  notify(method: string, params?: JsonObject) {
     return this.#transport.send(JSON.stringify({ jsonrpc: '2.0', method, params }))
   }
 
-  /** A late reply is dropped: nobody waits for it. */
-  #cancel(requestId: number, reason: string): void {
-    this.notify('notifications/cancelled', { requestId, reason }).catch(() => {}) // it is gone too
-  }
-
   /** Takes a message, or several as 2025-03-26 has them; false for what is neither. */
-  #receive(text: string): boolean {
+  #receive(text: string) {
     const values = [attempt((): unknown => JSON.parse(text))].flat()
     const taken = values.map((message) => isObject(message) && this.#take(message as Incoming))
     return taken.includes(true)
   }
 
   /** False for what asks for nothing and answers nothing that was asked. */
-  #take({ id, method, params, result, error }: Incoming): boolean {
+  #take({ id, method, params, result, error }: Incoming) {
     if (typeof method === 'string') {
       const told = isObject(params) ? (params as JsonObject) : {}
       if (method === 'notifications/progress')
@@ -4441,8 +4423,8 @@ export class RpcPeer {
     return asked > 0 && asked <= this.#last // one that comes late is a reply too
   }
 
-  /** Of what a server may ask of us we do nothing but say that we are there. */
-  #answer(id: RpcId, method: string): void {
+  /** Says that we are there; nothing else that a server may ask is done. */
+  #answer(id: RpcId, method: string) {
     const no = new RpcError('method', `this client does not do ${method}`)
     const text = method === 'ping' ? rpcResult(id, '{}') : rpcFailure(id, no)
     this.#transport.send(text).catch(() => {}) // it is gone
@@ -4964,10 +4946,9 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 //#region §stdio: MCP over a program's stdin and stdout
 //
 // A server is a program: started, spoken to in lines of JSON, ended with all that it started.
-//
 // 1. Its environment is what the entry says and a few harmless variables, never a key of tai.
-// 2. A line that is no message is counted, kept for errors and never answered: a server that
-//    logs what it is told would log the answer too.
+// 2. A line that is no message is kept for errors and never answered: it may be a log of what is
+//    said to it.
 // 3. However the link ends, every call that waits hears why.
 // Not here: placeholders (§intake), consent, and when a server starts or stops.
 
@@ -4992,12 +4973,11 @@ function findProgram(program: string, cwd: string, searched: string) {
   const file = files.find(isRunnable)
   if (file !== undefined) return file
   const plain = files.find(isFile)
-  if (plain) throw new TaiError(`${plain} is not executable`, { hint: 'make it so with chmod +x' })
+  if (plain) fail(`${plain} is not executable`, 'make it so with chmod +x')
   const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : files[0]
-  throw new TaiError(`there is no program ${where}`, {
-    hint: `${source ? `${program} comes with ${source}; ` : ''}give its full path`,
-  })
+  const hint = `${source ? `${program} comes with ${source}; ` : ''}give its full path`
+  fail(`there is no program ${where}`, hint)
 }
 
 /** What starts a server. Throws TaiError. */
@@ -5007,8 +4987,7 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   )
   const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
   const cwd = path.resolve(world.cwd, entry.cwd ?? '')
-  if (!attempt(() => fs.statSync(cwd).isDirectory()))
-    throw new TaiError(`its folder ${cwd} does not exist`)
+  if (!attempt(() => fs.statSync(cwd).isDirectory())) fail(`its folder ${cwd} does not exist`)
   const [program = '', ...args] = mcpArgv(entry, world.platform)
   const file = findProgram(program, cwd, env['PATH'] ?? env['Path'] ?? '')
   return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
@@ -5109,7 +5088,7 @@ export class McpStdioTransport implements RpcTransport {
     return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
   }
 
-  /** The end of a window on one line, without secrets; '' when it is empty. */
+  /** The end of a window on one line, without secrets. */
   #shown(label: string, window: TextWindow) {
     const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
     return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
