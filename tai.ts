@@ -5098,12 +5098,11 @@ export class McpStdioTransport implements RpcTransport {
 //#endregion §stdio
 //#region §httpleg: MCP over HTTP, the client's end
 //
-// Streamable HTTP: each message is a POST, whose reply is a JSON body or a stream of events. Type
-// sse is its forerunner (2024-11-05): one stream for all replies, which names the address to post to.
-//
-// 1. What an entry holds goes to the origin of its URL only, whatever a redirect or a stream says.
+// Streamable HTTP: each message is a POST, whose reply is JSON or a stream of events. Type sse is
+// its forerunner (2024-11-05): one stream for all replies, which names the address to post to.
+// 1. What an entry holds goes only to the origin of its URL, whatever a redirect or stream says.
 // 2. GET only resumes a reply that was cut, or opens the older stream; DELETE is never sent.
-// 3. Failures are LinkErrors that name the host; a server's words in them are redacted and short.
+// 3. Failures name the host; a server's words in them are redacted and short.
 // Not here: what is said when (the client), where tokens come from, proxies (§http).
 
 const SOCKET_URL = 'http://127.0.0.1/mcp' // asked for on a Unix socket
@@ -5119,7 +5118,7 @@ const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
   'too-large': 'protocol',
 }
 
-type HttpLeg = Readonly<{ http: HttpClient; redactor: Redactor; entry: McpEntry }>
+type HttpLeg = { http: HttpClient; redactor: Redactor; entry: McpEntry }
 
 /** The media type, perhaps '', of a reply that is no refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
@@ -5133,14 +5132,14 @@ async function* eventsOf(reply: HttpReply, reader = new SseReader(MCP_HTTP_MAX_B
 export class McpHttpTransport implements RpcTransport {
   receive: RpcTransport['receive'] = () => {}
   lost: RpcTransport['lost'] = () => {}
-  version: string | undefined // of the protocol, once agreed on
+  version: string | undefined
   challenge: string | undefined // WWW-Authenticate of the last refusal
   readonly headers: Record<string, string> // with every message; sign-in adds its own
-  readonly #leg: HttpLeg
+  readonly #leg
   readonly #open = new Set<AbortController>()
-  #url: URL
+  #url
   #session: string | undefined
-  #endpoint: Promise<void> | undefined // of type sse: settles when it is known
+  #endpoint: Promise<void> | undefined // of type sse
 
   /** For an entry whose placeholders are filled. Throws LinkError where its URL is none. */
   constructor(leg: HttpLeg) {
@@ -5191,10 +5190,9 @@ export class McpHttpTransport implements RpcTransport {
     const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
     if (isFirst) this.#session = reply.headers['mcp-session-id']
-    const isSaid = goodType(reply) !== undefined && (isSse || id === undefined)
-    if (isSaid)
-      reply.bytes().catch(() => {}) // whatever is in it
-    else if (goodType(reply) === EVENTS) await this.#follow(reply, id, signal)
+    const type = goodType(reply)
+    if (type !== undefined && (isSse || id === undefined)) reply.bytes().catch(() => {})
+    else if (type === EVENTS) await this.#follow(reply, id, signal)
     else await this.#take(reply, id, session)
   }
 
@@ -5294,7 +5292,7 @@ export class McpHttpTransport implements RpcTransport {
     }
   }
 
-  /** Uses another address of the origin from now on. Throws LinkError where it `may` not. */
+  /** Uses another address of the origin from now on. Throws LinkError. */
   #moveTo(address: string, may = true) {
     const { origin, host, username, password } = this.#url
     const url = URL.parse(address, this.#url)
@@ -5327,11 +5325,10 @@ export class McpHttpTransport implements RpcTransport {
 
 //#region §client: one MCP server, as its client sees it
 //
-// The handshake in either era of the protocol, and what is asked afterwards (MCP 2025-11-25,
-// Lifecycle and Tools; 2026-07-28, Stateless requests).
+// The handshake and requests in either era of MCP (2025-11-25 and 2026-07-28, stateless).
 //
-// 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason, the
-//    others stay; what is nested too deeply fails alone.
+// 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason, and
+//    what is nested too deeply fails alone.
 // 2. A tool that ran and failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
 // Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
@@ -5364,8 +5361,8 @@ export type McpListing = Readonly<{
 const containers = (items: unknown[]) =>
   items.filter((item): item is object => typeof item === 'object' && item !== null)
 
-/** Whether a value is nested deeper than `max`; without recursion, which the value could exhaust. */
-export function isNested(value: unknown, max: number): boolean {
+/** Deeper than `max`; without recursion, which the value could exhaust. */
+export function isNested(value: unknown, max: number) {
   let level = containers([value])
   for (let depth = 0; level.length > 0; depth++) {
     if (depth >= max) return true
@@ -5374,11 +5371,8 @@ export function isNested(value: unknown, max: number): boolean {
   return false
 }
 
-const isSimple = (schema: unknown): boolean =>
-  isObject(schema) && /^(string|number|integer|boolean)$/.test(String(schema['type']))
-
-/** Which arguments a tool wants repeated as headers (2026-07-28). Throws InvalidError where that cannot be. */
-function headersIn(schema: JsonSchema): Map<string, string> {
+/** Which arguments a tool wants repeated as headers (2026-07-28). Throws InvalidError. */
+function headersIn(schema: JsonSchema) {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const header = isObject(part) ? part['x-mcp-header'] : undefined
@@ -5387,49 +5381,47 @@ function headersIn(schema: JsonSchema): Map<string, string> {
     if (typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
       throw new InvalidError(`x-mcp-header of ${name} is no header name`)
     if (taken.includes(header.toLowerCase())) throw new InvalidError(`two headers ${header}`)
-    if (!isSimple(part)) throw new InvalidError(`x-mcp-header of ${name}, which is no simple value`)
+    if (!isObject(part) || !/^(string|number|integer|boolean)$/.test(String(part['type'])))
+      throw new InvalidError(`x-mcp-header of ${name}, which is no simple value`)
     found.set(name, header)
   }
   return found
 }
 
 /** A value as a header carries it: as it is, or in base64 where it cannot stand. */
-function headerText(value: Json): string {
+function headerText(value: Json) {
   const text = String(value)
   if (/^([!-~]([ -~]*[!-~])?)?$/.test(text) && !text.startsWith('=?base64?')) return text
   return `=?base64?${Buffer.from(text).toString('base64')}?=`
 }
 
-const NO_ARGUMENTS: JsonSchema = { type: 'object', properties: {} }
-
-/** Reads one tool of a list. Throws InvalidError for one that cannot be used. */
+/** Throws InvalidError for a tool that cannot be used. */
 function readTool(raw: unknown): McpTool {
   if (isNested(raw, MCP_DEPTH_MAX)) throw new InvalidError('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
   if (name === '') throw new InvalidError('it has no name')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
-  const inputSchema = tool.at('inputSchema').optional((it) => it.object()) ?? NO_ARGUMENTS
+  const inputSchema: JsonSchema = tool.at('inputSchema').optional((it) => it.object()) ?? {
+    type: 'object',
+    properties: {},
+  }
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
-type ClientOptions = Readonly<{
+type ClientOptions = {
   era?: 'legacy' | 'modern' | undefined // as its entry pins it; else the server decides
   changed?: () => void // its tools may have changed
-}>
+}
 
 /** A client of one server. Owns the transport: `close` ends it. */
 export class McpClient {
-  readonly #transport: RpcTransport
-  readonly #peer: RpcPeer
-  readonly #options: ClientOptions
+  readonly #transport
+  readonly #peer
+  readonly #options
   #isModern = false
   /** What the server calls itself, and which version was agreed on. */
-  server: Readonly<{ name: string; version: string; protocol: string }> = {
-    name: '',
-    version: '',
-    protocol: '',
-  }
+  server = { name: '', version: '', protocol: '' }
 
   private constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
@@ -5439,11 +5431,11 @@ export class McpClient {
     })
   }
 
-  /** Greets the server, within MCP_CONNECT_TIMEOUT. Throws LinkError or RpcError, and then the transport is closed. */
+  /** Greets the server. Throws LinkError or RpcError, and then the transport is closed. */
   static async open(
     transport: RpcTransport,
     { signal, ...options }: ClientOptions & { signal?: AbortSignal } = {},
-  ): Promise<McpClient> {
+  ) {
     const client = new McpClient(transport, options)
     try {
       await client.#greet(signal)
@@ -5483,42 +5475,40 @@ export class McpClient {
     throw new LinkError('protocol', `tools/list has more than ${MCP_PAGES_MAX} pages`)
   }
 
-  /** A call's result as the server gave it, `isError` or not. Throws RpcError (its own) or LinkError. */
+  /** The result, `isError` or not. Throws RpcError (the server's) or LinkError. */
   async callTool(
     { name, headers }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
     options: { wait?: number; signal?: AbortSignal | undefined } = {},
-  ): Promise<JsonObject> {
-    const repeated = [...headers].flatMap(([key, header]) => {
-      const value = args[key]
-      return value === undefined || value === null
-        ? []
-        : [[`Mcp-Param-${header}`, headerText(value)] as const]
-    })
+  ) {
+    const repeated: Record<string, string> = {}
+    for (const [key, header] of headers) {
+      const value = args[key] ?? null
+      if (value !== null) repeated[`Mcp-Param-${header}`] = headerText(value)
+    }
     const params = { name, arguments: args }
-    const how = { ...options, headers: Object.fromEntries(repeated) }
-    const result = await this.#ask('tools/call', params, how)
+    const result = await this.#ask('tools/call', params, { ...options, headers: repeated })
     if (isNested(result, MCP_DEPTH_MAX))
       throw new LinkError('protocol', `the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
   /** Whether it is there. Throws LinkError or RpcError. */
-  async ping(signal?: AbortSignal): Promise<void> {
+  async ping(signal?: AbortSignal) {
     await this.#ask(this.#isModern ? 'server/discover' : 'ping', {}, { signal })
   }
 
-  close(): Promise<void> {
+  close() {
     return this.#transport.close()
   }
 
   async #greet(signal?: AbortSignal): Promise<void> {
     if (this.#options.era === 'modern') return this.#discover(signal)
     const asks = { protocolVersion: MCP_PROTOCOL_VERSION, capabilities: {}, clientInfo: SELF }
-    const wait = MCP_CONNECT_TIMEOUT
+    const how = { wait: MCP_CONNECT_TIMEOUT, signal }
     this.#transport.version = undefined
     try {
-      const told = await this.#peer.request('initialize', asks, { wait, signal })
+      const told = await this.#peer.request('initialize', asks, how)
       const protocol = String(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
         throw new LinkError(
@@ -5535,30 +5525,24 @@ export class McpClient {
     }
   }
 
-  async #discover(signal?: AbortSignal): Promise<void> {
+  async #discover(signal?: AbortSignal) {
     this.#isModern = true
     this.#transport.version = MODERN
     const told = await this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
     this.#learn(told, Object(told['_meta'])[`${META}serverInfo`], MODERN)
   }
 
-  /** Takes what the server says of itself. Throws LinkError when it has no tools to offer. */
-  #learn({ capabilities }: JsonObject, info: unknown, protocol: string): void {
+  /** Throws LinkError when the server has no tools to offer. */
+  #learn({ capabilities }: JsonObject, info: unknown, protocol: string) {
     const offers = isObject(capabilities) ? capabilities['tools'] : undefined
     if (!isObject(offers)) throw new LinkError('protocol', 'it offers no tools')
-    const [name, version] = ['name', 'version'].map((key) =>
-      clip(String(Object(info)[key] ?? ''), 80),
-    )
-    this.server = { name: name ?? '', version: version ?? '', protocol }
+    const said = (key: string) => clip(String(Object(info)[key] ?? ''), 80)
+    this.server = { name: said('name'), version: said('version'), protocol }
     this.#transport.version = protocol
   }
 
   /** One request; where the server has forgotten us, greeted anew and asked once more. */
-  async #ask(
-    method: string,
-    params: JsonObject,
-    options: Partial<RpcOptions>,
-  ): Promise<JsonObject> {
+  async #ask(method: string, params: JsonObject, options: Partial<RpcOptions>) {
     const named = params['name'] ?? params['uri']
     const modern = {
       'Mcp-Method': method,
