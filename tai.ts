@@ -4304,14 +4304,15 @@ export class LinkError extends TaiError {
   }
 }
 
+/** What came is no MCP. */
+function noMcp(message: string, hint?: string): never {
+  throw new LinkError('protocol', message, { hint })
+}
+
 /** Carries messages, each as JSON text. Whoever opened it closes it. */
 export interface RpcTransport {
   /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
-  send(
-    text: string,
-    signal?: AbortSignal,
-    headers?: Readonly<Record<string, string>>,
-  ): Promise<void>
+  send(text: string, signal?: AbortSignal, headers?: RpcOptions['headers']): Promise<void>
   receive: (text: string) => unknown // set by the peer; false for what is no message
   lost: (why: LinkError) => void // set by the peer: nothing more will come
   version?: string | undefined // set by the client: the one agreed on
@@ -4327,18 +4328,18 @@ function failureIn(error: unknown) {
   return new RpcError(Number(code) || RPC_CODES.internal, String(message), more)
 }
 
-type RpcOptions = Readonly<{
+type RpcOptions = {
   wait: number // ms
   signal?: AbortSignal | undefined
   headers?: Readonly<Record<string, string>> // where the transport has headers
-}>
-type Incoming = Readonly<Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>>
+}
+type Incoming = Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>
 
 /** Our end of a connection to a server: requests and their replies, by id. */
 export class RpcPeer {
   readonly #transport
   readonly #hear
-  readonly #waiting = new Map<number, PromiseWithResolvers<JsonObject> & { restart: () => void }>()
+  readonly #waiting = new Map<number, PromiseWithResolvers<JsonObject> & { restart(): void }>()
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
@@ -4371,15 +4372,11 @@ export class RpcPeer {
     }
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
     const late = () => giveUp(new LinkError('timeout', silence, { hint: this.#transport.hint }))
-    let clock = setTimeout(late, wait)
+    const clock = setTimeout(late, wait)
     const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
     const left = () => giveUp(signal?.reason)
     signal?.addEventListener('abort', left)
-    const restart = () => {
-      clearTimeout(clock)
-      clock = setTimeout(late, wait)
-    }
-    this.#waiting.set(id, { ...reply, restart })
+    this.#waiting.set(id, { ...reply, restart: () => clock.refresh() })
     try {
       const meta = { ...Object(params['_meta']), progressToken: id }
       const full = method === 'tools/call' ? { ...params, _meta: meta } : params
@@ -4443,16 +4440,15 @@ export class RpcPeer {
 // 5. Notes and errors show names, never values, which may be secrets.
 // Not here: consent, the vault, the live check.
 
-const PASTE_MAX = 1 * MB // a longer paste is refused, and an entry whose placeholders hold more
+const PASTE_MAX = 1 * MB // and of what the placeholders of an entry hold
 const LABEL_MAX = 128 // characters of a place in a note
 
-// biome-ignore format: a table
 const SOURCES = [
-  ['github',  /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
-  ['url',     /^https?:\/\/\S+$/i],
-  ['config',  /\n|^(?:[{[“]|"[^"]*"\s*:)/],
+  ['github', /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
+  ['url', /^https?:\/\/\S+$/i],
+  ['config', /\n|^(?:[{[“]|"[^"]*"\s*:)/],
   ['command', /\s/],
-  ['name',    /(?:)/],
+  ['name', /(?:)/],
 ] as const
 
 /** What a source looks like; a name may be a file's or a server's. */
@@ -4476,12 +4472,11 @@ export type McpEntry = Readonly<{
   options: JsonObject // kept beside the row, as they came
 }>
 
-// biome-ignore format: a table
 const TRANSPORTS = [
   { name: 'stdio', needs: 'command', of: 'stdio local command', strange: 'headers' },
-  { name: 'http',  needs: 'url', of: 'http remote streamable streamableHttp', strange: 'args cwd' },
-  { name: 'sse',   needs: 'url', of: 'sse', strange: 'args cwd' },
-  { name: 'uds',   needs: 'uds', of: 'uds unix', strange: 'args cwd headers' },
+  { name: 'http', needs: 'url', of: 'http remote streamable streamableHttp', strange: 'args cwd' },
+  { name: 'sse', needs: 'url', of: 'sse', strange: 'args cwd' },
+  { name: 'uds', needs: 'uds', of: 'uds unix', strange: 'args cwd headers' },
 ] as const
 
 /** The keys that hold servers, at the top of a paste and in its `mcp`. */
@@ -4595,12 +4590,6 @@ async function serversOf(paste: string, notes: Notes) {
   return servers
 }
 
-function misread(text: string, at: number, why: string) {
-  const lines = text.slice(0, at).split('\n')
-  const hint = 'are its quotes curly (“ ”), or is it only a part?'
-  unfit(`line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}: ${why}`, hint)
-}
-
 /** Every value in a text that looks like JSON; the rest is prose. */
 async function jsonIn(text: string, notes: Notes) {
   const { parseTree, printParseErrorCode } = await import('jsonc-parser')
@@ -4615,9 +4604,11 @@ async function jsonIn(text: string, notes: Notes) {
     const length = tree?.length ?? 0
     for (const { error, offset } of errors) {
       const why = printParseErrorCode(error)
-      if (offset < length || why.startsWith('Close'))
-        // any other is about what follows
-        misread(text, begin + offset, why.replace(/\B[A-Z]/g, ' $&').toLowerCase())
+      if (offset >= length && !why.startsWith('Close')) continue // it is about what follows
+      const lines = text.slice(0, begin + offset).split('\n')
+      const place = `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
+      const hint = 'are its quotes curly (“ ”), or is it only a part?'
+      unfit(`${place}: ${why.replace(/\B[A-Z]/g, ' $&').toLowerCase()}`, hint)
     }
     prose += text.slice(end, index)
     end = begin + length
@@ -4857,9 +4848,7 @@ function nameOf(given: string, own: string, notes: Notes) {
 // --- at use ---
 
 /** Finds a variable, in the process or else among the secrets; for `input:ID`, the secret ID. */
-export type McpLookup = (
-  name: string,
-) => { readonly value: string; readonly isSecret: boolean } | undefined
+export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
 
 const PLACEHOLDER = /^(input:[\w.-]+|[A-Za-z_]\w*)(?::-([^]*))?$/
 
@@ -4915,7 +4904,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   }
   const sent = (text: string | undefined, field: string, wrong = /\0/) => {
     if (text !== undefined && !wrong.test(text)) return text
-    return fail(`${server}.${field} holds a character that cannot be sent`)
+    fail(`${server}.${field} holds a character that cannot be sent`)
   }
   const filled = (text: string, field: string, wrong?: RegExp) =>
     sent(fill(text, `${server}.${field}`, valueFor), field, wrong)
@@ -4964,7 +4953,7 @@ const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 const isRunnable = (file: string) =>
   isFile(file) && attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
 
-/** A program's file. Throws TaiError that says where it was sought. */
+/** Throws TaiError that says where it was sought. */
 function findProgram(program: string, cwd: string, searched: string) {
   const isName = path.basename(program) === program
   // a relative folder in PATH would let the folder choose the program
@@ -5272,7 +5261,7 @@ export class McpHttpTransport implements RpcTransport {
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
     if (byteLength(`${body ?? ''}`) > MCP_HTTP_MAX_BODY)
-      throw new LinkError('protocol', `a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+      noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
     const headers = {
       ...this.headers,
       ...(this.version && { 'MCP-Protocol-Version': this.version }),
@@ -5298,8 +5287,7 @@ export class McpHttpTransport implements RpcTransport {
     const url = URL.parse(address, this.#url)
     if (!may || url?.origin !== origin) {
       const to = this.#excerpt(`${url?.origin}${url?.pathname}`)
-      const hint = 'If you trust it, make it the url of the entry.'
-      throw new LinkError('protocol', `${host} sends us on to ${to}`, { hint })
+      noMcp(`${host} sends us on to ${to}`, 'If you trust it, make it the url of the entry.')
     }
     this.#url = Object.assign(url, { username, password })
   }
@@ -5375,13 +5363,13 @@ export function isNested(value: unknown, max: number) {
 function headersIn(schema: JsonSchema) {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
-    const header = isObject(part) ? part['x-mcp-header'] : undefined
+    const { 'x-mcp-header': header, type }: JsonObject = Object(part)
     if (header === undefined) continue
     const taken = [...found.values()].map((each) => each.toLowerCase())
     if (typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
       throw new InvalidError(`x-mcp-header of ${name} is no header name`)
     if (taken.includes(header.toLowerCase())) throw new InvalidError(`two headers ${header}`)
-    if (!isObject(part) || !/^(string|number|integer|boolean)$/.test(String(part['type'])))
+    if (!/^(string|number|integer|boolean)$/.test(String(type)))
       throw new InvalidError(`x-mcp-header of ${name}, which is no simple value`)
     found.set(name, header)
   }
@@ -5467,12 +5455,12 @@ export class McpClient {
     let params: JsonObject = {}
     for (let page = 0; page < MCP_PAGES_MAX; page++) {
       const { tools, nextCursor } = await this.#ask('tools/list', params, { signal })
-      if (!Array.isArray(tools)) throw new LinkError('protocol', 'tools/list gave no list')
+      if (!Array.isArray(tools)) noMcp('tools/list gave no list')
       yield* tools
       if (typeof nextCursor !== 'string' || nextCursor === params['cursor']) return
       params = { cursor: nextCursor }
     }
-    throw new LinkError('protocol', `tools/list has more than ${MCP_PAGES_MAX} pages`)
+    noMcp(`tools/list has more than ${MCP_PAGES_MAX} pages`)
   }
 
   /** The result, `isError` or not. Throws RpcError (the server's) or LinkError. */
@@ -5489,7 +5477,7 @@ export class McpClient {
     const params = { name, arguments: args }
     const result = await this.#ask('tools/call', params, { ...options, headers: repeated })
     if (isNested(result, MCP_DEPTH_MAX))
-      throw new LinkError('protocol', `the result of ${visible(name)} is nested too deeply`)
+      noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
@@ -5511,10 +5499,7 @@ export class McpClient {
       const told = await this.#peer.request('initialize', asks, how)
       const protocol = String(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
-        throw new LinkError(
-          'protocol',
-          `it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`,
-        )
+        noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
       this.#learn(told, told['serverInfo'], protocol)
       await this.#peer.notify('notifications/initialized')
     } catch (error) {
@@ -5535,7 +5520,7 @@ export class McpClient {
   /** Throws LinkError when the server has no tools to offer. */
   #learn({ capabilities }: JsonObject, info: unknown, protocol: string) {
     const offers = isObject(capabilities) ? capabilities['tools'] : undefined
-    if (!isObject(offers)) throw new LinkError('protocol', 'it offers no tools')
+    if (!isObject(offers)) noMcp('it offers no tools')
     const said = (key: string) => clip(String(Object(info)[key] ?? ''), 80)
     this.server = { name: said('name'), version: said('version'), protocol }
     this.#transport.version = protocol
@@ -5543,10 +5528,10 @@ export class McpClient {
 
   /** One request; where the server has forgotten us, greeted anew and asked once more. */
   async #ask(method: string, params: JsonObject, options: Partial<RpcOptions>) {
-    const named = params['name'] ?? params['uri']
+    const { name } = params
     const modern = {
       'Mcp-Method': method,
-      ...(named !== undefined && { 'Mcp-Name': headerText(named) }),
+      ...(name !== undefined && { 'Mcp-Name': headerText(name) }),
     }
     const headers = this.#isModern ? { ...modern, ...options.headers } : {}
     const how = { wait: MCP_CALL_TIMEOUT, ...options, headers }
@@ -5558,7 +5543,7 @@ export class McpClient {
       return ask()
     })
     if (result['resultType'] !== 'input_required') return result
-    throw new LinkError('protocol', `${method} asks for input that tai does not give`)
+    noMcp(`${method} asks for input that tai does not give`)
   }
 }
 
