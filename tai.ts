@@ -4335,7 +4335,7 @@ type RpcOptions = {
 }
 type Incoming = Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>
 
-/** Our end of a connection to a server: requests and their replies, by id. */
+/** Our end of a connection to a server. */
 export class RpcPeer {
   readonly #transport
   readonly #hear
@@ -4455,7 +4455,7 @@ const SOURCES = [
 export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
-/** One server, in the one form that tai keeps. Its texts still hold their placeholders. */
+/** One server; its texts still hold their placeholders. */
 export type McpEntry = Readonly<{
   name: string
   transport: (typeof TRANSPORTS)[number]['name']
@@ -4479,7 +4479,7 @@ const TRANSPORTS = [
   { name: 'uds', needs: 'uds', of: 'uds unix', strange: 'args cwd headers' },
 ] as const
 
-/** The keys that hold servers, at the top of a paste and in its `mcp`. */
+/** The keys that hold servers. */
 const HOLDERS = {
   top: 'mcpServers servers contextServers mcp entries',
   mcp: 'mcpServers servers entries',
@@ -4513,13 +4513,12 @@ const KEYS = {
   ],
 } as const
 
-/** Keys are compared without case and without - _ and . */
 const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
 
 const has = (words: string, key: string) =>
   words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
 
-/** Of each spelling: the kind of key, and the field or option that it spells. */
+/** What each spelling stands for. */
 const MEANINGS = new Map(
   Object.entries(KEYS).flatMap(([kind, rows]) =>
     rows.flatMap((row) =>
@@ -4554,14 +4553,15 @@ export async function mcpNormalize(paste: string) {
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
+      const { hint } = error
       const message = visible(clip(error.message, KB))
-      tell(notes, 'refused', [message, error.hint ?? []].flat().join('; '))
-      rejects.push(new InvalidError(message, { hint: error.hint }))
+      tell(notes, 'refused', [message, hint ?? []].flat().join('; '))
+      rejects.push(new InvalidError(message, { hint }))
     }
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
-  const hint = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
-  unfit(rejects.map(messageOf).join('; ') || 'it has no server', rejects[0]?.hint ?? hint)
+  const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
+  unfit(rejects.map(messageOf).join('; ') || 'it has no server', rejects[0]?.hint ?? help)
 }
 
 // --- from a paste to values ---
@@ -4619,7 +4619,7 @@ async function jsonIn(text: string, notes: Notes) {
   return values
 }
 
-/** What a node stands for. `__proto__` is a key like any other. */
+/** `__proto__` is a key like any other. */
 function valueOf({ type, value, children = [] }: JsonNode, notes: Notes): unknown {
   if (type === 'array') return children.map((child) => valueOf(child, notes))
   if (type !== 'object') return value
@@ -4661,7 +4661,7 @@ const looksLikeEntry = (raw: unknown) =>
       ADDRESSES.includes(MEANINGS.get(spellingOf(key))?.field ?? ''),
   )
 
-/** The servers in a value by name, whatever holds them. */
+/** The servers in a value, whatever holds them. */
 function serversIn(value: unknown, at: keyof typeof HOLDERS, notes: Notes): [string, unknown][] {
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
   if (at === 'top' && looksLikeEntry(value)) return [['', value]]
@@ -4672,9 +4672,7 @@ function serversIn(value: unknown, at: keyof typeof HOLDERS, notes: Notes): [str
   const rest = all.filter((pair) => !taken.has(pair)).map(([key]) => key)
   if (rest.length > 0) tell(notes, rest.join(), 'ignored, as no server')
   if (holders.length === 0) return named
-  return holders.flatMap(([key, inner]) =>
-    serversIn(inner, key === 'mcp' ? 'mcp' : 'servers', notes),
-  )
+  return holders.flatMap(([key, inner]) => serversIn(inner, key === 'mcp' ? key : 'servers', notes))
 }
 
 type Pairs = [name: string, text: string][]
@@ -4727,7 +4725,7 @@ class Said {
     return new Said(new Reader(bare, where), this.#notes).words()
   }
 
-  /** A program and its arguments; a path may hold spaces. */
+  /** With its arguments; a path may hold spaces. */
   program() {
     const { value, where } = this.at
     const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
@@ -4824,11 +4822,10 @@ function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): Mcp
 function transportOf(where: string, found: Found) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
+  const help =
+    'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]'
   if (given.length !== 1)
-    unfit(
-      `${where}: ${given.join(' and ') || 'neither command nor url'}`,
-      'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]',
-    )
+    unfit(`${where}: ${given.join(' and ') || 'neither command nor url'}`, help)
   const type = (address !== 'uds' && found.get('type')?.at.string()) || ''
   const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
   if (row && row.needs === address) return row
@@ -4862,7 +4859,7 @@ function closingBrace(text: string, from: number) {
   return -1
 }
 
-/** Fills placeholders. Throws TaiError for one without a value, or that is none. */
+/** Throws TaiError for a placeholder without a value, or that is none. */
 function fill(text: string, where: string, valueFor: Fill): string {
   let filled = ''
   let at = 0
@@ -4936,8 +4933,7 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 //
 // A server is a program: started, spoken to in lines of JSON, ended with all that it started.
 // 1. Its environment is what the entry says and a few harmless variables, never a key of tai.
-// 2. A line that is no message is kept for errors and never answered: it may be a log of what is
-//    said to it.
+// 2. A line that is no message is kept for errors; an answer to it would only be logged too.
 // 3. However the link ends, every call that waits hears why.
 // Not here: placeholders (§intake), consent, and when a server starts or stops.
 
@@ -4969,7 +4965,7 @@ function findProgram(program: string, cwd: string, searched: string) {
   fail(`there is no program ${where}`, hint)
 }
 
-/** What starts a server. Throws TaiError. */
+/** Throws TaiError. */
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   const harmless = Object.entries(world.env).filter(
     ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // a function of bash
@@ -4991,11 +4987,11 @@ export class McpStdioTransport implements RpcTransport {
   readonly #stderr = new TextWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
   readonly #strays = new TextWindow(0, 2 * MCP_ASIDE_MAX)
   #strayCount = 0
-  #line = '' // whose end has not come
+  #line = '' // its end has not come
   #size = 0
   #over: LinkError | undefined
 
-  /** Starts an entry whose placeholders are filled. Throws LinkError. */
+  /** The placeholders are filled. Throws LinkError. */
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
     try {
       const group = await ChildGroup.start(serverStart(entry, world, redactor))
@@ -5117,20 +5113,20 @@ async function* eventsOf(reply: HttpReply, reader = new SseReader(MCP_HTTP_MAX_B
   for await (const piece of reply.body) yield* reader.feed(piece).filter(({ data }) => data)
 }
 
-/** Carries messages to the server of an entry of type http, uds or sse. */
+/** For an entry of type http, uds or sse. */
 export class McpHttpTransport implements RpcTransport {
   receive: RpcTransport['receive'] = () => {}
   lost: RpcTransport['lost'] = () => {}
   version: string | undefined
   challenge: string | undefined // WWW-Authenticate of the last refusal
-  readonly headers: Record<string, string> // with every message; sign-in adds its own
+  readonly headers // with every message; sign-in adds its own
   readonly #leg
   readonly #open = new Set<AbortController>()
   #url
   #session: string | undefined
   #endpoint: Promise<void> | undefined // of type sse
 
-  /** For an entry whose placeholders are filled. Throws LinkError where its URL is none. */
+  /** The placeholders are filled. Throws LinkError where the URL is none. */
   constructor(leg: HttpLeg) {
     const { name, url = SOCKET_URL, headers } = leg.entry
     this.#leg = leg
@@ -5148,7 +5144,7 @@ export class McpHttpTransport implements RpcTransport {
     this.lost(why)
   }
 
-  /** Does work until an abort or `close`. Throws LinkError, or the signal's reason. */
+  /** Until an abort or `close`. Throws LinkError, or the signal's reason. */
   async #during(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<void>) {
     const own = new AbortController() // not AbortSignal.any, which would keep every exchange
     const stop = () => own.abort(given?.reason)
@@ -5230,7 +5226,7 @@ export class McpHttpTransport implements RpcTransport {
     return id !== undefined && (isError || [said].flat().some(answers))
   }
 
-  /** Opens the stream of type sse; settles when its endpoint is known, or by `close`. */
+  /** Settles when the endpoint of type sse is known, or by `close`. */
   #listen() {
     const known = Promise.withResolvers<void>()
     const stream = this.#during(undefined, async (signal) => {
@@ -5257,7 +5253,7 @@ export class McpHttpTransport implements RpcTransport {
     throw this.#fault(reply, await reply.text())
   }
 
-  /** The reply to a POST, or without a body to a GET, after redirects within the origin. */
+  /** POST, or without a body GET, and redirects within the origin. */
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
     if (byteLength(`${body ?? ''}`) > MCP_HTTP_MAX_BODY)
@@ -5281,7 +5277,7 @@ export class McpHttpTransport implements RpcTransport {
     }
   }
 
-  /** Uses another address of the origin from now on. Throws LinkError. */
+  /** To another address of the origin, from now on. Throws LinkError. */
   #moveTo(address: string, may = true) {
     const { origin, host, username, password } = this.#url
     const url = URL.parse(address, this.#url)
@@ -5315,8 +5311,7 @@ export class McpHttpTransport implements RpcTransport {
 //
 // The handshake and requests in either era of MCP (2025-11-25 and 2026-07-28, stateless).
 //
-// 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason, and
-//    what is nested too deeply fails alone.
+// 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason.
 // 2. A tool that ran and failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
 // Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
@@ -5332,7 +5327,6 @@ const MODERN_META = {
   [`${META}clientInfo`]: SELF,
 }
 
-/** A tool as its server describes it. */
 export type McpTool = Readonly<{
   name: string
   description: string
@@ -5340,10 +5334,9 @@ export type McpTool = Readonly<{
   headers: ReadonlyMap<string, string> // argument to the header that repeats it (x-mcp-header)
 }>
 
-/** Tools, and those that were left out with the reason. */
 export type McpListing = Readonly<{
   tools: readonly McpTool[]
-  skipped: readonly Readonly<{ name: string; why: string }>[]
+  skipped: readonly { name: string; why: string }[]
 }>
 
 const containers = (items: unknown[]) =>
@@ -5376,7 +5369,7 @@ function headersIn(schema: JsonSchema) {
   return found
 }
 
-/** A value as a header carries it: as it is, or in base64 where it cannot stand. */
+/** In base64 where it cannot stand in a header. */
 function headerText(value: Json) {
   const text = String(value)
   if (/^([!-~]([ -~]*[!-~])?)?$/.test(text) && !text.startsWith('=?base64?')) return text
@@ -5390,10 +5383,8 @@ function readTool(raw: unknown): McpTool {
   const name = tool.at('name').string()
   if (name === '') throw new InvalidError('it has no name')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
-  const inputSchema: JsonSchema = tool.at('inputSchema').optional((it) => it.object()) ?? {
-    type: 'object',
-    properties: {},
-  }
+  const schema = tool.at('inputSchema').optional((it) => it.object())
+  const inputSchema: JsonSchema = schema ?? { type: 'object', properties: {} }
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
@@ -5408,7 +5399,7 @@ export class McpClient {
   readonly #peer
   readonly #options
   #isModern = false
-  /** What the server calls itself, and which version was agreed on. */
+  /** What it calls itself, and the version agreed on. */
   server = { name: '', version: '', protocol: '' }
 
   private constructor(transport: RpcTransport, options: ClientOptions) {
@@ -5450,7 +5441,7 @@ export class McpClient {
     return { tools: [...tools.values()], skipped }
   }
 
-  /** What tools/list holds, whatever it is. Throws LinkError for pages without an end. */
+  /** What tools/list holds, whatever it is. Throws LinkError. */
   async *#pages(signal?: AbortSignal): AsyncGenerator<unknown> {
     let params: JsonObject = {}
     for (let page = 0; page < MCP_PAGES_MAX; page++) {
@@ -5474,14 +5465,14 @@ export class McpClient {
       const value = args[key] ?? null
       if (value !== null) repeated[`Mcp-Param-${header}`] = headerText(value)
     }
-    const params = { name, arguments: args }
-    const result = await this.#ask('tools/call', params, { ...options, headers: repeated })
+    const how = { ...options, headers: repeated }
+    const result = await this.#ask('tools/call', { name, arguments: args }, how)
     if (isNested(result, MCP_DEPTH_MAX))
       noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
-  /** Whether it is there. Throws LinkError or RpcError. */
+  /** Throws LinkError or RpcError. */
   async ping(signal?: AbortSignal) {
     await this.#ask(this.#isModern ? 'server/discover' : 'ping', {}, { signal })
   }
