@@ -4335,7 +4335,7 @@ type RpcOptions = {
 }
 type Incoming = Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>
 
-/** Our end of a connection to a server. */
+/** Our end of a connection to a server; `hear` is told of notifications. */
 export class RpcPeer {
   readonly #transport
   readonly #hear
@@ -4343,7 +4343,6 @@ export class RpcPeer {
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
-  /** `hear` is told of notifications. */
   constructor(transport: RpcTransport, hear: (method: string, params: JsonObject) => void) {
     this.#transport = transport
     this.#hear = hear
@@ -5377,7 +5376,7 @@ function headerText(value: Json) {
 }
 
 /** Throws InvalidError for a tool that cannot be used. */
-function readTool(raw: unknown): McpTool {
+function readTool(raw: unknown) {
   if (isNested(raw, MCP_DEPTH_MAX)) throw new InvalidError('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
@@ -5458,7 +5457,7 @@ export class McpClient {
   async callTool(
     { name, headers }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
-    options: { wait?: number; signal?: AbortSignal | undefined } = {},
+    options: Partial<RpcOptions> = {},
   ) {
     const repeated: Record<string, string> = {}
     for (const [key, header] of headers) {
