@@ -10053,13 +10053,14 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const tools = app.given.has('no-tools')
     ? undefined
     : await ownTools(app, { session, profile, workspace })
-  return converse(app, { session, profile, choice, tools, schema })
+  const isNew = earlier === undefined
+  return converse(app, { session, isNew, profile, choice, tools, schema })
 }
 
 /** With the messages that the vault has of the session. */
 export async function converse(
   app: App,
-  { session, profile, choice, tools, schema, maxSteps }: Talk,
+  { session, isNew, profile, choice, tools, schema, maxSteps }: Talk,
 ) {
   const store = await app.storeForTurn()
   const config = await app.config()
@@ -10082,12 +10083,13 @@ export async function converse(
     schema,
     now: () => app.world.now(),
   }
-  const agent = new Agent(options, await resumed(store, session))
+  const agent = new Agent(options, isNew ? [] : await resumed(store, session))
   return { agent, session, tools, model: modelName(choice), store }
 }
 
 type Talk = {
   session: string
+  isNew?: boolean // it has no messages
   profile: ProfileRow | undefined
   choice: ModelChoice
   tools: Tools | undefined
