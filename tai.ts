@@ -508,6 +508,10 @@ function fail(message: string, hint?: string, cause?: unknown): never {
   throw new TaiError(message, { hint, cause })
 }
 
+function failUsage(message: string, hint: string, cause?: unknown): never {
+  throw new UsageError(message, { hint, cause })
+}
+
 function attempt<T>(work: () => T) {
   try {
     return work()
@@ -8130,10 +8134,6 @@ function didYouMean(word: string, known: readonly string[]) {
   return close ? `did you mean ${close}?` : undefined
 }
 
-function failUsage(message: string, hint: string, cause?: unknown): never {
-  throw new UsageError(message, { hint, cause })
-}
-
 /** Arguments with defaults for those that are absent or null. `path` is a JSON pointer. */
 export function checkArguments(
   schema: JsonSchema,
@@ -11220,7 +11220,7 @@ function keyOf({ given, world }: App, bind: string) {
 
 function hostNames(bind: string, named: readonly string[]) {
   if (!isLoopback(bind) && named.length === 0) return undefined
-  const { isIPv6 } = process.getBuiltinModule('node:net')
+  const { isIPv6 } = builtin('node:net')
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
   return new Set(all.map((it) => (isIPv6(it) ? `[${it}]` : it).toLowerCase()))
 }

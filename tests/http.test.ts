@@ -1,4 +1,4 @@
-import { spawn, execFileSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, Server, type RequestListener } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
@@ -24,6 +24,7 @@ import {
   type HttpRequest,
   type SseEvent,
 } from '../tai.ts'
+import { printedBy } from './fakes/elsewhere.ts'
 import { startProxy } from './fakes/proxy.ts'
 
 type T = { teardown(end: () => unknown): void }
@@ -508,13 +509,7 @@ async function fetchElsewhere(url: string, env: Record<string, string>): Promise
     const reply = http.send({ method: 'GET', url: ${JSON.stringify(url)}, timeout: 5000 })
     console.log(await reply.then((r) => r.text(), (e) => [e.kind, e.message, e.hint].join('\\n')))
     await http.close()`
-  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
-    env: { PATH: process.env['PATH'], ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  let text = ''
-  for await (const piece of child.stdout) text += String(piece)
-  return text.trim()
+  return printedBy(script, env)
 }
 
 t.test('a private CA is trusted through NODE_EXTRA_CA_CERTS, and only so', async (t) => {

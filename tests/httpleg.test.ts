@@ -31,6 +31,8 @@ import {
   type JsonObject,
   type McpEntry,
 } from '../tai.ts'
+import { entryOf } from './fakes/entry.ts'
+import { printedBy } from './fakes/elsewhere.ts'
 import { outsideOf } from './fakes/outside.ts'
 import { peer as fileOf } from './fakes/peers.ts'
 import { startProxy } from './fakes/proxy.ts'
@@ -42,22 +44,7 @@ type Options = Partial<McpEntry> & { env?: Record<string, string>; secret?: stri
 
 /** A peer over a transport to an entry of this kind, and what it was told. */
 function connect(t: T, { env = {}, secret = '', ...more }: Options) {
-  const entry: McpEntry = {
-    name: 'stub',
-    transport: 'http',
-    command: undefined,
-    args: [],
-    env: {},
-    cwd: undefined,
-    url: undefined,
-    socket: undefined,
-    headers: {},
-    allow: [],
-    deny: [],
-    enabled: undefined,
-    options: {},
-    ...more,
-  }
+  const entry = entryOf({ transport: 'http', ...more })
   const http = new HttpClient(env)
   const redactor = new Redactor()
   redactor.add('KEY', secret)
@@ -302,13 +289,7 @@ async function callElsewhere(url: string, env: Record<string, string>): Promise<
     console.log(await reply.then((r) => r.content[0].text, (e) => [e.kind, e.message, e.hint].join('|')))
     await transport.close()
     http.close()`
-  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
-    env: { PATH: process.env['PATH'], ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  let text = ''
-  for await (const piece of child.stdout) text += String(piece)
-  return text.trim()
+  return printedBy(script, env)
 }
 
 t.test('c13 C and D: a private CA by its variable only, and a proxy with a password', async (t) => {

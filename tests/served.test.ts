@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startModel } from './fakes/model.ts'
 import { peer } from './fakes/peers.ts'
-import { KEY, serve } from './fakes/serving.ts'
+import { KEY, serve } from './fakes/served.ts'
 import { folder, modelEnv } from './fakes/tai.ts'
 
 const AUTHORIZATION = `Authorization: Bearer ${KEY}`
@@ -30,8 +30,7 @@ async function run(entry: string, args: readonly string[], env: Record<string, s
 }
 
 t.test('the official inspector lists the tools and calls them', async (t) => {
-  const server = await serve({ cwd: workspace() })
-  t.teardown(server.close)
+  const server = await serve(t, { cwd: workspace() })
   const launcher = '@modelcontextprotocol/inspector/clients/launcher/build/index.js'
   const quiet = ['--protocol-era', 'legacy', '--format', 'json', '-q']
   const inspect = (method: string[], header = AUTHORIZATION) =>
@@ -78,8 +77,7 @@ for (const { name, client: entry, http } of SDKS)
   t.test(`the official ${name} keeps a chat, calls tools and ends its session`, async (t) => {
     const model = await startModel([{ text: 'Hello Ada.' }, { text: '42.' }, { text: 'Ada.' }])
     t.teardown(() => model.close())
-    const server = await serve({ cwd: workspace(), env: modelEnv(model) })
-    t.teardown(server.close)
+    const server = await serve(t, { cwd: workspace(), env: modelEnv(model) })
     const { Client } = await import(await peer(entry))
     const { StreamableHTTPClientTransport } = await import(await peer(http))
     const client = new Client(INFO)
@@ -139,8 +137,7 @@ for (const { name, client: entry, http } of SDKS)
 t.test(
   'a client that says it could not read something is heard, though it names no id',
   async (t) => {
-    const server = await serve()
-    t.teardown(server.close)
+    const server = await serve(t)
     const { status } = await fetch(server.url, {
       method: 'POST',
       headers: { Authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
@@ -151,8 +148,7 @@ t.test(
 )
 
 t.test('mcp-remote in front of it is a stdio server', async (t) => {
-  const server = await serve({ cwd: workspace() })
-  t.teardown(server.close)
+  const server = await serve(t, { cwd: workspace() })
   const sdk = '@modelcontextprotocol/sdk/dist/esm/client'
   const { Client } = await import(await peer(`${sdk}/index.js`))
   const { StdioClientTransport } = await import(await peer(`${sdk}/stdio.js`))

@@ -20,6 +20,7 @@ import {
   RpcPeer,
   type World,
 } from '../tai.ts'
+import { entryOf } from './fakes/entry.ts'
 import { groupIsGone, membersOf } from './fakes/groups.ts'
 
 type Case = { id: string; family: string; input: { script: string; server_js: string } }
@@ -47,28 +48,14 @@ function worldIn(home: string, env: Record<string, string> = { PATH }): World {
   }
 }
 
-const entryOf = (more: Partial<McpEntry> = {}): McpEntry => ({
-  name: 'stub',
-  transport: 'stdio',
-  command: process.execPath,
-  args: [fake('stdioserver.ts')],
-  env: {},
-  cwd: undefined,
-  url: undefined,
-  socket: undefined,
-  headers: {},
-  allow: [],
-  deny: [],
-  enabled: undefined,
-  options: {},
-  ...more,
-})
-const scriptOf = (id: string) => entryOf({ args: ['-e', inputOf(id).script] })
+const serverOf = (more: Partial<McpEntry> = {}) =>
+  entryOf({ command: process.execPath, args: [fake('stdioserver.ts')], ...more })
+const scriptOf = (id: string) => serverOf({ args: ['-e', inputOf(id).script] })
 
 type Options = { world?: World; redactor?: Redactor }
 
 /** A started server, its peer, and what it notified; it ends with the test. */
-async function start(t: Test, entry = entryOf(), { world, redactor }: Options = {}) {
+async function start(t: Test, entry = serverOf(), { world, redactor }: Options = {}) {
   const home = world?.home ?? fs.realpathSync(t.testdir())
   const known = redactor ?? new Redactor()
   const transport = await McpStdioTransport.start(entry, world ?? worldIn(home), known)
@@ -179,7 +166,7 @@ function launcher(t: Test) {
   const files = { launch: script, 'server.js': server, 'package.json': '{}' }
   const home = fs.realpathSync(t.testdir(files))
   fs.chmodSync(path.join(home, 'launch'), 0o755)
-  return { home, entry: entryOf({ command: path.join(home, 'launch'), args: [], env: { PATH } }) }
+  return { home, entry: serverOf({ command: path.join(home, 'launch'), args: [], env: { PATH } }) }
 }
 
 // Four ways out of tai: here as close(), as endAll(), which its signals and its end call, and below
@@ -241,7 +228,7 @@ t.test('b13: a program that cannot be started is told by what is missing', async
   ])
     fs.chmodSync(at(...file), 0o755)
   const world = worldIn(home, { PATH: '/usr/bin:/bin' })
-  const failed = (more: Partial<McpEntry>) => startFailure(entryOf({ args: [], ...more }), world)
+  const failed = (more: Partial<McpEntry>) => startFailure(serverOf({ args: [], ...more }), world)
 
   t.match(await failed({ command: 'no-such-mcp-cmd' }), {
     kind: 'start',
@@ -267,9 +254,9 @@ t.test('b13: a program that cannot be started is told by what is missing', async
   t.match(await failed({ command: 'true', cwd: at('ok', 'srv') }), { message: /its folder .*srv/ })
 
   const env = { PATH: `${at('ok')}:/usr/bin:/bin` }
-  const { ask } = await start(t, entryOf({ command: 'srv', args: [], env }), { world })
+  const { ask } = await start(t, serverOf({ command: 'srv', args: [], env }), { world })
   t.match(await failure(ask('ping')), { kind: 'lost', message: 'it ended with exit code 3' })
-  const wrapped = await start(t, entryOf({ command: at('ok', 'wrap'), args: [] }), { world })
+  const wrapped = await start(t, serverOf({ command: at('ok', 'wrap'), args: [] }), { world })
   t.match(await failure(wrapped.ask('ping')), {
     kind: 'lost',
     message: /it ended with exit code 127: .*no-such-node.*No such file/,
@@ -279,7 +266,7 @@ t.test('b13: a program that cannot be started is told by what is missing', async
 t.test('a program is sought where PATH says, never in the folder it runs in', async (t) => {
   const home = fs.realpathSync(t.testdir({ srv: '#!/bin/sh\n' }))
   fs.chmodSync(path.join(home, 'srv'), 0o755)
-  const entry = entryOf({ command: 'srv', cwd: home, env: { PATH: ':.:' } })
+  const entry = serverOf({ command: 'srv', cwd: home, env: { PATH: ':.:' } })
   t.match(await startFailure(entry, worldIn(home)), { message: /no program srv in PATH \(:\.:\)/ })
   const relative = { ...entry, command: './srv', cwd: '.' }
   const { ask } = await start(t, relative, { world: worldIn(home) })
@@ -290,7 +277,7 @@ t.test('on Windows npx is started by cmd', async (t) => {
   const home = fs.realpathSync(t.testdir({ cmd: `#!/bin/sh\necho "$@" >&2\nexit 1\n` }))
   fs.chmodSync(path.join(home, 'cmd'), 0o755)
   const world: World = { ...worldIn(home, { Path: `${home}:${PATH}` }), platform: 'win32' }
-  const { ask } = await start(t, entryOf({ command: 'npx', args: ['-y', 'x'] }), { world })
+  const { ask } = await start(t, serverOf({ command: 'npx', args: ['-y', 'x'] }), { world })
   t.match(await failure(ask('ping')), { message: 'it ended with exit code 1: /c npx -y x' })
 })
 
@@ -306,14 +293,14 @@ t.test('a server sees what its entry declares and nothing of tai', async (t) => 
     SSH_AUTH_SOCK: '/s',
   })
   const own = { OPENAI_API_KEY: 'its own', LANG: 'de', TAI_X: 'as declared' }
-  const { ask } = await start(t, entryOf({ env: own, cwd: 'sub' }), { world })
+  const { ask } = await start(t, serverOf({ env: own, cwd: 'sub' }), { world })
   const { env, ...more } = await ask('env')
   const seen = Object.entries(Object(env)).filter(([name]) => !name.startsWith('_TAPJS'))
   const { NODE_OPTIONS = '', ...rest } = Object.fromEntries(seen)
   t.strictSame(rest, { ...harmless, PATH, ...own })
   t.notMatch(NODE_OPTIONS, '--inspect', 'the test runner gives its own, tai none')
   t.strictSame(more, { cwd: path.join(world.cwd, 'sub'), argv: [] })
-  const marked = entryOf({ env: { A: '[redacted:key]' } })
+  const marked = serverOf({ env: { A: '[redacted:key]' } })
   t.match(await startFailure(marked, world), { kind: 'start', message: /variable A holds a mark/ })
 })
 
@@ -364,7 +351,7 @@ t.test('a server that closes its stdin is lost to the next message', async (t) =
 t.test('a server that ends tells every waiting call how, and its last words', async (t) => {
   const redactor = new Redactor()
   redactor.add('db', 'hunter2-hunter2')
-  const { home, transport, ask } = await start(t, entryOf(), { redactor })
+  const { home, transport, ask } = await start(t, serverOf(), { redactor })
   await ask('say', { to: 'stdout', text: 'connecting with hunter2-hunter2\n' })
   const text = `Error: no \u001b[31mdb\n  at hunter2-hunter2\n  key sk-${'a'.repeat(40)}\n`
   const [first, second] = [failure(ask('no reply')), failure(ask('end', { code: 3, text }))]
@@ -377,7 +364,7 @@ t.test('a server that ends tells every waiting call how, and its last words', as
     })
   t.match(await failure(ask('echo')), { message: /exit code 3/ }, 'later ones too')
   t.match(await failure(transport.send('{}')), { message: /exit code 3/ })
-  const killed = await start(t, entryOf(), { world: worldIn(home) })
+  const killed = await start(t, serverOf(), { world: worldIn(home) })
   t.match(await failure(killed.ask('end', { signal: 'SIGSEGV', text: '' })), {
     message: 'it was ended by SIGSEGV',
   })
@@ -398,7 +385,7 @@ t.test('no secret stands in the message of a start that failed', async (t) => {
   const redactor = new Redactor()
   redactor.add('token', 'hunter2-hunter2')
   const world = worldIn(t.testdir())
-  const entry = entryOf({ command: '/x/hunter2-hunter2' })
+  const entry = serverOf({ command: '/x/hunter2-hunter2' })
   const { message } = await startFailure(entry, world, redactor)
   t.equal(message, 'there is no program /x/[redacted:token]')
 })
@@ -413,7 +400,7 @@ t.test('a server is asked to end before it is forced to', async (t) => {
   const closings = ways.map(async ([env, atLeast, atMost], n) => {
     const home = path.join(root, `${n}`)
     const world = { ...worldIn(home), cwd: root }
-    const { transport, ask } = await start(t, entryOf({ env }), { world })
+    const { transport, ask } = await start(t, serverOf({ env }), { world })
     await ask('echo')
     const group = groupIn(home)
     const waiting = failure(ask('no reply'))
@@ -434,7 +421,7 @@ t.test('a server of Python is spoken to like any other', { skip: noPython }, asy
   const env = { PATH: process.env['PATH'] ?? '' }
   const { transport, peer, ask, call } = await start(
     t,
-    entryOf({ command: 'python3', args: [fake('pyserver.py')], env }),
+    serverOf({ command: 'python3', args: [fake('pyserver.py')], env }),
   )
   t.match(await ask('initialize', { protocolVersion: '2025-11-25' }), {
     serverInfo: { name: 'pyserver' },

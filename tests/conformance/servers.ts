@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { pipeline } from 'node:stream'
 import { App, Door, Given, McpServeContext, mcpServeHandler, TOOLS } from '../../tai.ts'
 import { outsideOf } from '../fakes/outside.ts'
-import { KEY, serve } from '../fakes/serving.ts'
+import { KEY, serve } from '../fakes/served.ts'
 import { FIXTURES } from './fixtures.ts'
 
 export type Target = { url: string; close: () => Promise<void> }
@@ -60,7 +60,14 @@ export async function openFixtureServer(): Promise<Target> {
 
 /** dist/tai as a person starts it. */
 export async function openBinary(): Promise<Target> {
-  const serving = await serve()
-  const proxy = await openProxy(Number(new URL(serving.url).port))
-  return { url: proxy.url, close: async () => (await proxy.close(), serving.close()) }
+  const ends: (() => unknown)[] = []
+  const { port } = await serve({ teardown: (work) => ends.push(work) })
+  const proxy = await openProxy(port)
+  ends.unshift(proxy.close)
+  return {
+    url: proxy.url,
+    close: async () => {
+      for (const work of ends) await work()
+    },
+  }
 }
