@@ -14,19 +14,20 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_HTTP_MAX_BODY
-//     MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT MCP_PROGRESS_MAX
-//     MCP_PAGES_MAX MCP_RESUME_WAIT MCP_LINGER MCP_STREAM_IDLE MCP_WRITE_TIMEOUT MCP_ASIDE_MAX
-//     MCP_SESSION_IDLE MCP_SESSION_TOUCH MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT
-//     MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX MCP_BODIES_MAX MCP_HEADERS_TIMEOUT
-//     MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE MCP_PUBLIC_KEY_MIN STDIN_MAX
-//     STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE CHAT_CONNECT_TIMEOUT CHAT_RETRIES
-//     CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS CHAT_EVENT_MAX CHAT_ERROR_MAX
-//     LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS
-//     AGENT_PARALLEL SHELL_OUTPUT_MAX SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX
-//     GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX
-//     WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY
-//     SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH AUDIT_ANCHORS
+//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_MAX_TOOLS
+//     MCP_HTTP_MAX_BODY MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT
+//     MCP_PROGRESS_MAX MCP_PAGES_MAX MCP_RELIST_PAUSE MCP_RESUME_WAIT MCP_LINGER
+//     MCP_STREAM_IDLE MCP_WRITE_TIMEOUT MCP_ASIDE_MAX MCP_SESSION_IDLE MCP_SESSION_TOUCH
+//     MCP_SESSIONS_MAX MCP_QUEUE_MAX MCP_CHAT_TIMEOUT MCP_CONNECTIONS_MAX MCP_PIPELINE_MAX
+//     MCP_BODIES_MAX MCP_HEADERS_TIMEOUT MCP_REQUEST_TIMEOUT MCP_KEEP_ALIVE MCP_STOP_GRACE
+//     MCP_PUBLIC_KEY_MIN STDIN_MAX STDIN_NOTICE STDIN_WAIT STDIN_SOCKET_WAIT STREAM_IDLE
+//     CHAT_CONNECT_TIMEOUT CHAT_RETRIES CHAT_BACKOFF CHAT_RETRY_AFTER_MAX CHAT_MAX_TOKENS
+//     CHAT_EVENT_MAX CHAT_ERROR_MAX LOCAL_PROBE MODEL_LIST_TIMEOUT CONTEXT_DEFAULT
+//     CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS AGENT_PARALLEL SHELL_OUTPUT_MAX
+//     SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX
+//     UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT
+//     GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY
+//     AUDIT_BATCH AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
@@ -83,6 +84,10 @@
 //     McpHttpTransport
 //   §client     one MCP server, as its client sees it
 //     McpTool McpListing isNested McpClient
+//   §registry   MCP servers, as the vault has them
+//     McpDefinition McpDrift consentDigest McpRegistry
+//   §bridge     other people's tools, made callable
+//     BridgedTool exposedName mcpOutput BridgeOptions Resolver McpBridge
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
 //     awaitAnswer ApprovalOptions Approvals
@@ -104,6 +109,9 @@
 //     sliceBytes NOTE_TOOLS
 //   §asking     the person, the clock, the machine, the other tools
 //     readAnswer ASK_TOOLS
+//   §servers    the tools that manage MCP servers, and those that servers bring
+//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts bridgedTools
+//     SERVER_TOOLS addedLine
 //   §ranker     which tools fit a few words
 //     wordsIn rankByWords
 //   §toolbox    every tool, and the one way to call it
@@ -137,6 +145,8 @@
 //     Door mcpServeHandler mcpServeMain
 //   §doctor     is everything as it should be?
 //     Finding examine
+//   §hosts      servers that other programs on this machine use
+//     hostedServers
 //   §commands   what each verb does
 //     COMMANDS
 //   §main       the composition root
@@ -189,6 +199,7 @@ export const EXIT = {
 
 export const MCP_RESULT_MAX = 64 * KB // larger results become records
 export const MCP_MAX_SERVERS = 32 // the 33rd is refused
+export const MCP_MAX_TOOLS = 100 // offered of one server; the rest are listed
 export const MCP_HTTP_MAX_BODY = 10 * MB // a larger body is an error
 
 export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
@@ -197,6 +208,7 @@ export const MCP_CONNECT_TIMEOUT = 20 * SECOND // starting or reaching a server,
 export const MCP_CALL_TIMEOUT = 60 * SECOND // a call, or the time between signs of its progress
 export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever progress it tells
 export const MCP_PAGES_MAX = 100 // of one tools/list; more are refused
+export const MCP_RELIST_PAUSE = 200 // after a server said that its tools changed
 export const MCP_RESUME_WAIT = 1 * SECOND // before a cut reply is asked for again, if no time is named
 export const MCP_LINGER = 1 * SECOND // an answered reply left open for longer is closed
 export const MCP_STREAM_IDLE = 24 * HOUR // an older server's silent stream is given up
@@ -638,6 +650,11 @@ function editDistance(a: string, b: string) {
     row = next
   }
   return row[b.length] ?? 0
+}
+
+function didYouMean(word: string, known: readonly string[]) {
+  const close = nearest(word, known)
+  return close ? `did you mean ${close}?` : undefined
 }
 
 //#endregion §text
@@ -1467,7 +1484,8 @@ CREATE TABLE mcp_sessions (
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Record<string, SqlValue>
 
-const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 'data']
+const JSON_COLUMNS =
+  'tags tools paths commands todos message data args allow deny options profiles'.split(' ')
 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
@@ -4347,12 +4365,17 @@ export class RpcPeer {
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
-  constructor(transport: RpcTransport, hear: (method: string, params: JsonObject) => void) {
+  constructor(
+    transport: RpcTransport,
+    hear: (method: string, params: JsonObject) => void,
+    gone?: () => void,
+  ) {
     this.#transport = transport
     this.#hear = hear
     transport.receive = (text) => this.#receive(text)
     transport.lost = (why) => {
       this.#over ??= why
+      gone?.()
       for (const { reject } of this.#waiting.values()) reject(why)
     }
   }
@@ -5394,6 +5417,7 @@ function readTool(raw: unknown) {
 type ClientOptions = {
   era?: 'legacy' | 'modern' | undefined // as its entry pins it; else the server decides
   changed?: () => void // its tools may have changed
+  gone?: () => void // the connection is lost
 }
 
 /** A client of one server. Owns the transport: `close` ends it. */
@@ -5408,9 +5432,10 @@ export class McpClient {
   private constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
     this.#options = options
-    this.#peer = new RpcPeer(transport, (method) => {
+    const hear = (method: string) => {
       if (method === 'notifications/tools/list_changed') options.changed?.()
-    })
+    }
+    this.#peer = new RpcPeer(transport, hear, options.gone)
   }
 
   /** Greets the server. Throws LinkError or RpcError, and then the transport is closed. */
@@ -5542,6 +5567,658 @@ export class McpClient {
 }
 
 //#endregion §client
+
+//#region §registry: MCP servers, as the vault has them
+//
+// What was added, for which profiles it is enabled, what a person consented to start, and how
+// each tool was described when it was accepted: its pin.
+//
+// 1. Consent is for one digest of what would be started or reached; another needs another.
+// 2. A tool that is new, or described otherwise than its pin, is withheld until it is granted;
+//    the old description stays, to be compared. One that is gone goes silently.
+// 3. env and headers are sealed with the vault; all else can be read while it is locked.
+// Not here: connections (§bridge), who asks the person (§bridge, §commands).
+
+const MCP_TABLES = ['profiles', 'options', 'tools'].map((part) => `mcp_server_${part}`)
+MCP_TABLES.push('mcp_tool_pins', 'mcp_consents', 'mcp_tokens', 'mcp_trust')
+
+/** The option that holds the tools not granted; it is there after the first listing. */
+const WITHHELD = 'withheld'
+
+const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_json AS args,
+    allow_json AS allow, deny_json AS deny, env_json, headers_json,
+    (SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
+    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles,
+    (SELECT count(*) FROM mcp_server_tools WHERE server = name) AS tools
+  FROM mcp_servers ORDER BY name`
+
+const PINNED_TOOLS = `SELECT tool AS name, description, schema_json AS inputSchema
+  FROM mcp_server_tools WHERE server = ? ORDER BY rowid`
+
+// The order stays, since names go by it.
+const PIN_TOOL = `INSERT INTO mcp_server_tools (server, tool, description, schema_json, updated)
+  VALUES (?1, ?2, ?3, ?4, ?5)
+  ON CONFLICT (server, tool) DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
+
+type ServerRow = Pick<McpEntry, 'name' | 'transport' | 'command' | 'url' | 'cwd'> &
+  Pick<McpEntry, 'args' | 'allow' | 'deny' | 'options'> &
+  Readonly<{
+    source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
+    env_json: string // sealed with the vault, as headers_json
+    headers_json: string
+    profiles: readonly string[] // that it is enabled for
+    tools: number // accepted
+  }>
+
+/** What a tool says of itself; pinned as a whole. */
+export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'>
+
+/** A withheld tool, and what it was before; undefined: it is new. */
+export type McpDrift = Readonly<{ now: McpDefinition; before: McpDefinition | undefined }>
+
+const definitionOf = ({ name, description, inputSchema }: McpDefinition) => ({
+  name,
+  description,
+  inputSchema,
+})
+
+/** Of what would be started or reached, as it is written: the values of variables do not count. */
+export const consentDigest = ({ command, args, cwd, env, url, socket, headers }: McpEntry) =>
+  digest({ command, args, cwd, url, socket, env: Object.keys(env), headers: Object.keys(headers) })
+
+/** The MCP tables of a vault. */
+export class McpRegistry {
+  readonly #db
+  readonly #secrets
+  readonly #now
+
+  constructor({ db, secrets }: Store, now: () => number) {
+    this.#db = db
+    this.#secrets = secrets
+    this.#now = now
+  }
+
+  /** By name; perhaps as they were STORE_GLANCE ago. */
+  list = () => this.#db.glance<ServerRow>(SERVER_ROWS)
+
+  /** Throws TaiError: no such server. */
+  row(name: string) {
+    const rows = this.list()
+    const names = rows.map((row) => row.name)
+    const hint = didYouMean(name, names) ?? '`tai mcp list` shows them'
+    return (
+      rows.find((row) => row.name === name) ?? fail(`there is no server ${visible(name)}`, hint)
+    )
+  }
+
+  /** Throws TaiError: no such server; SealedError. */
+  async get(name: string): Promise<McpEntry> {
+    const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
+    const { uds, ...own } = Object.fromEntries(
+      Object.entries(options).filter(([key]) => key !== WITHHELD),
+    )
+    const socket = uds === undefined ? undefined : String(uds)
+    const sealed = await this.#secrets.within((seal) =>
+      (['env_json', 'headers_json'] as const).map((column): Record<string, string> => {
+        return JSON.parse(seal.open(row[column], columnSlot('mcp_servers', column, name)))
+      }),
+    )
+    const [env = {}, headers = {}] = sealed
+    const facts = { name, transport, command, args, env, cwd, url, socket, headers, allow, deny }
+    return { ...facts, enabled: undefined, options: own }
+  }
+
+  /** Changes nothing where the same entry is there. Throws TaiError: another is, or too many. */
+  async add(entry: McpEntry, source: string) {
+    const { name, transport, command, url, cwd, socket, options } = entry
+    await this.check(entry)
+    if (this.list().some((row) => row.name === name)) return
+    const now = this.#now()
+    await this.#secrets.within((seal) => {
+      const sealed = (column: string, value: object) =>
+        seal.seal(JSON.stringify(value), columnSlot('mcp_servers', column, name))
+      this.#db.insert('mcp_servers', {
+        name,
+        transport,
+        command,
+        args_json: JSON.stringify(entry.args),
+        env_json: sealed('env_json', entry.env),
+        url,
+        headers_json: sealed('headers_json', entry.headers),
+        cwd,
+        allow_json: JSON.stringify(entry.allow),
+        deny_json: JSON.stringify(entry.deny),
+        source,
+        created: now,
+        updated: now,
+      })
+      const all = { ...options, ...(socket !== undefined && { uds: socket }) }
+      for (const [key, value] of Object.entries(all)) this.#setOption(name, key, value)
+    })
+  }
+
+  /** Whether it could be added. Throws TaiError. */
+  async check(entry: McpEntry) {
+    const { name } = entry
+    const rows = this.list()
+    const isThere = rows.some((row) => row.name === name)
+    if (!isThere && rows.length >= MCP_MAX_SERVERS)
+      fail(`there are ${MCP_MAX_SERVERS} servers already`, '`tai mcp remove NAME` makes room')
+    const other =
+      isThere && digest(await this.get(name)) !== digest({ ...entry, enabled: undefined })
+    if (other) fail(`there is another server named ${name}`, 'add this one under another name')
+  }
+
+  /** False when there was none. */
+  remove(name: string) {
+    return this.#db.tx(() => {
+      for (const table of MCP_TABLES) this.#db.run(`DELETE FROM ${table} WHERE server = ?`, name)
+      return this.#db.run('DELETE FROM mcp_servers WHERE name = ?', name) > 0
+    })
+  }
+
+  /** Throws TaiError: no such server. */
+  enable(name: string, profile: string, on = true) {
+    const row = { server: this.row(name).name, profile, enabled: Number(on) }
+    this.#db.insert('mcp_server_profiles', row, 'REPLACE')
+  }
+
+  hasConsent(entry: McpEntry) {
+    const sql = 'SELECT 1 FROM mcp_consents WHERE server = ? AND digest = ?'
+    return this.#db.get(sql, entry.name, consentDigest(entry)) !== undefined
+  }
+
+  consent(entry: McpEntry) {
+    const row = { server: entry.name, digest: consentDigest(entry), created: this.#now() }
+    this.#db.insert('mcp_consents', row, 'REPLACE')
+  }
+
+  /** The accepted tools, as the server first listed them. */
+  definitions(server: string): McpDefinition[] {
+    const rows = this.#db.glance<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
+    return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
+  }
+
+  drift(server: string): McpDrift[] {
+    const withheld = (this.row(server).options[WITHHELD] ?? []) as unknown as McpDefinition[]
+    const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
+    return withheld.map((now) => ({ now, before: known.get(now.name) }))
+  }
+
+  /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
+  learn(server: string, tools: readonly McpDefinition[]) {
+    return this.#db.tx(() => {
+      const isFirst = this.row(server).options[WITHHELD] === undefined
+      const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
+      const rows = this.#db.all<{ tool: string; hash: string }>(sql, server)
+      const pins = new Map(rows.map((row) => [row.tool, row.hash]))
+      for (const name of pins.keys())
+        if (!tools.some((each) => each.name === name)) this.#unpin(server, name)
+      const others = tools.map(definitionOf).filter((each) => pins.get(each.name) !== digest(each))
+      if (isFirst) for (const each of others) this.#pin(server, each)
+      this.#setOption(server, WITHHELD, isFirst ? [] : others)
+      return this.drift(server)
+    })
+  }
+
+  /** Accepts withheld tools, all or those named. Throws TaiError for a name that is none. */
+  grant(server: string, names?: readonly string[]) {
+    return this.#db.tx(() => {
+      const all = this.drift(server).map(({ now }) => now)
+      const chosen = names === undefined ? all : all.filter(({ name }) => names.includes(name))
+      const unknown = names?.find((name) => !chosen.some((each) => each.name === name))
+      if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
+      for (const each of chosen) this.#pin(server, each)
+      this.#setOption(
+        server,
+        WITHHELD,
+        all.filter((each) => !chosen.includes(each)),
+      )
+      return chosen.map(({ name }) => name)
+    })
+  }
+
+  #pin(server: string, definition: McpDefinition) {
+    const { name, description, inputSchema } = definition
+    const updated = this.#now()
+    const pin = { server, tool: name, hash: digest(definition), updated }
+    this.#db.insert('mcp_tool_pins', pin, 'REPLACE')
+    this.#db.run(PIN_TOOL, server, name, description, JSON.stringify(inputSchema), updated)
+  }
+
+  #unpin(server: string, name: string) {
+    for (const table of ['mcp_tool_pins', 'mcp_server_tools'])
+      this.#db.run(`DELETE FROM ${table} WHERE server = ? AND tool = ?`, server, name)
+  }
+
+  #setOption(server: string, key: string, value: unknown) {
+    this.#db.insert('mcp_server_options', { server, key, value: JSON.stringify(value) }, 'REPLACE')
+  }
+}
+
+//#endregion §registry
+
+//#region §bridge: other people's tools, made callable
+//
+// Connects to a server of §registry when one of its tools is called, and turns what it answers
+// into a tool's output.
+//
+// 1. Nothing is started or reached without consent to exactly that, and no tool is called that
+//    is withheld, or whose server is not enabled for the profile.
+// 2. One map leads from a name to its server and tool: no name is taken apart to find them.
+// 3. A failure keeps its kind: the tool failed, its server refused (with its code), or no
+//    server was there.
+// Not here: whether a call is allowed (§policy), its redaction, size and audit (§toolbox).
+
+const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
+const PICTURES = /^image\/(?:png|jpeg|gif|webp)$/ // that models take
+
+/** The name a model calls a tool by, as `toolPrefix` of its entry says. */
+const NAMINGS = {
+  tai: (server: string, name: string) => `mcp_${server}_${name}`,
+  server: (server: string, name: string) => `${server}_${name}`,
+  short: (server: string, name: string) => `${server.replace(/_?mcp$/, '') || 'mcp'}_${name}`,
+  mcp: (server: string, name: string) => `mcp__${server}_${name}`,
+  none: (_: string, name: string) => name,
+}
+
+type Naming = keyof typeof NAMINGS
+
+/** Why a tool is not offered. */
+type Unbound = 'disabled' | 'pin_pending' | 'excluded' | 'over_cap' | 'name_conflict'
+
+/** A tool of an enabled server. */
+export type BridgedTool = McpDefinition &
+  Readonly<{ server: string; exposed: string; unbound: Unbound | undefined }>
+
+/** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
+export function exposedName(server: string, tool: string, naming: Naming = 'tai') {
+  const [first = '', second = ''] = [server, tool].map((text) =>
+    text.toLowerCase().replace(/[^a-z0-9_]/g, '_'),
+  )
+  const name = NAMINGS[naming](first, second)
+  if (name.length <= TOOL_NAME_MAX) return name
+  return `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest([server, tool]).slice(0, 8)}`
+}
+
+/** With `_2`, `_3` where an earlier tool of the server has the name. */
+function exposedNames(server: string, tools: readonly McpDefinition[], naming?: Naming) {
+  const names = new Set<string>()
+  for (const tool of tools) {
+    const first = exposedName(server, tool.name, naming)
+    let name = first
+    for (let n = 2; names.has(name); n++) name = `${first.slice(0, TOOL_NAME_MAX - 4)}_${n}`
+    names.add(name)
+  }
+  return [...names]
+}
+
+/** `*` and `?` in names of tools. */
+function globTest(globs: readonly string[]) {
+  const parts = globs.map((glob) =>
+    RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.'),
+  )
+  const pattern = new RegExp(`^(?:${parts.join('|')})$`, 's')
+  return (names: readonly string[]) => names.some((name) => pattern.test(name))
+}
+
+// --- what a server answers, for a model ---
+
+const blockOf = (block: unknown): JsonObject =>
+  isObject(block) ? (block as JsonObject) : { type: 'text', text: String(block) }
+
+const isPicture = ({ type, mimeType, data }: JsonObject) =>
+  type === 'image' && typeof data === 'string' && PICTURES.test(String(mimeType))
+
+/** Nothing is lost: what is neither text nor picture comes as its JSON. */
+export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
+  const blocks = [content ?? []]
+    .flat()
+    .filter((block) => block !== null)
+    .map(blockOf)
+  const images = blocks.filter(isPicture).map(({ mimeType, data }) => ({
+    mime: String(mimeType),
+    base64: String(data),
+  }))
+  const texts = blocks.filter((block) => !isPicture(block)).map(blockText)
+  const structured = structuredContent ?? undefined
+  const repeats = (text: string) => digest(attempt(() => JSON.parse(text))) === digest(structured)
+  if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
+  const text = texts.filter((each) => each.trim() !== '').join('\n')
+  return {
+    text: text || (images.length > 0 ? '' : '(no output)'),
+    isError: isError === true,
+    ...(structured !== undefined && { structured }),
+    ...(images.length > 0 && { images }),
+  }
+}
+
+function blockText(block: JsonObject) {
+  const { type = 'text', text = '', resource } = block
+  if (type === 'text' && (typeof text === 'string' || text === null)) return text ?? ''
+  const { uri, text: inner }: JsonObject = Object(resource)
+  return typeof inner === 'string' ? `${uri}:\n${inner}` : JSON.stringify(block)
+}
+
+/** C3: what became of a call that has no result. */
+const FAULTS = {
+  start: 'upstream_mcp_unavailable',
+  lost: 'upstream_mcp_unavailable',
+  auth: 'upstream_mcp_unavailable',
+  session: 'upstream_mcp_unavailable',
+  timeout: 'mcp_dispatch_failed',
+  protocol: 'mcp_dispatch_failed',
+}
+
+const faultOf = (error: TaiError) =>
+  error instanceof LinkError ? FAULTS[error.kind] : 'upstream_mcp_unavailable'
+
+/** The output of a call that its server did not answer with a result. */
+function failedOutput(error: TaiError, server: string, name: string): ToolOutput {
+  const { message, hint } = error
+  const jsonrpcCode = error instanceof RpcError ? error.code : undefined
+  const code = jsonrpcCode === undefined ? faultOf(error) : 'upstream_error'
+  const says = jsonrpcCode === undefined ? message : `error ${jsonrpcCode}: ${message}`
+  return {
+    text: [`${code}: server ${server}, tool ${name}: ${says}`, hint ?? []].flat().join('\n'),
+    isError: true,
+    structured: {
+      code,
+      message,
+      server,
+      tool: name,
+      ...(jsonrpcCode !== undefined && { jsonrpcCode }),
+    },
+  }
+}
+
+// --- what a person consents to ---
+
+const holdsSecret = (name: string) => looksSecret(name) || /authorization|cookie/i.test(name)
+
+/** As a shell would take it. */
+const shellWord = (word: string) =>
+  /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+
+const variablesIn = (entry: McpEntry) => {
+  const { command, args, env, cwd, url, socket, headers } = entry
+  const texts = JSON.stringify([command, args, env, cwd, url, socket, headers])
+  const names = texts.matchAll(/\$\{(input:[\w.-]+|[A-Za-z_]\w*)/g)
+  return [...new Set([...names].map(([, name = '']) => name))]
+}
+
+export type BridgeOptions = Readonly<{
+  world: World
+  store: Store
+  http: () => HttpClient // opened when a server is reached over HTTP
+  notice: (text: string) => void
+  watch: (label: string) => Disposable // shown while a server starts
+}>
+
+/** A connection, and the tools its server listed last; listed anew after they changed. */
+class McpLink {
+  #client: McpClient | undefined
+  #tools: Promise<ReadonlyMap<string, McpTool>> | undefined
+  #isDue = false // it will be listed soon
+  readonly #learn
+
+  private constructor(learn: (tools: readonly McpTool[]) => void) {
+    this.#learn = learn
+  }
+
+  /** `learn` is told of every listing. Throws LinkError or RpcError. */
+  static async open(
+    connect: (changed: () => void) => Promise<McpClient>,
+    learn: (tools: readonly McpTool[]) => void,
+  ) {
+    const link = new McpLink(learn)
+    link.#client = await connect(() => link.#changed())
+    await link.tools()
+    return link
+  }
+
+  get client() {
+    return this.#client ?? raise(new LinkError('lost', 'it is not connected yet'))
+  }
+
+  tools() {
+    return (this.#tools ??= this.#list())
+  }
+
+  async #list() {
+    const { tools } = await this.client.listTools()
+    this.#learn(tools)
+    return new Map(tools.map((tool) => [tool.name, tool]))
+  }
+
+  /** Listed soon, if nobody asks before: a server may say so many times. */
+  #changed() {
+    this.#tools = undefined
+    if (this.#isDue) return
+    this.#isDue = true
+    const relist = async () => {
+      await sleep(MCP_RELIST_PAUSE)
+      this.#isDue = false
+      await this.tools()
+    }
+    relist().catch(() => {}) // who calls next hears of it
+  }
+}
+
+/** Finds the one server of a repository. Throws TaiError with the evidence it has. */
+export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
+
+/** The servers of a vault, as this process uses them; `close` ends the connections. */
+export class McpBridge {
+  readonly registry
+  resolve: Resolver = () => fail('a GitHub address needs a model') // set by the composition root
+  readonly #options
+  readonly #links = new Map<string, Promise<McpLink>>()
+
+  constructor(options: BridgeOptions) {
+    this.#options = options
+    this.registry = new McpRegistry(options.store, options.world.now)
+  }
+
+  /** The tools of all servers enabled for a profile; names in `taken` belong to others. */
+  catalog(profile: string, taken: Iterable<string> = []): BridgedTool[] {
+    const names = new Set(taken)
+    return this.registry.list().flatMap((row) => {
+      if (!row.profiles.includes(profile)) return []
+      const { name: server, allow, deny, options } = row
+      const { toolPrefix, disabled } = options
+      const naming = Object.hasOwn(NAMINGS, String(toolPrefix)) ? (toolPrefix as Naming) : 'tai'
+      const [allows, denies] = [globTest(allow.length > 0 ? allow : ['*']), globTest(deny)]
+      const withheld = this.registry.drift(server).map(({ now }) => now.name)
+      let left = MCP_MAX_TOOLS
+      const unboundAs = (name: string, exposed: string): Unbound | undefined => {
+        if (disabled === true) return 'disabled'
+        if (withheld.includes(name)) return 'pin_pending'
+        if (!allows([name, exposed]) || denies([name, exposed])) return 'excluded'
+        if (left-- <= 0) return 'over_cap'
+        return names.has(exposed) ? 'name_conflict' : undefined
+      }
+      const tools = this.registry.definitions(server)
+      const exposed = exposedNames(server, tools, naming)
+      return tools.map((tool, i) => {
+        const name = exposed[i] ?? ''
+        const unbound = unboundAs(tool.name, name)
+        if (unbound === undefined) names.add(name)
+        return { ...tool, server, exposed: name, unbound }
+      })
+    })
+  }
+
+  /** What would be started or reached, as it is written, and where its variables come from. */
+  async plan(entry: McpEntry) {
+    const { world, store } = this.#options
+    const secrets = (await store.secrets.list()).map(({ name }) => name)
+    const sourceOf = (name: string) => {
+      if (Object.hasOwn(entry.env, name)) return 'its own env'
+      if (world.env[name] !== undefined) return 'the environment'
+      return secrets.includes(name.replace('input:', '')) ? 'a secret of the vault' : 'NOT SET'
+    }
+    const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
+    const does = entry.command ? `starts: ${argv}` : `reaches: ${entry.socket ?? entry.url}`
+    const facts = {
+      'in folder': entry.cwd,
+      'sets variables': Object.keys(entry.env).join(', '),
+      'sends headers': Object.keys(entry.headers).join(', '),
+      'fills in': variablesIn(entry)
+        .map((name) => `${name} (${sourceOf(name)})`)
+        .join(', '),
+    }
+    const rows = Object.entries(facts).filter(([, value]) => value)
+    const lines = [`${entry.name} ${does}`, ...rows.map(([key, value]) => `  ${key}: ${value}`)]
+    return lines.map(visible).join('\n')
+  }
+
+  /** Stores an entry that a person consented to, once it answers. Throws TaiError: nothing is stored. */
+  async add(entry: McpEntry, source: string, signal: AbortSignal) {
+    const { name } = entry
+    await this.registry.check(entry)
+    const client = await this.#open(entry, { signal })
+    try {
+      const { tools, skipped } = await client.listTools(signal)
+      await this.registry.add(entry, source)
+      this.registry.consent(entry)
+      const withheld = this.registry.learn(name, tools)
+      await this.audit('mcp-add', { server: name, source, tools: tools.length })
+      return { name, tools, skipped, withheld }
+    } finally {
+      await client.close()
+    }
+  }
+
+  /** Ends its connection too. Throws TaiError: no such server. */
+  async remove(server: string) {
+    this.registry.row(server)
+    await this.#drop(server)
+    this.registry.remove(server)
+    await this.audit('mcp-remove', { server })
+  }
+
+  /** Throws TaiError: no such server. */
+  async enable(server: string, profile: string, enabled = true) {
+    this.registry.enable(server, profile, enabled)
+    await this.audit('mcp-enable', { server, profile, enabled })
+  }
+
+  /** Returns the names of what was accepted. Throws TaiError for a name that does not wait. */
+  async grant(server: string, names?: readonly string[]) {
+    const granted = this.registry.grant(server, names)
+    for (const name of granted) await this.audit('mcp-grant', { server, tool: name })
+    return granted
+  }
+
+  audit = (kind: string, data: JsonObject) => this.#options.store.audit(kind, data)
+
+  /** Which of its tools are withheld, by what it lists now. Throws TaiError. */
+  async refresh(server: string, signal: AbortSignal) {
+    const link = await this.#link(server, signal)
+    await link.tools()
+    return this.registry.drift(server)
+  }
+
+  /** Throws only the signal's reason: any other failure is the output of a tool that failed. */
+  async call({ server, name }: BridgedTool, args: JsonObject, signal: AbortSignal) {
+    try {
+      const link = await this.#link(server, signal)
+      const tool = (await link.tools()).get(name)
+      if (this.registry.drift(server).some(({ now }) => now.name === name))
+        fail('pin_pending: it is not as it was accepted', `see \`tai mcp pins ${server}\``)
+      if (tool === undefined) fail('its server has no such tool any more')
+      return mcpOutput(await link.client.callTool(tool, args, { signal }))
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof TaiError)) throw error
+      return failedOutput(error, server, name)
+    }
+  }
+
+  async close() {
+    await Promise.all([...this.#links.keys()].map((server) => this.#drop(server)))
+  }
+
+  async #drop(server: string) {
+    const link = await this.#links.get(server)?.catch(() => undefined)
+    this.#links.delete(server)
+    await link?.client.close()
+  }
+
+  /** One connection for all who call. Throws TaiError, or the signal's reason. */
+  async #link(server: string, signal: AbortSignal) {
+    const opening = this.#links.get(server) ?? this.#dial(server)
+    await within(MCP_CALL_TIMEOUT, opening, signal)
+    signal.throwIfAborted()
+    return opening
+  }
+
+  #dial(server: string) {
+    const gone = () => this.#links.delete(server)
+    const opening = this.#connect(server, gone)
+    this.#links.set(server, opening)
+    opening.catch(gone)
+    return opening
+  }
+
+  async #connect(server: string, gone: () => void) {
+    const entry = await this.registry.get(server)
+    if (!this.registry.hasConsent(entry))
+      fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
+    const connect = (changed: () => void) => this.#open(entry, { changed, gone })
+    return McpLink.open(connect, (tools) => {
+      const { length } = this.registry.learn(server, tools)
+      const hint = `see \`tai mcp pins ${shellWord(server)}\``
+      if (length > 0)
+        this.#options.notice(`${server}: ${count(length, 'new or changed tool')} withheld; ${hint}`)
+    })
+  }
+
+  /** Throws TaiError that names the server. */
+  async #open(entry: McpEntry, options: ClientOptions & { signal?: AbortSignal }) {
+    const { world, store, http, watch } = this.#options
+    const { redactor } = store
+    using _ = watch(`starting ${entry.name}`)
+    const { entry: filled, secrets } = mcpExpandVars(entry, await this.#lookup())
+    const own = Object.entries({ ...filled.env, ...filled.headers })
+    for (const [name, value] of [...secrets, ...own.filter(([key]) => holdsSecret(key))])
+      for (const part of [value, value.replace(/^\w+ +/, '')])
+        redactor.add(name.replace(/[^\w.-]/g, '_'), part)
+    const { era } = entry.options
+    try {
+      const transport =
+        filled.transport === 'stdio'
+          ? await McpStdioTransport.start(filled, world, redactor)
+          : new McpHttpTransport({ http: http(), redactor, entry: filled })
+      return await McpClient.open(transport, {
+        era: era === 'legacy' || era === 'modern' ? era : undefined,
+        ...options,
+      })
+    } catch (error) {
+      if (!(error instanceof LinkError)) throw error
+      const { kind, message, hint } = error
+      throw new LinkError(kind, `${entry.name}: ${message}`, { hint, cause: error })
+    }
+  }
+
+  /** Variables of the process, then secrets of the vault. Throws SealedError. */
+  async #lookup(): Promise<McpLookup> {
+    const { world, store } = this.#options
+    const secrets = new Map<string, string | undefined>()
+    for (const { name } of await store.secrets.list())
+      secrets.set(name, await store.secrets.get(name))
+    return (asked) => {
+      const [, id] = /^input:(.*)/.exec(asked) ?? []
+      const given = id === undefined ? world.env[asked] : undefined
+      if (given !== undefined) return { value: given, isSecret: holdsSecret(asked) }
+      const value = secrets.get(id ?? asked)
+      return value === undefined ? undefined : { value, isSecret: true }
+    }
+  }
+}
+
+//#endregion §bridge
 
 //#region §policy: what may run, and who says so
 //
@@ -5931,6 +6608,8 @@ export type ToolContext = Readonly<{
   prompter: Prompter
   approvals: Approvals
   catalog: Catalog
+  bridge: McpBridge
+  profile: string // whose MCP servers count
 }>
 
 /** What select_tools needs of the toolbox. */
@@ -5964,6 +6643,9 @@ type Filled<S, P> =
   | (S extends { required: readonly (infer R)[] } ? R : never)
   | { [K in keyof P]: P[K] extends { default: Json } ? K : never }[keyof P]
 
+/** Of a bridged tool: whose it is, and the name that always means it. */
+type ToolOrigin = Readonly<{ server: string; tool: string; alias: string; offered: boolean }>
+
 /** A tool as its author writes it. */
 export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   family?: string // if not that of its list
@@ -5972,6 +6654,9 @@ export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   annotations: Annotations
   core?: boolean // offered from the start
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
+  origin?: ToolOrigin
+  /** The bridged tool that a call stands for. */
+  means?: (args: ArgsOf<S>) => { server: string; name: string; args: JsonObject }
   /** Where reading and changing share a tool. */
   judge?: (args: ArgsOf<S>) => Annotations
   /** Default: its `path`. With none, no path grant allows, each denies. */
@@ -7862,6 +8547,320 @@ export const ASK_TOOLS = toolsOf('agents', {
 
 //#endregion §asking
 
+//#region §servers: the tools that manage MCP servers, and those that servers bring
+//
+// 1. What an entry starts or reaches is shown to a person before it is; only --yes and --yolo
+//    agree in their place, and the audit says so.
+// 2. Tools of servers count as High and destructive, whatever they claim of themselves.
+// 3. Each server of a source stands alone: one that fails leaves the others.
+// Not here: commands (§commands), connections and pins (§bridge).
+
+const FOREIGN = annotate('High', 'destroys', { openWorld: true })
+const LISTED_MAX = 160 // characters of a description in a list
+
+type Agreement = Readonly<{
+  prompter: Prompter
+  granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
+  tell?: (plan: string) => void // then, what was agreed to
+  signal: AbortSignal
+}>
+
+/** Asks whether an entry may start or reach what it does, once. Throws DeniedError. */
+export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement) {
+  const { prompter, granted, signal, tell } = how
+  if (bridge.registry.hasConsent(entry)) return
+  const plan = await bridge.plan(entry)
+  const choices = [{ key: 'y', label: 'yes' }, NO]
+  const ask = (until: AbortSignal) => prompter.choose(`${plan}\nAllow this?`, choices, until)
+  const by = granted ?? (prompter.available ? 'the user' : 'nobody')
+  const isAgreed = granted !== undefined || (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
+  if (granted !== undefined) tell?.(plan)
+  const facts = { server: entry.name, digest: consentDigest(entry), by }
+  await bridge.audit('mcp-consent', { ...facts, verdict: isAgreed ? 'run' : 'deny' })
+  if (isAgreed) return
+  const hint = prompter.available ? undefined : 'to agree without a terminal, add --yes'
+  throw new DeniedError(`nobody agreed to this: ${plan}`, { hint })
+}
+
+const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker)$/
+
+/** A name for the server of an address or a command. */
+function nameFrom([first = '', ...rest]: readonly string[]) {
+  const labels = URL.parse(first)?.hostname.split('.') ?? []
+  if (labels.length > 0) return labels.at(-2) ?? labels[0]
+  const isRunner = RUNNERS.test(path.parse(first).name)
+  const word = isRunner ? rest.find((each) => !/^-|^(?:run|dlx|exec|tool)$/.test(each)) : first
+  const bare = path.parse(word ?? first).name.replace(/(?<=.)@.*/, '')
+  return bare.replace(/^mcp-?|-mcp$|-?mcp-server$|^server-/g, '') || 'server'
+}
+
+type SourceOptions = { name?: string | undefined; isCommand?: boolean; signal: AbortSignal }
+
+/** Servers, where each is from, and what was refused. */
+export type McpSource = Readonly<{
+  servers: readonly { entry: McpEntry; from: string }[]
+  notes: readonly string[]
+  rejects: readonly TaiError[]
+}>
+
+const oneSource = (entry: McpEntry, from: string): McpSource => ({
+  servers: [{ entry, from }],
+  notes: [],
+  rejects: [],
+})
+
+/** Throws InvalidError for what is no name. */
+const renamed = (entry: McpEntry, name: string | undefined) =>
+  name === undefined ? entry : { ...entry, name: nameOf(name, '', new Set()) }
+
+/** OWNER/REPO of a GitHub address. */
+export const repositoryOf = (address: string) =>
+  /github\.com[/:]([^/\s]+\/[^/\s#?]+?)(?:\.git)?(?:[/#?]|$)/i.exec(address)?.[1] ?? ''
+
+/** What is in a source: the words of a command, or a paste, an address, a stored name. */
+export async function readSource(
+  bridge: McpBridge,
+  words: readonly string[],
+  { name, isCommand = words.length > 1, signal }: SourceOptions,
+): Promise<McpSource> {
+  const [source = '', ...args] = words
+  const { registry } = bridge
+  const kind = isCommand ? 'command' : sourceKind(source)
+  if (kind === 'name') return oneSource(await registry.get(source), registry.row(source).source)
+  if (kind === 'github') {
+    const entry = await bridge.resolve(source, signal)
+    return oneSource(renamed(entry, name), `github:${repositoryOf(source)}`)
+  }
+  if (kind === 'config') {
+    const { entries, ...rest } = await mcpNormalize(source)
+    if (name !== undefined && entries.length > 1)
+      failUsage('--name is for one server, and there are several', 'leave it out')
+    const from = source.search(TOML) < 0 ? 'config-json' : 'config-toml'
+    return { servers: entries.map((entry) => ({ entry: renamed(entry, name), from })), ...rest }
+  }
+  const address = kind === 'url' ? { url: source } : { command: source, args }
+  const own = name ?? nameFrom(args.length > 0 ? words : source.split(/\s+/))
+  const { entries, ...rest } = await mcpNormalize(JSON.stringify({ [`${own}`]: address }))
+  return { servers: entries.map((entry) => ({ entry, from: 'explicit' })), ...rest }
+}
+
+type Adding = Agreement & { profile: string | undefined }
+
+/** Agreed to, verified, stored; enabled where a profile is named. Throws TaiError. */
+async function addServer(bridge: McpBridge, entry: McpEntry, from: string, how: Adding) {
+  await bridge.registry.check(entry)
+  await agreeTo(bridge, entry, how)
+  const added = await bridge.add(entry, from, how.signal)
+  if (how.profile !== undefined) await bridge.enable(entry.name, how.profile)
+  return { ...added, transport: entry.transport, enabled: how.profile ?? null }
+}
+
+/** Every entry of a source, each by itself; one refused by the reader has failed too. */
+export async function addServers(
+  bridge: McpBridge,
+  { servers, rejects }: McpSource,
+  how: Adding & { current?: string },
+) {
+  const added: Added[] = []
+  const failed: TaiError[] = [...rejects]
+  for (const { entry, from } of servers) {
+    const profile = how.profile ?? (entry.enabled === true ? how.current : undefined)
+    try {
+      added.push(await addServer(bridge, entry, from, { ...how, profile }))
+    } catch (error) {
+      how.signal.throwIfAborted()
+      if (!(error instanceof TaiError)) throw error
+      failed.push(error)
+    }
+  }
+  return { added, failed }
+}
+
+const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal): Agreement => ({
+  prompter,
+  granted: approvals.mode === 'danger-full-access' ? '--yolo' : undefined,
+  signal,
+})
+
+/** Facts for lists: no value of a variable or a header is among them. */
+export function serverFacts(bridge: McpBridge) {
+  return bridge.registry.list().map((row) => ({
+    name: row.name,
+    transport: row.transport,
+    address: row.url ?? [row.command, ...row.args].filter(Boolean).join(' '),
+    profiles: row.profiles,
+    tools: row.tools,
+    withheld: bridge.registry.drift(row.name).map(({ now }) => now.name),
+    source: row.source,
+  }))
+}
+
+/** The tools of all servers, or of one. Throws TaiError: no such server. */
+export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
+  const only = server === undefined ? undefined : bridge.registry.row(server).name
+  const rows = bridge.catalog(profile).filter((row) => only === undefined || row.server === only)
+  return rows.map(({ name, exposed, unbound, description, server: of }) => {
+    const state = unbound ?? 'offered'
+    return {
+      server: of,
+      tool: name,
+      name: exposed,
+      state,
+      description: clip(description, LISTED_MAX),
+    }
+  })
+}
+
+const linesOf = (rows: readonly object[], none: string) =>
+  rows.map((row) => JSON.stringify(row)).join('\n') || none
+
+/** By mcp_call; not offered are those too many, or whose name another has. */
+const isCallable = (unbound: Unbound | undefined) =>
+  unbound === undefined || unbound === 'over_cap' || unbound === 'name_conflict'
+
+/** The tools that servers bring, as rows of the toolbox; `taken` are the names of others. */
+export function bridgedTools(
+  bridge: McpBridge,
+  profile: string,
+  taken: Iterable<string>,
+  offers: boolean,
+) {
+  const rows = bridge.catalog(profile, taken).filter(({ unbound }) => isCallable(unbound))
+  return rows.flatMap((row) =>
+    toolsOf('mcp', {
+      [row.exposed]: {
+        description: `${row.description || row.name} (of MCP server ${row.server})`,
+        parameters: row.inputSchema,
+        annotations: FOREIGN,
+        origin: {
+          server: row.server,
+          tool: row.name,
+          alias: exposedName(row.server, row.name),
+          offered: offers && row.unbound === undefined,
+        },
+        paths: () => [],
+        run: (args: JsonObject, _: ToolContext, signal: AbortSignal) =>
+          bridge.call(row, args, signal),
+      },
+    }),
+  )
+}
+
+const SERVER = arg.text('Name of the server, as mcp_list shows it.')
+const PROFILE = arg.text('The profile; without it, that of this session.')
+
+export const SERVER_TOOLS = toolsOf('mcp', {
+  mcp_add: {
+    description:
+      'Add MCP servers. The user is shown what would be started and has to agree; each server is then started and asked for its tools before it is stored. Returns the tools of each. A server is enabled only where a profile is given.',
+    parameters: takes(['source'], {
+      source: arg.text(
+        'A pasted configuration (JSON or TOML), a command line, an http(s) or GitHub address, or the name of a stored server.',
+      ),
+      name: arg.text('Name for the server, in place of that in the source.'),
+      profile: arg.text('Enable it for this profile, such as "default".'),
+    }),
+    annotations: FOREIGN,
+    run: async ({ source, name, profile }, context, signal) => {
+      const { bridge } = context
+      const found = await readSource(bridge, [source], { name, signal })
+      const how = { ...agreementOf(context, signal), profile }
+      const { added, failed } = await addServers(bridge, found, how)
+      const lines = [...found.notes, ...added.map(addedLine), ...failed.map(messageOf)]
+      return { text: lines.join('\n'), isError: added.length === 0 }
+    },
+  },
+  mcp_list: {
+    description:
+      'List the MCP servers that were added: transport, address, profiles they are enabled for, number of tools, tools that are withheld.',
+    parameters: takes([], {}),
+    annotations: READS_ONLY,
+    run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
+  },
+  mcp_enable: {
+    description: 'Enable an MCP server for a profile: its tools can then be found and called.',
+    parameters: takes(['server'], { server: SERVER, profile: PROFILE }),
+    annotations: annotate('High', 'destroys', { idempotent: true }),
+    run: async ({ server, profile }, context, signal) => {
+      const { bridge } = context
+      const entry = await bridge.registry.get(server)
+      await agreeTo(bridge, entry, agreementOf(context, signal))
+      const of = profile ?? context.profile
+      await bridge.enable(server, of)
+      return `${server} is enabled for profile ${of}; select_tools finds its tools`
+    },
+  },
+  mcp_disable: {
+    description: 'Disable an MCP server for a profile: its tools can no longer be called.',
+    parameters: takes(['server'], { server: SERVER, profile: PROFILE }),
+    annotations: annotate('Medium', 'changes', { idempotent: true }),
+    run: async ({ server, profile }, context) => {
+      const of = profile ?? context.profile
+      await context.bridge.enable(server, of, false)
+      return `${server} is disabled for profile ${of}`
+    },
+  },
+  mcp_remove: {
+    description: 'Delete an MCP server, with what was accepted of it. Cannot be undone.',
+    parameters: takes(['server'], { server: SERVER }),
+    annotations: annotate('High', 'destroys', { idempotent: true }),
+    run: async ({ server }, { bridge }) => {
+      await bridge.remove(server)
+      return `${server} is removed`
+    },
+  },
+  mcp_tools: {
+    description:
+      'List the tools of MCP servers, each with the name to call it by, its description, and whether it is offered, withheld (pin_pending) or left out, and why.',
+    parameters: takes([], { server: SERVER }),
+    annotations: READS_ONLY,
+    run: async ({ server }, { bridge, profile }) =>
+      linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
+  },
+  mcp_call: {
+    description:
+      'Call one tool of an enabled MCP server by its own name, as its mcp_SERVER_TOOL name does. Returns what the tool returns.',
+    parameters: takes(['server', 'tool'], {
+      server: SERVER,
+      tool: arg.text('Name of the tool, as the server has it.'),
+      args: { type: 'object', description: 'Its arguments.' },
+    }),
+    annotations: FOREIGN,
+    means: ({ server, tool: name, args = {} }) => ({ server, name, args }),
+    run: async ({ server, tool: name }, { bridge, profile }) => {
+      const rows = toolFacts(bridge, profile, server)
+      const found = rows.find((row) => row.tool === name || row.name === name)
+      if (found)
+        fail(`${name} of ${server} cannot be called: ${found.state}`, 'mcp_tools tells more')
+      const names = rows.map((row) => row.tool)
+      return fail(
+        `${server} has no tool ${visible(name)}`,
+        didYouMean(name, names) ?? 'mcp_tools lists them',
+      )
+    },
+  },
+})
+
+type Added = Awaited<ReturnType<typeof addServer>>
+
+/** What came of one server, on a line. */
+export function addedLine({ name, transport, tools, skipped, withheld, enabled }: Added) {
+  const names = tools.map((each) => each.name).join(', ')
+  const left = skipped.map((each) => `${each.name} (${each.why})`).join(', ')
+  return visible(
+    [
+      `${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
+      left && `left out: ${left}`,
+      withheld.length > 0 && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
+      enabled === null ? 'not enabled' : `enabled for ${enabled}`,
+    ]
+      .filter(Boolean)
+      .join('; '),
+  )
+}
+
+//#endregion §servers
+
 //#region §ranker: which tools fit a few words
 //
 // 1. The same input gives the same order.
@@ -7934,6 +8933,7 @@ export const TOOLS: readonly Tool[] = [
   ...WEB_TOOLS,
   ...NOTE_TOOLS,
   ...ASK_TOOLS,
+  ...SERVER_TOOLS,
 ]
 
 export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) ?? row.annotations
@@ -7959,6 +8959,7 @@ type ToolsOptions = {
   resultMax: number // bytes; at most MCP_RESULT_MAX
   say?: (line: string) => void // what a mode wants said of a call
   only?: readonly string[] | undefined // these and no others, all offered at once
+  bridged?: (() => readonly Tool[]) | undefined // those of MCP servers, which come and go
 }
 
 type Attempt = Readonly<{ name: string; raw: JsonObject; digest: string }>
@@ -7966,6 +8967,7 @@ type Attempt = Readonly<{ name: string; raw: JsonObject; digest: string }>
 /** The tools of one session. */
 export class Tools implements Catalog {
   readonly #rows
+  readonly #bridged
   readonly #offered
   readonly #context
   readonly #options
@@ -7974,52 +8976,82 @@ export class Tools implements Catalog {
 
   /** Throws UsageError for an unknown name in `only`. */
   constructor(options: ToolsOptions) {
-    const { only } = options
-    const rows = only?.map((name) => pickTool(options.rows, name)) ?? options.rows
+    const { only, bridged = () => [] } = options
+    const all = only === undefined ? options.rows : [...options.rows, ...bridged()]
+    const rows = only?.map((name) => pickTool(all, name)) ?? all
     this.#rows = new Map(rows.map((row) => [row.name, row]))
     const first = rows.filter((row) => row.core || only !== undefined)
     this.#offered = new Set(first.map((row) => row.name))
+    this.#bridged = only === undefined ? bridged : () => []
     this.#context = { ...options.context, catalog: this }
     this.#options = options
   }
 
-  /** In the order of the table. */
+  /** In the order of the table, then those of servers. */
+  #all() {
+    const bridged = this.#bridged().filter(({ origin }) => origin?.offered)
+    return [...this.#rows.values(), ...bridged]
+  }
+
   get offered(): readonly ToolSchema[] {
-    return [...this.#rows.values()].filter(({ name }) => this.#offered.has(name)).map(schemaOf)
+    return this.#all()
+      .filter(({ name }) => this.#offered.has(name))
+      .map(schemaOf)
   }
 
   get hidden(): readonly Tool[] {
-    return [...this.#rows.values()].filter(({ name }) => !this.#offered.has(name))
+    return this.#all().filter(({ name }) => !this.#offered.has(name))
+  }
+
+  #find(name: string) {
+    const isMeant = ({ name: each, origin }: Tool) =>
+      origin?.offered && (each === name || origin.alias === name)
+    return this.#rows.get(name) ?? this.#bridged().find(isMeant)
+  }
+
+  /** What a call that stands for another means, so that it is judged and recorded as that. */
+  #meant(name: string, args: JsonObject) {
+    const row = this.#rows.get(name)
+    const { server, name: own, args: inner } = row?.means?.(args) ?? {}
+    const isMeant = ({ name: each, origin }: Tool) =>
+      origin?.server === server && (origin?.tool === own || each === own)
+    const found = row?.means && this.#bridged().find(isMeant)
+    return found && isObject(inner) ? { row: found, args: inner } : { row: this.#find(name), args }
   }
 
   async select({ query, names = [], limit }: Parameters<Catalog['select']>[0]) {
-    const named = names.flatMap((name) => this.#rows.get(name) ?? [])
-    const found = rankByWords(query ?? '', [...this.#rows.values()], limit)
+    const all = this.#all()
+    const named = names.flatMap((name) => all.find((row) => row.name === name) ?? [])
+    const found = rankByWords(query ?? '', all, limit)
     const chosen = [...new Set([...named, ...found])].slice(0, limit)
     for (const row of chosen) this.#offered.add(row.name)
     return {
       offered: chosen.map(schemaOf),
-      unknown: names.filter((name) => !this.#rows.has(name)),
+      unknown: names.filter((name) => !all.some((row) => row.name === name)),
     }
   }
 
   /** Such a call may run beside others. */
   reads({ name, args }: Pick<ToolCall, 'name' | 'args'>) {
-    const row = this.#rows.get(name)
+    const row = this.#find(name)
     return row !== undefined && annotationsOf(row, args).readOnly
   }
 
   /** Never throws; the result is redacted, capped and audited. */
-  async dispatch(name: string, args: JsonObject, signal: AbortSignal): Promise<Outcome> {
+  async dispatch(called: string, given: JsonObject, signal: AbortSignal): Promise<Outcome> {
     const { world, store, session } = this.#context
     const started = world.now()
+    const { row, args } = this.#meant(called, given)
+    const { name = called, origin } = row ?? {}
     const asked = { name, raw: args, digest: callDigest(name, args) }
     const fall = (error: unknown) => crash(name, error, signal)
-    const outcome = await this.#attempt(asked, signal).catch(fall)
+    const outcome = await this.#attempt(row, asked, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
-    const facts = { tool: clip(name, 80), digest: asked.digest, ms: world.now() - started }
-    const row = ['tool-call', { ...facts, ...factsOf(safe) }, session] as const
-    const writing = this.reads({ name, args }) ? store.auditSoon(...row) : store.audit(...row)
+    const from = { tool: origin?.tool ?? clip(name, 80), ...(origin && { server: origin.server }) }
+    const facts = { ...from, digest: asked.digest, ms: world.now() - started, ...factsOf(safe) }
+    const entry = [origin ? 'mcp-call' : 'tool-call', facts, session] as const
+    const reads = row !== undefined && annotationsOf(row, args).readOnly
+    const writing = reads ? store.auditSoon(...entry) : store.audit(...entry)
     await writing.catch(() => {}) // a full disk must not lose the result
     return safe
   }
@@ -8033,14 +9065,11 @@ export class Tools implements Catalog {
     return { reply, denied: outcome.why === 'denied' }
   }
 
-  async #attempt(asked: Attempt, signal: AbortSignal): Promise<Outcome> {
+  async #attempt(row: Tool | undefined, asked: Attempt, signal: AbortSignal): Promise<Outcome> {
     const { name, raw } = asked
     signal.throwIfAborted()
-    const row = this.#rows.get(name)
     if (row === undefined) return refuse('unknown', name, this.#unknown(name))
-    const check = this.#checks.get(name) ?? schemaCheck(row.parameters)
-    this.#checks.set(name, check)
-    const checked = checkArguments(row.parameters, await check, raw)
+    const checked = await this.#checked(row, raw)
     if ('problem' in checked) {
       const { problem, path: at } = checked
       return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
@@ -8058,13 +9087,22 @@ export class Tools implements Catalog {
     return { kind: 'done', output: await row.run(checked.args, this.#context, signal) }
   }
 
+  /** Of a server's own schema only what must be there: it is foreign, and can be made to stall. */
+  async #checked({ name, parameters, origin }: Tool, raw: JsonObject) {
+    if (origin !== undefined) return missingArguments(parameters, raw)
+    const check = this.#checks.get(name) ?? schemaCheck(parameters)
+    this.#checks.set(name, check)
+    return checkArguments(parameters, await check, raw)
+  }
+
   /** A refusal, or undefined. */
   async #permission(row: Tool, asked: Attempt, args: JsonObject, signal: AbortSignal) {
     const { approvals, session, prompter } = this.#context
     const annotations = annotationsOf(row, args)
     const paths = (await row.paths?.(args)) ?? []
     const call = { tool: row.name, args: asked.raw, digest: asked.digest }
-    const request = { ...call, paths, annotations, session }
+    const origin = row.origin && { origin: row.origin.server }
+    const request = { ...call, ...origin, paths, annotations, session }
     const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
     const detail = asks ? await row.preview?.(args, this.#context) : undefined
     const decision = await approvals.decide({ ...request, detail }, signal)
@@ -8129,11 +9167,6 @@ function pickTool<T extends { name: string }>(rows: readonly T[], name: string) 
   return row ?? failUsage(`there is no tool named ${visible(name)}`, hint)
 }
 
-function didYouMean(word: string, known: readonly string[]) {
-  const close = nearest(word, known)
-  return close ? `did you mean ${close}?` : undefined
-}
-
 /** Arguments with defaults for those that are absent or null. `path` is a JSON pointer. */
 export function checkArguments(
   schema: JsonSchema,
@@ -8152,6 +9185,16 @@ export function checkArguments(
     return { problem: `there is no argument ${visible(unknown)}; ${takesAll}`, path: `/${unknown}` }
   const where = fault.at === '' ? takesAll : `argument ${fault.at.slice(1)}`
   return { problem: `${fault.why} (${where})`, path: fault.at }
+}
+
+function missingArguments(
+  { required }: JsonSchema,
+  args: JsonObject,
+): ReturnType<typeof checkArguments> {
+  const names = Array.isArray(required) ? required.map(String) : []
+  const missing = names.find((name) => args[name] === undefined)
+  if (missing === undefined) return { args }
+  return { problem: `the argument ${visible(missing)} is missing`, path: '' }
 }
 
 function defaultsOf(properties: Readonly<Record<string, JsonObject>>): JsonObject {
@@ -9306,7 +10349,7 @@ function frameFile(name: string, text: string) {
 // 2. After `--` everything is prompt.
 // Not here: what a verb does (§commands), what a setting means (§config).
 
-const RESERVED = ['mcp', 'ui', 'upgrade', 'licenses'] // commands of versions to come
+const RESERVED = ['ui', 'upgrade', 'licenses'] // commands of versions to come
 
 /** One whose name is a setting's, with dashes, gives that setting. */
 type Flag = {
@@ -9373,8 +10416,13 @@ const EXIT_HELP: Record<keyof typeof EXIT, string> = {
 /** The flags of a command line, by name. */
 export class Given {
   readonly #values
-  constructor(values: ReadonlyMap<string, readonly string[]> = new Map()) {
+  readonly literal // the words after --
+  constructor(
+    values: ReadonlyMap<string, readonly string[]> = new Map(),
+    literal: readonly string[] = [],
+  ) {
     this.#values = values
+    this.literal = literal
   }
 
   has(name: string) {
@@ -9473,7 +10521,8 @@ function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
       allowPositionals: true,
     })
     const texts = Object.entries(values).map(([name, list]) => [name, (list ?? []).map(String)])
-    return { given: new Given(new Map(texts as [string, string[]][])), words: positionals }
+    const given = new Given(new Map(texts as [string, string[]][]), argv.slice(end + 1))
+    return { given, words: positionals }
   } catch (error) {
     return failFlag(error, argv, flags)
   }
@@ -9675,6 +10724,7 @@ export class App {
   #store: Promise<Store> | undefined
   #config: Promise<Config> | undefined
   #http: HttpClient | undefined
+  #bridge: Promise<McpBridge> | undefined
 
   constructor(options: AppOptions) {
     this.world = options.world
@@ -9734,6 +10784,22 @@ export class App {
 
   get http() {
     return (this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close()))
+  }
+
+  bridge() {
+    return (this.#bridge ??= this.#openBridge())
+  }
+
+  async #openBridge() {
+    const { world, spinner } = this
+    const store = await this.#storeOrMemory()
+    const notice = (text: string) => this.notice(text)
+    const watch = (label: string) => {
+      spinner.start(label)
+      return { [Symbol.dispose]: () => spinner.stop() }
+    }
+    const bridge = new McpBridge({ world, store, http: () => this.http, notice, watch })
+    return this.own(bridge, (it) => it.close())
   }
 
   own<T>(part: T, end: (part: T) => Promise<void> | void) {
@@ -10185,7 +11251,8 @@ async function ownTools(
   const own = new Processes(app.world, (await app.storeForTurn()).redactor)
   const processes = app.own(own, (it) => it.stopAll())
   const only = toolNames(config, profile)
-  return openTools(app, { session, workspace, mode, processes, only, prompter: app.prompter })
+  const seat = { session, workspace, mode, processes, only, prompter: app.prompter }
+  return openTools(app, { ...seat, profile: profile?.name })
 }
 
 type ToolSeat = {
@@ -10196,21 +11263,34 @@ type ToolSeat = {
   prompter: Prompter
   only: readonly string[] | undefined
   rows?: readonly Tool[]
+  profile?: string | undefined // default: default
+  offersBridged?: boolean // default: yes
 }
 
 /** The tools of one session. */
 export async function openTools(
   app: App,
-  { workspace, mode, only, rows = TOOLS, ...seat }: ToolSeat,
+  {
+    workspace,
+    mode,
+    only,
+    rows = TOOLS,
+    profile = 'default',
+    offersBridged = true,
+    ...seat
+  }: ToolSeat,
 ) {
   const { world, http } = app
   const store = await app.storeForTurn()
   const config = await app.config()
   const { root } = workspace
   const approvals = new Approvals({ mode, store, prompter: seat.prompter, world, root })
+  const bridge = await app.bridge()
+  const names = new Set(rows.map(({ name }) => name))
   return new Tools({
     rows,
-    context: { world, workspace, store, http, config, approvals, ...seat },
+    context: { world, workspace, store, http, config, approvals, bridge, profile, ...seat },
+    bridged: () => bridgedTools(bridge, profile, names, offersBridged),
     resultMax: config.number('result_max'),
     only,
     say: (line) => app.notice(line),
@@ -10765,7 +11845,9 @@ export class McpServeContext {
     const rows = [...native, ...extras]
     const only = names?.filter((name) => rows.some((row) => row.name === name))
     const prompter = denyPrompter
-    return openTools(app, { session, workspace, mode, processes, prompter, only, rows })
+    const seat = { session, workspace, mode, processes, prompter, only, rows }
+    const offersBridged = extras.length === 0 // a chat's; a client's own calls are never theirs
+    return openTools(app, { ...seat, offersBridged, profile: profile?.name })
   }
 
   #extras(processes: Processes) {
@@ -11339,6 +12421,79 @@ function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['veri
 
 //#endregion §doctor
 
+//#region §hosts: servers that other programs on this machine use
+//
+// Their files are read, never written, and only the part that holds servers; what is found
+// goes through the same door as a paste.
+// Not here: what is added, which the person picks (§commands).
+
+/** The files of each host: the person's, then the project's. */
+const HOSTS = {
+  'Claude Desktop': ['{config}/Claude/claude_desktop_config.json'],
+  'Claude Code': ['{home}/.claude.json', '{root}/.mcp.json'],
+  Cursor: ['{home}/.cursor/mcp.json', '{root}/.cursor/mcp.json'],
+  'VS Code': ['{code}/settings.json', '{code}/mcp.json', '{root}/.vscode/mcp.json'],
+  Codex: ['{codex}/config.toml', '{root}/.codex/config.toml'],
+  Windsurf: ['{home}/.codeium/windsurf/mcp_config.json'],
+  Zed: ['{xdg}/zed/settings.json', '{root}/.zed/settings.json'],
+  opencode: ['{xdg}/opencode/opencode.json', '{root}/opencode.json'],
+  'Gemini CLI': ['{home}/.gemini/settings.json', '{root}/.gemini/settings.json'],
+  pi: ['{home}/.pi/agent/mcp.json', '{root}/.pi/mcp.json'],
+}
+
+function hostFolders({ env, platform }: World, root: string) {
+  const home = env['HOME'] || env['USERPROFILE'] || builtin('node:os').homedir()
+  const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
+  const own: Partial<Record<NodeJS.Platform, string>> = {
+    darwin: path.join(home, 'Library', 'Application Support'),
+    win32: env['APPDATA'] || path.join(home, 'AppData', 'Roaming'),
+  }
+  const config = own[platform] ?? xdg
+  const codex = env['CODEX_HOME'] || path.join(home, '.codex')
+  return { home, root, xdg, config, codex, code: path.join(config, 'Code', 'User') }
+}
+
+/** The part of a file that may hold servers. */
+async function serversPart(file: string, root: string) {
+  const text = await fs.promises.readFile(file, 'utf8')
+  if (file.endsWith('.toml')) return text
+  const { parse } = await import('jsonc-parser')
+  const all: Record<string, unknown> = Object(parse(text, [], { allowTrailingComma: true }))
+  const { mcpServers } = Object(Object(all['projects'])[root]) // Claude Code has some by project
+  const parts = Object.entries(all).filter(([key]) => has(HOLDERS.top, key))
+  if (isObject(mcpServers)) parts.push(['mcpServers', mcpServers])
+  return parts.map(([key, value]) => JSON.stringify({ [key]: value })).join('\n')
+}
+
+/** Servers by host; a file that cannot be used is named in `faults`. */
+export async function hostedServers(world: World, root: string) {
+  const folders = hostFolders(world, root)
+  const faults: string[] = []
+  const places = Object.entries(HOSTS).flatMap(([host, files]) =>
+    files.map((file) => {
+      const [, folder = '', rest = ''] = /^\{(\w+)\}(.*)/.exec(file) ?? []
+      return { host, file: path.join(folders[folder as keyof typeof folders], rest) }
+    }),
+  )
+  const found = places.map(async ({ host, file }) => {
+    const part = isFile(file) ? await serversPart(file, root).catch(messageOf) : ''
+    if (part === '') return []
+    try {
+      const { entries, rejects } = await mcpNormalize(part)
+      faults.push(...rejects.map((error) => `${file}: ${error.message}`))
+      const from = file.endsWith('.toml') ? 'config-toml' : 'config-json'
+      return entries.map((entry) => ({ host, file, from, entry }))
+    } catch (error) {
+      if (!(error instanceof InvalidError)) throw error
+      faults.push(`${file}: ${error.message}`)
+      return []
+    }
+  })
+  return { found: (await Promise.all(found)).flat(), faults }
+}
+
+//#endregion §hosts
+
 //#region §commands: what each verb does
 //
 // 1. What lists or shows takes --json and prints one JSON value.
@@ -11363,6 +12518,8 @@ const AUDIT_FLAGS = [
   flagRow('--tool NAME', 'what concerns this tool'),
   flagRow('--since TIME', 'an ISO date or time'),
 ]
+
+const YES = flagRow('--yes', 'agree to what is shown, without being asked')
 
 const CELL_MAX = 160 // characters; --json has all of it
 
@@ -11500,6 +12657,21 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       ['mode', ...Object.keys(VERDICTS.prompt)],
       ...MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])]),
     ])],
+  ],
+  mcp: ['servers of other people, whose tools a model can use',
+    ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or -- COMMAND ARGS', mcpAdd, [
+      flagRow('--name NAME', 'name for the one server'), YES]],
+    ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, [YES]],
+    ['list', 'all servers', mcpList],
+    ['tools [SERVER]', 'their tools, and which are offered', mcpTools],
+    ['enable SERVER', 'let models of this profile use it', mcpEnable, [YES]],
+    ['disable SERVER', 'take that back', mcpDisable],
+    ['remove SERVER', 'delete it, with what was accepted of it', mcpRemove],
+    ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
+    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, [
+      flagRow('--grant TOOL', 'accept this tool as it is now; repeatable'),
+      flagRow('--grant-all', 'accept all of them')]],
+    ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
   ],
   audit: ['the record of every tool call and approval',
     ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
@@ -11743,6 +12915,222 @@ async function auditExport(app: App) {
     await app.out.drained(app.signal)
   }
   return EXIT.answered
+}
+
+// --- mcp ---
+
+async function currentProfile(app: App) {
+  return (await app.config()).get('profile') ?? 'default'
+}
+
+const agreement = (app: App) => ({
+  prompter: app.prompter,
+  granted: app.given.has('yes') ? '--yes' : undefined,
+  tell: (plan: string) => app.notice(plan),
+  signal: app.signal,
+})
+
+/** The words of a command, or the text that `word` stands for. */
+async function sourceWords(app: App, words: readonly string[]) {
+  const [word = ''] = words
+  if (words.length > 1 || app.given.literal.length > 0) return words
+  if (word === '-') return [(await app.stdin()) ?? '']
+  const file = path.resolve(app.world.cwd, word)
+  return [isFile(file) ? await fs.promises.readFile(file, 'utf8') : word]
+}
+
+async function mcpAdd(app: App, ...words: string[]) {
+  const { given, signal } = app
+  const bridge = await app.bridge()
+  const said = await sourceWords(app, words)
+  const isCommand = given.literal.length > 0
+  const found = await readSource(bridge, said, { name: given.text('name'), signal, isCommand })
+  return addFound(app, found)
+}
+
+async function addFound(app: App, found: McpSource) {
+  const bridge = await app.bridge()
+  for (const note of found.notes) app.notice(note)
+  const profile = app.given.text('profile')
+  const how = { ...agreement(app), profile, current: await currentProfile(app) }
+  const { added, failed } = await addServers(bridge, found, how)
+  const [first, ...others] = failed
+  if (first && added.length === 0 && others.length === 0) throw first
+  for (const error of failed) app.report(error)
+  const servers = added.map(({ tools, ...facts }) => ({
+    ...facts,
+    tools: tools.map(({ name }) => name),
+  }))
+  const off = added.filter(({ enabled }) => enabled === null).map(({ name }) => name)
+  const hint = off.map((name) => `\`tai mcp enable ${name}\` lets models use it`)
+  app.print(
+    { servers, failed: failed.map(messageOf) },
+    [...added.map(addedLine), ...hint].join('\n'),
+  )
+  const isDenied = added.length === 0 && failed.every((error) => error instanceof DeniedError)
+  if (failed.length === 0) return EXIT.answered
+  return isDenied ? EXIT.denied : EXIT.failed
+}
+
+type Hosted = Awaited<ReturnType<typeof hostedServers>>['found'][number]
+
+const failHosted = (name: string, all: readonly Hosted[]): never =>
+  fail(
+    `no host has a server ${visible(name)}`,
+    didYouMean(
+      name,
+      all.map(({ entry }) => entry.name),
+    ),
+  )
+
+/** Lists what there is; adds what is named, in the arguments or when asked. */
+async function mcpImport(app: App, ...words: string[]) {
+  const { found, faults } = await hostedServers(app.world, app.root)
+  for (const fault of faults) app.notice(fault)
+  const seen = new Map(found.toReversed().map((each) => [each.entry.name, each])) // one of each name
+  const all = [...seen.values()].toReversed()
+  const rows = all.map(({ host, file, entry }) => [entry.name, host, entry.transport, file])
+  const table = columns(rows.map((row) => row.map(visible)))
+  const question = `${table}\nWhich of them? (names, or all) `
+  const picked =
+    words.length > 0 ? words : await askWords(app, all.length > 0 ? question : undefined)
+  const chosen = picked.includes('all')
+    ? all
+    : picked.map((name) => seen.get(name) ?? failHosted(name, all))
+  if (chosen.length > 0) return addFound(app, { servers: chosen, notes: [], rejects: [] })
+  const servers = all.map(({ host, file, entry }) => ({
+    name: entry.name,
+    host,
+    file,
+    transport: entry.transport,
+  }))
+  const hint = '`tai mcp import NAME...` adds some, `tai mcp import all` adds all'
+  return app.print(
+    { servers },
+    all.length > 0 ? `${table}\n${hint}` : 'no other program has servers here',
+  )
+}
+
+async function askWords({ prompter, signal, given }: App, question: string | undefined) {
+  if (!question || !prompter.available || given.has('json')) return []
+  return (await prompter.ask(question, {}, signal))?.split(/[\s,]+/).filter(Boolean) ?? []
+}
+
+async function mcpList(app: App) {
+  const servers = serverFacts(await app.bridge())
+  const rows = servers.map(({ name, transport, address, profiles, tools, withheld }) => [
+    name,
+    transport,
+    profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'disabled',
+    count(tools, 'tool') + (withheld.length > 0 ? `, ${withheld.length} withheld` : ''),
+    clip(address, CELL_MAX),
+  ])
+  return app.print({ servers }, rows.length > 0 ? rows : 'no servers; `tai mcp add` adds some')
+}
+
+async function mcpTools(app: App, server?: string) {
+  const tools = toolFacts(await app.bridge(), await currentProfile(app), server)
+  const rows = tools.map(({ name, state, description }) => [name, state, description])
+  return app.print({ tools }, rows.length > 0 ? rows : 'no tools; `tai mcp list` shows the servers')
+}
+
+async function mcpEnable(app: App, server = '') {
+  const bridge = await app.bridge()
+  const entry = await bridge.registry.get(server)
+  await agreeTo(bridge, entry, agreement(app))
+  bridge.registry.consent(entry)
+  const profile = await currentProfile(app)
+  await bridge.enable(server, profile)
+  return app.print({ server, profile, enabled: true }, `${server} is enabled for ${profile}`)
+}
+
+async function mcpDisable(app: App, server = '') {
+  const profile = await currentProfile(app)
+  await (await app.bridge()).enable(server, profile, false)
+  return app.print({ server, profile, enabled: false }, `${server} is disabled for ${profile}`)
+}
+
+async function mcpRemove(app: App, server = '') {
+  await (await app.bridge()).remove(server)
+  return app.print({ removed: server }, `removed ${server}`)
+}
+
+/** Whoever types it has allowed it. */
+async function mcpCall(app: App, server = '', name = '', text = '{}') {
+  const args =
+    parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
+  const { prompter, root, world } = app
+  const own = new Processes(world, app.redactor)
+  const tools = await openTools(app, {
+    session: '',
+    workspace: await Workspace.open(root, world.home),
+    mode: 'danger-full-access',
+    processes: app.own(own, (it) => it.stopAll()),
+    prompter,
+    only: undefined,
+    profile: await currentProfile(app),
+  })
+  const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
+  if (ran.kind === 'refused') fail(ran.text)
+  const { text: said, isError = false, structured } = ran.output
+  app.print({ text: said, isError, structured }, said)
+  return isError ? EXIT.failed : EXIT.answered
+}
+
+/** A definition as lines, to be compared. */
+const definitionText = (tool?: McpDefinition) =>
+  tool ? `${tool.description}\n\n${JSON.stringify(tool.inputSchema, undefined, 2)}\n` : ''
+
+async function pinDiff({ now, before }: McpDrift) {
+  const [old, fresh] = [before, now].map((tool) => ({ name: now.name, text: definitionText(tool) }))
+  const head = before ? 'changed' : 'added'
+  return { tool: now.name, state: head, diff: old && fresh ? await unifiedDiff(old, fresh) : '' }
+}
+
+async function mcpPins(app: App, server = '') {
+  const { given, signal } = app
+  const bridge = await app.bridge()
+  bridge.registry.row(server)
+  const drift = await bridge.refresh(server, signal).catch((error: unknown) => {
+    if (!(error instanceof TaiError)) throw error
+    app.notice(`it was not asked now (${error.message}); this is what was seen last`)
+    return bridge.registry.drift(server)
+  })
+  const wanted = given.has('grant-all') ? undefined : given.all('grant')
+  const granted = wanted?.length === 0 ? [] : await bridge.grant(server, wanted)
+  const tools = await Promise.all(
+    drift.filter(({ now }) => !granted.includes(now.name)).map(pinDiff),
+  )
+  const shown = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
+  const hint = `\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`
+  const lines = [
+    granted.length > 0 ? `granted ${granted.join(', ')}` : [],
+    shown,
+    shown.length > 0 ? hint : [],
+  ].flat()
+  return app.print(
+    { server, granted, tools },
+    lines.join('\n') || `all tools of ${server} are as they were accepted`,
+  )
+}
+
+async function mcpConsent(app: App, server?: string) {
+  const bridge = await app.bridge()
+  const names = server
+    ? [bridge.registry.row(server).name]
+    : bridge.registry.list().map(({ name }) => name)
+  const entries = await Promise.all(names.map((name) => bridge.registry.get(name)))
+  const open = entries.filter((entry) => !bridge.registry.hasConsent(entry))
+  const waiting = await Promise.all(
+    open.map(async (entry) => ({ server: entry.name, plan: await bridge.plan(entry) })),
+  )
+  const asks = app.given.has('yes') || app.prompter.available
+  for (const entry of asks ? open : []) {
+    await agreeTo(bridge, entry, agreement(app))
+    bridge.registry.consent(entry)
+  }
+  const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
+  return app.print({ waiting, agreed: asks }, shown)
 }
 
 async function printCompletion({ out }: App, shell = '') {

@@ -21,6 +21,7 @@ import {
   type ToolOutput,
 } from '../../tai.ts'
 import { makeWorld } from './vault.ts'
+import { bridgeOf } from './world.ts'
 
 type Test = Pick<typeof t, 'testdir' | 'teardown'>
 export type Tree = NonNullable<Parameters<Test['testdir']>[0]>
@@ -97,16 +98,19 @@ export async function openContext(
   const world = makeWorld(path.join(at, 'home'), { env, cwd: root, now: () => noon })
   const store = await Store.open(world)
   test.teardown(() => store.close())
+  const http = new HttpClient({})
   return {
     world,
     session: 's1',
     workspace: await Workspace.open(root, world.home),
     store,
-    http: new HttpClient({}),
+    http,
     config: await Config.load(world, { flags, stored: {}, root }),
     processes: new Processes(world, new Redactor()),
     prompter,
     approvals: new Approvals({ mode: 'prompt', store, prompter, world }),
     catalog: { select: async () => ({ offered: [], unknown: [] }) },
+    bridge: bridgeOf({ world, store, http: () => http, notice: () => {} }),
+    profile: 'default',
   }
 }

@@ -6,17 +6,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   Approvals,
+  bridgedTools,
   Config,
   denyPrompter,
   HttpClient,
+  McpBridge,
   Processes,
   Store,
   TOOLS,
   Tools,
   Workspace,
+  type BridgeOptions,
   type Mode,
   type Prompter,
   type Tool,
+  type ToolContext,
   type World,
 } from '../../tai.ts'
 
@@ -25,10 +29,24 @@ export type Setup = {
   prompter?: Prompter
   rows?: readonly Tool[]
   resultMax?: number
-  only?: string[]
+  only?: readonly string[] | undefined
 }
 
 const SESSION = { title: 't', profile: 'default', model: 'm' }
+
+/** A bridge that shows nothing while a server starts. */
+export const bridgeOf = (options: Omit<BridgeOptions, 'watch'>) =>
+  new McpBridge({ ...options, watch: () => ({ [Symbol.dispose]() {} }) })
+
+function toolsOver(
+  context: Omit<ToolContext, 'catalog'>,
+  { rows = TOOLS, resultMax = 65_536, only }: Setup,
+  say: (line: string) => void,
+) {
+  const names = rows.map(({ name }) => name)
+  const bridged = () => bridgedTools(context.bridge, context.profile, names, true)
+  return new Tools({ rows, context, bridged, resultMax, say, only })
+}
 
 /** Everything that tools need, and an end. */
 export async function openWorld(setup: Setup = {}) {
@@ -61,13 +79,10 @@ export async function openWorld(setup: Setup = {}) {
   const processes = new Processes(world, store.redactor)
   const http = new HttpClient(env)
   const said: string[] = []
-  const tools = new Tools({
-    rows: setup.rows ?? TOOLS,
-    context: { world, session, workspace, store, http, config, processes, prompter, approvals },
-    resultMax: setup.resultMax ?? 65_536,
-    say: (line) => said.push(line),
-    only: setup.only,
-  })
+  const say = (line: string) => said.push(line)
+  const bridge = bridgeOf({ world, store, http: () => http, notice: say })
+  const own = { world, session, workspace, store, http, config, processes, prompter, approvals }
+  const tools = toolsOver({ ...own, bridge, profile: 'default' }, setup, say)
   return {
     dir,
     root,
@@ -76,10 +91,12 @@ export async function openWorld(setup: Setup = {}) {
     store,
     session,
     tools,
+    bridge,
     http,
     said,
     pass: (ms: number) => (now += ms),
     close: async () => {
+      await bridge.close()
       await processes.stopAll()
       await http.close()
       store.close()
