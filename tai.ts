@@ -8561,20 +8561,20 @@ const LISTED_MAX = 160 // characters of a description in a list
 type Agreement = Readonly<{
   prompter: Prompter
   granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
-  tell?: (plan: string) => void // then, what was agreed to
+  show?: (plan: string) => void // then, what was agreed to
   signal: AbortSignal
 }>
 
 /** Asks whether an entry may start or reach what it does, once. Throws DeniedError. */
 export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement) {
-  const { prompter, granted, signal, tell } = how
+  const { prompter, granted, signal, show } = how
   if (bridge.registry.hasConsent(entry)) return
   const plan = await bridge.plan(entry)
   const choices = [{ key: 'y', label: 'yes' }, NO]
   const ask = (until: AbortSignal) => prompter.choose(`${plan}\nAllow this?`, choices, until)
   const by = granted ?? (prompter.available ? 'the user' : 'nobody')
   const isAgreed = granted !== undefined || (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
-  if (granted !== undefined) tell?.(plan)
+  if (granted !== undefined) show?.(plan)
   const facts = { server: entry.name, digest: consentDigest(entry), by }
   await bridge.audit('mcp-consent', { ...facts, verdict: isAgreed ? 'run' : 'deny' })
   if (isAgreed) return
@@ -9237,7 +9237,7 @@ export type PromptFacts = Readonly<{
   root: string | undefined // the workspace; undefined without tools
   platform: string
   day: string // YYYY-MM-DD
-  hidden: readonly Findable[] // tools not offered yet
+  hidden: readonly Pick<Tool, 'name' | 'origin'>[] // tools not offered yet
   added: string | undefined // in place of IDENTITY
   schema: boolean // the answer must be JSON
 }>
@@ -9253,8 +9253,12 @@ export function systemPrompt({ root, platform, day, hidden, added, schema }: Pro
   const parts = [added ?? IDENTITY]
   if (root !== undefined) parts.push(MANNER, `Workspace: ${root} (${platform}). Date: ${day}.`)
   if (root !== undefined && hidden.length > 0) {
-    const names = hidden.map((tool) => tool.name).join(', ')
-    parts.push(`More tools can be offered by select_tools: ${names}.`)
+    const own = hidden.filter(({ origin }) => origin === undefined).map((tool) => tool.name)
+    parts.push(`More tools can be offered by select_tools: ${own.join(', ')}.`)
+    const servers = Object.entries(Object.groupBy(hidden, ({ origin }) => origin?.server ?? ''))
+    const counts = servers.flatMap(([name, tools]) => (name ? `${name} (${tools?.length})` : []))
+    if (counts.length > 0)
+      parts.push(`It also finds tools of these MCP servers: ${counts.join(', ')}.`)
   }
   if (schema) parts.push(JSON_ONLY)
   return parts.join('\n\n')
@@ -12857,9 +12861,16 @@ async function toolsShow(app: App, name = '') {
   return app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
 }
 
+/** Those of tai, and of the servers that the profile has. */
+async function knownTools(app: App) {
+  const names = TOOLS.map(({ name }) => name)
+  const profile = await currentProfile(app)
+  return [...TOOLS, ...bridgedTools(await app.bridge(), profile, names, true)]
+}
+
 function grantVerb(scope: 'always' | 'deny'): Run {
   return async (app, name = '') => {
-    const { name: tool } = pickTool(TOOLS, name)
+    const { name: tool } = pickTool(await knownTools(app), name)
     const store = await app.store()
     const [paths, commands] = [app.given.all('path'), app.given.all('command')]
     const bounds = { mode: givenMode(app, 'mode'), paths, commands }
@@ -12878,7 +12889,7 @@ async function dropGrant(store: Store, id: string) {
 
 async function approvalCheck(app: App, name = '', text = '{}') {
   const { world, prompter, root } = app
-  const row = pickTool(TOOLS, name)
+  const row = pickTool(await knownTools(app), name)
   const args =
     parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
   const store = await app.store()
@@ -12926,7 +12937,7 @@ async function currentProfile(app: App) {
 const agreement = (app: App) => ({
   prompter: app.prompter,
   granted: app.given.has('yes') ? '--yes' : undefined,
-  tell: (plan: string) => app.notice(plan),
+  show: (plan: string) => app.notice(plan),
   signal: app.signal,
 })
 

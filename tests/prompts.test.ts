@@ -5,7 +5,7 @@ const facts: PromptFacts = {
   root: '/w',
   platform: 'linux',
   day: '2026-05-01',
-  hidden: [{ name: 'git_log', description: '' }],
+  hidden: [{ name: 'git_log' }],
   added: undefined,
   schema: false,
 }
