@@ -10802,13 +10802,10 @@ export class App {
   }
 
   async #openBridge() {
-    const { world, spinner } = this
+    const { world } = this
     const store = await this.#storeOrMemory()
     const notice = (text: string) => this.notice(text)
-    const watch = (label: string) => {
-      spinner.start(label)
-      return { [Symbol.dispose]: () => spinner.stop() }
-    }
+    const watch = (label: string) => this.watch(label)
     const bridge = new McpBridge({ world, store, http: () => this.http, notice, watch })
     const resolver = this.#resolver
     if (resolver) bridge.resolve = (...asked) => resolver(this, ...asked)
@@ -10828,6 +10825,12 @@ export class App {
     const prompted = wait !== undefined
     const notice = (text: string) => this.notice(text)
     return readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal: this.signal })
+  }
+
+  /** Until it is disposed of, the screen says what is waited for. */
+  watch(label: string) {
+    this.spinner.start(label)
+    return { [Symbol.dispose]: () => this.spinner.stop() }
   }
 
   notice(text: string) {
@@ -11169,9 +11172,9 @@ export async function converse(
 type Talk = {
   session: string
   isNew?: boolean // it has no messages
-  profile: ProfileRow | undefined
+  profile?: ProfileRow | undefined
   choice: ModelChoice
-  tools: Tools | undefined
+  tools?: Tools | undefined
   schema?: JsonSchema | undefined
   maxSteps?: number | undefined
   store?: Store // if not the vault
@@ -11447,8 +11450,13 @@ const PLACE =
 type Place = Readonly<{ owner: string; name: string; folder: string | undefined }>
 
 const objectsIn = (value: unknown) => (Array.isArray(value) ? value.filter(isObject) : [])
-const programsIn = (value: unknown) =>
-  Object.keys(isObject(value) ? value : {}).map((name) => `program ${name}`)
+
+/** Of a package with these programs, which its repository is too. */
+function packageNames(registry: string, name: unknown, programs: unknown, git: string) {
+  if (!name) return []
+  const brings = Object.keys(Object(programs)).map((program) => `program ${program}`)
+  return [`${registry} ${name}`, `${registry} ${git}`, ...brings]
+}
 
 /** Of a server.json, or its like in the registry. */
 const serverNames = ({ packages, remotes }: Record<string, unknown>) => [
@@ -11472,17 +11480,15 @@ const WITNESSES: Record<string, (text: string, of: Place) => string[] | Promise<
   'server.json': (text) => serverNames(parseObject(text) ?? {}),
   'package.json': (text, place) => {
     const { name, bin, private: isPrivate } = parseObject(text) ?? {}
-    if (!name) return []
     const bins = typeof bin === 'string' ? { [`${name}`.replace(/.*\//, '')]: bin } : bin
-    const git = place.folder ? [] : [`npm github:${place.name}`]
-    return [...(isPrivate === true ? [] : [`npm ${name}`]), ...git, ...programsIn(bins)]
+    const own = isPrivate === true ? undefined : name // nobody published it, or somebody else did
+    return packageNames('npm', own, bins, `github:${place.name}`)
   },
   'pyproject.toml': async (text, place) => {
     const { parse } = await import('smol-toml')
-    const { name, scripts } = Object(attempt(() => parse(text))?.['project'])
-    if (!name) return []
-    const git = place.folder ? [] : [`pypi git+https://github.com/${place.name}`]
-    return [`pypi ${name}`, ...git, ...programsIn(scripts)]
+    const { project, tool } = Object(attempt(() => parse(text)))
+    const { name, scripts } = Object(project ?? tool?.poetry)
+    return packageNames('pypi', name, scripts, `git+https://github.com/${place.name}`)
   },
   'README.md': () => [],
   Glama: () => [],
@@ -11528,9 +11534,8 @@ function checkChoice(entry: McpEntry, pages: readonly Page[]) {
   const { command = '', args, env, url } = entry
   const named = (what: string) => pages.some((page) => page.named.includes(what)) || unnamed(what)
   const said = (word: string) => pages.some(({ text }) => text.includes(word)) || unnamed(word)
-  variablesIn(entry).forEach(said)
   for (const [name, value] of Object.entries(env))
-    if (value !== `\${${name}}`) unnamed(`a value for ${name}`)
+    if (said(name) && value !== `\${${name}}`) unnamed(`a value for ${name}`)
   if (url !== undefined) return url.startsWith('https:') ? named(`url ${url}`) : unnamed(url)
   const argv = [command, ...args].join(' ')
   const words = args.join('\n')
@@ -11554,15 +11559,15 @@ async function chosenEntry(app: App, place: Place, pages: readonly Page[], signa
   const store = app.own(await Store.memory(world, { redactor }), (it) => it.close())
   const begun = { title: '', profile: '', model: modelName(choice), workspace: '' }
   const seat = { store, session: await store.createSession(begun), isNew: true, choice }
-  const limits = { profile: undefined, tools: undefined, maxSteps: SCHEMA_TRIES }
-  const { agent } = await converse(app, { ...seat, ...limits, schema: RESOLVER_ANSWER })
+  const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
+  const { agent } = await converse(app, { ...seat, ...limits })
   const texts = pages.map(({ name, text }) => [name, clip(text, PAGE_SHOWN)])
   const facts = { repository: place.name, named, pages: Object.fromEntries(texts) }
   const parts = safeParts(app, [textPart(`${RESOLVER_TASK}\n\n${JSON.stringify(facts)}`)])
   const { answer, error } = await resultOf(agent.runTurn(parts, signal))
   if (error !== undefined) throw error
   const { none } = Object(parseAnswer(answer))
-  if (none) fail(`the model finds no server: ${visible(clip(none, FACT_MAX))}`)
+  if (none) fail(`the model finds no server: ${visible(clip(`${none}`, FACT_MAX))}`)
   const [entry = fail('the model names no server')] = (await mcpNormalize(answer)).entries
   checkChoice(entry, pages)
   return entry
@@ -11574,7 +11579,7 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
   if (!owner)
     failUsage(`${visible(address)} is no repository`, 'such as https://github.com/OWNER/REPO')
   const place = { owner, name: `${owner}/${repository}`, folder }
-  app.spinner.start(`looking up ${place.name}`)
+  using _ = app.watch(`looking up ${place.name}`)
   const pages = await pagesOf(app, place, signal)
   try {
     return await chosenEntry(app, place, pages, signal)
@@ -11587,10 +11592,8 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
     )
     const { hint = 'paste the configuration that its README shows: `tai mcp add -`' } = error
     const Kind = error instanceof ModelError ? ModelError : TaiError
-    const what = `${place.name}: ${error.message} (${told.join('; ')})`
-    throw new Kind(what, { hint, cause: error })
-  } finally {
-    app.spinner.stop()
+    const evidence = { hint: [...told, hint].join('\n  '), cause: error }
+    throw new Kind(`${place.name}: ${error.message}`, evidence)
   }
 }
 

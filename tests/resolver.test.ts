@@ -58,7 +58,9 @@ function npxFolder(
 type World = { pages: Pages; answers?: (Json | ModelTurn)[]; path?: string }
 
 const isTurn = (answer: Json | ModelTurn): answer is ModelTurn =>
-  typeof answer === 'object' && answer !== null && ('calls' in answer || 'status' in answer)
+  typeof answer === 'object' &&
+  answer !== null &&
+  ['text', 'calls', 'status'].some((key) => key in answer)
 
 /** Services, a model with these answers, and the environment in which both are found. */
 async function open(t: Test, { pages, answers = [], path = '/nowhere' }: World) {
@@ -176,6 +178,7 @@ const FINE: [answer: object, plan: string | RegExp][] = [
   [{ command: 'npx -y @acme/weather' }, 'npx -y @acme/weather'],
   [{ command: 'npx', args: ['-y', '-p', '@acme/weather', 'acme-weather', '--city=${CITY_ID}'] },
     'npx -y -p @acme/weather acme-weather --city=${CITY_ID}'],
+  [{ command: 'npx', args: ['-y', '@acme/weather', '${FOLDER}'] }, /npx -y @acme\/weather \$\{FOLDER\}\s+fills in: FOLDER \(NOT SET\)/],
   [{ command: 'npx', args: ['-y', 'github:acme/weather'] }, 'npx -y github:acme/weather'],
   [{ command: 'bunx', args: ['@acme/weather'] }, 'bunx @acme/weather'],
   [{ command: 'deno', args: ['run', '-A', 'npm:@acme/weather'] }, 'deno run -A npm:@acme/weather'],
@@ -248,7 +251,7 @@ const REFUSED: [what: string, answer: object, says: string][] = [
   ['an argument that nobody names', { command: 'npx', args: ['@acme/weather', 'wipe-it'] }, 'wipe-it'],
   ['a variable that nobody names', { command: 'npx', args: ['@acme/weather'], env: { OTHER_KEY: '${OTHER_KEY}' } }, 'OTHER_KEY'],
   ['a value for a variable', { command: 'npx', args: ['@acme/weather'], env: { WEATHER_KEY: '--require=/x' } }, 'a value for WEATHER_KEY'],
-  ['a variable of another', { command: 'npx', args: ['@acme/weather'], env: { WEATHER_KEY: '${README}' } }, 'README'],
+  ['a variable of another', { command: 'npx', args: ['@acme/weather'], env: { WEATHER_KEY: '${README}' } }, 'a value for WEATHER_KEY'],
   ['a placeholder with a value', { command: 'npx', args: ['@acme/weather', '${WEATHER_KEY:-/etc}'] }, 'WEATHER_KEY:-/etc'],
 ]
 
@@ -306,13 +309,32 @@ t.test('what others say of a repository in the registry does not count', async (
 })
 
 t.test('a private package is not looked for where others publish', async (t) => {
-  const pages = { [`${RAW}/package.json`]: { ...NPM, private: true } }
-  const { env } = await open(t, {
-    pages,
-    answers: [{ ...ANSWER, args: ['-y', '@acme/weather'], env: {} }],
-  })
+  const pages = { ...PAGES, [`${RAW}/package.json`]: { ...NPM, private: true } }
+  const { env } = await open(t, { pages })
   const run = await runMain(['mcp', 'add', ADDRESS, '--yes'], { env })
-  t.match(run, { code: 1, err: 'npm @acme/weather, which the evidence does not name' })
+  t.match(run, { code: 1, err: 'package.json: names nothing' })
+})
+
+t.test('older forms of those files are read too', async (t) => {
+  const pages = {
+    [REGISTRY]: {
+      servers: [{ ...REGISTERED, packages: [{ registry_type: 'npm', identifier: 'a' }] }],
+    },
+    [`${RAW}/pyproject.toml`]: '[tool.poetry]\nname = "b"\n[tool.poetry.scripts]\nc = "d:e"',
+    [`${RAW}/package.json`]: { name: '@acme/f', bin: 'main.js' },
+  }
+  const { model, env } = await open(t, { pages, answers: [{ none: 'of them' }] })
+  await runMain(['mcp', 'add', ADDRESS], { env })
+  t.strictSame(toldPages(model).named, [
+    'npm a',
+    'url https://weather.example/sse',
+    'npm @acme/f',
+    'npm github:acme/weather',
+    'program f',
+    'pypi b',
+    'pypi git+https://github.com/acme/weather',
+    'program c',
+  ])
 })
 
 t.test('without a model it says so, with all that was asked', async (t) => {
@@ -323,7 +345,14 @@ t.test('without a model it says so, with all that was asked', async (t) => {
   t.match(run.err, /^tai: acme\/weather: .*OPENAI_API_KEY/)
   t.match(
     run.err,
-    'registry: HTTP 404; server.json: HTTP 404; package.json: npm @acme/weather, npm github:acme/weather, program acme-weather; pyproject.toml: HTTP 404; README.md: names nothing; Glama: HTTP 404',
+    `
+  registry: HTTP 404
+  server.json: HTTP 404
+  package.json: npm @acme/weather, npm github:acme/weather, program acme-weather
+  pyproject.toml: HTTP 404
+  README.md: names nothing
+  Glama: HTTP 404
+`,
   )
 })
 
@@ -331,7 +360,7 @@ t.test('a model that fails is told with all that was asked', async (t) => {
   const { env } = await open(t, { pages: PAGES, answers: [{ status: 401 }] })
   const run = await runMain(['mcp', 'add', ADDRESS], { env })
   t.equal(run.code, 3)
-  t.match(run.err, /acme\/weather: .*\(registry: HTTP 404; /)
+  t.match(run.err, /acme\/weather: .*\n {2}registry: HTTP 404\n/)
 })
 
 t.test('nothing found is told with what each service said, and no model is asked', async (t) => {
@@ -346,7 +375,7 @@ t.test('nothing found is told with what each service said, and no model is asked
   const { model, env } = await open(t, { pages })
   const run = await runMain(['mcp', 'add', ADDRESS], { env })
   t.equal(run.code, 1)
-  t.match(run.err, /^tai: acme\/weather: nothing names a package or an address of an MCP server \(/)
+  t.match(run.err, /^tai: acme\/weather: nothing names a package or an address of an MCP server\n/)
   t.match(run.err, /registry: cannot reach .*closed/)
   t.match(run.err, /README\.md: .* is over 1\.0 MB/)
   t.match(run.err, 'Glama: HTTP 500')
@@ -358,6 +387,16 @@ t.test('a model that finds none is believed, and quoted', async (t) => {
   const { env } = await open(t, { pages: PAGES, answers: [{ none: 'it is a \u001b[31mlibrary' }] })
   const run = await runMain(['mcp', 'add', ADDRESS, '--yes'], { env })
   t.match(run, { code: 1, err: 'the model finds no server: it is a \\e[31mlibrary' })
+})
+
+t.test('an answer may stand in a code fence, and its reason be anything', async (t) => {
+  const text = `\`\`\`json\n${JSON.stringify(ANSWER)}\n\`\`\``
+  const { env } = await open(t, { pages: PAGES, answers: [{ text }, { none: { why: 7 } }] })
+  const run = await runMain(['mcp', 'add', ADDRESS], { env })
+  t.match(run, { code: 5, err: 'weather starts: npx -y @acme/weather' })
+  const other = await runMain(['mcp', 'add', ADDRESS], { env })
+  t.match(other, { code: 1, err: 'the model finds no server: ' })
+  t.notMatch(other.err, 'internal error')
 })
 
 t.test('an answer that is no entry is asked for again, and then given up', async (t) => {
@@ -429,7 +468,7 @@ t.test('a folder of a repository is looked at by itself, and never one of anothe
   }
 })
 
-t.test('the package of a folder is the one that counts, and git does not lead there', async (t) => {
+t.test('the package of a folder is the one that counts', async (t) => {
   const at = 'raw.githubusercontent.com/acme/weather/main/src/time/package.json'
   const { model, env } = await open(t, {
     pages: { [at]: { name: '@acme/time' } },
@@ -437,7 +476,7 @@ t.test('the package of a folder is the one that counts, and git does not lead th
   })
   const run = await runMain(['mcp', 'add', `${ADDRESS}/tree/main/src/time`], { env })
   t.match(run, { code: 5, err: 'time starts: npx -y @acme/time' })
-  t.strictSame(toldPages(model).named, ['npm @acme/time'])
+  t.strictSame(toldPages(model).named, ['npm @acme/time', 'npm github:acme/weather'])
 })
 
 t.test('a copy of the services that is no address is a usage error', async (t) => {
