@@ -11422,8 +11422,13 @@ const RESOLVER_TASK = `How is the MCP server of this GitHub repository started? 
 Answer {"name", "command", "args", "env"} or, second choice, {"name", "type": "http" or "sse", "url", "headers"}. Package, program and url stand in "named", written just so. Begin with one of: npx -y PACKAGE; npx -y -p PACKAGE PROGRAM; bunx PACKAGE; deno run -A npm:PACKAGE; uvx PACKAGE; uvx --from PACKAGE PROGRAM; pipx run PACKAGE; docker run -i --rm -e VARIABLE IMAGE; dnx --yes PACKAGE. Arguments of the server follow. "env" is {"NAME": "\${NAME}"} for each variable it needs; any other value that only the user knows is \${NAME} too.
 If there is no such server, answer {"none": "why"}.`
 
-const ANSWER_KEYS = 'none name type command args env url headers'.split(' ') // read by §intake
-const RESOLVER_ANSWER = takes([], Object.fromEntries(ANSWER_KEYS.map((key) => [key, {}])))
+const ANSWER_TEXTS = 'none name type command url'.split(' ')
+const RESOLVER_ANSWER = takes([], {
+  ...Object.fromEntries(ANSWER_TEXTS.map((key) => [key, { type: 'string' }])),
+  args: {}, // what they hold, §intake reads
+  env: {},
+  headers: {},
+})
 
 /** What starts packages of which registry, and what stands before the package, a word a line; a
  * group there means that a program of the package comes next. */
@@ -11526,8 +11531,10 @@ async function pagesOf(app: App, place: Place, parent: AbortSignal): Promise<Pag
   return await Promise.all(asked)
 }
 
+const brief = (text: string) => visible(clip(text, FACT_MAX))
+
 const unnamed = (what: string) =>
-  fail(`the model answered ${visible(clip(what, FACT_MAX))}, which the evidence does not name`)
+  fail(`the model answered ${brief(what)}, which the evidence does not name`)
 
 /** Throws TaiError for what the pages do not name. */
 function checkChoice(entry: McpEntry, pages: readonly Page[]) {
@@ -11567,7 +11574,7 @@ async function chosenEntry(app: App, place: Place, pages: readonly Page[], signa
   const { answer, error } = await resultOf(agent.runTurn(parts, signal))
   if (error !== undefined) throw error
   const { none } = Object(parseAnswer(answer))
-  if (none) fail(`the model finds no server: ${visible(clip(`${none}`, FACT_MAX))}`)
+  if (none) fail(`the model finds no server: ${brief(none)}`)
   const [entry = fail('the model names no server')] = (await mcpNormalize(answer)).entries
   checkChoice(entry, pages)
   return entry
@@ -11587,8 +11594,7 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
     signal.throwIfAborted()
     if (!(error instanceof TaiError)) throw error
     const told = pages.map(
-      ({ name, named, fault = named.join(', ') || 'names nothing' }) =>
-        `${name}: ${visible(clip(fault, FACT_MAX))}`,
+      ({ name, named, fault = named.join(', ') || 'names nothing' }) => `${name}: ${brief(fault)}`,
     )
     const { hint = 'paste the configuration that its README shows: `tai mcp add -`' } = error
     const Kind = error instanceof ModelError ? ModelError : TaiError
