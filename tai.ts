@@ -11531,10 +11531,10 @@ async function pagesOf(app: App, place: Place, parent: AbortSignal): Promise<Pag
   return await Promise.all(asked)
 }
 
-const brief = (text: string) => visible(clip(text, FACT_MAX))
+const inBrief = (text: string) => visible(clip(text, FACT_MAX))
 
 const unnamed = (what: string) =>
-  fail(`the model answered ${brief(what)}, which the evidence does not name`)
+  fail(`the model answered ${inBrief(what)}, which the evidence does not name`)
 
 /** Throws TaiError for what the pages do not name. */
 function checkChoice(entry: McpEntry, pages: readonly Page[]) {
@@ -11574,7 +11574,7 @@ async function chosenEntry(app: App, place: Place, pages: readonly Page[], signa
   const { answer, error } = await resultOf(agent.runTurn(parts, signal))
   if (error !== undefined) throw error
   const { none } = Object(parseAnswer(answer))
-  if (none) fail(`the model finds no server: ${brief(none)}`)
+  if (none) fail(`the model finds no server: ${inBrief(none)}`)
   const [entry = fail('the model names no server')] = (await mcpNormalize(answer)).entries
   checkChoice(entry, pages)
   return entry
@@ -11594,7 +11594,8 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
     signal.throwIfAborted()
     if (!(error instanceof TaiError)) throw error
     const told = pages.map(
-      ({ name, named, fault = named.join(', ') || 'names nothing' }) => `${name}: ${brief(fault)}`,
+      ({ name, named, fault = named.join(', ') || 'names nothing' }) =>
+        `${name}: ${inBrief(fault)}`,
     )
     const { hint = 'paste the configuration that its README shows: `tai mcp add -`' } = error
     const Kind = error instanceof ModelError ? ModelError : TaiError
