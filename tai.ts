@@ -5388,7 +5388,7 @@ function headersIn(schema: JsonSchema) {
     if (typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
       throw new InvalidError(`x-mcp-header of ${name} is no header name`)
     if (taken.includes(header.toLowerCase())) throw new InvalidError(`two headers ${header}`)
-    if (!/^(string|number|integer|boolean)$/.test(String(type)))
+    if (!/^(string|integer|boolean)$/.test(String(type)))
       throw new InvalidError(`x-mcp-header of ${name}, which is no simple value`)
     found.set(name, header)
   }
@@ -12855,7 +12855,7 @@ async function toolsList(app: App) {
 }
 
 async function toolsShow(app: App, name = '') {
-  const tool = pickTool(TOOLS, name)
+  const tool = pickTool(await knownTools(app), name)
   const head = `${name} (${tool.family}, ${tool.annotations.securityTier})`
   const schema = JSON.stringify(tool.parameters, undefined, 2)
   return app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
