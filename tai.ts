@@ -4498,7 +4498,8 @@ export type McpEntry = Readonly<{
   options: JsonObject // kept beside the row, as they came
 }>
 
-const TRANSPORTS = [
+/** Of an entry: what each needs, the spellings of its type, keys that mean nothing to it. */
+export const TRANSPORTS = [
   { name: 'stdio', needs: 'command', of: 'stdio local command', strange: 'headers' },
   { name: 'http', needs: 'url', of: 'http remote streamable streamableHttp', strange: 'args cwd' },
   { name: 'sse', needs: 'url', of: 'sse', strange: 'args cwd' },
@@ -5824,8 +5825,16 @@ const NAMINGS = {
 
 type Naming = keyof typeof NAMINGS
 
-/** Why a tool is not offered. */
-type Unbound = 'disabled' | 'pin_pending' | 'excluded' | 'over_cap' | 'name_conflict'
+/** Why a tool is not offered, in the order of asking. */
+export const UNBOUND = [
+  'not_enabled',
+  'disabled',
+  'pin_pending',
+  'excluded',
+  'over_cap',
+  'name_conflict',
+] as const
+type Unbound = (typeof UNBOUND)[number]
 
 /** A tool of an enabled server. */
 export type BridgedTool = McpDefinition &
@@ -5842,15 +5851,15 @@ export function exposedName(server: string, tool: string, naming: Naming = 'tai'
 }
 
 /** With `_2`, `_3` where an earlier tool of the server has the name. */
-function exposedNames(server: string, tools: readonly McpDefinition[], naming?: Naming) {
-  const names = new Set<string>()
-  for (const tool of tools) {
+function withNames(server: string, tools: readonly McpDefinition[], naming: Naming) {
+  const taken = new Set<string>()
+  return tools.map((tool) => {
     const first = exposedName(server, tool.name, naming)
-    let name = first
-    for (let n = 2; names.has(name); n++) name = `${first.slice(0, TOOL_NAME_MAX - 4)}_${n}`
-    names.add(name)
-  }
-  return [...names]
+    let exposed = first
+    for (let n = 2; taken.has(exposed); n++) exposed = `${first.slice(0, TOOL_NAME_MAX - 4)}_${n}`
+    taken.add(exposed)
+    return { ...tool, server, exposed }
+  })
 }
 
 /** `*` and `?` in names of tools. */
@@ -6020,32 +6029,33 @@ export class McpBridge {
     this.registry = new McpRegistry(options.store, options.world.now)
   }
 
-  /** The tools of all servers enabled for a profile; names in `taken` belong to others. */
-  catalog(profile: string, taken: Iterable<string> = []): BridgedTool[] {
+  /** The tools of all servers, as a profile has them; names in `taken` belong to others. */
+  catalog(profile: string, taken: Iterable<string> = []) {
     const names = new Set(taken)
-    return this.registry.list().flatMap((row) => {
-      if (!row.profiles.includes(profile)) return []
-      const { name: server, allow, deny, options } = row
-      const { toolPrefix, disabled } = options
-      const naming = Object.hasOwn(NAMINGS, String(toolPrefix)) ? (toolPrefix as Naming) : 'tai'
-      const [allows, denies] = [globTest(allow.length > 0 ? allow : ['*']), globTest(deny)]
-      const withheld = this.registry.drift(server).map(({ now }) => now.name)
-      let left = MCP_MAX_TOOLS
-      const unboundAs = (name: string, exposed: string): Unbound | undefined => {
-        if (disabled === true) return 'disabled'
-        if (withheld.includes(name)) return 'pin_pending'
-        if (!allows([name, exposed]) || denies([name, exposed])) return 'excluded'
-        if (left-- <= 0) return 'over_cap'
-        return names.has(exposed) ? 'name_conflict' : undefined
-      }
-      const tools = this.registry.definitions(server)
-      const exposed = exposedNames(server, tools, naming)
-      return tools.map((tool, i) => {
-        const name = exposed[i] ?? ''
-        const unbound = unboundAs(tool.name, name)
-        if (unbound === undefined) names.add(name)
-        return { ...tool, server, exposed: name, unbound }
-      })
+    return this.registry.list().flatMap((row) => this.#toolsOf(row, profile, names))
+  }
+
+  #toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
+    const { name: server, allow, deny, profiles, options } = row
+    const { toolPrefix, disabled } = options
+    const naming = Object.hasOwn(NAMINGS, String(toolPrefix)) ? (toolPrefix as Naming) : 'tai'
+    const [allows, denies] = [globTest(allow.length > 0 ? allow : ['*']), globTest(deny)]
+    const drift = this.registry.drift(server)
+    const added = drift.filter(({ before }) => before === undefined).map(({ now }) => now)
+    const tools = [...this.registry.definitions(server), ...added]
+    let left = MCP_MAX_TOOLS
+    const unboundAs = (name: string, exposed: string): Unbound | undefined => {
+      if (!profiles.includes(profile)) return 'not_enabled'
+      if (disabled === true) return 'disabled'
+      if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
+      if (!allows([name, exposed]) || denies([name, exposed])) return 'excluded'
+      if (left-- <= 0) return 'over_cap'
+      return names.has(exposed) ? 'name_conflict' : undefined
+    }
+    return withNames(server, tools, naming).map((tool) => {
+      const unbound = unboundAs(tool.name, tool.exposed)
+      if (unbound === undefined) names.add(tool.exposed)
+      return { ...tool, unbound }
     })
   }
 
