@@ -2,6 +2,8 @@
 // enables; what a model then uses; what is on record after it; and what happens when a server
 // describes a tool otherwise than it did.
 import t from 'tap'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -120,4 +122,84 @@ t.test('on a terminal, what would be started is shown first', { skip: noTerminal
     list.servers.map(({ name }: { name: string }) => name),
     ['everything', 'memory'],
   )
+})
+
+// --- every kind of server ---
+
+const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
+const OLDER = file('peers/echo-server.mjs')
+const NEWER = file('peers/newer-server.mjs')
+const ECHO = { tool: 'echo', args: { text: 'hello' }, says: /^hello$/ }
+const EVERYTHING = { tool: 'echo', args: { message: 'hello' }, says: /^Echo: hello$/ }
+const node = process.execPath
+const everything = () => peer(`${scope}/server-everything/dist/index.js`)
+
+/** A server that prints its port, or is given one, and the end of its URL. */
+async function atPort(
+  t: Teardown,
+  argv: readonly string[],
+  { path = '/', env = {} }: { path?: string; env?: Record<string, string> } = {},
+) {
+  await everything() // all of tests/peers
+  const child = spawn(node, argv, { env: { ...process.env, ...env }, stdio: 'pipe' })
+  t.teardown(() => child.kill())
+  const ready = env['PORT'] ? child.stderr : child.stdout
+  const [said] = await once(ready, 'data')
+  return { url: `http://127.0.0.1:${env['PORT'] ?? String(said).trim()}${path}` }
+}
+
+type Teardown = { teardown(work: () => unknown): void }
+type Kind = { entry: (t: Teardown) => Promise<object>; tool: string; args: object; says: RegExp }
+
+const program = (...args: string[]) => ({
+  ...ECHO,
+  entry: async () => (await everything(), { command: node, args }),
+})
+const reached = (argv: string[], more: object = {}) => ({
+  ...ECHO,
+  entry: async (t: Teardown) => ({ ...(await atPort(t, argv)), ...more }),
+})
+const everythingAt = (mode: string, port: string, path: string, more: object = {}) => ({
+  ...EVERYTHING,
+  entry: async (t: Teardown) => ({
+    ...(await atPort(t, [await everything(), mode], { path, env: { PORT: port } })),
+    ...more,
+  }),
+})
+
+const KINDS: Record<string, Kind> = {
+  'server-everything on stdio': {
+    ...EVERYTHING,
+    entry: async () => ({ command: node, args: [await everything()] }),
+  },
+  'server-everything over Streamable HTTP': everythingAt('streamableHttp', '38411', '/mcp'),
+  'server-everything over the older SSE': everythingAt('sse', '38412', '/sse', { type: 'sse' }),
+  'the SDK of 2025 on stdio': program(OLDER, 'stdio'),
+  'the SDK of 2025 with JSON replies': reached([OLDER, 'json']),
+  'the SDK of 2025 with event streams': reached([OLDER, 'events']),
+  'the SDK of 2025 whose streams are cut': reached([OLDER, 'resume']),
+  'the SDK of 2026 on stdio': program(NEWER),
+  'the SDK of 2026 on stdio, stateless alone': program(NEWER, 'stdio', 'only'),
+  'the SDK of 2026 over HTTP': reached([NEWER, 'http']),
+  'the SDK of 2026 over HTTP, stateless alone': reached([NEWER, 'http', 'only']),
+  'the SDK of 2026 over HTTP, told to be stateless': reached([NEWER, 'http'], { era: 'modern' }),
+  "a script for Debian's python3": {
+    entry: async () => ({ command: 'python3', args: [file('fakes/pyserver.py')] }),
+    tool: 'shout',
+    args: { text: 'hello' },
+    says: /^HELLO$/,
+  },
+}
+
+t.test('every kind of server: added, listed, called', { jobs: 2 }, async (t) => {
+  for (const [name, { entry, tool, args, says }] of Object.entries(KINDS))
+    void t.test(name, async (t) => {
+      const home = folder()
+      const stdin = JSON.stringify({ mcpServers: { it: await entry(t) } })
+      const added = await tai(['mcp', 'add', '-', '--yes', '-P', 'default'], { home, stdin })
+      t.equal(added.code, 0, added.err)
+      const called = await tai(['mcp', 'call', 'it', tool, JSON.stringify(args)], { home })
+      t.equal(called.code, 0, called.err)
+      t.match(called.out.trim(), says)
+    })
 })
