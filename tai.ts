@@ -11259,7 +11259,6 @@ async function ownTools(
   app: App,
   { session, profile, workspace }: Pick<Talk, 'session' | 'profile'> & { workspace: Workspace },
 ) {
-  reapOrphans(app.world)
   const config = await app.config()
   const mode = preferred(config, 'permission_mode', profile?.mode) as Mode
   const own = new Processes(app.world, (await app.storeForTurn()).redactor)
@@ -11715,7 +11714,6 @@ export class McpServeContext {
     const store = await app.storeForTurn()
     const config = await app.config()
     const workspace = await Workspace.open(app.root, app.world.home)
-    reapOrphans(app.world)
     const profile = await profileOf(store, config.get('profile'))
     const { value, source } = config.explain('permission_mode')
     const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
@@ -13209,6 +13207,7 @@ export async function main(argv: readonly string[], outside: Outside): Promise<n
     const { given } = line
     const prompter = given.has('serve-mcp') ? denyPrompter : outside.prompter // its host's screen is not ours
     app = new App({ ...outside, prompter, signal, given })
+    reapOrphans(app.world)
     const code = await runLine(app, line)
     await out.drained(outside.signal)
     return endCode(app, code)
