@@ -1505,6 +1505,7 @@ export class Db {
   readonly #statements = new Map<string, StatementSync>()
   readonly #glances = new Map<string, readonly unknown[]>()
   #glanced = 0 // when the oldest was read
+  readonly #writes = new Map<string, number>() // by the first word of the table
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1530,8 +1531,16 @@ export class Db {
     return known as readonly T[]
   }
 
+  /** Another after each write to tables whose name begins so, or by another process to any. */
+  stamp(family: string) {
+    const [others] = this.glance<{ data_version: number }>('PRAGMA data_version')
+    return `${others?.data_version} ${this.#writes.get(family) ?? 0}`
+  }
+
   run(sql: string, ...values: readonly SqlValue[]) {
     this.#glances.clear()
+    const [, family = ''] = /(?:INTO|FROM|UPDATE) ([a-z]+)/.exec(sql) ?? []
+    this.#writes.set(family, (this.#writes.get(family) ?? 0) + 1)
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
@@ -5632,6 +5641,8 @@ export class McpRegistry {
   readonly #db
   readonly #secrets
   readonly #now
+  readonly #made = new Map<string, unknown>()
+  #stamp = '' // of what was made
 
   constructor({ db, secrets }: Store, now: () => number) {
     this.#db = db
@@ -5639,8 +5650,18 @@ export class McpRegistry {
     this.#now = now
   }
 
-  /** By name; perhaps as they were STORE_GLANCE ago. */
-  list = () => this.#db.glance<ServerRow>(SERVER_ROWS)
+  /** What `make` gives, made anew only after a change; perhaps as it was STORE_GLANCE ago. */
+  once<T>(key: string, make: () => T) {
+    const stamp = this.#db.stamp('mcp')
+    if (stamp !== this.#stamp) this.#made.clear()
+    this.#stamp = stamp
+    const known = this.#made.has(key) ? this.#made.get(key) : make()
+    this.#made.set(key, known)
+    return known as T
+  }
+
+  /** By name. */
+  list = () => this.once('servers', () => this.#db.all<ServerRow>(SERVER_ROWS))
 
   /** Throws TaiError: no such server. */
   row(name: string) {
@@ -5735,15 +5756,20 @@ export class McpRegistry {
   }
 
   /** The accepted tools, as the server first listed them. */
-  definitions(server: string): McpDefinition[] {
-    const rows = this.#db.glance<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
-    return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
+  definitions(server: string) {
+    return this.once(`tools of ${server}`, (): McpDefinition[] => {
+      const rows = this.#db.all<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
+      return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
+    })
   }
 
-  drift(server: string): McpDrift[] {
-    const withheld = (this.row(server).options[WITHHELD] ?? []) as unknown as McpDefinition[]
-    const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-    return withheld.map((now) => ({ now, before: known.get(now.name) }))
+  /** The tools that are withheld. */
+  drift(server: string) {
+    return this.once(`drift of ${server}`, (): McpDrift[] => {
+      const withheld = (this.row(server).options[WITHHELD] ?? []) as unknown as McpDefinition[]
+      const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
+      return withheld.map((now) => ({ now, before: known.get(now.name) }))
+    })
   }
 
   /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
@@ -6513,7 +6539,9 @@ export class Approvals {
     const facts = { digest: call.digest ?? callDigest(name, args), verdict, reason }
     if (ruling.verdict !== 'run' || riskOf(call.annotations) !== 'low') {
       const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
-      await this.#options.store.audit('approval', { ...facts, ...about }, session)
+      const row = ['approval', { ...facts, ...about }, session] as const
+      const { store } = this.#options
+      await (reason === 'mode' ? store.auditSoon(...row) : store.audit(...row)) // with the call's
     }
     const line = () => clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
     const say = ruling.verdict === 'say' ? line() : undefined
@@ -8724,38 +8752,6 @@ export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
 const linesOf = (rows: readonly object[], none: string) =>
   rows.map((row) => JSON.stringify(row)).join('\n') || none
 
-/** By mcp_call; not offered are those too many, or whose name another has. */
-const isCallable = (unbound: Unbound | undefined) =>
-  unbound === undefined || unbound === 'over_cap' || unbound === 'name_conflict'
-
-/** The tools that servers bring, as rows of the toolbox; `taken` are the names of others. */
-export function bridgedTools(
-  bridge: McpBridge,
-  profile: string,
-  taken: Iterable<string>,
-  offers: boolean,
-) {
-  const rows = bridge.catalog(profile, taken).filter(({ unbound }) => isCallable(unbound))
-  return rows.flatMap((row) =>
-    toolsOf('mcp', {
-      [row.exposed]: {
-        description: `${row.description || row.name} (of MCP server ${row.server})`,
-        parameters: row.inputSchema,
-        annotations: FOREIGN,
-        origin: {
-          server: row.server,
-          tool: row.name,
-          alias: exposedName(row.server, row.name),
-          offered: offers && row.unbound === undefined,
-        },
-        paths: () => [],
-        run: (args: JsonObject, _: ToolContext, signal: AbortSignal) =>
-          bridge.call(row, args, signal),
-      },
-    }),
-  )
-}
-
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
 const PROFILE = arg.text('The profile; without it, that of this session.')
 
@@ -8946,6 +8942,35 @@ export const TOOLS: readonly Tool[] = [
   ...SERVER_TOOLS,
 ]
 
+/** By mcp_call; not offered are those too many, or whose name another has. */
+const isCallable = (unbound: Unbound | undefined) =>
+  unbound === undefined || unbound === 'over_cap' || unbound === 'name_conflict'
+
+const bridgedTool = (bridge: McpBridge, row: BridgedTool, offered: boolean): Tool => ({
+  name: row.exposed,
+  family: 'mcp',
+  core: false,
+  description: `${row.description || row.name} (of MCP server ${row.server})`,
+  parameters: row.inputSchema,
+  annotations: FOREIGN,
+  origin: {
+    server: row.server,
+    tool: row.name,
+    alias: exposedName(row.server, row.name),
+    offered,
+  },
+  run: (args, _, signal) => bridge.call(row, args, signal),
+})
+
+/** What servers bring, as tools; without `offers`, mcp_call alone reaches them. */
+export function bridgedTools(bridge: McpBridge, profile: string, offers = true): readonly Tool[] {
+  return bridge.registry.once(`rows of ${profile}, ${offers}`, () => {
+    const names = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
+    const rows = bridge.catalog(profile, names).filter(({ unbound }) => isCallable(unbound))
+    return rows.map((row) => bridgedTool(bridge, row, offers && row.unbound === undefined))
+  })
+}
+
 export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) ?? row.annotations
 
 const schemaOf = ({ name, description, parameters }: Tool) => ({
@@ -9060,8 +9085,8 @@ export class Tools implements Catalog {
     const from = { tool: origin?.tool ?? clip(name, 80), ...(origin && { server: origin.server }) }
     const facts = { ...from, digest: asked.digest, ms: world.now() - started, ...factsOf(safe) }
     const entry = [origin ? 'mcp-call' : 'tool-call', facts, session] as const
-    const reads = row !== undefined && annotationsOf(row, args).readOnly
-    const writing = reads ? store.auditSoon(...entry) : store.audit(...entry)
+    const isSoon = origin !== undefined || (row && annotationsOf(row, args).readOnly) // or it is slower than the call
+    const writing = isSoon ? store.auditSoon(...entry) : store.audit(...entry)
     await writing.catch(() => {}) // a full disk must not lose the result
     return safe
   }
@@ -11299,11 +11324,10 @@ export async function openTools(
   const { root } = workspace
   const approvals = new Approvals({ mode, store, prompter: seat.prompter, world, root })
   const bridge = await app.bridge()
-  const names = new Set(rows.map(({ name }) => name))
   return new Tools({
     rows,
     context: { world, workspace, store, http, config, approvals, bridge, profile, ...seat },
-    bridged: () => bridgedTools(bridge, profile, names, offersBridged),
+    bridged: () => bridgedTools(bridge, profile, offersBridged),
     resultMax: config.number('result_max'),
     only,
     say: (line) => app.notice(line),
@@ -12871,9 +12895,7 @@ async function toolsShow(app: App, name = '') {
 
 /** Those of tai, and of the servers that the profile has. */
 async function knownTools(app: App) {
-  const names = TOOLS.map(({ name }) => name)
-  const profile = await currentProfile(app)
-  return [...TOOLS, ...bridgedTools(await app.bridge(), profile, names, true)]
+  return [...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))]
 }
 
 function grantVerb(scope: 'always' | 'deny'): Run {
