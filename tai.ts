@@ -4197,18 +4197,13 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
 // JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError.
-// Nesting is checked before parsing, so that nothing recursive can end the process.
-// Not here: what a method means (§serve), how bytes travel (§listen).
+// JSON.parse does not recurse; what would comes after `isNested` or `plainText`.
+// Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
 /** Those tai agrees to, newest first. */
-export const MCP_VERSIONS: readonly string[] = [
-  MCP_PROTOCOL_VERSION,
-  '2025-06-18',
-  '2025-03-26',
-  '2024-11-05',
-]
+export const MCP_VERSIONS = [MCP_PROTOCOL_VERSION, '2025-06-18', '2025-03-26', '2024-11-05']
 
 /** JSON-RPC 2.0, section 5.1; then those that servers choose. */
 export const RPC_CODES = {
@@ -4226,10 +4221,7 @@ export const RPC_CODES = {
 export type RpcId = string | number
 
 /** A response is not answered. */
-export type RpcMessage =
-  | Readonly<{ kind: 'request'; id: RpcId; method: string; params: JsonObject }>
-  | Readonly<{ kind: 'notification'; method: string; params: JsonObject }>
-  | Readonly<{ kind: 'response' }>
+export type RpcMessage = ReturnType<typeof readRpc>
 
 /** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
@@ -4248,40 +4240,43 @@ export class RpcError extends TaiError {
   }
 }
 
-/** Of JSON text, without parsing it. */
-export function nestsDeeper(text: string, max: number) {
-  if (text.length <= max) return false
-  let depth = 0
-  for (let at = 0, quoted = false; at < text.length && depth <= max; at++) {
-    const char = text[at]
-    if (char === '"') quoted = !quoted
-    else if (quoted) at += Number(char === '\\')
-    else if (char === '[' || char === '{') depth += 1
-    else if (char === ']' || char === '}') depth -= 1
+const containers = (items: unknown[]) =>
+  items.filter((item): item is object => typeof item === 'object' && item !== null)
+
+/** Deeper than `max`; without recursion, which the value could exhaust. */
+export function isNested(value: unknown, max: number) {
+  let level = containers([value])
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth >= max) return true
+    level = level.flatMap((item) => containers(Object.values(item)))
   }
-  return depth > max
+  return false
 }
+
+/** Of what should be a text; '' of a container, whose own text could be endless. */
+const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
 
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
 /** Throws RpcError: parse, request or params. */
-export function readRpc(text: string): RpcMessage {
-  if (nestsDeeper(text, MCP_DEPTH_MAX))
-    throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
+export function readRpc(text: string) {
   const value = parseRpc(text)
-  if (Array.isArray(value)) throw new RpcError('request', 'one message at a time, not a list')
+  if (isNested(value, MCP_DEPTH_MAX))
+    throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
   if (!isObject(value) || value['jsonrpc'] !== '2.0')
-    throw new RpcError('request', 'not a JSON-RPC 2.0 message')
+    throw new RpcError('request', 'not one JSON-RPC 2.0 message')
   const { id, method, params = {} } = value
-  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
+  if (method === undefined && ('result' in value || 'error' in value))
+    return { kind: 'response' } as const
   if (id !== undefined && !isRpcId(id))
     throw new RpcError('request', 'id is neither a string nor a number that can be echoed')
   const known = { id: id ?? null }
   if (typeof method !== 'string') throw new RpcError('request', 'method is no text', known)
   if (!isObject(params)) throw new RpcError('params', 'params is no object', known)
   const said = { method, params: params as JsonObject }
-  return id === undefined ? { kind: 'notification', ...said } : { kind: 'request', id, ...said }
+  if (id === undefined) return { kind: 'notification', ...said } as const
+  return { kind: 'request', id, ...said } as const
 }
 
 function parseRpc(text: string): unknown {
@@ -4292,12 +4287,19 @@ function parseRpc(text: string): unknown {
   }
 }
 
+type RpcWords = Partial<Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>>
+
+const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words })
+
+/** What may hold words, if it is JSON. */
+const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
+
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
 /** `id` null: none could be read. */
 export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
-  JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })
+  rpcText({ id, error: { code, message, data } })
 
 /** No answer, because of what carries the messages; `session`: the server forgot us. */
 export class LinkError extends TaiError {
@@ -4313,11 +4315,11 @@ function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
 }
 
-/** Carries messages, each as JSON text. Whoever opened it closes it. */
+/** Carries messages. Whoever opened it closes it. */
 export interface RpcTransport {
   /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
-  send(text: string, signal?: AbortSignal, headers?: RpcOptions['headers']): Promise<void>
-  receive: (text: string) => unknown // set by the peer; false for what is no message
+  send(message: RpcWords, signal?: AbortSignal, headers?: RpcOptions['headers']): Promise<void>
+  receive: (message: unknown) => unknown // set by the peer; false for what is no message
   lost: (why: LinkError) => void // set by the peer: nothing more will come
   version?: string | undefined // set by the client: the one agreed on
   close(): Promise<void>
@@ -4326,10 +4328,10 @@ export interface RpcTransport {
 
 /** What a server calls an error, which may be anything. */
 function failureIn(error: unknown) {
-  if (!isObject(error)) return new RpcError('internal', String(error))
+  if (!isObject(error)) return new RpcError('internal', plainText(error))
   const { code, message, data } = error
   const more = isObject(data) ? { data: data as JsonObject } : {}
-  return new RpcError(Number(code) || RPC_CODES.internal, String(message), more)
+  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), more)
 }
 
 type RpcOptions = {
@@ -4337,23 +4339,28 @@ type RpcOptions = {
   signal?: AbortSignal | undefined
   headers?: Readonly<Record<string, string>> // where the transport has headers
 }
-type Incoming = Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>
+
+type Waiting = PromiseWithResolvers<JsonObject> & { stop: AbortController; restart(): void }
 
 /** Our end of a connection to a server; `hear` is told of notifications. */
 export class RpcPeer {
   readonly #transport
   readonly #hear
-  readonly #waiting = new Map<number, PromiseWithResolvers<JsonObject> & { restart(): void }>()
+  readonly #waiting = new Map<number, Waiting>()
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
   constructor(transport: RpcTransport, hear: (method: string, params: JsonObject) => void) {
     this.#transport = transport
     this.#hear = hear
-    transport.receive = (text) => this.#receive(text)
+    // 2025-03-26 has several in a list
+    transport.receive = (message) => [message].flat().filter((each) => this.#take(each)).length > 0
     transport.lost = (why) => {
       this.#over ??= why
-      for (const { reject } of this.#waiting.values()) reject(why)
+      for (const { reject, stop } of this.#waiting.values()) {
+        reject(this.#over)
+        stop.abort(this.#over)
+      }
     }
   }
 
@@ -4362,7 +4369,6 @@ export class RpcPeer {
    * server's), LinkError, or the signal's reason.
    */
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
-    if (this.#over !== undefined) throw this.#over
     signal?.throwIfAborted()
     const id = ++this.#last
     const reply = Promise.withResolvers<JsonObject>()
@@ -4379,12 +4385,12 @@ export class RpcPeer {
     const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
     const left = () => giveUp(signal?.reason)
     signal?.addEventListener('abort', left)
-    this.#waiting.set(id, { ...reply, restart: () => clock.refresh() })
+    this.#waiting.set(id, { ...reply, stop, restart: () => clock.refresh() })
     try {
       const meta = { ...Object(params['_meta']), progressToken: id }
       const full = method === 'tools/call' ? { ...params, _meta: meta } : params
-      const text = JSON.stringify({ jsonrpc: '2.0', id, method, params: full })
-      this.#transport.send(text, stop.signal, headers).catch(reply.reject)
+      const asked = { id, method, params: full }
+      this.#send(asked, stop.signal, headers).catch(reply.reject)
       return await reply.promise
     } finally {
       for (const timer of [clock, end]) clearTimeout(timer)
@@ -4395,27 +4401,27 @@ export class RpcPeer {
 
   /** Throws LinkError. */
   notify(method: string, params?: JsonObject) {
-    return this.#transport.send(JSON.stringify({ jsonrpc: '2.0', method, params }))
+    return this.#send({ method, params })
   }
 
-  /** Takes a message, or several as 2025-03-26 has them; false for what is neither. */
-  #receive(text: string) {
-    const values = [attempt((): unknown => JSON.parse(text))].flat()
-    const taken = values.map((message) => isObject(message) && this.#take(message as Incoming))
-    return taken.includes(true)
+  async #send(...said: Parameters<RpcTransport['send']>) {
+    if (this.#over !== undefined) throw this.#over
+    await this.#transport.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
   /** False for what asks for nothing and answers nothing that was asked. */
-  #take({ id, method, params, result, error }: Incoming) {
+  #take(message: unknown) {
+    if (!isObject(message)) return false
+    const { id, method, params, result, error }: RpcWords = message
     if (typeof method === 'string') {
       const told = isObject(params) ? (params as JsonObject) : {}
       if (method === 'notifications/progress')
-        this.#waiting.get(Number(told['progressToken']))?.restart()
+        this.#waiting.get(Number(plainText(told['progressToken'])))?.restart()
       if (isRpcId(id)) this.#answer(id, method)
       else this.#hear(method, told)
       return true
     }
-    const asked = Number(id) // some send it back as text
+    const asked = Number(plainText(id)) // some send it back as text
     const waiting = this.#waiting.get(asked)
     if (error !== undefined && error !== null) waiting?.reject(failureIn(error))
     else if (isObject(result)) waiting?.resolve(result as JsonObject)
@@ -4425,9 +4431,9 @@ export class RpcPeer {
 
   /** Says that we are there; nothing else that a server may ask is done. */
   #answer(id: RpcId, method: string) {
-    const no = new RpcError('method', `this client does not do ${method}`)
-    const text = method === 'ping' ? rpcResult(id, '{}') : rpcFailure(id, no)
-    this.#transport.send(text).catch(() => {}) // it is gone
+    const { code, message } = new RpcError('method', `this client does not do ${method}`)
+    const answer = method === 'ping' ? { result: {} } : { error: { code, message } }
+    this.#send({ id, ...answer }).catch(() => {}) // it is gone
   }
 }
 
@@ -4451,7 +4457,6 @@ const SOURCES = [
   ['url', /^https?:\/\/\S+$/i],
   ['config', /\n|^(?:[{[“]|"[^"]*"\s*:)/],
   ['command', /\s/],
-  ['name', /(?:)/],
 ] as const
 
 /** What a source looks like; a name may be a file's or a server's. */
@@ -4459,21 +4464,7 @@ export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
 /** One server; its texts still hold their placeholders. */
-export type McpEntry = Readonly<{
-  name: string
-  transport: (typeof TRANSPORTS)[number]['name']
-  command: string | undefined
-  args: string[]
-  env: Record<string, string>
-  cwd: string | undefined
-  url: string | undefined
-  socket: string | undefined
-  headers: Record<string, string>
-  allow: string[] // globs of tool names; deny comes after allow
-  deny: string[]
-  enabled: boolean | undefined // only where a TOML entry says so
-  options: JsonObject // kept beside the row, as they came
-}>
+export type McpEntry = Readonly<ReturnType<typeof entryOf>>
 
 const TRANSPORTS = [
   { name: 'stdio', needs: 'command', of: 'stdio local command', strange: 'headers' },
@@ -4482,84 +4473,167 @@ const TRANSPORTS = [
   { name: 'uds', needs: 'uds', of: 'uds unix', strange: 'args cwd headers' },
 ] as const
 
-/** The keys that hold servers. */
-const HOLDERS = {
-  top: 'mcpServers servers contextServers mcp entries',
-  mcp: 'mcpServers servers entries',
-  servers: '',
-} as const
+const HOLDERS = 'mcp mcpServers servers contextServers entries' // the keys that hold servers
+
+/** The fields of an entry, with their other spellings. */
+const FIELDS = [
+  'name title key id',
+  'type transport transportType httpTransport',
+  'command cmd',
+  'args arguments',
+  'url serverUrl httpUrl baseUrl uri endpoint',
+  'uds',
+  'cwd workingDirectory',
+  'env environment',
+  'envVars',
+  'headers httpHeaders',
+  'envHttpHeaders',
+  'bearerToken',
+  'bearerTokenEnv bearerTokenEnvVar',
+  'enabled isActive',
+  'allow enabledTools includeTools tools',
+  'deny disabledTools excludeTools',
+]
+
+/** Kept as they came. */
+const OPTIONS =
+  'disabled era lifecycle toolPrefix idleTimeout auth oauth requestTimeoutMs directTools ' +
+  'searchKeywords include exclude'
 
 const GRANTS = 'refused: only you decide what runs unasked'
 
-/** The keys of an entry with their other spellings, and why some are not taken. */
-// biome-ignore format: a table
-const KEYS = {
-  field: [
-    'name title key id', 'type transport transportType httpTransport', 'command cmd', 'args arguments',
-    'url serverUrl httpUrl baseUrl uri endpoint', 'uds', 'cwd workingDirectory', 'env environment',
-    'envVars', 'headers httpHeaders', 'envHttpHeaders', 'bearerToken', 'bearerTokenEnv bearerTokenEnvVar',
-    'enabled isActive',
-    'allow enabledTools includeTools tools', 'deny disabledTools excludeTools',
+/** Why other keys are not taken. */
+const REFUSALS = [
+  [/timeout/i, 'ignored: the limits of tai itself hold'],
+  [/approv|trust|allow|autoAuth/i, GRANTS],
+  [
+    /hook|helper|command|envFile|shell|install|setup/i,
+    'refused: tai runs and reads nothing for it',
   ],
-  option: [
-    'disabled', 'era', 'lifecycle', 'toolPrefix', 'idleTimeout', 'auth', 'oauth',
-    'requestTimeoutMs', 'directTools', 'searchKeywords', 'include', 'exclude',
-  ],
-  'ignored: the limits of tai itself hold': [
-    'timeout startupTimeout startupTimeoutSec startupTimeoutMs toolTimeoutSec initTimeout connectTimeout',
-  ],
-  [GRANTS]: [
-    'autoApprove alwaysAllow trust trusted approveTools approvalMode defaultToolsApprovalMode autoAuth',
-  ],
-  'refused: tai runs and reads nothing for it, so something may be missing': [
-    'hooks headersHelper requestHeadersCommand envFile shell install setup',
-  ],
-} as const
+] as const
 
 const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
 
 const has = (words: string, key: string) =>
   words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
 
-/** What each spelling stands for. */
+/** By each spelling, the field or option. */
 const MEANINGS = new Map(
-  Object.entries(KEYS).flatMap(([kind, rows]) =>
-    rows.flatMap((row) =>
-      row.split(' ').map((key, _, [field = '']) => [spellingOf(key), { kind, field }] as const),
-    ),
+  [...FIELDS, ...OPTIONS.split(' ')].flatMap((row) =>
+    row.split(' ').map((key, _, [first = '']) => [spellingOf(key), first]),
   ),
 )
 
-type Notes = Set<string>
+const refusalOf = (key: string) =>
+  REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1] ?? 'ignored: tai has no such key'
 
-const tell = (notes: Notes, where: string, what: string) =>
-  notes.add(visible(`${clip(where, LABEL_MAX)}: ${what}`))
+const fieldOf = (key: string) => MEANINGS.get(spellingOf(key)) ?? ''
+
+const labelOf = (where: string) => visible(clip(where, LABEL_MAX))
 
 function unfit(message: string, hint?: string): never {
-  throw new InvalidError(visible(message), { hint })
+  throw new InvalidError(visible(clip(message, KB)), { hint })
+}
+
+const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
+const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
+
+/** A value as hosts write it; what is changed is told. Absent, it is empty. */
+class Said extends Reader {
+  readonly #notes
+  constructor(value: unknown, where: string, notes: Set<string>) {
+    super(value, labelOf(where))
+    this.#notes = notes
+  }
+
+  note(what: string, where = this.where) {
+    this.#notes.add(`${labelOf(where)}: ${visible(what)}`)
+  }
+
+  /** Another value of the same paste. */
+  other(value: unknown, where = this.where) {
+    return new Said(value, where, this.#notes)
+  }
+
+  override list() {
+    return this.absent ? [] : super.list().map(({ value, where }) => this.other(value, where))
+  }
+
+  /** A text, with its placeholders as ${NAME}; what could be a password is left alone. */
+  text() {
+    if (this.value === undefined) return ''
+    const isOdd = typeof this.value === 'number' || typeof this.value === 'boolean'
+    const text = isOdd ? String(this.value) : this.string()
+    const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
+    if (isOdd) this.note('is read as text')
+    if (named !== text) this.note('its placeholders are written as ${NAME}')
+    const [foreign] = /\$\{(?:workspace|file|user|config:|command:)\w*/.exec(named) ?? []
+    if (foreign) this.note(`${foreign}} is known to editors, not to tai`)
+    return named
+  }
+
+  url() {
+    const url = this.text()
+    if (/^(?:https?:\/\/[^\s/]|\$\{|$)/i.test(url)) return url || undefined
+    unfit(`${this.where} is neither http:// nor https://`)
+  }
+
+  /** The texts of a list; a single text is split as a shell would, with nothing expanded. */
+  words(): string[] {
+    const { value, where } = this
+    if (typeof value !== 'string') return this.list().map((item) => item.text())
+    if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
+    const words = value.match(WORD) ?? []
+    if (words.length > 1) this.note(`is split into ${words.length} words`)
+    return this.other(words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))).words()
+  }
+
+  /** With its arguments; a path may hold spaces. */
+  program() {
+    const { value } = this
+    const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
+    const argv = isPath ? [this.text()] : this.words()
+    if (!this.absent && !argv[0]?.trim()) unfit(`${this.where} names no program`)
+    return argv
+  }
+
+  pairs(read = (item: Said) => item.text()) {
+    return Object.entries(this.absent ? {} : this.object()).map(
+      ([key, value]): [string, string] => {
+        const item = this.other(value, `${this.where}.${key}`)
+        if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
+        unfit(`${item.where} is no name`)
+      },
+    )
+  }
+
+  /** A variable that is passed on, and its placeholder. */
+  variable(): [string, string] {
+    const name = (isObject(this.value) ? this.at('name') : this).string()
+    if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
+    unfit(`${this.where} names no variable`)
+  }
 }
 
 /** The servers in a paste, and why others are refused. Throws InvalidError where none is left. */
 export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
-  const notes: Notes = new Set()
-  const servers = await serversOf(paste.replace(/^\ufeff/, ''), notes).catch((error: unknown) => {
+  const notes = new Set<string>()
+  const servers = await serversOf(new Said(paste, 'the paste', notes)).catch((error: unknown) => {
     throw error instanceof RangeError ? new InvalidError('it is nested too deeply') : error
   })
   const entries = new Map<string, McpEntry>()
   const rejects: InvalidError[] = []
-  for (const [given, raw, isToml] of servers) {
+  for (const { given, raw, isToml } of servers) {
     try {
-      const entry = entryOf(given, new Reader(raw, given || 'the entry'), isToml, notes)
+      const entry = entryOf(given, raw, isToml)
       if (digest(entries.get(entry.name) ?? entry) !== digest(entry))
         unfit(`${entry.name}: another entry has this name`)
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      const { hint } = error
-      const message = visible(clip(error.message, KB))
-      tell(notes, 'refused', [message, hint ?? []].flat().join('; '))
-      rejects.push(new InvalidError(message, { hint }))
+      raw.note([error.message, error.hint ?? []].flat().join('; '), 'refused')
+      rejects.push(error)
     }
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
@@ -4569,32 +4643,36 @@ export async function mcpNormalize(paste: string) {
 
 // --- from a paste to values ---
 
-const SPOILED = /"(?:[^"\\\n\r]|\\[^])*"?|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f]/g
+const SPOILED = /("(?:[^"\\\n\r]|\\[^])*"?)|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f\ufeff]/g
 const TOML =
   /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
+const plainly = (_all: string, good?: string, odd?: string) =>
+  good ?? (odd === undefined ? ' ' : `"${odd}"`)
+
 /** The servers of a paste: name, entry, and whether it stood in TOML. */
-async function serversOf(paste: string, notes: Notes) {
-  const text = paste.replace(SPOILED, (all: string, quoted?: string) => {
-    if (all.startsWith('"')) return all
-    return quoted === undefined ? ' ' : `"${quoted}"`
-  })
-  if (text !== paste) tell(notes, 'the paste', 'odd quotes or spaces are read as plain ones')
+async function serversOf(paste: Said) {
+  const text = paste.string().replace(SPOILED, plainly)
+  if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
   const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) => tomlIn(text, index, toml))
   const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
   const rest = isAllToml ? '' : text.replace(TOML, (toml) => toml.replace(/./g, ' '))
-  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, notes))]
-  if (nestsDeeper(JSON.stringify(values), MCP_DEPTH_MAX)) throw new RangeError()
+  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
+  if (isNested(values, MCP_DEPTH_MAX)) throw new RangeError()
   const servers = values.flatMap((value, i) =>
-    serversIn(value, 'top', notes).map((pair) => [...pair, i < tomls.length] as const),
+    serversIn(paste.other(value)).map(([given, raw]) => ({
+      given,
+      raw: paste.other(raw, given || 'the entry'),
+      isToml: i < tomls.length,
+    })),
   )
   if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
   return servers
 }
 
 /** Every value in a text that looks like JSON; the rest is prose. */
-async function jsonIn(text: string, notes: Notes) {
+async function jsonIn(text: string, paste: Said) {
   const { parseTree, printParseErrorCode } = await import('jsonc-parser')
   const values: unknown[] = []
   let prose = ''
@@ -4615,21 +4693,21 @@ async function jsonIn(text: string, notes: Notes) {
     }
     prose += text.slice(end, index)
     end = begin + length
-    const value = tree && valueOf(tree, notes)
+    const value = tree && valueOf(tree, paste)
     values.push(key === undefined ? value : { [key]: value })
   }
-  if (/\w/.test(prose + text.slice(end))) tell(notes, 'the paste', 'prose is ignored')
+  if (/\w/.test(prose + text.slice(end))) paste.note('prose is ignored')
   return values
 }
 
 /** `__proto__` is a key like any other. */
-function valueOf({ type, value, children = [] }: JsonNode, notes: Notes): unknown {
-  if (type === 'array') return children.map((child) => valueOf(child, notes))
+function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown {
+  if (type === 'array') return children.map((child) => valueOf(child, paste))
   if (type !== 'object') return value
   const found = new Map<string, unknown>()
   for (const { children: [key, item] = [] } of children) {
-    if (found.has(key?.value)) tell(notes, key?.value, 'stands there twice; the last one counts')
-    found.set(key?.value, item && valueOf(item, notes))
+    if (found.has(key?.value)) paste.note('stands there twice; the last one counts', key?.value)
+    found.set(key?.value, item && valueOf(item, paste))
   }
   return Object.fromEntries(found)
 }
@@ -4641,8 +4719,10 @@ async function tomlIn(text: string, from: number, toml: string) {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
     const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
-    const place = `line ${error.line}, column ${error.column}`
-    unfit(`${place}: ${why}`, 'a Windows path takes single quotes')
+    unfit(
+      `line ${error.line}, column ${error.column}: ${why}`,
+      'a Windows path takes single quotes',
+    )
   }
 }
 
@@ -4660,163 +4740,81 @@ const ADDRESSES = ['command', 'url', 'uds']
 const looksLikeEntry = (raw: unknown) =>
   pairsOf(raw).some(
     ([key, value]) =>
-      (typeof value === 'string' || Array.isArray(value)) &&
-      ADDRESSES.includes(MEANINGS.get(spellingOf(key))?.field ?? ''),
+      (typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
   )
 
-/** The servers in a value, whatever holds them. */
-function serversIn(value: unknown, at: keyof typeof HOLDERS, notes: Notes): [string, unknown][] {
+/** The servers in a value, whatever holds them; `inside` the key of a holder, anything is one. */
+function serversIn(said: Said, inside?: string): [string, unknown][] {
+  const { value } = said
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
-  if (at === 'top' && looksLikeEntry(value)) return [['', value]]
+  if (inside === undefined && looksLikeEntry(value)) return [['', value]]
   const all = Object.entries(isObject(value) ? value : {})
-  const holders = all.filter(([key, inner]) => has(HOLDERS[at], key) && !looksLikeEntry(inner))
-  const named = all.filter(([, raw]) => (at === 'top' ? looksLikeEntry(raw) : isObject(raw)))
+  const isHolder = ([key, inner]: [string, unknown]) =>
+    (inside ?? 'mcp') === 'mcp' && has(HOLDERS, key) && !looksLikeEntry(inner)
+  const holders = all.filter(isHolder)
+  const named = all.filter(([, raw]) => (inside ? isObject(raw) : looksLikeEntry(raw)))
   const taken = new Set(holders.length > 0 ? holders : named)
   const rest = all.filter((pair) => !taken.has(pair)).map(([key]) => key)
-  if (rest.length > 0) tell(notes, rest.join(), 'ignored, as no server')
+  if (rest.length > 0) said.note('ignored, as no server', rest.join())
   if (holders.length === 0) return named
-  return holders.flatMap(([key, inner]) => serversIn(inner, key === 'mcp' ? key : 'servers', notes))
-}
-
-type Pairs = [name: string, text: string][]
-
-const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
-const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
-
-/** A value as hosts write it; what is changed is told. Absent, it is empty. */
-class Said {
-  readonly at
-  readonly #notes
-  constructor(at: Reader, notes: Notes) {
-    this.at = at
-    this.#notes = notes
-  }
-
-  note(what: string) {
-    tell(this.#notes, this.at.where, what)
-  }
-
-  /** A text, with its placeholders as ${NAME}; what could be a password is left alone. */
-  text() {
-    const { value } = this.at
-    if (value === undefined) return ''
-    const isOdd = typeof value === 'number' || typeof value === 'boolean'
-    const text = isOdd ? String(value) : this.at.string()
-    const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
-    if (isOdd) this.note('is read as text')
-    if (named !== text) this.note('its placeholders are written as ${NAME}')
-    const [foreign] = /\$\{(?:workspace|file|user|config:|command:)\w*/.exec(named) ?? []
-    if (foreign) this.note(`${foreign}} is known to editors, not to tai`)
-    return named
-  }
-
-  url() {
-    const url = this.text()
-    if (!/^(?:https?:\/\/[^\s/]|\$\{|$)/i.test(url))
-      unfit(`${this.at.where} is neither http:// nor https://`)
-    return url || undefined
-  }
-
-  /** The texts of a list; a single text is split as a shell would, with nothing expanded. */
-  words(): string[] {
-    const { value, where } = this.at
-    if (typeof value !== 'string') return this.list((item) => item.text())
-    if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
-    const words = value.match(WORD) ?? []
-    if (words.length > 1) this.note(`is split into ${words.length} words`)
-    const bare = words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))
-    return new Said(new Reader(bare, where), this.#notes).words()
-  }
-
-  /** With its arguments; a path may hold spaces. */
-  program() {
-    const { value, where } = this.at
-    const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
-    const argv = isPath ? [this.text()] : this.words()
-    if (value !== undefined && !argv[0]?.trim()) unfit(`${where} names no program`)
-    return argv
-  }
-
-  list<T>(read: (item: Said) => T) {
-    const items = this.at.optional((at) => at.list()) ?? []
-    return items.map((item) => read(new Said(item, this.#notes)))
-  }
-
-  pairs(read = (item: Said) => item.text()): Pairs {
-    const keys = Object.keys(this.at.optional((at) => at.object()) ?? {})
-    return keys.map((key) => {
-      const item = new Said(this.at.at(key), this.#notes)
-      if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
-      unfit(`${item.at.where} is no name`)
-    })
-  }
-
-  /** A variable that is passed on, and its placeholder. */
-  variable(): Pairs[0] {
-    const name = (isObject(this.at.value) ? this.at.at('name') : this.at).string()
-    if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
-    unfit(`${this.at.where} names no variable`)
-  }
+  return holders.flatMap(([key, inner]) => serversIn(said.other(inner), key))
 }
 
 type Found = Map<string, Said>
 
-const textsByName = (...pairs: Pairs[]) =>
-  Object.fromEntries([...new Map(pairs.flat())].toSorted(([a], [b]) => (a < b ? -1 : 1)))
-
 /** What an entry says; null, empty text and empty containers say nothing. Only TOML enables. */
-function fieldsOf(raw: Reader, isToml: boolean, notes: Notes) {
+function fieldsOf(raw: Said, isToml: boolean) {
   const found: Found = new Map()
   const options = new Map<string, Json>()
   for (const [key, value] of pairsOf(raw.object())) {
-    const foreign = { kind: 'ignored: tai has no such key', field: '' }
-    const { kind, field } = MEANINGS.get(spellingOf(key)) ?? foreign
-    const it = new Said(new Reader(value, `${raw.where}.${key}`), notes)
-    const isBlank = /^(?:null|""|\[\]|\{\})$/.test(JSON.stringify(value))
-    if (kind === 'option') options.set(field, JSON.parse(JSON.stringify(value)))
-    else if (field === 'enabled' && !isToml)
-      void (value === false
-        ? options.set('disabled', true)
-        : it.note('ignored: to enable it is yours'))
+    const field = fieldOf(key)
+    const it = raw.other(value, `${raw.where}.${key}`)
+    const text = JSON.stringify(value)
+    const isOurs = field === 'enabled' && !isToml
+    if (isOurs && value === false) options.set('disabled', true)
+    else if (isOurs) it.note('ignored: to enable it is yours')
     else if (field === 'allow' && isObject(value)) it.note(GRANTS)
-    else if (kind !== 'field') it.note(kind)
+    else if (field === '') it.note(refusalOf(key))
+    else if (has(OPTIONS, field)) options.set(field, JSON.parse(text))
     else if (found.has(field)) it.note('ignored: it stands there in another spelling')
-    else if (!isBlank) found.set(field, it)
+    else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
   }
   return { found, options }
 }
 
-function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): McpEntry {
-  const { found, options } = fieldsOf(raw, isToml, notes)
+function entryOf(given: string, raw: Said, isToml: boolean) {
+  const { found, options } = fieldsOf(raw, isToml)
   const { name: transport, strange } = transportOf(raw.where, found)
-  for (const key of strange.split(' '))
-    if (found.delete(key)) tell(notes, `${raw.where}.${key}`, `ignored: ${transport} has none`)
-  if (transport !== 'stdio' && found.has('env'))
-    tell(notes, `${raw.where}.env`, 'only fills placeholders')
-  const none = new Said(new Reader(undefined, raw.where), notes)
-  const it = (field: string) => found.get(field) ?? none
+  for (const key of strange.split(' ')) {
+    found.get(key)?.note(`ignored: ${transport} has none`)
+    found.delete(key)
+  }
+  if (transport !== 'stdio') found.get('env')?.note('only fills placeholders')
+  const it = (field: string) => found.get(field) ?? raw.other(undefined)
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
   const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
   return {
-    name: nameOf(given, it('name').text(), notes),
+    name: nameOf(given, it('name').text(), raw),
     transport,
     command,
     args,
-    env: textsByName(
-      it('envVars').list((item) => item.variable()),
-      it('env').pairs(),
-    ),
+    env: Object.fromEntries([
+      ...it('envVars')
+        .list()
+        .map((item) => item.variable()),
+      ...it('env').pairs(),
+    ]),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('uds').text() || undefined,
-    headers: textsByName(
-      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
-      it('envHttpHeaders').pairs((item) => item.variable()[1]),
-      it('headers').pairs(),
-    ),
-    allow: it('allow').words(),
-    deny: it('deny').words(),
-    enabled: it('enabled').at.optional((at) => at.boolean()),
+    headers: Object.fromEntries([
+      ...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
+      ...it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      ...it('headers').pairs(),
+    ]),
+    allow: it('allow').words(), // globs of tool names
+    deny: it('deny').words(), // comes after allow
+    enabled: it('enabled').optional((at) => at.boolean()), // only where a TOML entry says so
     options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
   }
 }
@@ -4829,7 +4827,7 @@ function transportOf(where: string, found: Found) {
     'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]'
   if (given.length !== 1)
     unfit(`${where}: ${given.join(' and ') || 'neither command nor url'}`, help)
-  const type = (address !== 'uds' && found.get('type')?.at.string()) || ''
+  const type = (address !== 'uds' && found.get('type')?.string()) || ''
   const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
   if (row && row.needs === address) return row
   unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
@@ -4837,11 +4835,11 @@ function transportOf(where: string, found: Found) {
 
 const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
 
-function nameOf(given: string, own: string, notes: Notes) {
+function nameOf(given: string, own: string, raw: Said) {
   const name = (given || own || 'server').trim().normalize()
   if (!NAME.test(name) || visible(name) !== name)
     unfit(`${clip(name, LABEL_MAX)} is no name for a server`, 'take up to 128 letters and digits')
-  if (name !== (own || given)) tell(notes, name, `is its name${own && `, not ${own}`}`)
+  if (name !== (own || given)) raw.note(`is its name${own && `, not ${own}`}`, name)
   return name
 }
 
@@ -4850,85 +4848,61 @@ function nameOf(given: string, own: string, notes: Notes) {
 /** Finds a variable, in the process or else among the secrets; for `input:ID`, the secret ID. */
 export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
 
-const PLACEHOLDER = /^(input:[\w.-]+|[A-Za-z_]\w*)(?::-([^]*))?$/
+/** What a placeholder falls back on may hold braces, in pairs. */
+const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
-type Fill = (name: string) => string | undefined
-
-function closingBrace(text: string, from: number) {
-  for (let at = from, depth = 0; at < text.length && depth <= MCP_DEPTH_MAX; at++) {
-    if (text[at] === '{') depth += 1
-    if (text[at] === '}' && --depth === 0) return at
-  }
-  return -1
-}
-
-/** Throws TaiError for a placeholder without a value, or that is none. */
-function fill(text: string, where: string, valueFor: Fill): string {
-  let filled = ''
-  let at = 0
-  for (let open = text.indexOf('${'); open >= 0; open = text.indexOf('${', at)) {
-    const close = closingBrace(text, open + 1)
-    const inner = text.slice(open + 2, Math.max(close, open))
-    const [, name, fallback] = PLACEHOLDER.exec(inner) ?? []
-    const value = name && valueFor(name)
-    if ((value ?? fallback) === undefined) {
-      const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
-      const hint = `tai secret set ${name?.replace('input:', '') ?? 'NAME'}, or set it in the environment`
-      fail(`${where}: ${why}`, hint)
-    }
-    filled += text.slice(at, open) + (value || fill(fallback ?? '', where, valueFor))
-    at = close + 1
-  }
-  return filled + text.slice(at)
-}
+/** One, or what only begins like it. */
+const PLACEHOLDER = RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
 
 /** The entry filled, its own env counting first, and the secrets in it by name. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
-  const { name: server, command, url, socket, args } = entry
   const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
   let spent = 0
-  const valueFor: Fill = (name) => {
+  const valueFor = (name: string) => {
     const text = own.get(name)
     const found = text === undefined ? lookup(name) : undefined
     if (found?.isSecret) secrets.set(name, found.value)
-    let value = found?.value
-    if (text !== undefined) {
-      own.delete(name) // within itself, a variable means the one outside
-      value = fill(text, `${server}.env.${name}`, valueFor)
-      own.set(name, text)
-    }
+    const value = text === undefined ? found?.value : ownValue(name, text)
     spent += 1 + (value?.length ?? 0)
-    if (spent > PASTE_MAX) fail(`${server}: its placeholders hold too much`)
+    if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
     return value
   }
-  const sent = (text: string | undefined, field: string, wrong = /\0/) => {
-    if (text !== undefined && !wrong.test(text)) return text
-    fail(`${server}.${field} holds a character that cannot be sent`)
+  const fill = (text: string, where: string): string =>
+    text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
+      const value = name && valueFor(name)
+      if ((value ?? otherwise) !== undefined) return value || fill(otherwise ?? '', where)
+      const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
+      const secret = name?.replace('input:', '') ?? 'NAME'
+      fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
+    })
+  const filled = (text: string, field: string, wrong = /\0/) => {
+    const where = `${entry.name}.${field}`
+    const whole = fill(text, where)
+    return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
-  const filled = (text: string, field: string, wrong?: RegExp) =>
-    sent(fill(text, `${server}.${field}`, valueFor), field, wrong)
-  const each = (field: 'env' | 'headers', read: (key: string, text: string) => string) =>
-    Object.fromEntries(Object.entries(entry[field]).map(([key, text]) => [key, read(key, text)]))
+  function ownValue(name: string, text: string) {
+    own.delete(name) // within itself, a variable means the one outside
+    const value = filled(text, `env.${name}`)
+    own.set(name, text)
+    return value
+  }
+  const each = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
+    Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
+  const { command, url, socket, args } = entry
   const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
-  const whole: McpEntry = {
+  const whole = {
     ...entry,
     command: command && filled(command, 'command'),
     args: args.map((text, i) => filled(text, `args[${i}]`)),
-    env: each('env', (key) => sent(valueFor(key), `env.${key}`)),
+    env: each(entry.env, ownValue),
     cwd: cwd && filled(cwd, 'cwd'),
     url: url && filled(url, 'url'),
     socket: socket && filled(socket, 'socket'),
-    headers: each('headers', (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
+    headers: each(entry.headers, (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
   }
   return { entry: whole, secrets }
 }
-
-/** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
-export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform) =>
-  platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
-    ? ['cmd', '/c', command, ...args]
-    : [command, ...args]
 
 //#endregion §intake
 
@@ -4976,9 +4950,12 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
   const cwd = path.resolve(world.cwd, entry.cwd ?? '')
   if (!attempt(() => fs.statSync(cwd).isDirectory())) fail(`its folder ${cwd} does not exist`)
-  const [program = '', ...args] = mcpArgv(entry, world.platform)
-  const file = findProgram(program, cwd, env['PATH'] ?? env['Path'] ?? '')
-  return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
+  const { command = '', args } = entry
+  // on Windows npx is a script, which only cmd can run; uvx is a program
+  const isScript = world.platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
+  const [program, ...rest] = isScript ? ['cmd', '/c', command, ...args] : [command, ...args]
+  const file = findProgram(`${program}`, cwd, env['PATH'] ?? env['Path'] ?? '')
+  return { argv: [file, ...rest], cwd, env, stdin: 'pipe', world } as const
 }
 
 /** A server program. Its redactor knows the secrets of its entry. */
@@ -4992,7 +4969,6 @@ export class McpStdioTransport implements RpcTransport {
   #strayCount = 0
   #line = '' // its end has not come
   #size = 0
-  #over: LinkError | undefined
 
   /** The placeholders are filled. Throws LinkError. */
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -5024,15 +5000,15 @@ export class McpStdioTransport implements RpcTransport {
     return parts.filter(Boolean).join('; ') || undefined
   }
 
-  async send(text: string) {
-    if (this.#over !== undefined) throw this.#over
+  async send(message: RpcWords) {
     const { stdin } = this.#group.child
-    const written = new Promise<boolean>((end) => stdin?.write(`${text}\n`, (error) => end(!error)))
+    const line = `${rpcText(message)}\n`
+    const written = new Promise<boolean>((end) => stdin?.write(line, (error) => end(!error)))
     const late = () =>
       new LinkError('timeout', `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`)
     if (await deadline(MCP_WRITE_TIMEOUT, written, late)) return
     await within(SHELL_STOP_GRACE, this.#group.ended) // its end says more
-    throw this.#over ?? new LinkError('lost', 'it closed its stdin')
+    throw new LinkError('lost', 'it closed its stdin')
   }
 
   /** Asks by closing stdin, then by signals to the whole group. */
@@ -5043,22 +5019,18 @@ export class McpStdioTransport implements RpcTransport {
   }
 
   #end(kind: LinkError['kind'], message: string) {
-    if (this.#over !== undefined) return
-    this.#over = new LinkError(kind, message, { hint: this.#strayHint() || undefined })
-    this.#line = ''
-    this.lost(this.#over)
+    this.lost(new LinkError(kind, message, { hint: this.#strayHint() || undefined }))
   }
 
   #hear(text: string) {
     for (const [ends, piece] of text.split('\n').entries()) {
       if (ends > 0) this.#take()
-      if (this.#over !== undefined) return
       this.#line += piece
       this.#size += byteLength(piece)
-      if (this.#size > MCP_HTTP_MAX_BODY) {
-        this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
-        this.#group.child.stdout?.destroy()
-      }
+      if (this.#size <= MCP_HTTP_MAX_BODY) continue
+      this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+      this.#line = ''
+      return void this.#group.child.stdout?.destroy()
     }
   }
 
@@ -5066,7 +5038,7 @@ export class McpStdioTransport implements RpcTransport {
     const text = this.#line.trim() // of a CR, a byte order mark
     this.#line = ''
     this.#size = 0
-    if (text === '' || this.receive(text) !== false) return
+    if (text === '' || this.receive(rpcParsed(text)) !== false) return
     this.#strayCount += 1
     this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
   }
@@ -5106,14 +5078,12 @@ const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
   'too-large': 'protocol',
 }
 
-type HttpLeg = { http: HttpClient; redactor: Redactor; entry: McpEntry }
-
 /** The media type, perhaps '', of a reply that is no refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
 async function* eventsOf(reply: HttpReply, reader = new SseReader(MCP_HTTP_MAX_BODY)) {
-  for await (const piece of reply.body) yield* reader.feed(piece).filter(({ data }) => data)
+  for await (const piece of reply.body) yield* reader.feed(piece)
 }
 
 /** For an entry of type http, uds or sse. */
@@ -5124,56 +5094,51 @@ export class McpHttpTransport implements RpcTransport {
   challenge: string | undefined // WWW-Authenticate of the last refusal
   readonly headers // with every message; sign-in adds its own
   readonly #leg
-  readonly #open = new Set<AbortController>()
+  readonly #closing = new AbortController()
   #url
   #session: string | undefined
   #endpoint: Promise<void> | undefined // of type sse
 
   /** The placeholders are filled. Throws LinkError where the URL is none. */
-  constructor(leg: HttpLeg) {
+  constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
     const { name, url = SOCKET_URL, headers } = leg.entry
     this.#leg = leg
     this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
     this.headers = { ...headers }
   }
 
-  send(text: string, signal?: AbortSignal, headers: HttpRequest['headers'] = {}) {
-    return this.#during(signal, (either) => this.#exchange(text, headers, either))
+  send(message: RpcWords, signal?: AbortSignal, headers: HttpReply['headers'] = {}) {
+    return this.#linked(signal, this.#exchange(message, headers, signal))
   }
 
+  /** The peer ends what it waits for. */
   async close() {
     const why = new LinkError('lost', `the connection to ${this.#url.host} is closed`)
-    for (const exchange of this.#open) exchange.abort(why)
+    this.#closing.abort(why)
     this.lost(why)
   }
 
-  /** Until an abort or `close`. Throws LinkError, or the signal's reason. */
-  async #during(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<void>) {
-    const own = new AbortController() // not AbortSignal.any, which would keep every exchange
-    const stop = () => own.abort(given?.reason)
-    if (given?.aborted) stop()
-    given?.addEventListener('abort', stop)
-    this.#open.add(own)
+  /** Throws LinkError, or the signal's reason. */
+  async #linked(signal: AbortSignal | undefined, work: Promise<void>) {
     try {
-      await work(own.signal)
+      await work
     } catch (error) {
-      own.signal.throwIfAborted()
+      signal?.throwIfAborted()
       if (error instanceof LinkError || !(error instanceof TaiError)) throw error
       const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
       throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
-    } finally {
-      given?.removeEventListener('abort', stop)
-      this.#open.delete(own)
     }
   }
 
-  async #exchange(body: string, headers: HttpReply['headers'], signal: AbortSignal) {
-    const { id: given, method } = parseObject(body) ?? {}
-    const id = method && given // of what wants an answer
-    const isFirst = method === 'initialize'
+  async #exchange(message: RpcWords, headers: HttpReply['headers'], signal?: AbortSignal) {
+    const body = rpcText(message)
+    if (byteLength(body) > MCP_HTTP_MAX_BODY)
+      noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+    const id = message.method && message.id // of what wants an answer
+    const isFirst = message.method === 'initialize'
     const isSse = this.#leg.entry.transport === 'sse'
     if (isSse) await (this.#endpoint ??= this.#listen())
-    if (isFirst) this.#session = this.version = undefined
+    if (isFirst) this.#session = undefined
     const session = this.#session
     const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
@@ -5186,27 +5151,20 @@ export class McpHttpTransport implements RpcTransport {
 
   /** Hands on a body that answers `id`, of a refusal too. Throws LinkError for another. */
   async #take(reply: HttpReply, id: unknown, session: string | undefined) {
-    const [type, text] = [goodType(reply), await reply.text()]
-    if (type === 'application/json' && this.#deliver(text, id)) return
+    const text = await reply.text()
+    const isGood = goodType(reply) !== undefined
+    if (isGood && this.#deliver(text, id)) return
     const fault = this.#fault(reply, text, session)
-    if (type !== undefined || fault.kind !== 'protocol' || !this.#deliver(text, id)) throw fault
+    if (isGood || fault.kind !== 'protocol' || !this.#deliver(text, id)) throw fault
   }
 
   /** Hands on a reply's messages; one that ends before it answers `id` is resumed. */
-  async #follow(first: HttpReply, id: unknown, signal: AbortSignal) {
-    let reply = first
-    for (let reader = new SseReader(MCP_HTTP_MAX_BODY); ; ) {
-      if (await this.#isAnswered(reply, reader, id)) return
-      const { lastId, retry = MCP_RESUME_WAIT } = reader
-      if (!lastId || !MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION))
-        throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
-      await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
-      reply = await this.#stream(signal, { 'Last-Event-ID': lastId })
-      reader = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
-    }
-  }
-
-  async #isAnswered(reply: HttpReply, reader: SseReader, id: unknown) {
+  async #follow(
+    reply: HttpReply,
+    id: unknown,
+    signal: AbortSignal | undefined,
+    reader = new SseReader(MCP_HTTP_MAX_BODY),
+  ): Promise<void> {
     let isAnswered = false
     try {
       for await (const { event, data } of eventsOf(reply, reader)) {
@@ -5217,14 +5175,21 @@ export class McpHttpTransport implements RpcTransport {
     } catch (error) {
       if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
     }
-    return isAnswered
+    if (isAnswered) return
+    const { lastId, retry = MCP_RESUME_WAIT } = reader
+    if (!lastId || !MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION))
+      throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
+    await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
+    const rest = await this.#stream(signal, { 'Last-Event-ID': lastId })
+    const fresh = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
+    await this.#follow(rest, id, signal, fresh)
   }
 
   /** Hands on a text; whether it answers `id`, as an error without one does. */
   #deliver(text: string, id: unknown) {
-    const said = attempt((): unknown => JSON.parse(text))
+    const said = rpcParsed(text)
     const isError = isObject(said) && said['jsonrpc'] && said['error'] && said['id'] == null
-    this.receive(isError ? JSON.stringify({ ...said, id }) : text)
+    this.receive(isError ? { ...said, id } : said)
     const answers = (each: unknown) => isObject(each) && each['id'] === id && !each['method']
     return id !== undefined && (isError || [said].flat().some(answers))
   }
@@ -5232,24 +5197,25 @@ export class McpHttpTransport implements RpcTransport {
   /** Settles when the endpoint of type sse is known, or by `close`. */
   #listen() {
     const known = Promise.withResolvers<void>()
-    const stream = this.#during(undefined, async (signal) => {
-      const reply = await this.#stream(signal)
-      for await (const { event, data } of eventsOf(reply)) {
-        if (event === 'message') this.receive(data)
-        if (event !== 'endpoint') continue
-        this.#moveTo(data)
-        known.resolve()
-      }
-      throw this.#fault(reply, 'it ended')
-    })
-    stream.catch((why: LinkError) => {
+    const { signal } = this.#closing
+    this.#linked(signal, this.#hear(signal, known.resolve)).catch((why: LinkError) => {
       known.reject(why)
       this.lost(why)
     })
     return known.promise
   }
 
-  async #stream(signal: AbortSignal, headers: HttpReply['headers'] = {}) {
+  /** The stream of type sse, which names its endpoint. */
+  async #hear(signal: AbortSignal, named: (moved: void) => void) {
+    const reply = await this.#stream(signal)
+    for await (const { event, data } of eventsOf(reply)) {
+      if (event === 'message') this.receive(rpcParsed(data))
+      if (event === 'endpoint') named(this.#moveTo(data))
+    }
+    throw this.#fault(reply, 'it ended')
+  }
+
+  async #stream(signal?: AbortSignal, headers: HttpReply['headers'] = {}) {
     const limits = { timeout: MCP_CONNECT_TIMEOUT, idle: MCP_STREAM_IDLE, maxBody: Infinity }
     const reply = await this.#ask({ headers, signal, ...limits })
     if (goodType(reply) === EVENTS) return reply
@@ -5259,8 +5225,6 @@ export class McpHttpTransport implements RpcTransport {
   /** POST, or without a body GET, and redirects within the origin. */
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
-    if (byteLength(`${body ?? ''}`) > MCP_HTTP_MAX_BODY)
-      noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
     const headers = {
       ...this.headers,
       ...(this.version && { 'MCP-Protocol-Version': this.version }),
@@ -5330,33 +5294,12 @@ const MODERN_META = {
   [`${META}clientInfo`]: SELF,
 }
 
-export type McpTool = Readonly<{
-  name: string
-  description: string
-  inputSchema: JsonSchema
-  headers: ReadonlyMap<string, string> // argument to the header that repeats it (x-mcp-header)
-}>
+export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-export type McpListing = Readonly<{
-  tools: readonly McpTool[]
-  skipped: readonly { name: string; why: string }[]
-}>
+export type McpListing = Awaited<ReturnType<McpClient['listTools']>>
 
-const containers = (items: unknown[]) =>
-  items.filter((item): item is object => typeof item === 'object' && item !== null)
-
-/** Deeper than `max`; without recursion, which the value could exhaust. */
-export function isNested(value: unknown, max: number) {
-  let level = containers([value])
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth >= max) return true
-    level = level.flatMap((item) => containers(Object.values(item)))
-  }
-  return false
-}
-
-/** Which arguments a tool wants repeated as headers (2026-07-28). Throws InvalidError. */
-function headersIn(schema: JsonSchema) {
+/** Argument to the header that repeats it (2026-07-28). Throws InvalidError. */
+function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
@@ -5401,7 +5344,6 @@ export class McpClient {
   readonly #transport
   readonly #peer
   readonly #options
-  #isModern = false
   /** What it calls itself, and the version agreed on. */
   server = { name: '', version: '', protocol: '' }
 
@@ -5429,7 +5371,7 @@ export class McpClient {
   }
 
   /** All tools, page by page. Throws LinkError or RpcError. */
-  async listTools(signal?: AbortSignal): Promise<McpListing> {
+  async listTools(signal?: AbortSignal) {
     const tools = new Map<string, McpTool>()
     const skipped: { name: string; why: string }[] = []
     for await (const raw of this.#pages(signal)) {
@@ -5438,7 +5380,7 @@ export class McpClient {
         if (tools.has(tool.name)) throw new InvalidError('its name stands twice')
         tools.set(tool.name, tool)
       } catch (error) {
-        skipped.push({ name: String(Object(raw)['name']), why: messageOf(error) })
+        skipped.push({ name: plainText(Object(raw)['name']), why: messageOf(error) })
       }
     }
     return { tools: [...tools.values()], skipped }
@@ -5480,6 +5422,10 @@ export class McpClient {
     await this.#ask(this.#isModern ? 'server/discover' : 'ping', {}, { signal })
   }
 
+  get #isModern() {
+    return this.#transport.version === MODERN
+  }
+
   close() {
     return this.#transport.close()
   }
@@ -5491,7 +5437,7 @@ export class McpClient {
     this.#transport.version = undefined
     try {
       const told = await this.#peer.request('initialize', asks, how)
-      const protocol = String(told['protocolVersion'])
+      const protocol = plainText(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
         noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
       this.#learn(told, told['serverInfo'], protocol)
@@ -5505,7 +5451,6 @@ export class McpClient {
   }
 
   async #discover(signal?: AbortSignal) {
-    this.#isModern = true
     this.#transport.version = MODERN
     const told = await this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
     this.#learn(told, Object(told['_meta'])[`${META}serverInfo`], MODERN)
@@ -5515,7 +5460,7 @@ export class McpClient {
   #learn({ capabilities }: JsonObject, info: unknown, protocol: string) {
     const offers = isObject(capabilities) ? capabilities['tools'] : undefined
     if (!isObject(offers)) noMcp('it offers no tools')
-    const said = (key: string) => clip(String(Object(info)[key] ?? ''), 80)
+    const said = (key: string) => clip(plainText(Object(info)[key]), 80)
     this.server = { name: said('name'), version: said('version'), protocol }
     this.#transport.version = protocol
   }
