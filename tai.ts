@@ -4231,7 +4231,7 @@ export class RpcError extends TaiError {
   constructor(
     kind: keyof typeof RPC_CODES | number, // a number is a peer's own
     message: string,
-    { data, id = null }: { data?: JsonObject; id?: RpcId | null } = {},
+    { data, id = null }: { data?: JsonObject | undefined; id?: RpcId | null } = {},
   ) {
     super(message)
     this.code = typeof kind === 'number' ? kind : RPC_CODES[kind]
@@ -4240,17 +4240,14 @@ export class RpcError extends TaiError {
   }
 }
 
-const containers = (items: unknown[]) =>
-  items.filter((item): item is object => typeof item === 'object' && item !== null)
+const insideOf = (value: unknown): unknown[] =>
+  typeof value === 'object' ? Object.values(value ?? {}) : []
 
 /** Deeper than `max`; without recursion, which the value could exhaust. */
 export function isNested(value: unknown, max: number) {
-  let level = containers([value])
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth >= max) return true
-    level = level.flatMap((item) => containers(Object.values(item)))
-  }
-  return false
+  let level = [value]
+  for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
+  return level.some((item) => typeof item === 'object' && item !== null)
 }
 
 /** Of what should be a text; '' of a container, whose own text could be endless. */
@@ -4330,8 +4327,10 @@ export interface RpcTransport {
 function failureIn(error: unknown) {
   if (!isObject(error)) return new RpcError('internal', plainText(error))
   const { code, message, data } = error
-  const more = isObject(data) ? { data: data as JsonObject } : {}
-  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), more)
+  const kind = Number(plainText(code)) || 'internal'
+  return new RpcError(kind, plainText(message), {
+    data: isObject(data) ? (data as JsonObject) : undefined,
+  })
 }
 
 type RpcOptions = {
@@ -4340,13 +4339,11 @@ type RpcOptions = {
   headers?: Readonly<Record<string, string>> // where the transport has headers
 }
 
-type Waiting = PromiseWithResolvers<JsonObject> & { stop: AbortController; restart(): void }
-
 /** Our end of a connection to a server; `hear` is told of notifications. */
 export class RpcPeer {
   readonly #transport
   readonly #hear
-  readonly #waiting = new Map<number, Waiting>()
+  readonly #waiting = new Map<number, PromiseWithResolvers<JsonObject> & { restart(): void }>()
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
@@ -4357,10 +4354,7 @@ export class RpcPeer {
     transport.receive = (message) => [message].flat().filter((each) => this.#take(each)).length > 0
     transport.lost = (why) => {
       this.#over ??= why
-      for (const { reject, stop } of this.#waiting.values()) {
-        reject(this.#over)
-        stop.abort(this.#over)
-      }
+      for (const { reject } of this.#waiting.values()) reject(this.#over)
     }
   }
 
@@ -4373,11 +4367,14 @@ export class RpcPeer {
     const id = ++this.#last
     const reply = Promise.withResolvers<JsonObject>()
     const stop = new AbortController()
-    const giveUp = (why: unknown) => {
+    const reject = (why: unknown) => {
       reply.reject(why)
+      stop.abort(why)
+    }
+    const giveUp = (why: unknown) => {
       const told = { requestId: id, reason: messageOf(why) }
       if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
-      stop.abort(why)
+      reject(why)
     }
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
     const late = () => giveUp(new LinkError('timeout', silence, { hint: this.#transport.hint }))
@@ -4385,7 +4382,7 @@ export class RpcPeer {
     const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
     const left = () => giveUp(signal?.reason)
     signal?.addEventListener('abort', left)
-    this.#waiting.set(id, { ...reply, stop, restart: () => clock.refresh() })
+    this.#waiting.set(id, { ...reply, reject, restart: () => clock.refresh() })
     try {
       const meta = { ...Object(params['_meta']), progressToken: id }
       const full = method === 'tools/call' ? { ...params, _meta: meta } : params
@@ -4393,7 +4390,8 @@ export class RpcPeer {
       this.#send(asked, stop.signal, headers).catch(reply.reject)
       return await reply.promise
     } finally {
-      for (const timer of [clock, end]) clearTimeout(timer)
+      clearTimeout(clock)
+      clearTimeout(end)
       signal?.removeEventListener('abort', left)
       this.#waiting.delete(id)
     }
@@ -4431,8 +4429,8 @@ export class RpcPeer {
 
   /** Says that we are there; nothing else that a server may ask is done. */
   #answer(id: RpcId, method: string) {
-    const { code, message } = new RpcError('method', `this client does not do ${method}`)
-    const answer = method === 'ping' ? { result: {} } : { error: { code, message } }
+    const error = { code: RPC_CODES.method, message: `this client does not do ${method}` }
+    const answer = method === 'ping' ? { result: {} } : { error }
     this.#send({ id, ...answer }).catch(() => {}) // it is gone
   }
 }
@@ -4476,29 +4474,26 @@ const TRANSPORTS = [
 const HOLDERS = 'mcp mcpServers servers contextServers entries' // the keys that hold servers
 
 /** The fields of an entry, with their other spellings. */
-const FIELDS = [
-  'name title key id',
-  'type transport transportType httpTransport',
-  'command cmd',
-  'args arguments',
-  'url serverUrl httpUrl baseUrl uri endpoint',
-  'uds',
-  'cwd workingDirectory',
-  'env environment',
-  'envVars',
-  'headers httpHeaders',
-  'envHttpHeaders',
-  'bearerToken',
-  'bearerTokenEnv bearerTokenEnvVar',
-  'enabled isActive',
-  'allow enabledTools includeTools tools',
-  'deny disabledTools excludeTools',
-]
+const FIELDS = `name title key id
+type transport transportType httpTransport
+command cmd
+args arguments
+url serverUrl httpUrl baseUrl uri endpoint
+uds
+cwd workingDirectory
+env environment
+envVars
+headers httpHeaders
+envHttpHeaders
+bearerToken
+bearerTokenEnv bearerTokenEnvVar
+enabled isActive
+allow enabledTools includeTools tools
+deny disabledTools excludeTools`
 
 /** Kept as they came. */
-const OPTIONS =
-  'disabled era lifecycle toolPrefix idleTimeout auth oauth requestTimeoutMs directTools ' +
-  'searchKeywords include exclude'
+const OPTIONS = `disabled era lifecycle toolPrefix idleTimeout auth oauth requestTimeoutMs
+directTools searchKeywords include exclude`.split(/\s/)
 
 const GRANTS = 'refused: only you decide what runs unasked'
 
@@ -4506,10 +4501,7 @@ const GRANTS = 'refused: only you decide what runs unasked'
 const REFUSALS = [
   [/timeout/i, 'ignored: the limits of tai itself hold'],
   [/approv|trust|allow|autoAuth/i, GRANTS],
-  [
-    /hook|helper|command|envFile|shell|install|setup/i,
-    'refused: tai runs and reads nothing for it',
-  ],
+  [/hook|helper|command|envFile|shell|install|setup/i, 'refused: tai runs no such thing'],
 ] as const
 
 const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
@@ -4519,7 +4511,7 @@ const has = (words: string, key: string) =>
 
 /** By each spelling, the field or option. */
 const MEANINGS = new Map(
-  [...FIELDS, ...OPTIONS.split(' ')].flatMap((row) =>
+  [...FIELDS.split('\n'), ...OPTIONS].flatMap((row) =>
     row.split(' ').map((key, _, [first = '']) => [spellingOf(key), first]),
   ),
 )
@@ -4598,13 +4590,12 @@ class Said extends Reader {
   }
 
   pairs(read = (item: Said) => item.text()) {
-    return Object.entries(this.absent ? {} : this.object()).map(
-      ([key, value]): [string, string] => {
-        const item = this.other(value, `${this.where}.${key}`)
-        if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
-        unfit(`${item.where} is no name`)
-      },
-    )
+    const texts = Object.entries(this.absent ? {} : this.object())
+    return texts.map(([key, value]): [string, string] => {
+      const item = this.other(value, `${this.where}.${key}`)
+      if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
+      unfit(`${item.where} is no name`)
+    })
   }
 
   /** A variable that is passed on, and its placeholder. */
@@ -4687,7 +4678,7 @@ async function jsonIn(text: string, paste: Said) {
       const why = printParseErrorCode(error)
       if (offset >= length && !why.startsWith('Close')) continue // it is about what follows
       const lines = text.slice(0, begin + offset).split('\n')
-      const place = `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
+      const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
       const hint = 'are its quotes curly (“ ”), or is it only a part?'
       unfit(`${place}: ${why.replace(/\B[A-Z]/g, ' $&').toLowerCase()}`, hint)
     }
@@ -4719,10 +4710,8 @@ async function tomlIn(text: string, from: number, toml: string) {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
     const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
-    unfit(
-      `line ${error.line}, column ${error.column}: ${why}`,
-      'a Windows path takes single quotes',
-    )
+    const { line, column } = error
+    unfit(`line ${line}, column ${column}: ${why}`, 'a Windows path takes single quotes')
   }
 }
 
@@ -4775,7 +4764,7 @@ function fieldsOf(raw: Said, isToml: boolean) {
     else if (isOurs) it.note('ignored: to enable it is yours')
     else if (field === 'allow' && isObject(value)) it.note(GRANTS)
     else if (field === '') it.note(refusalOf(key))
-    else if (has(OPTIONS, field)) options.set(field, JSON.parse(text))
+    else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
     else if (found.has(field)) it.note('ignored: it stands there in another spelling')
     else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
   }
@@ -4854,6 +4843,9 @@ const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`,
 /** One, or what only begins like it. */
 const PLACEHOLDER = RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
 
+const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
+  Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
+
 /** The entry filled, its own env counting first, and the secrets in it by name. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   const secrets = new Map<string, string>()
@@ -4868,17 +4860,15 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
     return value
   }
-  const fill = (text: string, where: string): string =>
-    text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
+  const filled = (text: string, field: string, wrong = /\0/): string => {
+    const where = `${entry.name}.${field}`
+    const whole = text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
       const value = name && valueFor(name)
-      if ((value ?? otherwise) !== undefined) return value || fill(otherwise ?? '', where)
+      if ((value ?? otherwise) !== undefined) return value || filled(otherwise ?? '', field, wrong)
       const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
       const secret = name?.replace('input:', '') ?? 'NAME'
       fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
     })
-  const filled = (text: string, field: string, wrong = /\0/) => {
-    const where = `${entry.name}.${field}`
-    const whole = fill(text, where)
     return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
   function ownValue(name: string, text: string) {
@@ -4887,19 +4877,17 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     own.set(name, text)
     return value
   }
-  const each = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
-    Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
-  const { command, url, socket, args } = entry
+  const { command, url, socket, args, headers } = entry
   const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
   const whole = {
     ...entry,
     command: command && filled(command, 'command'),
     args: args.map((text, i) => filled(text, `args[${i}]`)),
-    env: each(entry.env, ownValue),
+    env: mapped(entry.env, ownValue),
     cwd: cwd && filled(cwd, 'cwd'),
     url: url && filled(url, 'url'),
     socket: socket && filled(socket, 'socket'),
-    headers: each(entry.headers, (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
+    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
   }
   return { entry: whole, secrets }
 }
@@ -5078,6 +5066,14 @@ const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
   'too-large': 'protocol',
 }
 
+/** Throws an exchange's error as LinkError, or the signal's reason. */
+const asLink = (signal?: AbortSignal) => (error: unknown) => {
+  signal?.throwIfAborted()
+  if (error instanceof LinkError || !(error instanceof TaiError)) throw error
+  const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
+  throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
+}
+
 /** The media type, perhaps '', of a reply that is no refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
@@ -5107,8 +5103,8 @@ export class McpHttpTransport implements RpcTransport {
     this.headers = { ...headers }
   }
 
-  send(message: RpcWords, signal?: AbortSignal, headers: HttpReply['headers'] = {}) {
-    return this.#linked(signal, this.#exchange(message, headers, signal))
+  async send(message: RpcWords, signal?: AbortSignal, headers: HttpReply['headers'] = {}) {
+    await this.#exchange(message, headers, signal).catch(asLink(signal))
   }
 
   /** The peer ends what it waits for. */
@@ -5116,18 +5112,6 @@ export class McpHttpTransport implements RpcTransport {
     const why = new LinkError('lost', `the connection to ${this.#url.host} is closed`)
     this.#closing.abort(why)
     this.lost(why)
-  }
-
-  /** Throws LinkError, or the signal's reason. */
-  async #linked(signal: AbortSignal | undefined, work: Promise<void>) {
-    try {
-      await work
-    } catch (error) {
-      signal?.throwIfAborted()
-      if (error instanceof LinkError || !(error instanceof TaiError)) throw error
-      const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
-      throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
-    }
   }
 
   async #exchange(message: RpcWords, headers: HttpReply['headers'], signal?: AbortSignal) {
@@ -5198,14 +5182,14 @@ export class McpHttpTransport implements RpcTransport {
   #listen() {
     const known = Promise.withResolvers<void>()
     const { signal } = this.#closing
-    this.#linked(signal, this.#hear(signal, known.resolve)).catch((why: LinkError) => {
+    const ended = this.#hear(signal, known.resolve).catch(asLink(signal))
+    ended.catch((why: LinkError) => {
       known.reject(why)
       this.lost(why)
     })
     return known.promise
   }
 
-  /** The stream of type sse, which names its endpoint. */
   async #hear(signal: AbortSignal, named: (moved: void) => void) {
     const reply = await this.#stream(signal)
     for await (const { event, data } of eventsOf(reply)) {
@@ -5306,10 +5290,10 @@ function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
     if (header === undefined) continue
     const taken = [...found.values()].map((each) => each.toLowerCase())
     if (typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
-      throw new InvalidError(`x-mcp-header of ${name} is no header name`)
-    if (taken.includes(header.toLowerCase())) throw new InvalidError(`two headers ${header}`)
+      unfit(`x-mcp-header of ${name} is no header name`)
+    if (taken.includes(header.toLowerCase())) unfit(`two headers ${header}`)
     if (!/^(string|number|integer|boolean)$/.test(String(type)))
-      throw new InvalidError(`x-mcp-header of ${name}, which is no simple value`)
+      unfit(`x-mcp-header of ${name}, which is no simple value`)
     found.set(name, header)
   }
   return found
@@ -5324,10 +5308,10 @@ function headerText(value: Json) {
 
 /** Throws InvalidError for a tool that cannot be used. */
 function readTool(raw: unknown) {
-  if (isNested(raw, MCP_DEPTH_MAX)) throw new InvalidError('it is nested too deeply')
+  if (isNested(raw, MCP_DEPTH_MAX)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
-  if (name === '') throw new InvalidError('it has no name')
+  if (name === '') unfit('it has no name')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
   const schema = tool.at('inputSchema').optional((it) => it.object())
   const inputSchema: JsonSchema = schema ?? { type: 'object', properties: {} }
@@ -5337,6 +5321,7 @@ function readTool(raw: unknown) {
 type ClientOptions = {
   era?: 'legacy' | 'modern' | undefined // as its entry pins it; else the server decides
   changed?: () => void // its tools may have changed
+  signal?: AbortSignal | undefined // of the greeting
 }
 
 /** A client of one server. Owns the transport: `close` ends it. */
@@ -5356,13 +5341,10 @@ export class McpClient {
   }
 
   /** Greets the server. Throws LinkError or RpcError, and then the transport is closed. */
-  static async open(
-    transport: RpcTransport,
-    { signal, ...options }: ClientOptions & { signal?: AbortSignal } = {},
-  ) {
+  static async open(transport: RpcTransport, options: ClientOptions = {}) {
     const client = new McpClient(transport, options)
     try {
-      await client.#greet(signal)
+      await client.#greet(options.signal)
       return client
     } catch (error) {
       await client.close()
@@ -5377,7 +5359,7 @@ export class McpClient {
     for await (const raw of this.#pages(signal)) {
       try {
         const tool = readTool(raw)
-        if (tools.has(tool.name)) throw new InvalidError('its name stands twice')
+        if (tools.has(tool.name)) unfit('its name stands twice')
         tools.set(tool.name, tool)
       } catch (error) {
         skipped.push({ name: plainText(Object(raw)['name']), why: messageOf(error) })
@@ -5405,12 +5387,11 @@ export class McpClient {
     args: JsonObject,
     options: Partial<RpcOptions> = {},
   ) {
-    const repeated: Record<string, string> = {}
-    for (const [key, header] of headers) {
+    const repeated = [...headers].flatMap(([key, header]) => {
       const value = args[key] ?? null
-      if (value !== null) repeated[`Mcp-Param-${header}`] = headerText(value)
-    }
-    const how = { ...options, headers: repeated }
+      return value === null ? [] : [[`Mcp-Param-${header}`, headerText(value)]]
+    })
+    const how = { ...options, headers: Object.fromEntries(repeated) }
     const result = await this.#ask('tools/call', { name, arguments: args }, how)
     if (isNested(result, MCP_DEPTH_MAX))
       noMcp(`the result of ${visible(name)} is nested too deeply`)
@@ -5443,9 +5424,8 @@ export class McpClient {
       this.#learn(told, told['serverInfo'], protocol)
       await this.#peer.notify('notifications/initialized')
     } catch (error) {
-      const isNewer = error instanceof RpcError && error.code === UNSUPPORTED_VERSION
-      const supported = isNewer ? error.data?.['supported'] : undefined
-      if (!Array.isArray(supported) || !supported.includes(MODERN)) throw error
+      if (!(error instanceof RpcError) || error.code !== UNSUPPORTED_VERSION) throw error
+      if (![error.data?.['supported']].flat().includes(MODERN)) throw error
       await this.#discover(signal)
     }
   }
@@ -5468,12 +5448,9 @@ export class McpClient {
   /** One request; where the server has forgotten us, greeted anew and asked once more. */
   async #ask(method: string, params: JsonObject, options: Partial<RpcOptions>) {
     const { name } = params
-    const modern = {
-      'Mcp-Method': method,
-      ...(name !== undefined && { 'Mcp-Name': headerText(name) }),
-    }
-    const headers = this.#isModern ? { ...modern, ...options.headers } : {}
-    const how = { wait: MCP_CALL_TIMEOUT, ...options, headers }
+    const named = name === undefined ? {} : { 'Mcp-Name': headerText(name) }
+    const headers = { 'Mcp-Method': method, ...named, ...options.headers }
+    const how = { wait: MCP_CALL_TIMEOUT, ...options, headers: this.#isModern ? headers : {} }
     const full = this.#isModern ? { ...params, _meta: MODERN_META } : params
     const ask = () => this.#peer.request(method, full, how)
     const result = await ask().catch(async (error: unknown) => {
