@@ -4312,15 +4312,18 @@ function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
 }
 
+type RpcHeaders = Readonly<Record<string, string>>
+
 /** Carries messages. Whoever opened it closes it. */
-export interface RpcTransport {
+export abstract class RpcTransport {
+  /** Set by the peer. False for no message; with the `id` of an exchange, until that is answered. */
+  receive: (message: unknown, id?: unknown) => boolean = () => false
+  lost: (why: LinkError) => void = () => {} // set by the peer: nothing more will come
+  version: string | undefined // set by the client: the one agreed on
+  abstract readonly hint: string | undefined // what may explain a silence
   /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
-  send(message: RpcWords, signal?: AbortSignal, headers?: RpcOptions['headers']): Promise<void>
-  receive: (message: unknown) => unknown // set by the peer; false for what is no message
-  lost: (why: LinkError) => void // set by the peer: nothing more will come
-  version?: string | undefined // set by the client: the one agreed on
-  close(): Promise<void>
-  readonly hint?: string | undefined // what may explain a silence
+  abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
+  abstract close(): Promise<void>
 }
 
 /** What a server calls an error, which may be anything. */
@@ -4336,8 +4339,12 @@ function failureIn(error: unknown) {
 type RpcOptions = {
   wait: number // ms
   signal?: AbortSignal | undefined
-  headers?: Readonly<Record<string, string>> // where the transport has headers
+  headers?: RpcHeaders // where the transport has headers
 }
+
+/** Which request a reply answers. Some have its id as text, some errors none. */
+const answered = ({ jsonrpc, id, error }: RpcWords & { jsonrpc?: unknown }, exchange: unknown) =>
+  Number(plainText(id ?? (jsonrpc && error && exchange)))
 
 /** Our end of a connection to a server; `hear` is told of notifications. */
 export class RpcPeer {
@@ -4350,8 +4357,11 @@ export class RpcPeer {
   constructor(transport: RpcTransport, hear: (method: string, params: JsonObject) => void) {
     this.#transport = transport
     this.#hear = hear
-    // 2025-03-26 has several in a list
-    transport.receive = (message) => [message].flat().filter((each) => this.#take(each)).length > 0
+    transport.receive = (message, id) => {
+      const all = [message].flat() // 2025-03-26 has several in one
+      const taken = all.filter((each) => this.#take(each, id)).length > 0
+      return id === undefined ? taken : !this.#waiting.has(Number(id))
+    }
     transport.lost = (why) => {
       this.#over ??= why
       for (const { reject } of this.#waiting.values()) reject(this.#over)
@@ -4408,9 +4418,9 @@ export class RpcPeer {
   }
 
   /** False for what asks for nothing and answers nothing that was asked. */
-  #take(message: unknown) {
+  #take(message: unknown, exchange: unknown) {
     if (!isObject(message)) return false
-    const { id, method, params, result, error }: RpcWords = message
+    const { id, method, params, result, error } = message
     if (typeof method === 'string') {
       const told = isObject(params) ? (params as JsonObject) : {}
       if (method === 'notifications/progress')
@@ -4419,8 +4429,9 @@ export class RpcPeer {
       else this.#hear(method, told)
       return true
     }
-    const asked = Number(plainText(id)) // some send it back as text
+    const asked = answered(message, exchange)
     const waiting = this.#waiting.get(asked)
+    this.#waiting.delete(asked)
     if (error !== undefined && error !== null) waiting?.reject(failureIn(error))
     else if (isObject(result)) waiting?.resolve(result as JsonObject)
     else waiting?.reject(new LinkError('protocol', 'a reply without a result'))
@@ -4909,23 +4920,20 @@ const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx', Docker
 
 const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
 
-const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
-
-const isRunnable = (file: string) =>
-  isFile(file) && attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
+const isRunnable = (file: string) => attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
 
 /** Throws TaiError that says where it was sought. */
 function findProgram(program: string, cwd: string, searched: string) {
   const isName = path.basename(program) === program
   // a relative folder in PATH would let the folder choose the program
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
-  const files = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
+  const known = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
+  const files = known.filter((file) => attempt(() => fs.statSync(file).isFile()))
   const file = files.find(isRunnable)
   if (file !== undefined) return file
-  const plain = files.find(isFile)
-  if (plain) fail(`${plain} is not executable`, 'make it so with chmod +x')
+  if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
   const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
-  const where = isName ? `${program} in PATH (${clip(searched, KB)})` : files[0]
+  const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
   const hint = `${source ? `${program} comes with ${source}; ` : ''}give its full path`
   fail(`there is no program ${where}`, hint)
 }
@@ -4947,9 +4955,7 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 }
 
 /** A server program. Its redactor knows the secrets of its entry. */
-export class McpStdioTransport implements RpcTransport {
-  receive: RpcTransport['receive'] = () => false
-  lost: RpcTransport['lost'] = () => {}
+export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
   readonly #stderr = new TextWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
@@ -4970,6 +4976,7 @@ export class McpStdioTransport implements RpcTransport {
   }
 
   private constructor(group: ChildGroup, redactor: Redactor) {
+    super()
     this.#group = group
     this.#redactor = redactor
     const { stdout, stderr } = group.child
@@ -5026,7 +5033,7 @@ export class McpStdioTransport implements RpcTransport {
     const text = this.#line.trim() // of a CR, a byte order mark
     this.#line = ''
     this.#size = 0
-    if (text === '' || this.receive(rpcParsed(text)) !== false) return
+    if (text === '' || this.receive(rpcParsed(text))) return
     this.#strayCount += 1
     this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
   }
@@ -5078,32 +5085,31 @@ const asLink = (signal?: AbortSignal) => (error: unknown) => {
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
-async function* eventsOf(reply: HttpReply, reader = new SseReader(MCP_HTTP_MAX_BODY)) {
+async function* eventsOf(reply: HttpReply, reader: SseReader) {
   for await (const piece of reply.body) yield* reader.feed(piece)
 }
 
 /** For an entry of type http, uds or sse. */
-export class McpHttpTransport implements RpcTransport {
-  receive: RpcTransport['receive'] = () => {}
-  lost: RpcTransport['lost'] = () => {}
-  version: string | undefined
+export class McpHttpTransport extends RpcTransport {
   challenge: string | undefined // WWW-Authenticate of the last refusal
+  readonly hint = undefined
   readonly headers // with every message; sign-in adds its own
   readonly #leg
   readonly #closing = new AbortController()
   #url
   #session: string | undefined
-  #endpoint: Promise<void> | undefined // of type sse
+  #endpoint: PromiseWithResolvers<void> | undefined // of type sse
 
   /** The placeholders are filled. Throws LinkError where the URL is none. */
   constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
+    super()
     const { name, url = SOCKET_URL, headers } = leg.entry
     this.#leg = leg
     this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
     this.headers = { ...headers }
   }
 
-  async send(message: RpcWords, signal?: AbortSignal, headers: HttpReply['headers'] = {}) {
+  async send(message: RpcWords, signal?: AbortSignal, headers: RpcHeaders = {}) {
     await this.#exchange(message, headers, signal).catch(asLink(signal))
   }
 
@@ -5114,16 +5120,15 @@ export class McpHttpTransport implements RpcTransport {
     this.lost(why)
   }
 
-  async #exchange(message: RpcWords, headers: HttpReply['headers'], signal?: AbortSignal) {
+  async #exchange(message: RpcWords, headers: RpcHeaders, signal?: AbortSignal) {
     const body = rpcText(message)
     if (byteLength(body) > MCP_HTTP_MAX_BODY)
       noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
     const id = message.method && message.id // of what wants an answer
     const isFirst = message.method === 'initialize'
     const isSse = this.#leg.entry.transport === 'sse'
-    if (isSse) await (this.#endpoint ??= this.#listen())
-    if (isFirst) this.#session = undefined
-    const session = this.#session
+    if (isSse) await (this.#endpoint ?? this.#listen()).promise
+    const session = this.version && this.#session // none before the greeting
     const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
     if (isFirst) this.#session = reply.headers['mcp-session-id']
@@ -5137,31 +5142,22 @@ export class McpHttpTransport implements RpcTransport {
   async #take(reply: HttpReply, id: unknown, session: string | undefined) {
     const text = await reply.text()
     const isGood = goodType(reply) !== undefined
-    if (isGood && this.#deliver(text, id)) return
+    if (isGood && this.receive(rpcParsed(text), id)) return
     const fault = this.#fault(reply, text, session)
-    if (isGood || fault.kind !== 'protocol' || !this.#deliver(text, id)) throw fault
+    if (isGood || fault.kind !== 'protocol' || !this.receive(rpcParsed(text), id)) throw fault
   }
 
   /** Hands on a reply's messages; one that ends before it answers `id` is resumed. */
   async #follow(
     reply: HttpReply,
     id: unknown,
-    signal: AbortSignal | undefined,
+    signal?: AbortSignal,
     reader = new SseReader(MCP_HTTP_MAX_BODY),
   ): Promise<void> {
-    let isAnswered = false
-    try {
-      for await (const { event, data } of eventsOf(reply, reader)) {
-        if (event !== 'message' || !this.#deliver(data, id)) continue
-        isAnswered = true
-        setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
-      }
-    } catch (error) {
-      if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
-    }
-    if (isAnswered) return
+    if (await this.#isAnswered(reply, id, reader)) return
     const { lastId, retry = MCP_RESUME_WAIT } = reader
-    if (!lastId || !MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION))
+    const isLegacy = MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION)
+    if (!lastId || this.#endpoint || !isLegacy)
       throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
     await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
     const rest = await this.#stream(signal, { 'Last-Event-ID': lastId })
@@ -5169,37 +5165,34 @@ export class McpHttpTransport implements RpcTransport {
     await this.#follow(rest, id, signal, fresh)
   }
 
-  /** Hands on a text; whether it answers `id`, as an error without one does. */
-  #deliver(text: string, id: unknown) {
-    const said = rpcParsed(text)
-    const isError = isObject(said) && said['jsonrpc'] && said['error'] && said['id'] == null
-    this.receive(isError ? { ...said, id } : said)
-    const answers = (each: unknown) => isObject(each) && each['id'] === id && !each['method']
-    return id !== undefined && (isError || [said].flat().some(answers))
+  async #isAnswered(reply: HttpReply, id: unknown, reader: SseReader) {
+    let isAnswered = false
+    try {
+      for await (const { event, data } of eventsOf(reply, reader)) {
+        if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
+        if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
+        isAnswered = true
+        setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
+      }
+    } catch (error) {
+      if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
+    }
+    return isAnswered
   }
 
-  /** Settles when the endpoint of type sse is known, or by `close`. */
+  /** The stream of type sse: its endpoint, when that is known. */
   #listen() {
-    const known = Promise.withResolvers<void>()
+    const known = (this.#endpoint = Promise.withResolvers<void>())
     const { signal } = this.#closing
-    const ended = this.#hear(signal, known.resolve).catch(asLink(signal))
-    ended.catch((why: LinkError) => {
+    const stream = this.#stream(signal).then((reply) => this.#follow(reply, undefined, signal))
+    stream.catch(asLink(signal)).catch((why: LinkError) => {
       known.reject(why)
       this.lost(why)
     })
-    return known.promise
+    return known
   }
 
-  async #hear(signal: AbortSignal, named: (moved: void) => void) {
-    const reply = await this.#stream(signal)
-    for await (const { event, data } of eventsOf(reply)) {
-      if (event === 'message') this.receive(rpcParsed(data))
-      if (event === 'endpoint') named(this.#moveTo(data))
-    }
-    throw this.#fault(reply, 'it ended')
-  }
-
-  async #stream(signal?: AbortSignal, headers: HttpReply['headers'] = {}) {
+  async #stream(signal?: AbortSignal, headers: RpcHeaders = {}) {
     const limits = { timeout: MCP_CONNECT_TIMEOUT, idle: MCP_STREAM_IDLE, maxBody: Infinity }
     const reply = await this.#ask({ headers, signal, ...limits })
     if (goodType(reply) === EVENTS) return reply
@@ -5212,7 +5205,7 @@ export class McpHttpTransport implements RpcTransport {
     const headers = {
       ...this.headers,
       ...(this.version && { 'MCP-Protocol-Version': this.version }),
-      ...(this.#session && { 'Mcp-Session-Id': this.#session }),
+      ...(this.version && this.#session && { 'Mcp-Session-Id': this.#session }),
       ...request.headers,
       ...(body && { 'Content-Type': 'application/json' }),
       Accept: body ? `application/json, ${EVENTS}` : EVENTS,

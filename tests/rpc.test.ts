@@ -252,10 +252,9 @@ t.test(
     t.match(await asked, { kind: 'lost', message: /code 3/ })
     t.match(await failure(peer.request('a', {}, { wait: 5_000 })), { kind: 'lost' })
     t.equal(transport.sent.length, 1)
-    const broken: RpcTransport = {
-      ...scripted({}),
+    const broken: RpcTransport = Object.assign(scripted({}), {
       send: () => Promise.reject(new LinkError('lost', 'no')),
-    }
+    })
     t.match(await failure(new RpcPeer(broken, () => {}).request('a', {}, { wait: 5_000 })), {
       kind: 'lost',
     })

@@ -28,7 +28,9 @@ export function scripted(script: Script): Scripted {
   const transport: Scripted = {
     sent: [],
     closed: 0,
-    receive: () => {},
+    receive: () => false,
+    version: undefined,
+    hint: undefined,
     lost: () => {},
     say: (message) => transport.receive({ jsonrpc: '2.0', ...message }),
     send: async (said, _signal, headers) => {
