@@ -4202,7 +4202,9 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
-/** Those tai agrees to, newest first. */
+const MODERN = '2026-07-28' // the stateless era: no initialize, no session
+
+/** Those of the era before it, newest first. */
 export const MCP_VERSIONS = [MCP_PROTOCOL_VERSION, '2025-06-18', '2025-03-26', '2024-11-05']
 
 /** JSON-RPC 2.0, section 5.1; then those that servers choose. */
@@ -4284,7 +4286,9 @@ function parseRpc(text: string): unknown {
   }
 }
 
-type RpcWords = Partial<Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>>
+type RpcWords = Partial<
+  Record<'jsonrpc' | 'id' | 'method' | 'params' | 'result' | 'error', unknown>
+>
 
 const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words })
 
@@ -4318,7 +4322,7 @@ type RpcHeaders = Readonly<Record<string, string>>
 export abstract class RpcTransport {
   /** Set by the peer. False for no message; with the `id` of an exchange, until that is answered. */
   receive: (message: unknown, id?: unknown) => boolean = () => false
-  lost: (why: LinkError) => void = () => {} // set by the peer: nothing more will come
+  lost: (why: LinkError) => void = () => {} // set by the peer: the end
   version: string | undefined // set by the client: the one agreed on
   abstract readonly hint: string | undefined // what may explain a silence
   /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
@@ -4343,14 +4347,18 @@ type RpcOptions = {
 }
 
 /** Which request a reply answers. Some have its id as text, some errors none. */
-const answered = ({ jsonrpc, id, error }: RpcWords & { jsonrpc?: unknown }, exchange: unknown) =>
+const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
+
+type Waiting = Pick<PromiseWithResolvers<JsonObject>, 'resolve' | 'reject'> & {
+  clock: NodeJS.Timeout
+}
 
 /** Our end of a connection to a server; `hear` is told of notifications. */
 export class RpcPeer {
   readonly #transport
   readonly #hear
-  readonly #waiting = new Map<number, PromiseWithResolvers<JsonObject> & { restart(): void }>()
+  readonly #waiting = new Map<number, Waiting>()
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
@@ -4359,7 +4367,7 @@ export class RpcPeer {
     this.#hear = hear
     transport.receive = (message, id) => {
       const all = [message].flat() // 2025-03-26 has several in one
-      const taken = all.filter((each) => this.#take(each, id)).length > 0
+      const taken = all.map((each) => this.#take(each, id)).includes(true)
       return id === undefined ? taken : !this.#waiting.has(Number(id))
     }
     transport.lost = (why) => {
@@ -4375,30 +4383,27 @@ export class RpcPeer {
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
     signal?.throwIfAborted()
     const id = ++this.#last
-    const reply = Promise.withResolvers<JsonObject>()
+    const { promise, resolve, reject } = Promise.withResolvers<JsonObject>()
     const stop = new AbortController()
-    const reject = (why: unknown) => {
-      reply.reject(why)
-      stop.abort(why)
-    }
-    const giveUp = (why: unknown) => {
-      const told = { requestId: id, reason: messageOf(why) }
+    const giveUp = (reason: unknown) => {
+      const told = { requestId: id, reason: messageOf(reason) }
       if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
-      reject(why)
+      stop.abort(reason)
     }
+    stop.signal.addEventListener('abort', () => reject(stop.signal.reason))
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
     const late = () => giveUp(new LinkError('timeout', silence, { hint: this.#transport.hint }))
     const clock = setTimeout(late, wait)
     const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
     const left = () => giveUp(signal?.reason)
     signal?.addEventListener('abort', left)
-    this.#waiting.set(id, { ...reply, reject, restart: () => clock.refresh() })
+    this.#waiting.set(id, { resolve, reject: (why) => stop.abort(why), clock })
     try {
       const meta = { ...Object(params['_meta']), progressToken: id }
       const full = method === 'tools/call' ? { ...params, _meta: meta } : params
       const asked = { id, method, params: full }
-      this.#send(asked, stop.signal, headers).catch(reply.reject)
-      return await reply.promise
+      this.#send(asked, stop.signal, headers).catch(reject)
+      return await promise
     } finally {
       clearTimeout(clock)
       clearTimeout(end)
@@ -4424,7 +4429,7 @@ export class RpcPeer {
     if (typeof method === 'string') {
       const told = isObject(params) ? (params as JsonObject) : {}
       if (method === 'notifications/progress')
-        this.#waiting.get(Number(plainText(told['progressToken'])))?.restart()
+        this.#waiting.get(Number(plainText(told['progressToken'])))?.clock.refresh()
       if (isRpcId(id)) this.#answer(id, method)
       else this.#hear(method, told)
       return true
@@ -4459,7 +4464,6 @@ export class RpcPeer {
 // Not here: consent, the vault, the live check.
 
 const PASTE_MAX = 1 * MB // and of what the placeholders of an entry hold
-const LABEL_MAX = 128 // characters of a place in a note
 
 const SOURCES = [
   ['github', /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
@@ -4532,10 +4536,10 @@ const refusalOf = (key: string) =>
 
 const fieldOf = (key: string) => MEANINGS.get(spellingOf(key)) ?? ''
 
-const labelOf = (where: string) => visible(clip(where, LABEL_MAX))
+const legible = (text: string) => visible(clip(text, KB))
 
 function unfit(message: string, hint?: string): never {
-  throw new InvalidError(visible(clip(message, KB)), { hint })
+  throw new InvalidError(legible(message), { hint })
 }
 
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
@@ -4545,12 +4549,12 @@ const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
-    super(value, labelOf(where))
+    super(value, where)
     this.#notes = notes
   }
 
   note(what: string, where = this.where) {
-    this.#notes.add(`${labelOf(where)}: ${visible(what)}`)
+    this.#notes.add(legible(`${where}: ${what}`))
   }
 
   /** Another value of the same paste. */
@@ -4635,7 +4639,7 @@ export async function mcpNormalize(paste: string) {
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
       raw.note([error.message, error.hint ?? []].flat().join('; '), 'refused')
-      rejects.push(error)
+      rejects.push(new InvalidError(legible(error.message), error))
     }
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
@@ -4838,7 +4842,7 @@ const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
 function nameOf(given: string, own: string, raw: Said) {
   const name = (given || own || 'server').trim().normalize()
   if (!NAME.test(name) || visible(name) !== name)
-    unfit(`${clip(name, LABEL_MAX)} is no name for a server`, 'take up to 128 letters and digits')
+    unfit(`${clip(name, 128)} is no name for a server`, 'take up to 128 letters and digits')
   if (name !== (own || given)) raw.note(`is its name${own && `, not ${own}`}`, name)
   return name
 }
@@ -5156,8 +5160,7 @@ export class McpHttpTransport extends RpcTransport {
   ): Promise<void> {
     if (await this.#isAnswered(reply, id, reader)) return
     const { lastId, retry = MCP_RESUME_WAIT } = reader
-    const isLegacy = MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION)
-    if (!lastId || this.#endpoint || !isLegacy)
+    if (!lastId || this.#endpoint || this.version === MODERN)
       throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
     await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
     const rest = await this.#stream(signal, { 'Last-Event-ID': lastId })
@@ -5260,7 +5263,6 @@ export class McpHttpTransport extends RpcTransport {
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
 // Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
 
-const MODERN = '2026-07-28' // the stateless era: no initialize, no session
 const UNSUPPORTED_VERSION = -32022 // its data names the supported ones
 const META = 'io.modelcontextprotocol/'
 const SELF = { name: 'tai', version: VERSION }
@@ -5281,12 +5283,11 @@ function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
     if (header === undefined) continue
-    const taken = [...found.values()].map((each) => each.toLowerCase())
-    if (typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
-      unfit(`x-mcp-header of ${name} is no header name`)
-    if (taken.includes(header.toLowerCase())) unfit(`two headers ${header}`)
-    if (!/^(string|number|integer|boolean)$/.test(String(type)))
-      unfit(`x-mcp-header of ${name}, which is no simple value`)
+    const names = [...found.values()].map((each) => each.toLowerCase())
+    const isPlain = /^(string|number|integer|boolean)$/.test(plainText(type))
+    if (!isPlain || typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
+      unfit(`x-mcp-header of ${name} is no header name, or its value not simple`)
+    if (names.includes(header.toLowerCase())) unfit(`two headers ${header}`)
     found.set(name, header)
   }
   return found
