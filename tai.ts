@@ -4311,7 +4311,6 @@ export class LinkError extends TaiError {
   }
 }
 
-/** What came is no MCP. */
 function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
 }
@@ -4330,7 +4329,7 @@ export abstract class RpcTransport {
   abstract close(): Promise<void>
 }
 
-/** What a server calls an error, which may be anything. */
+/** A server's error may be anything. */
 function failureIn(error: unknown) {
   if (!isObject(error)) return new RpcError('internal', plainText(error))
   const { code, message, data } = error
@@ -4346,7 +4345,7 @@ type RpcOptions = {
   headers?: RpcHeaders // where the transport has headers
 }
 
-/** Which request a reply answers. Some have its id as text, some errors none. */
+/** Some replies have the id as text, some errors none. */
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
 
@@ -4376,10 +4375,7 @@ export class RpcPeer {
     }
   }
 
-  /**
-   * Each progress that is told begins `wait` anew, up to MCP_PROGRESS_MAX. Throws RpcError (the
-   * server's), LinkError, or the signal's reason.
-   */
+  /** Progress begins `wait` anew. Throws RpcError (the server's), LinkError, or the signal's reason. */
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
     signal?.throwIfAborted()
     const id = ++this.#last
@@ -4399,10 +4395,9 @@ export class RpcPeer {
     signal?.addEventListener('abort', left)
     this.#waiting.set(id, { resolve, reject: (why) => stop.abort(why), clock })
     try {
-      const meta = { ...Object(params['_meta']), progressToken: id }
-      const full = method === 'tools/call' ? { ...params, _meta: meta } : params
-      const asked = { id, method, params: full }
-      this.#send(asked, stop.signal, headers).catch(reject)
+      const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
+      const full = method === 'tools/call' ? { ...params, ...meta } : params
+      this.#send({ id, method, params: full }, stop.signal, headers).catch(reject)
       return await promise
     } finally {
       clearTimeout(clock)
@@ -4422,7 +4417,7 @@ export class RpcPeer {
     await this.#transport.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
-  /** False for what asks for nothing and answers nothing that was asked. */
+  /** False for what neither asks nor answers. */
   #take(message: unknown, exchange: unknown) {
     if (!isObject(message)) return false
     const { id, method, params, result, error } = message
@@ -4443,7 +4438,6 @@ export class RpcPeer {
     return asked > 0 && asked <= this.#last // one that comes late is a reply too
   }
 
-  /** Says that we are there; nothing else that a server may ask is done. */
   #answer(id: RpcId, method: string) {
     const error = { code: RPC_CODES.method, message: `this client does not do ${method}` }
     const answer = method === 'ping' ? { result: {} } : { error }
@@ -4458,8 +4452,8 @@ export class RpcPeer {
 // Every host spells its servers in its own way, and chat windows spoil what they show.
 // 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
-// 3. Each entry stands alone: a broken one is refused, the others are still offered.
-// 4. Placeholders stay until a server starts; what fills them is never read for more of them.
+// 3. Each entry stands alone: the others are offered though one is refused.
+// 4. What fills a placeholder, as a server starts, is never read for more of them.
 // 5. Notes and errors show names, never values, which may be secrets.
 // Not here: consent, the vault, the live check.
 
@@ -4472,7 +4466,7 @@ const SOURCES = [
   ['command', /\s/],
 ] as const
 
-/** What a source looks like; a name may be a file's or a server's. */
+/** A name may be a file's or a server's. */
 export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
@@ -4488,7 +4482,7 @@ const TRANSPORTS = [
 
 const HOLDERS = 'mcp mcpServers servers contextServers entries' // the keys that hold servers
 
-/** The fields of an entry, with their other spellings. */
+/** Of an entry, with their other spellings. */
 const FIELDS = `name title key id
 type transport transportType httpTransport
 command cmd
@@ -4510,12 +4504,10 @@ deny disabledTools excludeTools`
 const OPTIONS = `disabled era lifecycle toolPrefix idleTimeout auth oauth requestTimeoutMs
 directTools searchKeywords include exclude`.split(/\s/)
 
-const GRANTS = 'refused: only you decide what runs unasked'
-
 /** Why other keys are not taken. */
 const REFUSALS = [
   [/timeout/i, 'ignored: the limits of tai itself hold'],
-  [/approv|trust|allow|autoAuth/i, GRANTS],
+  [/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
   [/hook|helper|command|envFile|shell|install|setup/i, 'refused: tai runs no such thing'],
 ] as const
 
@@ -4524,7 +4516,6 @@ const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
 const has = (words: string, key: string) =>
   words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
 
-/** By each spelling, the field or option. */
 const MEANINGS = new Map(
   [...FIELDS.split('\n'), ...OPTIONS].flatMap((row) =>
     row.split(' ').map((key, _, [first = '']) => [spellingOf(key), first]),
@@ -4545,7 +4536,7 @@ function unfit(message: string, hint?: string): never {
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
-/** A value as hosts write it; what is changed is told. Absent, it is empty. */
+/** A value as hosts write it; absent, it is empty. */
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
@@ -4557,7 +4548,7 @@ class Said extends Reader {
     this.#notes.add(legible(`${where}: ${what}`))
   }
 
-  /** Another value of the same paste. */
+  /** Of the same paste. */
   other(value: unknown, where = this.where) {
     return new Said(value, where, this.#notes)
   }
@@ -4566,7 +4557,7 @@ class Said extends Reader {
     return this.absent ? [] : super.list().map(({ value, where }) => this.other(value, where))
   }
 
-  /** A text, with its placeholders as ${NAME}; what could be a password is left alone. */
+  /** Its placeholders as ${NAME}; what could be a password is left alone. */
   text() {
     if (this.value === undefined) return ''
     const isOdd = typeof this.value === 'number' || typeof this.value === 'boolean'
@@ -4585,7 +4576,7 @@ class Said extends Reader {
     unfit(`${this.where} is neither http:// nor https://`)
   }
 
-  /** The texts of a list; a single text is split as a shell would, with nothing expanded. */
+  /** A list, or a text that is split as a shell would, with nothing expanded. */
   words(): string[] {
     const { value, where } = this
     if (typeof value !== 'string') return this.list().map((item) => item.text())
@@ -4657,13 +4648,16 @@ const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{
 const plainly = (_all: string, good?: string, odd?: string) =>
   good ?? (odd === undefined ? ' ' : `"${odd}"`)
 
-/** The servers of a paste: name, entry, and whether it stood in TOML. */
+const blank = (text: string) => text.replace(/./g, ' ')
+
 async function serversOf(paste: Said) {
   const text = paste.string().replace(SPOILED, plainly)
   if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
-  const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) => tomlIn(text, index, toml))
+  const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
+    tomlIn(blank(text.slice(0, index)) + toml),
+  )
   const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
-  const rest = isAllToml ? '' : text.replace(TOML, (toml) => toml.replace(/./g, ' '))
+  const rest = isAllToml ? '' : text.replace(TOML, blank)
   const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
   if (isNested(values, MCP_DEPTH_MAX)) throw new RangeError()
   const servers = values.flatMap((value, i) =>
@@ -4677,7 +4671,7 @@ async function serversOf(paste: Said) {
   return servers
 }
 
-/** Every value in a text that looks like JSON; the rest is prose. */
+/** What looks like JSON; the rest is prose. */
 async function jsonIn(text: string, paste: Said) {
   const { parseTree, printParseErrorCode } = await import('jsonc-parser')
   const values: unknown[] = []
@@ -4691,11 +4685,12 @@ async function jsonIn(text: string, paste: Said) {
     const length = tree?.length ?? 0
     for (const { error, offset } of errors) {
       const why = printParseErrorCode(error)
-      if (offset >= length && !why.startsWith('Close')) continue // it is about what follows
+        .replace(/\B[A-Z]/g, ' $&')
+        .toLowerCase()
+      if (offset >= length && !why.startsWith('close')) continue // it is about what follows
       const lines = text.slice(0, begin + offset).split('\n')
       const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
-      const hint = 'are its quotes curly (“ ”), or is it only a part?'
-      unfit(`${place}: ${why.replace(/\B[A-Z]/g, ' $&').toLowerCase()}`, hint)
+      unfit(`${place}: ${why}`, 'are its quotes curly (“ ”), or is it only a part?')
     }
     prose += text.slice(end, index)
     end = begin + length
@@ -4718,10 +4713,11 @@ function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown
   return Object.fromEntries(found)
 }
 
-async function tomlIn(text: string, from: number, toml: string) {
+/** Places in it count from the start of the paste. */
+async function tomlIn(text: string) {
   const { parse, TomlError } = await import('smol-toml')
   try {
-    return parse(text.slice(0, from).replace(/.+/g, '') + toml) // places count from the start
+    return parse(text)
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
     const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
@@ -4732,7 +4728,7 @@ async function tomlIn(text: string, from: number, toml: string) {
 
 // --- from values to entries ---
 
-/** Keys and values, with those of the objects that some hosts put in an entry. */
+/** With those of the objects that some hosts put in an entry. */
 const pairsOf = (raw: unknown): [string, unknown][] =>
   Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
     if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
@@ -4747,7 +4743,7 @@ const looksLikeEntry = (raw: unknown) =>
       (typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
   )
 
-/** The servers in a value, whatever holds them; `inside` the key of a holder, anything is one. */
+/** `inside` the key of a holder, any object is a server. */
 function serversIn(said: Said, inside?: string): [string, unknown][] {
   const { value } = said
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
@@ -4766,7 +4762,7 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
 
 type Found = Map<string, Said>
 
-/** What an entry says; null, empty text and empty containers say nothing. Only TOML enables. */
+/** Null, empty text and empty containers say nothing. Only TOML enables. */
 function fieldsOf(raw: Said, isToml: boolean) {
   const found: Found = new Map()
   const options = new Map<string, Json>()
@@ -4777,8 +4773,7 @@ function fieldsOf(raw: Said, isToml: boolean) {
     const isOurs = field === 'enabled' && !isToml
     if (isOurs && value === false) options.set('disabled', true)
     else if (isOurs) it.note('ignored: to enable it is yours')
-    else if (field === 'allow' && isObject(value)) it.note(GRANTS)
-    else if (field === '') it.note(refusalOf(key))
+    else if (field === '' || (field === 'allow' && isObject(value))) it.note(refusalOf(key))
     else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
     else if (found.has(field)) it.note('ignored: it stands there in another spelling')
     else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
@@ -4818,17 +4813,16 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
     ]),
     allow: it('allow').words(), // globs of tool names
     deny: it('deny').words(), // comes after allow
-    enabled: it('enabled').optional((at) => at.boolean()), // only where a TOML entry says so
+    enabled: it('enabled').optional((at) => at.boolean()),
     options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
   }
 }
 
-/** The transport that the address implies and the type does not contradict. */
+/** Which the address implies and the type does not contradict. */
 function transportOf(where: string, found: Found) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
-  const help =
-    'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]'
+  const help = 'it needs one of command, url and uds; env stands in [mcp_servers.NAME.env]'
   if (given.length !== 1)
     unfit(`${where}: ${given.join(' and ') || 'neither command nor url'}`, help)
   const type = (address !== 'uds' && found.get('type')?.string()) || ''
@@ -4849,13 +4843,13 @@ function nameOf(given: string, own: string, raw: Said) {
 
 // --- at use ---
 
-/** Finds a variable, in the process or else among the secrets; for `input:ID`, the secret ID. */
+/** Of a variable, in the process or else among the secrets; of `input:ID`, the secret ID. */
 export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
 
-/** What a placeholder falls back on may hold braces, in pairs. */
+/** Braces in pairs, as in what a placeholder falls back on. */
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
-/** One, or what only begins like it. */
+/** Or what only begins like one. */
 const PLACEHOLDER = RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
 
 const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
@@ -4926,7 +4920,6 @@ const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
 
 const isRunnable = (file: string) => attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
 
-/** Throws TaiError that says where it was sought. */
 function findProgram(program: string, cwd: string, searched: string) {
   const isName = path.basename(program) === program
   // a relative folder in PATH would let the folder choose the program
@@ -4942,7 +4935,6 @@ function findProgram(program: string, cwd: string, searched: string) {
   fail(`there is no program ${where}`, hint)
 }
 
-/** Throws TaiError. */
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   const harmless = Object.entries(world.env).filter(
     ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // a function of bash
@@ -4966,7 +4958,6 @@ export class McpStdioTransport extends RpcTransport {
   readonly #strays = new TextWindow(0, 2 * MCP_ASIDE_MAX)
   #strayCount = 0
   #line = '' // its end has not come
-  #size = 0
 
   /** The placeholders are filled. Throws LinkError. */
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -5025,8 +5016,7 @@ export class McpStdioTransport extends RpcTransport {
     for (const [ends, piece] of text.split('\n').entries()) {
       if (ends > 0) this.#take()
       this.#line += piece
-      this.#size += byteLength(piece)
-      if (this.#size <= MCP_HTTP_MAX_BODY) continue
+      if (this.#line.length <= MCP_HTTP_MAX_BODY) continue
       this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
       this.#line = ''
       return void this.#group.child.stdout?.destroy()
@@ -5036,7 +5026,6 @@ export class McpStdioTransport extends RpcTransport {
   #take() {
     const text = this.#line.trim() // of a CR, a byte order mark
     this.#line = ''
-    this.#size = 0
     if (text === '' || this.receive(rpcParsed(text))) return
     this.#strayCount += 1
     this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
@@ -5047,7 +5036,7 @@ export class McpStdioTransport extends RpcTransport {
     return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
   }
 
-  /** The end of a window on one line, without secrets. */
+  /** Its end on one line, without secrets. */
   #shown(label: string, window: TextWindow) {
     const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
     return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
@@ -5077,7 +5066,7 @@ const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
   'too-large': 'protocol',
 }
 
-/** Throws an exchange's error as LinkError, or the signal's reason. */
+/** An exchange's error as LinkError, or the signal's reason. */
 const asLink = (signal?: AbortSignal) => (error: unknown) => {
   signal?.throwIfAborted()
   if (error instanceof LinkError || !(error instanceof TaiError)) throw error
@@ -5104,7 +5093,7 @@ export class McpHttpTransport extends RpcTransport {
   #session: string | undefined
   #endpoint: PromiseWithResolvers<void> | undefined // of type sse
 
-  /** The placeholders are filled. Throws LinkError where the URL is none. */
+  /** The placeholders are filled. Throws LinkError. */
   constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
     super()
     const { name, url = SOCKET_URL, headers } = leg.entry
@@ -5142,7 +5131,7 @@ export class McpHttpTransport extends RpcTransport {
     else await this.#take(reply, id, session)
   }
 
-  /** Hands on a body that answers `id`, of a refusal too. Throws LinkError for another. */
+  /** A body that answers `id` counts, of a refusal too. */
   async #take(reply: HttpReply, id: unknown, session: string | undefined) {
     const text = await reply.text()
     const isGood = goodType(reply) !== undefined
@@ -5151,7 +5140,7 @@ export class McpHttpTransport extends RpcTransport {
     if (isGood || fault.kind !== 'protocol' || !this.receive(rpcParsed(text), id)) throw fault
   }
 
-  /** Hands on a reply's messages; one that ends before it answers `id` is resumed. */
+  /** A stream that ends before it answers `id` is resumed. */
   async #follow(
     reply: HttpReply,
     id: unknown,
@@ -5183,7 +5172,7 @@ export class McpHttpTransport extends RpcTransport {
     return isAnswered
   }
 
-  /** The stream of type sse: its endpoint, when that is known. */
+  /** Gives the endpoint of type sse, when it is known. */
   #listen() {
     const known = (this.#endpoint = Promise.withResolvers<void>())
     const { signal } = this.#closing
@@ -5202,7 +5191,7 @@ export class McpHttpTransport extends RpcTransport {
     throw this.#fault(reply, await reply.text())
   }
 
-  /** POST, or without a body GET, and redirects within the origin. */
+  /** POST, or without a body GET. */
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
     const headers = {
@@ -5224,7 +5213,7 @@ export class McpHttpTransport extends RpcTransport {
     }
   }
 
-  /** To another address of the origin, from now on. Throws LinkError. */
+  /** From now on, within the origin. */
   #moveTo(address: string, may = true) {
     const { origin, host, username, password } = this.#url
     const url = URL.parse(address, this.#url)
@@ -5235,7 +5224,7 @@ export class McpHttpTransport extends RpcTransport {
     this.#url = Object.assign(url, { username, password })
   }
 
-  /** Why a reply is of no use; to a `session`, 404 means that it is over. */
+  /** To a `session`, 404 means that it is over. */
   #fault({ status, headers }: HttpReply, text: string, session?: string) {
     const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
     const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
@@ -5257,10 +5246,10 @@ export class McpHttpTransport extends RpcTransport {
 //#region §client: one MCP server, as its client sees it
 //
 // The handshake and requests in either era of MCP (2025-11-25 and 2026-07-28, stateless).
-//
 // 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason.
 // 2. A tool that ran and failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
+// 4. What is asked throws RpcError, the server's own, or LinkError.
 // Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
 
 const UNSUPPORTED_VERSION = -32022 // its data names the supported ones
@@ -5334,7 +5323,7 @@ export class McpClient {
     })
   }
 
-  /** Greets the server. Throws LinkError or RpcError, and then the transport is closed. */
+  /** Greets the server; where that fails, the transport is closed. */
   static async open(transport: RpcTransport, options: ClientOptions = {}) {
     const client = new McpClient(transport, options)
     try {
@@ -5346,23 +5335,22 @@ export class McpClient {
     }
   }
 
-  /** All tools, page by page. Throws LinkError or RpcError. */
   async listTools(signal?: AbortSignal) {
     const tools = new Map<string, McpTool>()
     const skipped: { name: string; why: string }[] = []
     for await (const raw of this.#pages(signal)) {
+      const name = plainText(Object(raw)['name'])
       try {
-        const tool = readTool(raw)
-        if (tools.has(tool.name)) unfit('its name stands twice')
-        tools.set(tool.name, tool)
+        if (tools.has(name)) unfit('its name stands twice')
+        tools.set(name, readTool(raw))
       } catch (error) {
-        skipped.push({ name: plainText(Object(raw)['name']), why: messageOf(error) })
+        skipped.push({ name, why: messageOf(error) })
       }
     }
     return { tools: [...tools.values()], skipped }
   }
 
-  /** What tools/list holds, whatever it is. Throws LinkError. */
+  /** What tools/list holds, whatever it is. */
   async *#pages(signal?: AbortSignal): AsyncGenerator<unknown> {
     let params: JsonObject = {}
     for (let page = 0; page < MCP_PAGES_MAX; page++) {
@@ -5375,7 +5363,7 @@ export class McpClient {
     noMcp(`tools/list has more than ${MCP_PAGES_MAX} pages`)
   }
 
-  /** The result, `isError` or not. Throws RpcError (the server's) or LinkError. */
+  /** The result, `isError` or not. */
   async callTool(
     { name, headers }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
@@ -5392,7 +5380,6 @@ export class McpClient {
     return result
   }
 
-  /** Throws LinkError or RpcError. */
   async ping(signal?: AbortSignal) {
     await this.#ask(this.#isModern ? 'server/discover' : 'ping', {}, { signal })
   }
@@ -5408,10 +5395,12 @@ export class McpClient {
   async #greet(signal?: AbortSignal): Promise<void> {
     if (this.#options.era === 'modern') return this.#discover(signal)
     const asks = { protocolVersion: MCP_PROTOCOL_VERSION, capabilities: {}, clientInfo: SELF }
-    const how = { wait: MCP_CONNECT_TIMEOUT, signal }
     this.#transport.version = undefined
     try {
-      const told = await this.#peer.request('initialize', asks, how)
+      const told = await this.#peer.request('initialize', asks, {
+        wait: MCP_CONNECT_TIMEOUT,
+        signal,
+      })
       const protocol = plainText(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
         noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
@@ -5430,7 +5419,6 @@ export class McpClient {
     this.#learn(told, Object(told['_meta'])[`${META}serverInfo`], MODERN)
   }
 
-  /** Throws LinkError when the server has no tools to offer. */
   #learn({ capabilities }: JsonObject, info: unknown, protocol: string) {
     const offers = isObject(capabilities) ? capabilities['tools'] : undefined
     if (!isObject(offers)) noMcp('it offers no tools')
@@ -5439,7 +5427,6 @@ export class McpClient {
     this.#transport.version = protocol
   }
 
-  /** One request; where the server has forgotten us, greeted anew and asked once more. */
   async #ask(method: string, params: JsonObject, options: Partial<RpcOptions>) {
     const { name } = params
     const named = name === undefined ? {} : { 'Mcp-Name': headerText(name) }
