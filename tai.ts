@@ -73,16 +73,16 @@
 //   §chat       one request to a model, one whole reply
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
-//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError nestsDeeper
-//     readRpc rpcResult rpcFailure LinkError RpcTransport RpcPeer
+//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError isNested readRpc
+//     rpcResult rpcFailure LinkError RpcTransport RpcPeer
 //   §intake     MCP configurations, as people paste them
-//     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars mcpArgv
+//     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars
 //   §stdio      MCP over a program's stdin and stdout
 //     McpStdioTransport
 //   §httpleg    MCP over HTTP, the client's end
 //     McpHttpTransport
 //   §client     one MCP server, as its client sees it
-//     McpTool McpListing isNested McpClient
+//     McpTool McpListing McpClient
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
 //     awaitAnswer ApprovalOptions Approvals
@@ -4473,11 +4473,12 @@ export const sourceKind = (source: string) =>
 /** One server; its texts still hold their placeholders. */
 export type McpEntry = Readonly<ReturnType<typeof entryOf>>
 
+/** With the fields that it has not, its address and its names. */
 const TRANSPORTS = [
-  { name: 'stdio', needs: 'command', of: 'stdio local command', strange: 'headers' },
-  { name: 'http', needs: 'url', of: 'http remote streamable streamableHttp', strange: 'args cwd' },
-  { name: 'sse', needs: 'url', of: 'sse', strange: 'args cwd' },
-  { name: 'uds', needs: 'uds', of: 'uds unix', strange: 'args cwd headers' },
+  ['stdio', 'headers', 'command', 'stdio local command'],
+  ['http', 'args cwd', 'url', 'http remote streamable streamableHttp'],
+  ['sse', 'args cwd', 'url', 'sse'],
+  ['uds', 'args cwd headers', 'uds', 'uds unix'],
 ] as const
 
 const HOLDERS = 'mcp mcpServers servers contextServers entries' // the keys that hold servers
@@ -4560,7 +4561,7 @@ class Said extends Reader {
   /** Its placeholders as ${NAME}; what could be a password is left alone. */
   text() {
     if (this.value === undefined) return ''
-    const isOdd = typeof this.value === 'number' || typeof this.value === 'boolean'
+    const isOdd = /^(?:number|boolean)$/.test(typeof this.value)
     const text = isOdd ? String(this.value) : this.string()
     const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
     if (isOdd) this.note('is read as text')
@@ -4648,16 +4649,16 @@ const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{
 const plainly = (_all: string, good?: string, odd?: string) =>
   good ?? (odd === undefined ? ' ' : `"${odd}"`)
 
-const blank = (text: string) => text.replace(/./g, ' ')
+const blanked = (text: string) => text.replace(/./g, ' ')
 
 async function serversOf(paste: Said) {
   const text = paste.string().replace(SPOILED, plainly)
   if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
   const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
-    tomlIn(blank(text.slice(0, index)) + toml),
+    tomlIn(blanked(text.slice(0, index)) + toml),
   )
   const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
-  const rest = isAllToml ? '' : text.replace(TOML, blank)
+  const rest = isAllToml ? '' : text.replace(TOML, blanked)
   const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
   if (isNested(values, MCP_DEPTH_MAX)) throw new RangeError()
   const servers = values.flatMap((value, i) =>
@@ -4772,10 +4773,10 @@ function fieldsOf(raw: Said, isToml: boolean) {
     const text = JSON.stringify(value)
     const isOurs = field === 'enabled' && !isToml
     if (isOurs && value === false) options.set('disabled', true)
-    else if (isOurs) it.note('ignored: to enable it is yours')
+    else if (isOurs) it.note('ignored: enable it yourself')
     else if (field === '' || (field === 'allow' && isObject(value))) it.note(refusalOf(key))
     else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
-    else if (found.has(field)) it.note('ignored: it stands there in another spelling')
+    else if (found.has(field)) it.note('ignored: it stands there already')
     else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
   }
   return { found, options }
@@ -4783,18 +4784,18 @@ function fieldsOf(raw: Said, isToml: boolean) {
 
 function entryOf(given: string, raw: Said, isToml: boolean) {
   const { found, options } = fieldsOf(raw, isToml)
-  const { name: transport, strange } = transportOf(raw.where, found)
+  const [kind, strange] = transportOf(raw.where, found)
   for (const key of strange.split(' ')) {
-    found.get(key)?.note(`ignored: ${transport} has none`)
+    found.get(key)?.note(`ignored: ${kind} has none`)
     found.delete(key)
   }
-  if (transport !== 'stdio') found.get('env')?.note('only fills placeholders')
+  if (kind !== 'stdio') found.get('env')?.note('only fills placeholders')
   const it = (field: string) => found.get(field) ?? raw.other(undefined)
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
   const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
   return {
     name: nameOf(given, it('name').text(), raw),
-    transport,
+    transport: kind,
     command,
     args,
     env: Object.fromEntries([
@@ -4826,9 +4827,10 @@ function transportOf(where: string, found: Found) {
   if (given.length !== 1)
     unfit(`${where}: ${given.join(' and ') || 'neither command nor url'}`, help)
   const type = (address !== 'uds' && found.get('type')?.string()) || ''
-  const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
-  if (row && row.needs === address) return row
-  unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
+  const row = TRANSPORTS.find(([, , its, names]) => (type ? has(names, type) : its === address))
+  if (row === undefined || row[2] !== address)
+    unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
+  return row
 }
 
 const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
@@ -4914,7 +4916,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
 const INHERITED =
   /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
 
-const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx', Docker: 'docker' }
+const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx' }
 
 const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
 
@@ -4945,9 +4947,9 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   const { command = '', args } = entry
   // on Windows npx is a script, which only cmd can run; uvx is a program
   const isScript = world.platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
-  const [program, ...rest] = isScript ? ['cmd', '/c', command, ...args] : [command, ...args]
-  const file = findProgram(`${program}`, cwd, env['PATH'] ?? env['Path'] ?? '')
-  return { argv: [file, ...rest], cwd, env, stdin: 'pipe', world } as const
+  const way = isScript ? ['/c', command] : []
+  const file = findProgram(isScript ? 'cmd' : command, cwd, env['PATH'] ?? env['Path'] ?? '')
+  return { argv: [file, ...way, ...args], cwd, env, stdin: 'pipe', world } as const
 }
 
 /** A server program. Its redactor knows the secrets of its entry. */
@@ -4994,9 +4996,8 @@ export class McpStdioTransport extends RpcTransport {
     const { stdin } = this.#group.child
     const line = `${rpcText(message)}\n`
     const written = new Promise<boolean>((end) => stdin?.write(line, (error) => end(!error)))
-    const late = () =>
-      new LinkError('timeout', `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`)
-    if (await deadline(MCP_WRITE_TIMEOUT, written, late)) return
+    const silence = `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`
+    if (await deadline(MCP_WRITE_TIMEOUT, written, () => new LinkError('timeout', silence))) return
     await within(SHELL_STOP_GRACE, this.#group.ended) // its end says more
     throw new LinkError('lost', 'it closed its stdin')
   }
@@ -5311,13 +5312,13 @@ type ClientOptions = {
 export class McpClient {
   readonly #transport
   readonly #peer
-  readonly #options
+  readonly #era
   /** What it calls itself, and the version agreed on. */
   server = { name: '', version: '', protocol: '' }
 
   private constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
-    this.#options = options
+    this.#era = options.era
     this.#peer = new RpcPeer(transport, (method) => {
       if (method === 'notifications/tools/list_changed') options.changed?.()
     })
@@ -5393,14 +5394,12 @@ export class McpClient {
   }
 
   async #greet(signal?: AbortSignal): Promise<void> {
-    if (this.#options.era === 'modern') return this.#discover(signal)
+    if (this.#era === 'modern') return this.#discover(signal)
     const asks = { protocolVersion: MCP_PROTOCOL_VERSION, capabilities: {}, clientInfo: SELF }
+    const how = { wait: MCP_CONNECT_TIMEOUT, signal }
     this.#transport.version = undefined
     try {
-      const told = await this.#peer.request('initialize', asks, {
-        wait: MCP_CONNECT_TIMEOUT,
-        signal,
-      })
+      const told = await this.#peer.request('initialize', asks, how)
       const protocol = plainText(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
         noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
@@ -5420,8 +5419,7 @@ export class McpClient {
   }
 
   #learn({ capabilities }: JsonObject, info: unknown, protocol: string) {
-    const offers = isObject(capabilities) ? capabilities['tools'] : undefined
-    if (!isObject(offers)) noMcp('it offers no tools')
+    if (!isObject(Object(capabilities)['tools'])) noMcp('it offers no tools')
     const said = (key: string) => clip(plainText(Object(info)[key]), 80)
     this.server = { name: said('name'), version: said('version'), protocol }
     this.#transport.version = protocol
