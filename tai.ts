@@ -4484,8 +4484,8 @@ const TRANSPORTS = [
 const HOLDERS = 'mcp mcpServers servers contextServers entries' // the keys that hold servers
 
 /** Of an entry, with their other spellings. */
-const FIELDS = `name title key id
-type transport transportType httpTransport
+const FIELDS = `type transport transportType httpTransport
+name title key id
 command cmd
 args arguments
 url serverUrl httpUrl baseUrl uri endpoint
