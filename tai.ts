@@ -4546,7 +4546,7 @@ class Said extends Reader {
   }
 
   note(what: string, where = this.where) {
-    this.#notes.add(legible(`${where}: ${what}`))
+    this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
   }
 
   /** Of the same paste. */
@@ -4630,8 +4630,9 @@ export async function mcpNormalize(paste: string) {
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      raw.note([error.message, error.hint ?? []].flat().join('; '), 'refused')
-      rejects.push(new InvalidError(legible(error.message), error))
+      const reject = new InvalidError(legible(error.message), error)
+      raw.note([reject.message, reject.hint ?? []].flat().join('; '), 'refused')
+      rejects.push(reject)
     }
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
@@ -4686,12 +4687,11 @@ async function jsonIn(text: string, paste: Said) {
     const length = tree?.length ?? 0
     for (const { error, offset } of errors) {
       const why = printParseErrorCode(error)
-        .replace(/\B[A-Z]/g, ' $&')
-        .toLowerCase()
-      if (offset >= length && !why.startsWith('close')) continue // it is about what follows
+      if (offset >= length && !why.startsWith('Close')) continue // it is about what follows
       const lines = text.slice(0, begin + offset).split('\n')
       const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
-      unfit(`${place}: ${why}`, 'are its quotes curly (“ ”), or is it only a part?')
+      const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
+      unfit(`${place}: ${words}`, 'are its quotes curly (“ ”), or is it only a part?')
     }
     prose += text.slice(end, index)
     end = begin + length
