@@ -74,20 +74,20 @@
 //   §chat       one request to a model, one whole reply
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
-//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError nestsDeeper
-//     readRpc rpcResult rpcFailure LinkError RpcTransport RpcPeer
+//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError isNested readRpc
+//     rpcResult rpcFailure LinkError RpcTransport RpcPeer
 //   §intake     MCP configurations, as people paste them
-//     sourceKind McpEntry mcpNormalize McpLookup mcpExpandVars mcpArgv
+//     sourceKind McpEntry TRANSPORTS mcpNormalize McpLookup mcpExpandVars
 //   §stdio      MCP over a program's stdin and stdout
 //     McpStdioTransport
 //   §httpleg    MCP over HTTP, the client's end
 //     McpHttpTransport
 //   §client     one MCP server, as its client sees it
-//     McpTool McpListing isNested McpClient
+//     McpTool McpListing McpClient
 //   §registry   MCP servers, as the vault has them
 //     McpDefinition McpDrift consentDigest McpRegistry
 //   §bridge     other people's tools, made callable
-//     BridgedTool exposedName mcpOutput BridgeOptions Resolver McpBridge
+//     UNBOUND BridgedTool exposedName mcpOutput BridgeOptions Resolver McpBridge
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
 //     awaitAnswer ApprovalOptions Approvals
@@ -110,12 +110,12 @@
 //   §asking     the person, the clock, the machine, the other tools
 //     readAnswer ASK_TOOLS
 //   §servers    the tools that manage MCP servers, and those that servers bring
-//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts bridgedTools
-//     SERVER_TOOLS addedLine
+//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts SERVER_TOOLS
+//     addedLine
 //   §ranker     which tools fit a few words
 //     wordsIn rankByWords
 //   §toolbox    every tool, and the one way to call it
-//     TOOLS annotationsOf Tools checkArguments
+//     TOOLS bridgedTools annotationsOf Tools checkArguments
 //   §prompts    what the model is told before the person speaks
 //     PromptFacts systemPrompt COMPACTION_REQUEST
 //   §agent      ask, act, repeat
@@ -4224,18 +4224,15 @@ function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers'
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
 // JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError.
-// Nesting is checked before parsing, so that nothing recursive can end the process.
-// Not here: what a method means (§serve), how bytes travel (§listen).
+// JSON.parse does not recurse; what would comes after `isNested` or `plainText`.
+// Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
-/** Those tai agrees to, newest first. */
-export const MCP_VERSIONS: readonly string[] = [
-  MCP_PROTOCOL_VERSION,
-  '2025-06-18',
-  '2025-03-26',
-  '2024-11-05',
-]
+const MODERN = '2026-07-28' // the stateless era: no initialize, no session
+
+/** Those of the era before it, newest first. */
+export const MCP_VERSIONS = [MCP_PROTOCOL_VERSION, '2025-06-18', '2025-03-26', '2024-11-05']
 
 /** JSON-RPC 2.0, section 5.1; then those that servers choose. */
 export const RPC_CODES = {
@@ -4253,10 +4250,7 @@ export const RPC_CODES = {
 export type RpcId = string | number
 
 /** A response is not answered. */
-export type RpcMessage =
-  | Readonly<{ kind: 'request'; id: RpcId; method: string; params: JsonObject }>
-  | Readonly<{ kind: 'notification'; method: string; params: JsonObject }>
-  | Readonly<{ kind: 'response' }>
+export type RpcMessage = ReturnType<typeof readRpc>
 
 /** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
@@ -4266,7 +4260,7 @@ export class RpcError extends TaiError {
   constructor(
     kind: keyof typeof RPC_CODES | number, // a number is a peer's own
     message: string,
-    { data, id = null }: { data?: JsonObject; id?: RpcId | null } = {},
+    { data, id = null }: { data?: JsonObject | undefined; id?: RpcId | null } = {},
   ) {
     super(message)
     this.code = typeof kind === 'number' ? kind : RPC_CODES[kind]
@@ -4275,40 +4269,40 @@ export class RpcError extends TaiError {
   }
 }
 
-/** Of JSON text, without parsing it. */
-export function nestsDeeper(text: string, max: number) {
-  if (text.length <= max) return false
-  let depth = 0
-  for (let at = 0, quoted = false; at < text.length && depth <= max; at++) {
-    const char = text[at]
-    if (char === '"') quoted = !quoted
-    else if (quoted) at += Number(char === '\\')
-    else if (char === '[' || char === '{') depth += 1
-    else if (char === ']' || char === '}') depth -= 1
-  }
-  return depth > max
+const insideOf = (value: unknown): unknown[] =>
+  typeof value === 'object' ? Object.values(value ?? {}) : []
+
+/** Deeper than `max`; without recursion, which the value could exhaust. */
+export function isNested(value: unknown, max: number) {
+  let level = [value]
+  for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
+  return level.some((item) => typeof item === 'object' && item !== null)
 }
+
+/** Of what should be a text; '' of a container, whose own text could be endless. */
+const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
 
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
 /** Throws RpcError: parse, request or params. */
-export function readRpc(text: string): RpcMessage {
-  if (nestsDeeper(text, MCP_DEPTH_MAX))
-    throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
+export function readRpc(text: string) {
   const value = parseRpc(text)
-  if (Array.isArray(value)) throw new RpcError('request', 'one message at a time, not a list')
+  if (isNested(value, MCP_DEPTH_MAX))
+    throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
   if (!isObject(value) || value['jsonrpc'] !== '2.0')
-    throw new RpcError('request', 'not a JSON-RPC 2.0 message')
+    throw new RpcError('request', 'not one JSON-RPC 2.0 message')
   const { id, method, params = {} } = value
-  if (method === undefined && ('result' in value || 'error' in value)) return { kind: 'response' }
+  if (method === undefined && ('result' in value || 'error' in value))
+    return { kind: 'response' } as const
   if (id !== undefined && !isRpcId(id))
     throw new RpcError('request', 'id is neither a string nor a number that can be echoed')
   const known = { id: id ?? null }
   if (typeof method !== 'string') throw new RpcError('request', 'method is no text', known)
   if (!isObject(params)) throw new RpcError('params', 'params is no object', known)
   const said = { method, params: params as JsonObject }
-  return id === undefined ? { kind: 'notification', ...said } : { kind: 'request', id, ...said }
+  if (id === undefined) return { kind: 'notification', ...said } as const
+  return { kind: 'request', id, ...said } as const
 }
 
 function parseRpc(text: string): unknown {
@@ -4319,12 +4313,21 @@ function parseRpc(text: string): unknown {
   }
 }
 
+type RpcWords = Partial<
+  Record<'jsonrpc' | 'id' | 'method' | 'params' | 'result' | 'error', unknown>
+>
+
+const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words })
+
+/** What may hold words, if it is JSON. */
+const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
+
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
 /** `id` null: none could be read. */
 export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
-  JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, data } })
+  rpcText({ id, error: { code, message, data } })
 
 /** No answer, because of what carries the messages; `session`: the server forgot us. */
 export class LinkError extends TaiError {
@@ -4335,42 +4338,53 @@ export class LinkError extends TaiError {
   }
 }
 
-/** What came is no MCP. */
 function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
 }
 
-/** Carries messages, each as JSON text. Whoever opened it closes it. */
-export interface RpcTransport {
+type RpcHeaders = Readonly<Record<string, string>>
+
+/** Carries messages. Whoever opened it closes it. */
+export abstract class RpcTransport {
+  /** Set by the peer. False for no message; with the `id` of an exchange, until that is answered. */
+  receive: (message: unknown, id?: unknown) => boolean = () => false
+  lost: (why: LinkError) => void = () => {} // set by the peer: the end
+  version: string | undefined // set by the client: the one agreed on
+  abstract readonly hint: string | undefined // what may explain a silence
   /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
-  send(text: string, signal?: AbortSignal, headers?: RpcOptions['headers']): Promise<void>
-  receive: (text: string) => unknown // set by the peer; false for what is no message
-  lost: (why: LinkError) => void // set by the peer: nothing more will come
-  version?: string | undefined // set by the client: the one agreed on
-  close(): Promise<void>
-  readonly hint?: string | undefined // what may explain a silence
+  abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
+  abstract close(): Promise<void>
 }
 
-/** What a server calls an error, which may be anything. */
+/** A server's error may be anything. */
 function failureIn(error: unknown) {
-  if (!isObject(error)) return new RpcError('internal', String(error))
+  if (!isObject(error)) return new RpcError('internal', plainText(error))
   const { code, message, data } = error
-  const more = isObject(data) ? { data: data as JsonObject } : {}
-  return new RpcError(Number(code) || RPC_CODES.internal, String(message), more)
+  const kind = Number(plainText(code)) || 'internal'
+  return new RpcError(kind, plainText(message), {
+    data: isObject(data) ? (data as JsonObject) : undefined,
+  })
 }
 
 type RpcOptions = {
   wait: number // ms
   signal?: AbortSignal | undefined
-  headers?: Readonly<Record<string, string>> // where the transport has headers
+  headers?: RpcHeaders // where the transport has headers
 }
-type Incoming = Record<'id' | 'method' | 'params' | 'result' | 'error', unknown>
+
+/** Some replies have the id as text, some errors none. */
+const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
+  Number(plainText(id ?? (jsonrpc && error && exchange)))
+
+type Waiting = Pick<PromiseWithResolvers<JsonObject>, 'resolve' | 'reject'> & {
+  clock: NodeJS.Timeout
+}
 
 /** Our end of a connection to a server; `hear` is told of notifications. */
 export class RpcPeer {
   readonly #transport
   readonly #hear
-  readonly #waiting = new Map<number, PromiseWithResolvers<JsonObject> & { restart(): void }>()
+  readonly #waiting = new Map<number, Waiting>()
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
@@ -4381,45 +4395,45 @@ export class RpcPeer {
   ) {
     this.#transport = transport
     this.#hear = hear
-    transport.receive = (text) => this.#receive(text)
+    transport.receive = (message, id) => {
+      const all = [message].flat() // 2025-03-26 has several in one
+      const taken = all.map((each) => this.#take(each, id)).includes(true)
+      return id === undefined ? taken : !this.#waiting.has(Number(id))
+    }
     transport.lost = (why) => {
       this.#over ??= why
       gone?.()
-      for (const { reject } of this.#waiting.values()) reject(why)
+      for (const { reject } of this.#waiting.values()) reject(this.#over)
     }
   }
 
-  /**
-   * Each progress that is told begins `wait` anew, up to MCP_PROGRESS_MAX. Throws RpcError (the
-   * server's), LinkError, or the signal's reason.
-   */
+  /** Progress begins `wait` anew. Throws RpcError (the server's), LinkError, or the signal's reason. */
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
-    if (this.#over !== undefined) throw this.#over
     signal?.throwIfAborted()
     const id = ++this.#last
-    const reply = Promise.withResolvers<JsonObject>()
+    const { promise, resolve, reject } = Promise.withResolvers<JsonObject>()
     const stop = new AbortController()
-    const giveUp = (why: unknown) => {
-      reply.reject(why)
-      const told = { requestId: id, reason: messageOf(why) }
+    const giveUp = (reason: unknown) => {
+      const told = { requestId: id, reason: messageOf(reason) }
       if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
-      stop.abort(why)
+      stop.abort(reason)
     }
+    stop.signal.addEventListener('abort', () => reject(stop.signal.reason))
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
     const late = () => giveUp(new LinkError('timeout', silence, { hint: this.#transport.hint }))
     const clock = setTimeout(late, wait)
     const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
     const left = () => giveUp(signal?.reason)
     signal?.addEventListener('abort', left)
-    this.#waiting.set(id, { ...reply, restart: () => clock.refresh() })
+    this.#waiting.set(id, { resolve, reject: (why) => stop.abort(why), clock })
     try {
-      const meta = { ...Object(params['_meta']), progressToken: id }
-      const full = method === 'tools/call' ? { ...params, _meta: meta } : params
-      const text = JSON.stringify({ jsonrpc: '2.0', id, method, params: full })
-      this.#transport.send(text, stop.signal, headers).catch(reply.reject)
-      return await reply.promise
+      const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
+      const full = method === 'tools/call' ? { ...params, ...meta } : params
+      this.#send({ id, method, params: full }, stop.signal, headers).catch(reject)
+      return await promise
     } finally {
-      for (const timer of [clock, end]) clearTimeout(timer)
+      clearTimeout(clock)
+      clearTimeout(end)
       signal?.removeEventListener('abort', left)
       this.#waiting.delete(id)
     }
@@ -4427,39 +4441,39 @@ export class RpcPeer {
 
   /** Throws LinkError. */
   notify(method: string, params?: JsonObject) {
-    return this.#transport.send(JSON.stringify({ jsonrpc: '2.0', method, params }))
+    return this.#send({ method, params })
   }
 
-  /** Takes a message, or several as 2025-03-26 has them; false for what is neither. */
-  #receive(text: string) {
-    const values = [attempt((): unknown => JSON.parse(text))].flat()
-    const taken = values.map((message) => isObject(message) && this.#take(message as Incoming))
-    return taken.includes(true)
+  async #send(...said: Parameters<RpcTransport['send']>) {
+    if (this.#over !== undefined) throw this.#over
+    await this.#transport.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
-  /** False for what asks for nothing and answers nothing that was asked. */
-  #take({ id, method, params, result, error }: Incoming) {
+  /** False for what neither asks nor answers. */
+  #take(message: unknown, exchange: unknown) {
+    if (!isObject(message)) return false
+    const { id, method, params, result, error } = message
     if (typeof method === 'string') {
       const told = isObject(params) ? (params as JsonObject) : {}
       if (method === 'notifications/progress')
-        this.#waiting.get(Number(told['progressToken']))?.restart()
+        this.#waiting.get(Number(plainText(told['progressToken'])))?.clock.refresh()
       if (isRpcId(id)) this.#answer(id, method)
       else this.#hear(method, told)
       return true
     }
-    const asked = Number(id) // some send it back as text
+    const asked = answered(message, exchange)
     const waiting = this.#waiting.get(asked)
+    this.#waiting.delete(asked)
     if (error !== undefined && error !== null) waiting?.reject(failureIn(error))
     else if (isObject(result)) waiting?.resolve(result as JsonObject)
     else waiting?.reject(new LinkError('protocol', 'a reply without a result'))
     return asked > 0 && asked <= this.#last // one that comes late is a reply too
   }
 
-  /** Says that we are there; nothing else that a server may ask is done. */
   #answer(id: RpcId, method: string) {
-    const no = new RpcError('method', `this client does not do ${method}`)
-    const text = method === 'ping' ? rpcResult(id, '{}') : rpcFailure(id, no)
-    this.#transport.send(text).catch(() => {}) // it is gone
+    const error = { code: RPC_CODES.method, message: `this client does not do ${method}` }
+    const answer = method === 'ping' ? { result: {} } : { error }
+    this.#send({ id, ...answer }).catch(() => {}) // it is gone
   }
 }
 
@@ -4470,129 +4484,187 @@ export class RpcPeer {
 // Every host spells its servers in its own way, and chat windows spoil what they show.
 // 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
-// 3. Each entry stands alone: a broken one is refused, the others are still offered.
-// 4. Placeholders stay until a server starts; what fills them is never read for more of them.
+// 3. Each entry stands alone: the others are offered though one is refused.
+// 4. What fills a placeholder, as a server starts, is never read for more of them.
 // 5. Notes and errors show names, never values, which may be secrets.
 // Not here: consent, the vault, the live check.
 
 const PASTE_MAX = 1 * MB // and of what the placeholders of an entry hold
-const LABEL_MAX = 128 // characters of a place in a note
 
 const SOURCES = [
   ['github', /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
   ['url', /^https?:\/\/\S+$/i],
   ['config', /\n|^(?:[{[“]|"[^"]*"\s*:)/],
   ['command', /\s/],
-  ['name', /(?:)/],
 ] as const
 
-/** What a source looks like; a name may be a file's or a server's. */
+/** A name may be a file's or a server's. */
 export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
 /** One server; its texts still hold their placeholders. */
-export type McpEntry = Readonly<{
-  name: string
-  transport: (typeof TRANSPORTS)[number]['name']
-  command: string | undefined
-  args: string[]
-  env: Record<string, string>
-  cwd: string | undefined
-  url: string | undefined
-  socket: string | undefined
-  headers: Record<string, string>
-  allow: string[] // globs of tool names; deny comes after allow
-  deny: string[]
-  enabled: boolean | undefined // only where a TOML entry says so
-  options: JsonObject // kept beside the row, as they came
-}>
+export type McpEntry = Readonly<ReturnType<typeof entryOf>>
 
-/** Of an entry: what each needs, the spellings of its type, keys that mean nothing to it. */
+/** With the fields that it has not, its address and its names. */
 export const TRANSPORTS = [
-  { name: 'stdio', needs: 'command', of: 'stdio local command', strange: 'headers' },
-  { name: 'http', needs: 'url', of: 'http remote streamable streamableHttp', strange: 'args cwd' },
-  { name: 'sse', needs: 'url', of: 'sse', strange: 'args cwd' },
-  { name: 'uds', needs: 'uds', of: 'uds unix', strange: 'args cwd headers' },
+  ['stdio', 'headers', 'command', 'stdio local command'],
+  ['http', 'args cwd', 'url', 'http remote streamable streamableHttp'],
+  ['sse', 'args cwd', 'url', 'sse'],
+  ['uds', 'args cwd headers', 'uds', 'uds unix'],
 ] as const
 
-/** The keys that hold servers. */
-const HOLDERS = {
-  top: 'mcpServers servers contextServers mcp entries',
-  mcp: 'mcpServers servers entries',
-  servers: '',
-} as const
+const HOLDERS = 'mcp mcpServers servers contextServers entries' // the keys that hold servers
 
-const GRANTS = 'refused: only you decide what runs unasked'
+/** Of an entry, with their other spellings. */
+const FIELDS = `type transport transportType httpTransport
+name title key id
+command cmd
+args arguments
+url serverUrl httpUrl baseUrl uri endpoint
+uds
+cwd workingDirectory
+env environment
+envVars
+headers httpHeaders
+envHttpHeaders
+bearerToken
+bearerTokenEnv bearerTokenEnvVar
+enabled isActive
+allow enabledTools includeTools tools
+deny disabledTools excludeTools`
 
-/** The keys of an entry with their other spellings, and why some are not taken. */
-// biome-ignore format: a table
-const KEYS = {
-  field: [
-    'name title key id', 'type transport transportType httpTransport', 'command cmd', 'args arguments',
-    'url serverUrl httpUrl baseUrl uri endpoint', 'uds', 'cwd workingDirectory', 'env environment',
-    'envVars', 'headers httpHeaders', 'envHttpHeaders', 'bearerToken', 'bearerTokenEnv bearerTokenEnvVar',
-    'enabled isActive',
-    'allow enabledTools includeTools tools', 'deny disabledTools excludeTools',
-  ],
-  option: [
-    'disabled', 'era', 'lifecycle', 'toolPrefix', 'idleTimeout', 'auth', 'oauth',
-    'requestTimeoutMs', 'directTools', 'searchKeywords', 'include', 'exclude',
-  ],
-  'ignored: the limits of tai itself hold': [
-    'timeout startupTimeout startupTimeoutSec startupTimeoutMs toolTimeoutSec initTimeout connectTimeout',
-  ],
-  [GRANTS]: [
-    'autoApprove alwaysAllow trust trusted approveTools approvalMode defaultToolsApprovalMode autoAuth',
-  ],
-  'refused: tai runs and reads nothing for it, so something may be missing': [
-    'hooks headersHelper requestHeadersCommand envFile shell install setup',
-  ],
-} as const
+/** Kept as they came. */
+const OPTIONS = `disabled era lifecycle toolPrefix idleTimeout auth oauth requestTimeoutMs
+directTools searchKeywords include exclude`.split(/\s/)
+
+/** Why other keys are not taken. */
+const REFUSALS = [
+  [/timeout/i, 'ignored: the limits of tai itself hold'],
+  [/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
+  [/hook|helper|command|envFile|shell|install|setup/i, 'refused: tai runs no such thing'],
+] as const
 
 const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
 
 const has = (words: string, key: string) =>
   words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
 
-/** What each spelling stands for. */
 const MEANINGS = new Map(
-  Object.entries(KEYS).flatMap(([kind, rows]) =>
-    rows.flatMap((row) =>
-      row.split(' ').map((key, _, [field = '']) => [spellingOf(key), { kind, field }] as const),
-    ),
+  [...FIELDS.split('\n'), ...OPTIONS].flatMap((row) =>
+    row.split(' ').map((key, _, [first = '']) => [spellingOf(key), first]),
   ),
 )
 
-type Notes = Set<string>
+const refusalOf = (key: string) =>
+  REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1] ?? 'ignored: tai has no such key'
 
-const tell = (notes: Notes, where: string, what: string) =>
-  notes.add(visible(`${clip(where, LABEL_MAX)}: ${what}`))
+const fieldOf = (key: string) => MEANINGS.get(spellingOf(key)) ?? ''
+
+const legible = (text: string) => visible(clip(text, KB))
 
 function unfit(message: string, hint?: string): never {
-  throw new InvalidError(visible(message), { hint })
+  throw new InvalidError(legible(message), { hint })
+}
+
+const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
+const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
+
+/** A value as hosts write it; absent, it is empty. */
+class Said extends Reader {
+  readonly #notes
+  constructor(value: unknown, where: string, notes: Set<string>) {
+    super(value, where)
+    this.#notes = notes
+  }
+
+  note(what: string, where = this.where) {
+    this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
+  }
+
+  /** Of the same paste. */
+  other(value: unknown, where = this.where) {
+    return new Said(value, where, this.#notes)
+  }
+
+  override list() {
+    return this.absent ? [] : super.list().map(({ value, where }) => this.other(value, where))
+  }
+
+  /** Its placeholders as ${NAME}; what could be a password is left alone. */
+  text() {
+    if (this.value === undefined) return ''
+    const isOdd = /^(?:number|boolean)$/.test(typeof this.value)
+    const text = isOdd ? String(this.value) : this.string()
+    const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
+    if (isOdd) this.note('is read as text')
+    if (named !== text) this.note('its placeholders are written as ${NAME}')
+    const [foreign] = /\$\{(?:workspace|file|user|config:|command:)\w*/.exec(named) ?? []
+    if (foreign) this.note(`${foreign}} is known to editors, not to tai`)
+    return named
+  }
+
+  url() {
+    const url = this.text()
+    if (/^(?:https?:\/\/[^\s/]|\$\{|$)/i.test(url)) return url || undefined
+    unfit(`${this.where} is neither http:// nor https://`)
+  }
+
+  /** A list, or a text that is split as a shell would, with nothing expanded. */
+  words(): string[] {
+    const { value, where } = this
+    if (typeof value !== 'string') return this.list().map((item) => item.text())
+    if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
+    const words = value.match(WORD) ?? []
+    if (words.length > 1) this.note(`is split into ${words.length} words`)
+    return this.other(words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))).words()
+  }
+
+  /** With its arguments; a path may hold spaces. */
+  program() {
+    const { value } = this
+    const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
+    const argv = isPath ? [this.text()] : this.words()
+    if (!this.absent && !argv[0]?.trim()) unfit(`${this.where} names no program`)
+    return argv
+  }
+
+  pairs(read = (item: Said) => item.text()) {
+    const texts = Object.entries(this.absent ? {} : this.object())
+    return texts.map(([key, value]): [string, string] => {
+      const item = this.other(value, `${this.where}.${key}`)
+      if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
+      unfit(`${item.where} is no name`)
+    })
+  }
+
+  /** A variable that is passed on, and its placeholder. */
+  variable(): [string, string] {
+    const name = (isObject(this.value) ? this.at('name') : this).string()
+    if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
+    unfit(`${this.where} names no variable`)
+  }
 }
 
 /** The servers in a paste, and why others are refused. Throws InvalidError where none is left. */
 export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
-  const notes: Notes = new Set()
-  const servers = await serversOf(paste.replace(/^\ufeff/, ''), notes).catch((error: unknown) => {
+  const notes = new Set<string>()
+  const servers = await serversOf(new Said(paste, 'the paste', notes)).catch((error: unknown) => {
     throw error instanceof RangeError ? new InvalidError('it is nested too deeply') : error
   })
   const entries = new Map<string, McpEntry>()
   const rejects: InvalidError[] = []
-  for (const [given, raw, isToml] of servers) {
+  for (const { given, raw, isToml } of servers) {
     try {
-      const entry = entryOf(given, new Reader(raw, given || 'the entry'), isToml, notes)
+      const entry = entryOf(given, raw, isToml)
       if (digest(entries.get(entry.name) ?? entry) !== digest(entry))
         unfit(`${entry.name}: another entry has this name`)
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      const { hint } = error
-      const message = visible(clip(error.message, KB))
-      tell(notes, 'refused', [message, hint ?? []].flat().join('; '))
-      rejects.push(new InvalidError(message, { hint }))
+      const reject = new InvalidError(legible(error.message), error)
+      raw.note([reject.message, reject.hint ?? []].flat().join('; '), 'refused')
+      rejects.push(reject)
     }
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
@@ -4602,32 +4674,39 @@ export async function mcpNormalize(paste: string) {
 
 // --- from a paste to values ---
 
-const SPOILED = /"(?:[^"\\\n\r]|\\[^])*"?|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f]/g
+const SPOILED = /("(?:[^"\\\n\r]|\\[^])*"?)|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f\ufeff]/g
 const TOML =
   /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
-/** The servers of a paste: name, entry, and whether it stood in TOML. */
-async function serversOf(paste: string, notes: Notes) {
-  const text = paste.replace(SPOILED, (all: string, quoted?: string) => {
-    if (all.startsWith('"')) return all
-    return quoted === undefined ? ' ' : `"${quoted}"`
-  })
-  if (text !== paste) tell(notes, 'the paste', 'odd quotes or spaces are read as plain ones')
-  const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) => tomlIn(text, index, toml))
+const plainly = (_all: string, good?: string, odd?: string) =>
+  good ?? (odd === undefined ? ' ' : `"${odd}"`)
+
+const blanked = (text: string) => text.replace(/./g, ' ')
+
+async function serversOf(paste: Said) {
+  const text = paste.string().replace(SPOILED, plainly)
+  if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
+  const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
+    tomlIn(blanked(text.slice(0, index)) + toml),
+  )
   const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
-  const rest = isAllToml ? '' : text.replace(TOML, (toml) => toml.replace(/./g, ' '))
-  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, notes))]
-  if (nestsDeeper(JSON.stringify(values), MCP_DEPTH_MAX)) throw new RangeError()
+  const rest = isAllToml ? '' : text.replace(TOML, blanked)
+  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
+  if (isNested(values, MCP_DEPTH_MAX)) throw new RangeError()
   const servers = values.flatMap((value, i) =>
-    serversIn(value, 'top', notes).map((pair) => [...pair, i < tomls.length] as const),
+    serversIn(paste.other(value)).map(([given, raw]) => ({
+      given,
+      raw: paste.other(raw, given || 'the entry'),
+      isToml: i < tomls.length,
+    })),
   )
   if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
   return servers
 }
 
-/** Every value in a text that looks like JSON; the rest is prose. */
-async function jsonIn(text: string, notes: Notes) {
+/** What looks like JSON; the rest is prose. */
+async function jsonIn(text: string, paste: Said) {
   const { parseTree, printParseErrorCode } = await import('jsonc-parser')
   const values: unknown[] = []
   let prose = ''
@@ -4642,46 +4721,47 @@ async function jsonIn(text: string, notes: Notes) {
       const why = printParseErrorCode(error)
       if (offset >= length && !why.startsWith('Close')) continue // it is about what follows
       const lines = text.slice(0, begin + offset).split('\n')
-      const place = `line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`
-      const hint = 'are its quotes curly (“ ”), or is it only a part?'
-      unfit(`${place}: ${why.replace(/\B[A-Z]/g, ' $&').toLowerCase()}`, hint)
+      const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
+      const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
+      unfit(`${place}: ${words}`, 'are its quotes curly (“ ”), or is it only a part?')
     }
     prose += text.slice(end, index)
     end = begin + length
-    const value = tree && valueOf(tree, notes)
+    const value = tree && valueOf(tree, paste)
     values.push(key === undefined ? value : { [key]: value })
   }
-  if (/\w/.test(prose + text.slice(end))) tell(notes, 'the paste', 'prose is ignored')
+  if (/\w/.test(prose + text.slice(end))) paste.note('prose is ignored')
   return values
 }
 
 /** `__proto__` is a key like any other. */
-function valueOf({ type, value, children = [] }: JsonNode, notes: Notes): unknown {
-  if (type === 'array') return children.map((child) => valueOf(child, notes))
+function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown {
+  if (type === 'array') return children.map((child) => valueOf(child, paste))
   if (type !== 'object') return value
   const found = new Map<string, unknown>()
   for (const { children: [key, item] = [] } of children) {
-    if (found.has(key?.value)) tell(notes, key?.value, 'stands there twice; the last one counts')
-    found.set(key?.value, item && valueOf(item, notes))
+    if (found.has(key?.value)) paste.note('stands there twice; the last one counts', key?.value)
+    found.set(key?.value, item && valueOf(item, paste))
   }
   return Object.fromEntries(found)
 }
 
-async function tomlIn(text: string, from: number, toml: string) {
+/** Places in it count from the start of the paste. */
+async function tomlIn(text: string) {
   const { parse, TomlError } = await import('smol-toml')
   try {
-    return parse(text.slice(0, from).replace(/.+/g, '') + toml) // places count from the start
+    return parse(text)
   } catch (error) {
     if (!(error instanceof TomlError)) throw error
     const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
-    const place = `line ${error.line}, column ${error.column}`
-    unfit(`${place}: ${why}`, 'a Windows path takes single quotes')
+    const { line, column } = error
+    unfit(`line ${line}, column ${column}: ${why}`, 'a Windows path takes single quotes')
   }
 }
 
 // --- from values to entries ---
 
-/** Keys and values, with those of the objects that some hosts put in an entry. */
+/** With those of the objects that some hosts put in an entry. */
 const pairsOf = (raw: unknown): [string, unknown][] =>
   Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
     if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
@@ -4693,275 +4773,172 @@ const ADDRESSES = ['command', 'url', 'uds']
 const looksLikeEntry = (raw: unknown) =>
   pairsOf(raw).some(
     ([key, value]) =>
-      (typeof value === 'string' || Array.isArray(value)) &&
-      ADDRESSES.includes(MEANINGS.get(spellingOf(key))?.field ?? ''),
+      (typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
   )
 
-/** The servers in a value, whatever holds them. */
-function serversIn(value: unknown, at: keyof typeof HOLDERS, notes: Notes): [string, unknown][] {
+/** `inside` the key of a holder, any object is a server. */
+function serversIn(said: Said, inside?: string): [string, unknown][] {
+  const { value } = said
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
-  if (at === 'top' && looksLikeEntry(value)) return [['', value]]
+  if (inside === undefined && looksLikeEntry(value)) return [['', value]]
   const all = Object.entries(isObject(value) ? value : {})
-  const holders = all.filter(([key, inner]) => has(HOLDERS[at], key) && !looksLikeEntry(inner))
-  const named = all.filter(([, raw]) => (at === 'top' ? looksLikeEntry(raw) : isObject(raw)))
+  const isHolder = ([key, inner]: [string, unknown]) =>
+    (inside ?? 'mcp') === 'mcp' && has(HOLDERS, key) && !looksLikeEntry(inner)
+  const holders = all.filter(isHolder)
+  const named = all.filter(([, raw]) => (inside ? isObject(raw) : looksLikeEntry(raw)))
   const taken = new Set(holders.length > 0 ? holders : named)
   const rest = all.filter((pair) => !taken.has(pair)).map(([key]) => key)
-  if (rest.length > 0) tell(notes, rest.join(), 'ignored, as no server')
+  if (rest.length > 0) said.note('ignored, as no server', rest.join())
   if (holders.length === 0) return named
-  return holders.flatMap(([key, inner]) => serversIn(inner, key === 'mcp' ? key : 'servers', notes))
-}
-
-type Pairs = [name: string, text: string][]
-
-const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
-const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
-
-/** A value as hosts write it; what is changed is told. Absent, it is empty. */
-class Said {
-  readonly at
-  readonly #notes
-  constructor(at: Reader, notes: Notes) {
-    this.at = at
-    this.#notes = notes
-  }
-
-  note(what: string) {
-    tell(this.#notes, this.at.where, what)
-  }
-
-  /** A text, with its placeholders as ${NAME}; what could be a password is left alone. */
-  text() {
-    const { value } = this.at
-    if (value === undefined) return ''
-    const isOdd = typeof value === 'number' || typeof value === 'boolean'
-    const text = isOdd ? String(value) : this.at.string()
-    const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
-    if (isOdd) this.note('is read as text')
-    if (named !== text) this.note('its placeholders are written as ${NAME}')
-    const [foreign] = /\$\{(?:workspace|file|user|config:|command:)\w*/.exec(named) ?? []
-    if (foreign) this.note(`${foreign}} is known to editors, not to tai`)
-    return named
-  }
-
-  url() {
-    const url = this.text()
-    if (!/^(?:https?:\/\/[^\s/]|\$\{|$)/i.test(url))
-      unfit(`${this.at.where} is neither http:// nor https://`)
-    return url || undefined
-  }
-
-  /** The texts of a list; a single text is split as a shell would, with nothing expanded. */
-  words(): string[] {
-    const { value, where } = this.at
-    if (typeof value !== 'string') return this.list((item) => item.text())
-    if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
-    const words = value.match(WORD) ?? []
-    if (words.length > 1) this.note(`is split into ${words.length} words`)
-    const bare = words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))
-    return new Said(new Reader(bare, where), this.#notes).words()
-  }
-
-  /** With its arguments; a path may hold spaces. */
-  program() {
-    const { value, where } = this.at
-    const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
-    const argv = isPath ? [this.text()] : this.words()
-    if (value !== undefined && !argv[0]?.trim()) unfit(`${where} names no program`)
-    return argv
-  }
-
-  list<T>(read: (item: Said) => T) {
-    const items = this.at.optional((at) => at.list()) ?? []
-    return items.map((item) => read(new Said(item, this.#notes)))
-  }
-
-  pairs(read = (item: Said) => item.text()): Pairs {
-    const keys = Object.keys(this.at.optional((at) => at.object()) ?? {})
-    return keys.map((key) => {
-      const item = new Said(this.at.at(key), this.#notes)
-      if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
-      unfit(`${item.at.where} is no name`)
-    })
-  }
-
-  /** A variable that is passed on, and its placeholder. */
-  variable(): Pairs[0] {
-    const name = (isObject(this.at.value) ? this.at.at('name') : this.at).string()
-    if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
-    unfit(`${this.at.where} names no variable`)
-  }
+  return holders.flatMap(([key, inner]) => serversIn(said.other(inner), key))
 }
 
 type Found = Map<string, Said>
 
-const textsByName = (...pairs: Pairs[]) =>
-  Object.fromEntries([...new Map(pairs.flat())].toSorted(([a], [b]) => (a < b ? -1 : 1)))
-
-/** What an entry says; null, empty text and empty containers say nothing. Only TOML enables. */
-function fieldsOf(raw: Reader, isToml: boolean, notes: Notes) {
+/** Null, empty text and empty containers say nothing. Only TOML enables. */
+function fieldsOf(raw: Said, isToml: boolean) {
   const found: Found = new Map()
   const options = new Map<string, Json>()
   for (const [key, value] of pairsOf(raw.object())) {
-    const foreign = { kind: 'ignored: tai has no such key', field: '' }
-    const { kind, field } = MEANINGS.get(spellingOf(key)) ?? foreign
-    const it = new Said(new Reader(value, `${raw.where}.${key}`), notes)
-    const isBlank = /^(?:null|""|\[\]|\{\})$/.test(JSON.stringify(value))
-    if (kind === 'option') options.set(field, JSON.parse(JSON.stringify(value)))
-    else if (field === 'enabled' && !isToml)
-      void (value === false
-        ? options.set('disabled', true)
-        : it.note('ignored: to enable it is yours'))
-    else if (field === 'allow' && isObject(value)) it.note(GRANTS)
-    else if (kind !== 'field') it.note(kind)
-    else if (found.has(field)) it.note('ignored: it stands there in another spelling')
-    else if (!isBlank) found.set(field, it)
+    const field = fieldOf(key)
+    const it = raw.other(value, `${raw.where}.${key}`)
+    const text = JSON.stringify(value)
+    const isOurs = field === 'enabled' && !isToml
+    if (isOurs && value === false) options.set('disabled', true)
+    else if (isOurs) it.note('ignored: enable it yourself')
+    else if (field === '' || (field === 'allow' && isObject(value))) it.note(refusalOf(key))
+    else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
+    else if (found.has(field)) it.note('ignored: it stands there already')
+    else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
   }
   return { found, options }
 }
 
-function entryOf(given: string, raw: Reader, isToml: boolean, notes: Notes): McpEntry {
-  const { found, options } = fieldsOf(raw, isToml, notes)
-  const { name: transport, strange } = transportOf(raw.where, found)
-  for (const key of strange.split(' '))
-    if (found.delete(key)) tell(notes, `${raw.where}.${key}`, `ignored: ${transport} has none`)
-  if (transport !== 'stdio' && found.has('env'))
-    tell(notes, `${raw.where}.env`, 'only fills placeholders')
-  const none = new Said(new Reader(undefined, raw.where), notes)
-  const it = (field: string) => found.get(field) ?? none
+function entryOf(given: string, raw: Said, isToml: boolean) {
+  const { found, options } = fieldsOf(raw, isToml)
+  const [kind, strange] = transportOf(raw.where, found)
+  for (const key of strange.split(' ')) {
+    found.get(key)?.note(`ignored: ${kind} has none`)
+    found.delete(key)
+  }
+  if (kind !== 'stdio') found.get('env')?.note('only fills placeholders')
+  const it = (field: string) => found.get(field) ?? raw.other(undefined)
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
   const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
   return {
-    name: nameOf(given, it('name').text(), notes),
-    transport,
+    name: nameOf(given, it('name').text(), raw),
+    transport: kind,
     command,
     args,
-    env: textsByName(
-      it('envVars').list((item) => item.variable()),
-      it('env').pairs(),
-    ),
+    env: Object.fromEntries([
+      ...it('envVars')
+        .list()
+        .map((item) => item.variable()),
+      ...it('env').pairs(),
+    ]),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('uds').text() || undefined,
-    headers: textsByName(
-      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
-      it('envHttpHeaders').pairs((item) => item.variable()[1]),
-      it('headers').pairs(),
-    ),
-    allow: it('allow').words(),
-    deny: it('deny').words(),
-    enabled: it('enabled').at.optional((at) => at.boolean()),
+    headers: Object.fromEntries([
+      ...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
+      ...it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      ...it('headers').pairs(),
+    ]),
+    allow: it('allow').words(), // globs of tool names
+    deny: it('deny').words(), // comes after allow
+    enabled: it('enabled').optional((at) => at.boolean()),
     options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
   }
 }
 
-/** The transport that the address implies and the type does not contradict. */
+/** Which the address implies and the type does not contradict. */
 function transportOf(where: string, found: Found) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
-  const help =
-    'an entry needs one of command, url and uds; its env stands in [mcp_servers.NAME.env]'
+  const help = 'it needs one of command, url and uds; env stands in [mcp_servers.NAME.env]'
   if (given.length !== 1)
     unfit(`${where}: ${given.join(' and ') || 'neither command nor url'}`, help)
-  const type = (address !== 'uds' && found.get('type')?.at.string()) || ''
-  const row = TRANSPORTS.find(({ needs, of }) => (type ? has(of, type) : needs === address))
-  if (row && row.needs === address) return row
-  unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
+  const type = (address !== 'uds' && found.get('type')?.string()) || ''
+  const row = TRANSPORTS.find(([, , its, names]) => (type ? has(names, type) : its === address))
+  if (row === undefined || row[2] !== address)
+    unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
+  return row
 }
 
 const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
 
-function nameOf(given: string, own: string, notes: Notes) {
-  const name = (given || own || 'server').trim().normalize()
-  if (!NAME.test(name) || visible(name) !== name)
-    unfit(`${clip(name, LABEL_MAX)} is no name for a server`, 'take up to 128 letters and digits')
-  if (name !== (own || given)) tell(notes, name, `is its name${own && `, not ${own}`}`)
+/** Throws InvalidError for what is no name of a server. */
+function serverName(given: string) {
+  const name = given.trim().normalize()
+  if (NAME.test(name) && visible(name) === name) return name
+  unfit(`${clip(name, 128)} is no name for a server`, 'take up to 128 letters and digits')
+}
+
+function nameOf(given: string, own: string, raw: Said) {
+  const name = serverName(given || own || 'server')
+  if (name !== (own || given)) raw.note(`is its name${own && `, not ${own}`}`, name)
   return name
 }
 
 // --- at use ---
 
-/** Finds a variable, in the process or else among the secrets; for `input:ID`, the secret ID. */
+/** Of a variable, in the process or else among the secrets; of `input:ID`, the secret ID. */
 export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
 
-const PLACEHOLDER = /^(input:[\w.-]+|[A-Za-z_]\w*)(?::-([^]*))?$/
+/** Braces in pairs, as in what a placeholder falls back on. */
+const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
-type Fill = (name: string) => string | undefined
+/** Or what only begins like one. */
+const PLACEHOLDER = RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
 
-function closingBrace(text: string, from: number) {
-  for (let at = from, depth = 0; at < text.length && depth <= MCP_DEPTH_MAX; at++) {
-    if (text[at] === '{') depth += 1
-    if (text[at] === '}' && --depth === 0) return at
-  }
-  return -1
-}
-
-/** Throws TaiError for a placeholder without a value, or that is none. */
-function fill(text: string, where: string, valueFor: Fill): string {
-  let filled = ''
-  let at = 0
-  for (let open = text.indexOf('${'); open >= 0; open = text.indexOf('${', at)) {
-    const close = closingBrace(text, open + 1)
-    const inner = text.slice(open + 2, Math.max(close, open))
-    const [, name, fallback] = PLACEHOLDER.exec(inner) ?? []
-    const value = name && valueFor(name)
-    if ((value ?? fallback) === undefined) {
-      const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
-      const hint = `tai secret set ${name?.replace('input:', '') ?? 'NAME'}, or set it in the environment`
-      fail(`${where}: ${why}`, hint)
-    }
-    filled += text.slice(at, open) + (value || fill(fallback ?? '', where, valueFor))
-    at = close + 1
-  }
-  return filled + text.slice(at)
-}
+const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
+  Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
 
 /** The entry filled, its own env counting first, and the secrets in it by name. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
-  const { name: server, command, url, socket, args } = entry
   const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
   let spent = 0
-  const valueFor: Fill = (name) => {
+  const valueFor = (name: string) => {
     const text = own.get(name)
     const found = text === undefined ? lookup(name) : undefined
     if (found?.isSecret) secrets.set(name, found.value)
-    let value = found?.value
-    if (text !== undefined) {
-      own.delete(name) // within itself, a variable means the one outside
-      value = fill(text, `${server}.env.${name}`, valueFor)
-      own.set(name, text)
-    }
+    const value = text === undefined ? found?.value : ownValue(name, text)
     spent += 1 + (value?.length ?? 0)
-    if (spent > PASTE_MAX) fail(`${server}: its placeholders hold too much`)
+    if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
     return value
   }
-  const sent = (text: string | undefined, field: string, wrong = /\0/) => {
-    if (text !== undefined && !wrong.test(text)) return text
-    fail(`${server}.${field} holds a character that cannot be sent`)
+  const filled = (text: string, field: string, wrong = /\0/): string => {
+    const where = `${entry.name}.${field}`
+    const whole = text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
+      const value = name && valueFor(name)
+      if ((value ?? otherwise) !== undefined) return value || filled(otherwise ?? '', field, wrong)
+      const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
+      const secret = name?.replace('input:', '') ?? 'NAME'
+      fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
+    })
+    return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
-  const filled = (text: string, field: string, wrong?: RegExp) =>
-    sent(fill(text, `${server}.${field}`, valueFor), field, wrong)
-  const each = (field: 'env' | 'headers', read: (key: string, text: string) => string) =>
-    Object.fromEntries(Object.entries(entry[field]).map(([key, text]) => [key, read(key, text)]))
+  function ownValue(name: string, text: string) {
+    own.delete(name) // within itself, a variable means the one outside
+    const value = filled(text, `env.${name}`)
+    own.set(name, text)
+    return value
+  }
+  const { command, url, socket, args, headers } = entry
   const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
-  const whole: McpEntry = {
+  const whole = {
     ...entry,
     command: command && filled(command, 'command'),
     args: args.map((text, i) => filled(text, `args[${i}]`)),
-    env: each('env', (key) => sent(valueFor(key), `env.${key}`)),
+    env: mapped(entry.env, ownValue),
     cwd: cwd && filled(cwd, 'cwd'),
     url: url && filled(url, 'url'),
     socket: socket && filled(socket, 'socket'),
-    headers: each('headers', (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
+    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
   }
   return { entry: whole, secrets }
 }
-
-/** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
-export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform) =>
-  platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
-    ? ['cmd', '/c', command, ...args]
-    : [command, ...args]
 
 //#endregion §intake
 
@@ -4976,32 +4953,35 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 const INHERITED =
   /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
 
-const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx', Docker: 'docker' }
+const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx' }
 
 const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
 
+const isRunnable = (file: string) => attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
+
 const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 
-const isRunnable = (file: string) =>
-  isFile(file) && attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
-
-/** Throws TaiError that says where it was sought. */
 function findProgram(program: string, cwd: string, searched: string) {
   const isName = path.basename(program) === program
   // a relative folder in PATH would let the folder choose the program
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
-  const files = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
+  const known = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
+  const files = known.filter(isFile)
   const file = files.find(isRunnable)
   if (file !== undefined) return file
-  const plain = files.find(isFile)
-  if (plain) fail(`${plain} is not executable`, 'make it so with chmod +x')
+  if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
   const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
-  const where = isName ? `${program} in PATH (${clip(searched, KB)})` : files[0]
+  const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
   const hint = `${source ? `${program} comes with ${source}; ` : ''}give its full path`
   fail(`there is no program ${where}`, hint)
 }
 
-/** Throws TaiError. */
+/** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
+export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform) =>
+  platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
+    ? ['cmd', '/c', command, ...args]
+    : [command, ...args]
+
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   const harmless = Object.entries(world.env).filter(
     ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // a function of bash
@@ -5015,17 +4995,13 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 }
 
 /** A server program. Its redactor knows the secrets of its entry. */
-export class McpStdioTransport implements RpcTransport {
-  receive: RpcTransport['receive'] = () => false
-  lost: RpcTransport['lost'] = () => {}
+export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
   readonly #stderr = new TextWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
   readonly #strays = new TextWindow(0, 2 * MCP_ASIDE_MAX)
   #strayCount = 0
   #line = '' // its end has not come
-  #size = 0
-  #over: LinkError | undefined
 
   /** The placeholders are filled. Throws LinkError. */
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -5039,6 +5015,7 @@ export class McpStdioTransport implements RpcTransport {
   }
 
   private constructor(group: ChildGroup, redactor: Redactor) {
+    super()
     this.#group = group
     this.#redactor = redactor
     const { stdout, stderr } = group.child
@@ -5057,15 +5034,14 @@ export class McpStdioTransport implements RpcTransport {
     return parts.filter(Boolean).join('; ') || undefined
   }
 
-  async send(text: string) {
-    if (this.#over !== undefined) throw this.#over
+  async send(message: RpcWords) {
     const { stdin } = this.#group.child
-    const written = new Promise<boolean>((end) => stdin?.write(`${text}\n`, (error) => end(!error)))
-    const late = () =>
-      new LinkError('timeout', `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`)
-    if (await deadline(MCP_WRITE_TIMEOUT, written, late)) return
+    const line = `${rpcText(message)}\n`
+    const written = new Promise<boolean>((end) => stdin?.write(line, (error) => end(!error)))
+    const silence = `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`
+    if (await deadline(MCP_WRITE_TIMEOUT, written, () => new LinkError('timeout', silence))) return
     await within(SHELL_STOP_GRACE, this.#group.ended) // its end says more
-    throw this.#over ?? new LinkError('lost', 'it closed its stdin')
+    throw new LinkError('lost', 'it closed its stdin')
   }
 
   /** Asks by closing stdin, then by signals to the whole group. */
@@ -5076,30 +5052,24 @@ export class McpStdioTransport implements RpcTransport {
   }
 
   #end(kind: LinkError['kind'], message: string) {
-    if (this.#over !== undefined) return
-    this.#over = new LinkError(kind, message, { hint: this.#strayHint() || undefined })
-    this.#line = ''
-    this.lost(this.#over)
+    this.lost(new LinkError(kind, message, { hint: this.#strayHint() || undefined }))
   }
 
   #hear(text: string) {
     for (const [ends, piece] of text.split('\n').entries()) {
       if (ends > 0) this.#take()
-      if (this.#over !== undefined) return
       this.#line += piece
-      this.#size += byteLength(piece)
-      if (this.#size > MCP_HTTP_MAX_BODY) {
-        this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
-        this.#group.child.stdout?.destroy()
-      }
+      if (this.#line.length <= MCP_HTTP_MAX_BODY) continue
+      this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+      this.#line = ''
+      return void this.#group.child.stdout?.destroy()
     }
   }
 
   #take() {
     const text = this.#line.trim() // of a CR, a byte order mark
     this.#line = ''
-    this.#size = 0
-    if (text === '' || this.receive(text) !== false) return
+    if (text === '' || this.receive(rpcParsed(text))) return
     this.#strayCount += 1
     this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
   }
@@ -5109,7 +5079,7 @@ export class McpStdioTransport implements RpcTransport {
     return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
   }
 
-  /** The end of a window on one line, without secrets. */
+  /** Its end on one line, without secrets. */
   #shown(label: string, window: TextWindow) {
     const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
     return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
@@ -5139,75 +5109,62 @@ const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
   'too-large': 'protocol',
 }
 
-type HttpLeg = { http: HttpClient; redactor: Redactor; entry: McpEntry }
+/** An exchange's error as LinkError, or the signal's reason. */
+const asLink = (signal?: AbortSignal) => (error: unknown) => {
+  signal?.throwIfAborted()
+  if (error instanceof LinkError || !(error instanceof TaiError)) throw error
+  const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
+  throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
+}
 
 /** The media type, perhaps '', of a reply that is no refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
-async function* eventsOf(reply: HttpReply, reader = new SseReader(MCP_HTTP_MAX_BODY)) {
-  for await (const piece of reply.body) yield* reader.feed(piece).filter(({ data }) => data)
+async function* eventsOf(reply: HttpReply, reader: SseReader) {
+  for await (const piece of reply.body) yield* reader.feed(piece)
 }
 
 /** For an entry of type http, uds or sse. */
-export class McpHttpTransport implements RpcTransport {
-  receive: RpcTransport['receive'] = () => {}
-  lost: RpcTransport['lost'] = () => {}
-  version: string | undefined
+export class McpHttpTransport extends RpcTransport {
   challenge: string | undefined // WWW-Authenticate of the last refusal
+  readonly hint = undefined
   readonly headers // with every message; sign-in adds its own
   readonly #leg
-  readonly #open = new Set<AbortController>()
+  readonly #closing = new AbortController()
   #url
   #session: string | undefined
-  #endpoint: Promise<void> | undefined // of type sse
+  #endpoint: PromiseWithResolvers<void> | undefined // of type sse
 
-  /** The placeholders are filled. Throws LinkError where the URL is none. */
-  constructor(leg: HttpLeg) {
+  /** The placeholders are filled. Throws LinkError. */
+  constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
+    super()
     const { name, url = SOCKET_URL, headers } = leg.entry
     this.#leg = leg
     this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
     this.headers = { ...headers }
   }
 
-  send(text: string, signal?: AbortSignal, headers: HttpRequest['headers'] = {}) {
-    return this.#during(signal, (either) => this.#exchange(text, headers, either))
+  async send(message: RpcWords, signal?: AbortSignal, headers: RpcHeaders = {}) {
+    await this.#exchange(message, headers, signal).catch(asLink(signal))
   }
 
+  /** The peer ends what it waits for. */
   async close() {
     const why = new LinkError('lost', `the connection to ${this.#url.host} is closed`)
-    for (const exchange of this.#open) exchange.abort(why)
+    this.#closing.abort(why)
     this.lost(why)
   }
 
-  /** Until an abort or `close`. Throws LinkError, or the signal's reason. */
-  async #during(given: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<void>) {
-    const own = new AbortController() // not AbortSignal.any, which would keep every exchange
-    const stop = () => own.abort(given?.reason)
-    if (given?.aborted) stop()
-    given?.addEventListener('abort', stop)
-    this.#open.add(own)
-    try {
-      await work(own.signal)
-    } catch (error) {
-      own.signal.throwIfAborted()
-      if (error instanceof LinkError || !(error instanceof TaiError)) throw error
-      const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
-      throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
-    } finally {
-      given?.removeEventListener('abort', stop)
-      this.#open.delete(own)
-    }
-  }
-
-  async #exchange(body: string, headers: HttpReply['headers'], signal: AbortSignal) {
-    const { id: given, method } = parseObject(body) ?? {}
-    const id = method && given // of what wants an answer
-    const isFirst = method === 'initialize'
+  async #exchange(message: RpcWords, headers: RpcHeaders, signal?: AbortSignal) {
+    const body = rpcText(message)
+    if (byteLength(body) > MCP_HTTP_MAX_BODY)
+      noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+    const id = message.method && message.id // of what wants an answer
+    const isFirst = message.method === 'initialize'
     const isSse = this.#leg.entry.transport === 'sse'
-    if (isSse) await (this.#endpoint ??= this.#listen())
-    if (isFirst) this.#session = this.version = undefined
-    const session = this.#session
+    if (isSse) await (this.#endpoint ?? this.#listen()).promise
+    const session = this.version && this.#session // none before the greeting
     const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
     if (isFirst) this.#session = reply.headers['mcp-session-id']
@@ -5217,33 +5174,38 @@ export class McpHttpTransport implements RpcTransport {
     else await this.#take(reply, id, session)
   }
 
-  /** Hands on a body that answers `id`, of a refusal too. Throws LinkError for another. */
+  /** A body that answers `id` counts, of a refusal too. */
   async #take(reply: HttpReply, id: unknown, session: string | undefined) {
-    const [type, text] = [goodType(reply), await reply.text()]
-    if (type === 'application/json' && this.#deliver(text, id)) return
+    const text = await reply.text()
+    const isGood = goodType(reply) !== undefined
+    if (isGood && this.receive(rpcParsed(text), id)) return
     const fault = this.#fault(reply, text, session)
-    if (type !== undefined || fault.kind !== 'protocol' || !this.#deliver(text, id)) throw fault
+    if (isGood || fault.kind !== 'protocol' || !this.receive(rpcParsed(text), id)) throw fault
   }
 
-  /** Hands on a reply's messages; one that ends before it answers `id` is resumed. */
-  async #follow(first: HttpReply, id: unknown, signal: AbortSignal) {
-    let reply = first
-    for (let reader = new SseReader(MCP_HTTP_MAX_BODY); ; ) {
-      if (await this.#isAnswered(reply, reader, id)) return
-      const { lastId, retry = MCP_RESUME_WAIT } = reader
-      if (!lastId || !MCP_VERSIONS.includes(this.version ?? MCP_PROTOCOL_VERSION))
-        throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
-      await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
-      reply = await this.#stream(signal, { 'Last-Event-ID': lastId })
-      reader = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
-    }
+  /** A stream that ends before it answers `id` is resumed. */
+  async #follow(
+    reply: HttpReply,
+    id: unknown,
+    signal?: AbortSignal,
+    reader = new SseReader(MCP_HTTP_MAX_BODY),
+  ): Promise<void> {
+    if (await this.#isAnswered(reply, id, reader)) return
+    const { lastId, retry = MCP_RESUME_WAIT } = reader
+    if (!lastId || this.#endpoint || this.version === MODERN)
+      throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
+    await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
+    const rest = await this.#stream(signal, { 'Last-Event-ID': lastId })
+    const fresh = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
+    await this.#follow(rest, id, signal, fresh)
   }
 
-  async #isAnswered(reply: HttpReply, reader: SseReader, id: unknown) {
+  async #isAnswered(reply: HttpReply, id: unknown, reader: SseReader) {
     let isAnswered = false
     try {
       for await (const { event, data } of eventsOf(reply, reader)) {
-        if (event !== 'message' || !this.#deliver(data, id)) continue
+        if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
+        if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
         isAnswered = true
         setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
       }
@@ -5253,51 +5215,32 @@ export class McpHttpTransport implements RpcTransport {
     return isAnswered
   }
 
-  /** Hands on a text; whether it answers `id`, as an error without one does. */
-  #deliver(text: string, id: unknown) {
-    const said = attempt((): unknown => JSON.parse(text))
-    const isError = isObject(said) && said['jsonrpc'] && said['error'] && said['id'] == null
-    this.receive(isError ? JSON.stringify({ ...said, id }) : text)
-    const answers = (each: unknown) => isObject(each) && each['id'] === id && !each['method']
-    return id !== undefined && (isError || [said].flat().some(answers))
-  }
-
-  /** Settles when the endpoint of type sse is known, or by `close`. */
+  /** Gives the endpoint of type sse, when it is known. */
   #listen() {
-    const known = Promise.withResolvers<void>()
-    const stream = this.#during(undefined, async (signal) => {
-      const reply = await this.#stream(signal)
-      for await (const { event, data } of eventsOf(reply)) {
-        if (event === 'message') this.receive(data)
-        if (event !== 'endpoint') continue
-        this.#moveTo(data)
-        known.resolve()
-      }
-      throw this.#fault(reply, 'it ended')
-    })
-    stream.catch((why: LinkError) => {
+    const known = (this.#endpoint = Promise.withResolvers<void>())
+    const { signal } = this.#closing
+    const stream = this.#stream(signal).then((reply) => this.#follow(reply, undefined, signal))
+    stream.catch(asLink(signal)).catch((why: LinkError) => {
       known.reject(why)
       this.lost(why)
     })
-    return known.promise
+    return known
   }
 
-  async #stream(signal: AbortSignal, headers: HttpReply['headers'] = {}) {
+  async #stream(signal?: AbortSignal, headers: RpcHeaders = {}) {
     const limits = { timeout: MCP_CONNECT_TIMEOUT, idle: MCP_STREAM_IDLE, maxBody: Infinity }
     const reply = await this.#ask({ headers, signal, ...limits })
     if (goodType(reply) === EVENTS) return reply
     throw this.#fault(reply, await reply.text())
   }
 
-  /** POST, or without a body GET, and redirects within the origin. */
+  /** POST, or without a body GET. */
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
-    if (byteLength(`${body ?? ''}`) > MCP_HTTP_MAX_BODY)
-      noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
     const headers = {
       ...this.headers,
       ...(this.version && { 'MCP-Protocol-Version': this.version }),
-      ...(this.#session && { 'Mcp-Session-Id': this.#session }),
+      ...(this.version && this.#session && { 'Mcp-Session-Id': this.#session }),
       ...request.headers,
       ...(body && { 'Content-Type': 'application/json' }),
       Accept: body ? `application/json, ${EVENTS}` : EVENTS,
@@ -5313,7 +5256,7 @@ export class McpHttpTransport implements RpcTransport {
     }
   }
 
-  /** To another address of the origin, from now on. Throws LinkError. */
+  /** From now on, within the origin. */
   #moveTo(address: string, may = true) {
     const { origin, host, username, password } = this.#url
     const url = URL.parse(address, this.#url)
@@ -5324,7 +5267,7 @@ export class McpHttpTransport implements RpcTransport {
     this.#url = Object.assign(url, { username, password })
   }
 
-  /** Why a reply is of no use; to a `session`, 404 means that it is over. */
+  /** To a `session`, 404 means that it is over. */
   #fault({ status, headers }: HttpReply, text: string, session?: string) {
     const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
     const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
@@ -5346,13 +5289,12 @@ export class McpHttpTransport implements RpcTransport {
 //#region §client: one MCP server, as its client sees it
 //
 // The handshake and requests in either era of MCP (2025-11-25 and 2026-07-28, stateless).
-//
 // 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason.
 // 2. A tool that ran and failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
+// 4. What is asked throws RpcError, the server's own, or LinkError.
 // Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
 
-const MODERN = '2026-07-28' // the stateless era: no initialize, no session
 const UNSUPPORTED_VERSION = -32022 // its data names the supported ones
 const META = 'io.modelcontextprotocol/'
 const SELF = { name: 'tai', version: VERSION }
@@ -5363,43 +5305,21 @@ const MODERN_META = {
   [`${META}clientInfo`]: SELF,
 }
 
-export type McpTool = Readonly<{
-  name: string
-  description: string
-  inputSchema: JsonSchema
-  headers: ReadonlyMap<string, string> // argument to the header that repeats it (x-mcp-header)
-}>
+export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-export type McpListing = Readonly<{
-  tools: readonly McpTool[]
-  skipped: readonly { name: string; why: string }[]
-}>
+export type McpListing = Awaited<ReturnType<McpClient['listTools']>>
 
-const containers = (items: unknown[]) =>
-  items.filter((item): item is object => typeof item === 'object' && item !== null)
-
-/** Deeper than `max`; without recursion, which the value could exhaust. */
-export function isNested(value: unknown, max: number) {
-  let level = containers([value])
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth >= max) return true
-    level = level.flatMap((item) => containers(Object.values(item)))
-  }
-  return false
-}
-
-/** Which arguments a tool wants repeated as headers (2026-07-28). Throws InvalidError. */
-function headersIn(schema: JsonSchema) {
+/** Argument to the header that repeats it (2026-07-28). Throws InvalidError. */
+function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
     if (header === undefined) continue
-    const taken = [...found.values()].map((each) => each.toLowerCase())
-    if (typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
-      throw new InvalidError(`x-mcp-header of ${name} is no header name`)
-    if (taken.includes(header.toLowerCase())) throw new InvalidError(`two headers ${header}`)
-    if (!/^(string|integer|boolean)$/.test(String(type)))
-      throw new InvalidError(`x-mcp-header of ${name}, which is no simple value`)
+    const names = [...found.values()].map((each) => each.toLowerCase())
+    const isPlain = /^(string|integer|boolean)$/.test(plainText(type))
+    if (!isPlain || typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
+      unfit(`x-mcp-header of ${name} is no header name, or its value not simple`)
+    if (names.includes(header.toLowerCase())) unfit(`two headers ${header}`)
     found.set(name, header)
   }
   return found
@@ -5414,48 +5334,51 @@ function headerText(value: Json) {
 
 /** Throws InvalidError for a tool that cannot be used. */
 function readTool(raw: unknown) {
-  if (isNested(raw, MCP_DEPTH_MAX)) throw new InvalidError('it is nested too deeply')
+  if (isNested(raw, MCP_DEPTH_MAX)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
-  if (name === '') throw new InvalidError('it has no name')
+  if (name === '') unfit('it has no name')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
   const schema = tool.at('inputSchema').optional((it) => it.object())
   const inputSchema: JsonSchema = schema ?? { type: 'object', properties: {} }
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
+/** It refused the version it was asked for, and speaks the stateless one. */
+const wantsModern = (error: unknown) =>
+  error instanceof RpcError &&
+  error.code === UNSUPPORTED_VERSION &&
+  [error.data?.['supported']].flat().includes(MODERN)
+
 type ClientOptions = {
   era?: 'legacy' | 'modern' | undefined // as its entry pins it; else the server decides
   changed?: () => void // its tools may have changed
   gone?: () => void // the connection is lost
+  signal?: AbortSignal | undefined // of the greeting
 }
 
 /** A client of one server. Owns the transport: `close` ends it. */
 export class McpClient {
   readonly #transport
   readonly #peer
-  readonly #options
-  #isModern = false
+  readonly #era
   /** What it calls itself, and the version agreed on. */
   server = { name: '', version: '', protocol: '' }
 
   private constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
-    this.#options = options
+    this.#era = options.era
     const hear = (method: string) => {
       if (method === 'notifications/tools/list_changed') options.changed?.()
     }
     this.#peer = new RpcPeer(transport, hear, options.gone)
   }
 
-  /** Greets the server. Throws LinkError or RpcError, and then the transport is closed. */
-  static async open(
-    transport: RpcTransport,
-    { signal, ...options }: ClientOptions & { signal?: AbortSignal } = {},
-  ) {
+  /** Greets the server; where that fails, the transport is closed. */
+  static async open(transport: RpcTransport, options: ClientOptions = {}) {
     const client = new McpClient(transport, options)
     try {
-      await client.#greet(signal)
+      await client.#greet(options.signal)
       return client
     } catch (error) {
       await client.close()
@@ -5463,23 +5386,22 @@ export class McpClient {
     }
   }
 
-  /** All tools, page by page. Throws LinkError or RpcError. */
-  async listTools(signal?: AbortSignal): Promise<McpListing> {
+  async listTools(signal?: AbortSignal) {
     const tools = new Map<string, McpTool>()
     const skipped: { name: string; why: string }[] = []
     for await (const raw of this.#pages(signal)) {
+      const name = plainText(Object(raw)['name'])
       try {
-        const tool = readTool(raw)
-        if (tools.has(tool.name)) throw new InvalidError('its name stands twice')
-        tools.set(tool.name, tool)
+        if (tools.has(name)) unfit('its name stands twice')
+        tools.set(name, readTool(raw))
       } catch (error) {
-        skipped.push({ name: String(Object(raw)['name']), why: messageOf(error) })
+        skipped.push({ name, why: messageOf(error) })
       }
     }
     return { tools: [...tools.values()], skipped }
   }
 
-  /** What tools/list holds, whatever it is. Throws LinkError. */
+  /** What tools/list holds, whatever it is. */
   async *#pages(signal?: AbortSignal): AsyncGenerator<unknown> {
     let params: JsonObject = {}
     for (let page = 0; page < MCP_PAGES_MAX; page++) {
@@ -5492,27 +5414,29 @@ export class McpClient {
     noMcp(`tools/list has more than ${MCP_PAGES_MAX} pages`)
   }
 
-  /** The result, `isError` or not. Throws RpcError (the server's) or LinkError. */
+  /** The result, `isError` or not. */
   async callTool(
     { name, headers }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
     options: Partial<RpcOptions> = {},
   ) {
-    const repeated: Record<string, string> = {}
-    for (const [key, header] of headers) {
+    const repeated = [...headers].flatMap(([key, header]) => {
       const value = args[key] ?? null
-      if (value !== null) repeated[`Mcp-Param-${header}`] = headerText(value)
-    }
-    const how = { ...options, headers: repeated }
+      return value === null ? [] : [[`Mcp-Param-${header}`, headerText(value)]]
+    })
+    const how = { ...options, headers: Object.fromEntries(repeated) }
     const result = await this.#ask('tools/call', { name, arguments: args }, how)
     if (isNested(result, MCP_DEPTH_MAX))
       noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
-  /** Throws LinkError or RpcError. */
   async ping(signal?: AbortSignal) {
     await this.#ask(this.#isModern ? 'server/discover' : 'ping', {}, { signal })
+  }
+
+  get #isModern() {
+    return this.#transport.version === MODERN
   }
 
   close() {
@@ -5520,50 +5444,46 @@ export class McpClient {
   }
 
   async #greet(signal?: AbortSignal): Promise<void> {
-    if (this.#options.era === 'modern') return this.#discover(signal)
+    if (this.#era === 'modern') return this.#discover(signal)
     const asks = { protocolVersion: MCP_PROTOCOL_VERSION, capabilities: {}, clientInfo: SELF }
     const how = { wait: MCP_CONNECT_TIMEOUT, signal }
     this.#transport.version = undefined
     try {
       const told = await this.#peer.request('initialize', asks, how)
-      const protocol = String(told['protocolVersion'])
+      const protocol = plainText(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
         noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
       this.#learn(told, told['serverInfo'], protocol)
       await this.#peer.notify('notifications/initialized')
     } catch (error) {
-      const isNewer = error instanceof RpcError && error.code === UNSUPPORTED_VERSION
-      const supported = isNewer ? error.data?.['supported'] : undefined
-      if (!Array.isArray(supported) || !supported.includes(MODERN)) throw error
+      if (!wantsModern(error)) throw error
       await this.#discover(signal)
     }
   }
 
   async #discover(signal?: AbortSignal) {
-    this.#isModern = true
     this.#transport.version = MODERN
-    const told = await this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
+    const ask = () => this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
+    const again = (error: unknown) => {
+      if (!wantsModern(error)) throw error
+      return ask()
+    }
+    const told = await ask().catch(again)
     this.#learn(told, Object(told['_meta'])[`${META}serverInfo`], MODERN)
   }
 
-  /** Throws LinkError when the server has no tools to offer. */
   #learn({ capabilities }: JsonObject, info: unknown, protocol: string) {
-    const offers = isObject(capabilities) ? capabilities['tools'] : undefined
-    if (!isObject(offers)) noMcp('it offers no tools')
-    const said = (key: string) => clip(String(Object(info)[key] ?? ''), 80)
+    if (!isObject(Object(capabilities)['tools'])) noMcp('it offers no tools')
+    const said = (key: string) => clip(plainText(Object(info)[key]), 80)
     this.server = { name: said('name'), version: said('version'), protocol }
     this.#transport.version = protocol
   }
 
-  /** One request; where the server has forgotten us, greeted anew and asked once more. */
   async #ask(method: string, params: JsonObject, options: Partial<RpcOptions>) {
     const { name } = params
-    const modern = {
-      'Mcp-Method': method,
-      ...(name !== undefined && { 'Mcp-Name': headerText(name) }),
-    }
-    const headers = this.#isModern ? { ...modern, ...options.headers } : {}
-    const how = { wait: MCP_CALL_TIMEOUT, ...options, headers }
+    const named = name === undefined ? {} : { 'Mcp-Name': headerText(name) }
+    const headers = { 'Mcp-Method': method, ...named, ...options.headers }
+    const how = { wait: MCP_CALL_TIMEOUT, ...options, headers: this.#isModern ? headers : {} }
     const full = this.#isModern ? { ...params, _meta: MODERN_META } : params
     const ask = () => this.#peer.request(method, full, how)
     const result = await ask().catch(async (error: unknown) => {
@@ -8649,7 +8569,7 @@ const oneSource = (entry: McpEntry, from: string): McpSource => ({
 
 /** Throws InvalidError for what is no name. */
 const renamed = (entry: McpEntry, name: string | undefined) =>
-  name === undefined ? entry : { ...entry, name: nameOf(name, '', new Set()) }
+  name === undefined ? entry : { ...entry, name: serverName(name) }
 
 /** OWNER/REPO of a GitHub address. */
 export const repositoryOf = (address: string) =>
@@ -12496,7 +12416,7 @@ async function serversPart(file: string, root: string) {
   const { parse } = await import('jsonc-parser')
   const all: Record<string, unknown> = Object(parse(text, [], { allowTrailingComma: true }))
   const { mcpServers } = Object(Object(all['projects'])[root]) // Claude Code has some by project
-  const parts = Object.entries(all).filter(([key]) => has(HOLDERS.top, key))
+  const parts = Object.entries(all).filter(([key]) => has(HOLDERS, key))
   if (isObject(mcpServers)) parts.push(['mcpServers', mcpServers])
   return parts.map(([key, value]) => JSON.stringify({ [key]: value })).join('\n')
 }

@@ -115,7 +115,7 @@ const CHECKS: Check[] = [
   ['command', (text) => firstNames(text, '`tai mcp`'), verbs],
   ['agent tool', (text) => firstNames(text, 'agent tool'), agentTools],
   ['state', (text) => firstNames(text, 'a tool is'), ['offered', ...UNBOUND]],
-  ['transport', (text) => firstNames(text, 'transport'), TRANSPORTS.map(({ name }) => name)],
+  ['transport', (text) => firstNames(text, 'transport'), TRANSPORTS.map(([name]) => name)],
   ['flag', (text) => firstNames(text, 'flag'), flags.filter((name) => name.includes('mcp')), flags],
   ['setting', (text) => rows(text, 'setting').map((row) => row.slice(0, 2).flatMap(ticked).join(' ')),
     settings.map((row) => [row.key, ...('default' in row ? [row.default] : [])].join(' '))],
