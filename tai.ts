@@ -9140,13 +9140,6 @@ const STDIN_ALONE_WAIT = 24 * HOUR // for a silent pipe without a prompt
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-type StdinOptions = {
-  prompted: boolean // stdin may stay silent: there is a prompt and no `-`
-  wait: number // for a silent pipe beside a prompt
-  notice: (text: string) => void
-  signal: AbortSignal
-}
-
 /** As Latin-1; models take those with a MIME type. */
 const SIGNATURES: [start: string, kind: string, mime?: string][] = [
   ['\u0089PNG', 'PNG image', 'image/png'],
@@ -9179,17 +9172,22 @@ type InputSource = {
   what: string
   max: number
   signal: AbortSignal
-  file?: string // absent: stdin
-  hasBegun?: (begun: Promise<unknown>) => Promise<boolean> // false: give it up
+  open: () => number // a file descriptor
+  begins?: (begun: Promise<unknown>) => Promise<boolean> // false: it is left out
 }
 
-async function readInput(source: InputSource) {
-  const { what, max, signal, file } = source
+/** Throws UsageError, or the signal's reason. */
+async function readInput({ what, max, signal, open, begins }: InputSource) {
   const chunks: Buffer[] = []
   let left = max
   try {
-    const fd = file === undefined ? openStdin() : fs.openSync(file, NEVER_BLOCK)
-    for await (const chunk of inputChunks(fd, source)) {
+    const stream = inputStream(open(), what, signal)
+    const begun = begins?.(builtin('node:events').once(stream, 'readable'))
+    if ((await begun) === false) {
+      stream.destroy()
+      return Buffer.alloc(0)
+    }
+    for await (const chunk of stream) {
       chunks.push(chunk)
       left -= chunk.length
       const hint = 'give it with --file, or name the file in the prompt'
@@ -9204,73 +9202,50 @@ async function readInput(source: InputSource) {
   }
 }
 
-/** A pipe opened anew, by proc(5), never blocks. */
-function openStdin() {
-  try {
-    return fdKind(0) === 'pipe' ? fs.openSync('/proc/self/fd/0', NEVER_BLOCK) : 0
-  } catch {
-    return 0 // no Linux, or the pipe of another user
-  }
-}
-
-/** First what is there already, with nothing to load; then by events. */
-async function* inputChunks(
-  fd: number,
-  { what, signal, hasBegun }: InputSource,
-): AsyncGenerator<Buffer> {
+function inputStream(fd: number, what: string, signal: AbortSignal) {
   const kind = fdKind(fd)
   if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
-  const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
-  let begun = false
-  for (let chunk = isReady && readNow(fd); chunk; chunk = readNow(fd)) {
-    begun = true
-    if (chunk.length === 0) return fd > 0 ? fs.closeSync(fd) : undefined
-    yield chunk
-  }
-  const { Socket } = builtin('node:net')
-  const socket = new Socket({ fd, readable: true, writable: false, signal })
-  if (begun || !hasBegun || (await hasBegun(builtin('node:events').once(socket, 'readable'))))
-    yield* socket
-  else socket.destroy()
+  if (kind === 'file') return fs.createReadStream('', { fd, signal, autoClose: fd > 0 })
+  return new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
 }
 
-/** Undefined when there is nothing yet; empty at the end. */
-function readNow(fd: number): Buffer | undefined {
-  const chunk = Buffer.allocUnsafe(64 * KB)
-  try {
-    return chunk.subarray(0, fs.readSync(fd, chunk))
-  } catch (error) {
-    if (codeOf(error) === 'EAGAIN') return undefined
-    throw error
-  }
-}
+/** A pipe is opened anew, by proc(5): for others that have it, it goes on blocking. */
+const openStdin = () =>
+  // no Linux, or the pipe of another user: as it is
+  (fdKind(0) === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))) || 0
 
-async function stdinBegins(begun: Promise<unknown>, { notice, prompted, wait }: StdinOptions) {
-  const limit = fdKind(0) === 'pipe' ? wait : STDIN_SOCKET_WAIT
-  const patience = prompted ? limit : STDIN_ALONE_WAIT
-  const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for standard input ...')
-  const hasBegun = await within(patience, begun)
-  clearTimeout(timer)
-  const waited = formatDuration(patience).replace('.0', '')
-  if (!hasBegun) notice(`standard input stayed silent for ${waited} and was left out`)
-  return hasBegun
+type StdinOptions = {
+  wait: number | undefined // for a silent pipe beside a prompt; without one, stdin is all there is
+  notice: (text: string) => void
+  signal: AbortSignal
 }
 
 /** '' for a terminal and for silence. Throws UsageError, or the signal's reason. */
-export async function readStdin(options: StdinOptions) {
-  const { signal } = options
+export async function readStdin({ wait, notice, signal }: StdinOptions) {
   signal.throwIfAborted()
-  if (/terminal|closed|device/.test(fdKind(0))) return ''
-  const hasBegun = (begun: Promise<unknown>) => stdinBegins(begun, options)
-  return inputText(await readInput({ what: 'stdin', max: STDIN_MAX, signal, hasBegun }), 'stdin')
+  const kind = fdKind(0)
+  if (/terminal|closed|device/.test(kind)) return ''
+  const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
+  const patience = wait === undefined ? STDIN_ALONE_WAIT : Math.min(wait, most)
+  const begins = async (begun: Promise<unknown>) => {
+    const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for standard input ...')
+    const hasBegun = await within(patience, begun)
+    clearTimeout(timer)
+    const waited = formatDuration(patience).replace('.0', '')
+    if (!hasBegun) notice(`standard input stayed silent for ${waited} and was left out`)
+    return hasBegun
+  }
+  const what = 'stdin'
+  return inputText(await readInput({ what, max: STDIN_MAX, signal, open: openStdin, begins }), what)
 }
 
 /** Stdin, an empty line, the prompt; or either; undefined when both are blank. */
-export function composePrompt(parts: { stdin: string | undefined; prompt: string | undefined }) {
-  const { stdin = '', prompt = '' } = parts
-  if (stdin.trim() === '') return prompt.trim() === '' ? undefined : prompt
-  if (prompt.trim() === '') return stdin
-  return `${stdin}${stdin.endsWith('\n') ? '\n' : '\n\n'}${prompt}`
+export function composePrompt({
+  stdin = '',
+  prompt = '',
+}: Record<'stdin' | 'prompt', string | undefined>) {
+  const said = [stdin, prompt].filter((text) => text.trim() !== '')
+  return said.length > 0 ? said.join(stdin.endsWith('\n') ? '\n' : '\n\n') : undefined
 }
 
 /** For --file: an image, or text in a frame with its name. Throws UsageError. */
@@ -9280,8 +9255,8 @@ export async function readPromptFile(
 ): Promise<Part> {
   const name = visible(given)
   const what = `--file ${name}`
-  const file = path.resolve(cwd, given)
-  const bytes = await readInput({ what, file, max: PROMPT_FILE_MAX, signal })
+  const open = () => fs.openSync(path.resolve(cwd, given), NEVER_BLOCK)
+  const bytes = await readInput({ what, max: PROMPT_FILE_MAX, signal, open })
   const [, , mime] = signatureOf(bytes)
   if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
   return textPart(frameFile(name, inputText(bytes, what)))
@@ -9746,9 +9721,7 @@ export class App {
 
   /** `wait` (ms) where it only goes with a prompt. */
   async stdin(wait?: number) {
-    const prompted = wait !== undefined
-    const notice = (text: string) => this.notice(text)
-    return readStdin({ prompted, wait: wait ?? STDIN_WAIT, notice, signal: this.signal })
+    return readStdin({ wait, notice: (text) => this.notice(text), signal: this.signal })
   }
 
   notice(text: string) {
