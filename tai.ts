@@ -117,7 +117,7 @@
 //     style wantsColor fdKind Output terminalText TerminalFilter TtyPrompter Spinner
 //     denyPrompter
 //   §markdown   rendering an answer on a terminal
-//     MarkdownOptions MarkdownStream
+//     MarkdownStream
 //   §input      stdin and files of a prompt
 //     readStdin composePrompt readPromptFile
 //   §cli        the words of the command line
@@ -125,12 +125,12 @@
 //   §app        what one run has opened, and closes
 //     Interrupts AppOptions App
 //   §present    a turn, as it is seen
-//     Presenter TurnOutcome PresentOptions TextPresenter JsonPresenter firstCodeBlock
+//     TurnOutcome Renderer TextPresenter JsonPresenter firstCodeBlock
 //   §turn       from a command line to an answer
 //     Conversation playTurn openConversation converse chosenModel openTools prepared oneShot
 //     titleOf presenterFor
 //   §repl       the plain chat
-//     Chat beginChat
+//     beginChat
 //   §serve      what other agents are answered
 //     McpSession McpServeContext RpcCall RPC_METHODS answerRpc RPC_NOTIFICATIONS
 //   §listen     MCP over Streamable HTTP, the server's end
@@ -8572,19 +8572,17 @@ export function parseAnswer(answer: string): Json | undefined {
 
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters; a longer one is shown as text
-const ASK_WAIT = 10 * MINUTE // for free text
+const ASK_WAIT = 10 * MINUTE // for a line, if who asks would wait longer
 const ASK_AGAIN = 3 // times, after an answer that is no choice
 const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
 
-const nodeUtil = () => builtin('node:util')
-
 type Style = Exclude<Parameters<typeof styleText>[0], readonly unknown[]>
 
 /** The text in all the named styles. */
 export const style = (text: string, ...names: readonly Style[]) =>
-  nodeUtil().styleText(names, text, { validateStream: false })
+  builtin('node:util').styleText(names, text, { validateStream: false })
 
 /** Whether to colour: the first rule that speaks decides. */
 export function wantsColor(env: World['env'], isTerminal: boolean, noColor = false) {
@@ -8596,15 +8594,12 @@ export function wantsColor(env: World['env'], isTerminal: boolean, noColor = fal
 
 /** node:tty is loaded only where it may be a terminal. */
 export function fdKind(fd: number) {
-  try {
-    const stat = fs.fstatSync(fd)
-    if (stat.isFile()) return 'file'
-    if (stat.isFIFO()) return 'pipe'
-    if (stat.isSocket()) return 'socket'
-    if (path.sep === '/' && stat.rdev === fs.statSync('/dev/null').rdev) return 'device'
-  } catch {
-    return 'closed'
-  }
+  const stat = attempt(() => fs.fstatSync(fd))
+  if (stat === undefined) return 'closed'
+  if (stat.isFile()) return 'file'
+  if (stat.isFIFO()) return 'pipe'
+  if (stat.isSocket()) return 'socket'
+  if (stat.rdev === attempt(() => fs.statSync('/dev/null').rdev)) return 'device'
   return builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
 }
 
@@ -8644,11 +8639,21 @@ export class Output {
     return this.color ? style(text, ...names) : text
   }
 
+  /** On a line of its own. */
+  writeLine(text: string) {
+    this.write(`${this.atLineStart ? '' : '\n'}${text}\n`)
+  }
+
   /** False when some is queued: await `drained` before making much more. */
   write(text: string) {
     if (text === '' || this.gone.aborted) return true
     this.beforeWrite?.()
-    this.atLineStart = text.endsWith('\n') || text.endsWith(CLEAR_LINE)
+    this.atLineStart = text.endsWith('\n')
+    return this.draw(text)
+  }
+
+  /** What is cleared before anything else is written. */
+  draw(text: string) {
     const bytes = Buffer.from(text)
     this.#room -= bytes.length
     const done = this.#queued > 0 || this.#room < 0 ? 0 : this.#writeNow(bytes)
@@ -8729,109 +8734,88 @@ export class TerminalFilter {
   }
 }
 
-type TtyPrompterOptions = {
-  platform: NodeJS.Platform
-  wait?: number
-  onInterrupt?: () => void
-  pause?: () => Disposable
-}
-type TtyAnswer = Promise<string | undefined>
-type LineOptions = TtyPrompterOptions & { secret?: boolean; signal: AbortSignal }
-
-/** To read and to write; empty where there is none. */
-function openTty(platform: NodeJS.Platform) {
-  const names = platform === 'win32' ? ['//./CONIN$', '//./CONOUT$'] : ['/dev/tty', '/dev/tty']
-  try {
-    return names.map((name) => fs.openSync(name, fs.constants.O_RDWR | fs.constants.O_NONBLOCK))
-  } catch {
-    return []
-  }
+/** To read and to write; none without a terminal. */
+function openTty() {
+  const { O_RDWR, O_NONBLOCK } = fs.constants
+  const isWindows = process.platform === 'win32'
+  const names = isWindows ? ['//./CONIN$', '//./CONOUT$'] : ['/dev/tty', '/dev/tty']
+  return attempt(() => names.map((name) => fs.openSync(name, O_RDWR | O_NONBLOCK))) ?? []
 }
 
-/** Undefined after EOF, Ctrl-C or too long, or with no terminal. */
-async function askLine(question: string, options: LineOptions): TtyAnswer {
-  const { platform, secret, signal, wait = ASK_WAIT, onInterrupt = () => {} } = options
-  const [from, to] = signal.aborted ? [] : openTty(platform)
-  if (from === undefined || to === undefined) return undefined
-  using clock = timeout(wait, () => new TaiError('no answer'), signal)
-  const tty = builtin('node:tty')
-  const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
-  const { promise, resolve } = Promise.withResolvers<string | undefined>()
-  const stop = () => resolve(undefined)
-  for (const stream of [input, output]) stream.on('error', stop)
-  const shown = secret ? question.length : question.lastIndexOf('\n') + 1
-  const editor = builtin('node:readline').createInterface({
-    input,
-    output: secret ? undefined : output,
-    prompt: question.slice(shown), // one line, drawn again and again
-    terminal: true,
-    historySize: 0,
-    signal: clock.signal,
-  })
-  editor.once('line', resolve).once('close', stop).once('error', stop)
-  editor.once('SIGINT', stop).once('SIGINT', onInterrupt)
-  if (platform !== 'win32') dropTyped(from)
-  output.write(question.slice(0, shown))
-  editor.prompt()
-  const line = await promise
-  editor.close()
-  if (secret || line === undefined) output.write('\n')
-  input.destroy()
-  output.destroy()
-  return line
-}
-
-/** Unfinished lines too, as the terminal is raw. */
+/** What was typed before, unfinished lines too, as the terminal is raw. */
 function dropTyped(fd: number) {
-  try {
-    while (fs.readSync(fd, Buffer.alloc(KB)) > 0);
-  } catch {
-    // EAGAIN
-  }
+  const read = () => fs.readSync(fd, Buffer.alloc(KB))
+  while (process.platform !== 'win32' && attempt(read)); // until EAGAIN
 }
+
+type PrompterOptions = { pause?: () => Disposable; onInterrupt?: () => void }
 
 /** Asks one question at a time. */
 export class TtyPrompter implements Prompter {
   readonly #options
-  #turn: Promise<unknown> = Promise.resolve()
+  readonly #lane = new Lane()
 
-  constructor(options: TtyPrompterOptions) {
+  constructor(options: PrompterOptions = {}) {
     this.#options = options
   }
 
   get available() {
-    return openTty(this.#options.platform).map((fd) => fs.closeSync(fd)).length > 0
+    return openTty().map((fd) => fs.closeSync(fd)).length > 0
   }
 
-  async choose(question: string, choices: readonly Choice[], signal: AbortSignal): TtyAnswer {
+  async choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer {
     const keys = choices.map(({ key }) => visible(key)).join('/')
     const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
-    const options = { wait: APPROVAL_WAIT, ...this.#options, signal }
     let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
     for (let again = 0; again <= ASK_AGAIN; again++) {
-      const line = await this.#line(`${prompt}[${keys}] `, options)
-      if (line === undefined) return undefined
-      const typed = line.trim().toLowerCase()
+      const typed = await this.#askLine(`${prompt}[${keys}] `, signal)
+      const said = typed?.trim().toLowerCase()
       const choice = choices.find(({ key, label }) =>
-        [key, label].some((name) => name.toLowerCase() === typed),
+        [key, label].some((name) => name.toLowerCase() === said),
       )
-      if (choice !== undefined) return choice.key
+      if (choice !== undefined || typed === undefined) return choice?.key
       prompt = `Please type one of ${keys}, then Enter. `
     }
     return undefined
   }
 
-  ask(question: string, options: { secret?: boolean }, signal: AbortSignal): TtyAnswer {
-    return this.#line(`${visibleLines(question)} `, { ...this.#options, ...options, signal })
+  ask(question: string, { secret }: { secret?: boolean }, signal: AbortSignal) {
+    return this.#askLine(`${visibleLines(question)} `, signal, secret)
   }
 
-  #line(prompt: string, options: LineOptions) {
-    const turn = this.#turn.then(() => {
-      const held = options.pause?.()
-      return askLine(prompt, options).finally(() => held?.[Symbol.dispose]())
+  /** Undefined after EOF, Ctrl-C or an abort, and with no terminal. */
+  #askLine(question: string, asked: AbortSignal, secret = false) {
+    return this.#lane.run(async () => {
+      const [from, to] = asked.aborted ? [] : openTty()
+      if (from === undefined || to === undefined) return undefined
+      using pause = this.#options.pause?.()
+      void pause
+      const tty = builtin('node:tty')
+      const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
+      const { promise, resolve } = Promise.withResolvers<string | undefined>()
+      const stop = () => resolve(undefined)
+      for (const stream of [input, output]) stream.on('error', stop)
+      const shown = secret ? question.length : question.lastIndexOf('\n') + 1
+      const editor = builtin('node:readline').createInterface({
+        input,
+        output: secret ? undefined : output,
+        prompt: question.slice(shown), // one line, drawn again and again
+        terminal: true,
+        historySize: 0,
+        signal: AbortSignal.any([asked, AbortSignal.timeout(ASK_WAIT)]),
+      })
+      editor.once('line', resolve).once('close', stop).once('error', stop)
+      editor.once('SIGINT', stop).once('SIGINT', () => this.#options.onInterrupt?.())
+      dropTyped(from)
+      output.write(question.slice(0, shown))
+      editor.prompt()
+      const line = await promise
+      editor.close()
+      if (secret || line === undefined) output.write('\n')
+      input.destroy()
+      output.destroy()
+      return line
     })
-    this.#turn = turn.catch(() => undefined)
-    return turn
   }
 }
 
@@ -8841,59 +8825,39 @@ const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 export class Spinner {
   readonly #output
   readonly #screen
-  #timer: NodeJS.Timeout | undefined
-  #label: string | undefined
-  #paused = false
+  #turning: { label: string; timer: NodeJS.Timeout } | undefined
 
   constructor(output: Output, others: readonly Output[]) {
     this.#output = output
     this.#screen = [output, ...others].filter((each) => each.isTerminal)
+    for (const each of this.#screen) each.beforeWrite = () => this.stop()
   }
 
   start(label: string) {
     this.stop()
     const { isTerminal, color } = this.#output
     if (!isTerminal || !color || this.#screen.some((each) => !each.atLineStart)) return
-    this.#label = label
-    if (this.#paused) return
     const text = clip(visible(label), COLUMNS_DEFAULT / 2)
     let tick = 0
     const turn = () => {
       const frame = SPINNER_FRAMES[tick++ % SPINNER_FRAMES.length]
-      this.#put(style(`${frame} ${text}`, 'dim'))
+      this.#output.draw(CLEAR_LINE + style(`${frame} ${text}`, 'dim'))
     }
-    this.#timer = setInterval(turn, SPINNER_TICK).unref()
-    this.#put('')
+    this.#turning = { label, timer: setInterval(turn, SPINNER_TICK).unref() }
   }
 
   stop() {
-    this.#label = undefined
-    this.#hide()
+    if (this.#turning === undefined) return
+    clearInterval(this.#turning.timer)
+    this.#turning = undefined
+    this.#output.draw(CLEAR_LINE)
   }
 
+  /** Until the result is disposed of. */
   pause() {
-    this.#paused = true
-    this.#hide()
-    return {
-      [Symbol.dispose]: () => {
-        this.#paused = false
-        if (this.#label !== undefined) this.start(this.#label)
-      },
-    }
-  }
-
-  #hide() {
-    if (this.#timer === undefined) return
-    clearInterval(this.#timer)
-    this.#timer = undefined
-    this.#put('')
-  }
-
-  #put(line: string) {
-    const listener = this.#timer && (() => this.stop())
-    for (const each of this.#screen) each.beforeWrite = undefined
-    this.#output.write(CLEAR_LINE + line)
-    for (const each of this.#screen) each.beforeWrite = listener
+    const label = this.#turning?.label
+    this.stop()
+    return { [Symbol.dispose]: () => void (label !== undefined && this.start(label)) }
   }
 }
 
@@ -8916,24 +8880,24 @@ export const denyPrompter: Prompter = {
 
 const BODY_MIN = 8 // columns, be it beyond the screen
 
-export type MarkdownOptions = { readonly width: number; readonly color: boolean }
-
-type MarkdownPage = MarkdownOptions & {
+type MarkdownPage = Readonly<{
+  width: number
+  color: boolean
   styles: readonly Style[]
   lex: (source: string) => Token[]
   charWidth: (codePoint: number) => number
-}
+}>
 
 /** An East Asian wide character takes two (UAX #11). */
 function columnsOf(text: string, page: MarkdownPage) {
-  const shown = nodeUtil().stripVTControlCharacters(text)
+  const shown = builtin('node:util').stripVTControlCharacters(text)
   const chars = Array.from(shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, ''))
   return chars.reduce((sum, char) => sum + page.charWidth(char.codePointAt(0) ?? 0), 0)
 }
 
-const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
+const narrower = (page: MarkdownPage, by: number) => ({
   ...page,
-  width: Math.max(BODY_MIN, width - by),
+  width: Math.max(BODY_MIN, page.width - by),
 })
 
 function paintText(text: string, { color, styles }: MarkdownPage, ...more: Style[]) {
@@ -8941,10 +8905,9 @@ function paintText(text: string, { color, styles }: MarkdownPage, ...more: Style
   return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
-const ENTITIES: Record<string, string> = { lt: '<', gt: '>', amp: '&', quot: '"' }
+const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&amp;': '&', '&quot;': '"' }
 
-const decodeEntities = (text: string) =>
-  text.replace(/&(lt|gt|amp|quot);/g, (_entity, name) => ENTITIES[name] ?? '')
+const decodeEntities = (text: string) => text.replace(/&\w+;/g, (it) => ENTITIES[it] ?? it)
 
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
 
@@ -8976,10 +8939,11 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: Style[])
 function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
   for (const source of text === '' ? [] : text.split('\n')) {
-    let line = ''
-    for (const word of source.trim().split(/[ \t]+/)) {
-      const longer = line === '' ? word : `${line} ${word}`
-      const fits = line === '' || columnsOf(longer, page) <= page.width
+    const [first = '', ...words] = source.trim().split(/[ \t]+/)
+    let line = first
+    for (const word of words) {
+      const longer = `${line} ${word}`
+      const fits = columnsOf(longer, page) <= page.width
       if (!fits) lines.push(line)
       line = fits ? longer : word
     }
@@ -8995,10 +8959,10 @@ const BLOCKS: Draw<string[]> = {
   text: (token, page) => wrapText(drawInlines([token], page), page),
   heading: ({ tokens }, page) => wrapText(drawInlines(tokens, page, 'bold'), page),
   hr: (_token, page) => ['─'.repeat(page.width)],
-  code: ({ text }, page) => {
-    const lines = paintText(text, page, 'cyan').split('\n')
-    return lines.map((line) => `  ${line}`)
-  },
+  code: ({ text }, page) =>
+    paintText(text, page, 'cyan')
+      .split('\n')
+      .map((line) => `  ${line}`),
   blockquote: ({ tokens }, page) =>
     drawBlocks(tokens, narrower(page, 2)).map((line) => `│ ${line}`),
   list: (token, page) => drawList(token as Tokens.List, page),
@@ -9018,15 +8982,14 @@ function joinBlocks(blocks: readonly string[][], gap: string[]) {
 }
 
 function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage) {
-  const markers = items.map((_item, i) => (start === '' ? '• ' : `${start + i}. `))
-  const width = markers.at(-1)?.length ?? 0
+  const markerOf = (i: number) => (start === '' ? '• ' : `${start + i}. `)
+  const { length } = markerOf(items.length - 1)
   const gap = loose ? [''] : []
   const blocks = items.map(({ tokens, checked }, i) => {
     const box = checked === undefined ? '' : `[${checked ? 'x' : ' '}] `
-    const marker = `${markers[i]}`.padStart(width) + box
-    const indent = ' '.repeat(marker.length)
+    const marker = markerOf(i).padStart(length) + box
     const [first = '', ...more] = drawBlocks(tokens, narrower(page, marker.length), gap)
-    return [marker + first, ...more.map((line) => indent + line)]
+    return [marker + first, ...more.map((line) => ' '.repeat(marker.length) + line)]
   })
   return joinBlocks(blocks, gap)
 }
@@ -9063,16 +9026,6 @@ function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage) {
   }
 }
 
-/** `otherwise` when the text is nested deeper than the stack. */
-function unlessTooDeep<T>(work: () => T, otherwise: T) {
-  try {
-    return work()
-  } catch (error) {
-    if (error instanceof RangeError) return otherwise
-    throw error
-  }
-}
-
 /** Draws each block as soon as it is complete. */
 export class MarkdownStream {
   readonly #page
@@ -9084,12 +9037,17 @@ export class MarkdownStream {
     this.#page = page
   }
 
-  static async open({ width, color }: MarkdownOptions) {
+  static async open({ columns: width, color }: Pick<Output, 'columns' | 'color'>) {
     const { Lexer } = await import('marked')
     const { eastAsianWidth: charWidth } = await import('get-east-asian-width')
-    const lex = (source: string) => new Lexer().lex(source)
-    const page = { width: Math.max(BODY_MIN, width), color, styles: [], lex, charWidth }
-    return new MarkdownStream(page)
+    const lex = (source: string) => Lexer.lex(source)
+    return new MarkdownStream({
+      width: Math.max(BODY_MIN, width),
+      color,
+      styles: [],
+      lex,
+      charWidth,
+    })
   }
 
   push(piece: string) {
@@ -9107,7 +9065,7 @@ export class MarkdownStream {
 
   #draw(source: string) {
     const page = this.#page
-    const lines = unlessTooDeep(() => drawBlocks(page.lex(source), page), asWritten(source))
+    const lines = attempt(() => drawBlocks(page.lex(source), page)) ?? asWritten(source)
     if (lines.join('') === '') return ''
     const gap = this.#gap
     this.#gap = '\n'
@@ -9118,7 +9076,7 @@ export class MarkdownStream {
 /** Those that a word on the next line would not join, as far as known. */
 function completeBlocks(source: string, page: MarkdownPage) {
   const lines = source.slice(0, source.lastIndexOf('\n') + 1)
-  const blocks = unlessTooDeep(() => page.lex(`${lines}word`), []).slice(0, -1)
+  const blocks = (attempt(() => page.lex(`${lines}word`)) ?? []).slice(0, -1)
   const last = blocks.findLastIndex((block) => block.type !== 'space')
   const { type = '', raw = '' } = blocks[last] ?? {}
   const goesOn = type === 'list' || type === 'blockquote' || raw.startsWith('    ')
@@ -9173,16 +9131,16 @@ type InputSource = {
   max: number
   signal: AbortSignal
   open: () => number // a file descriptor
-  begins?: (begun: Promise<unknown>) => Promise<boolean> // false: it is left out
+  speaks?: (begun: Promise<unknown>) => Promise<boolean> // false: it is left out
 }
 
 /** Throws UsageError, or the signal's reason. */
-async function readInput({ what, max, signal, open, begins }: InputSource) {
+async function readInput({ what, max, signal, open, speaks }: InputSource) {
   const chunks: Buffer[] = []
   let left = max
   try {
     const stream = inputStream(open(), what, signal)
-    const begun = begins?.(builtin('node:events').once(stream, 'readable'))
+    const begun = speaks?.(builtin('node:events').once(stream, 'readable'))
     if ((await begun) === false) {
       stream.destroy()
       return Buffer.alloc(0)
@@ -9227,7 +9185,7 @@ export async function readStdin({ wait, notice, signal }: StdinOptions) {
   if (/terminal|closed|device/.test(kind)) return ''
   const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
   const patience = wait === undefined ? STDIN_ALONE_WAIT : Math.min(wait, most)
-  const begins = async (begun: Promise<unknown>) => {
+  const speaks = async (begun: Promise<unknown>) => {
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for standard input ...')
     const hasBegun = await within(patience, begun)
     clearTimeout(timer)
@@ -9236,7 +9194,7 @@ export async function readStdin({ wait, notice, signal }: StdinOptions) {
     return hasBegun
   }
   const what = 'stdin'
-  return inputText(await readInput({ what, max: STDIN_MAX, signal, open: openStdin, begins }), what)
+  return inputText(await readInput({ what, max: STDIN_MAX, signal, open: openStdin, speaks }), what)
 }
 
 /** Stdin, an empty line, the prompt; or either; undefined when both are blank. */
@@ -9750,7 +9708,7 @@ export class App {
   }
 
   #tell(text: string) {
-    this.err.write(`tai: ${this.redactor.redact(text)}\n`)
+    this.err.writeLine(`tai: ${this.redactor.redact(text)}`)
   }
 
   close() {
@@ -9776,10 +9734,7 @@ function flagSettings(given: Given) {
 //    pipe a step's text is held until the step ends or ANSWER_HOLD is passed.
 // 3. Known secrets are taken out of every piece, also where one is cut in two.
 
-export interface Presenter {
-  event(event: AgentEvent): void
-  end(outcome: TurnOutcome): void
-}
+const ANSWER_HOLD = 4 * KB // more text of one step is taken for the answer
 
 /** What `--json` prints, and `--stream-json` last. */
 export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> &
@@ -9791,45 +9746,35 @@ export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> &
     error?: Readonly<{ message: string; hint: string | null; code: number }>
   }>
 
-const ANSWER_HOLD = 4 * KB // more text of one step is taken for the answer
-
-export type PresentOptions = Readonly<{
-  out: Output
-  err: Output
-  spinner: Spinner
-  redactor: Redactor
-  quiet: boolean
-  hold: boolean // a step's text may not be the answer
-  whole: ((answer: string) => string) | undefined // printed once, changed
-  render: Pick<MarkdownStream, 'push' | 'end'> | undefined
-}>
-
-function writeNotice({ err, quiet }: PresentOptions, text: string) {
-  if (!quiet) err.write(`${err.atLineStart ? '' : '\n'}tai: ${visible(text)}\n`)
-}
+/** What is to be written of an answer, piece by piece. */
+export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
 
 /** The answer on stdout, what happens meanwhile on stderr. */
-export class TextPresenter implements Presenter {
-  readonly #options
+export class TextPresenter {
+  readonly #app
+  readonly #renderer
+  readonly #hold
   readonly #spinner: Spinner | undefined // where a person watches
   readonly #text
   readonly #thought
   #held = ''
   #flowing = false // this step's text is no longer held
 
-  constructor(options: PresentOptions) {
-    const { err, spinner, redactor, quiet } = options
-    this.#options = options
-    this.#text = new RedactStream(redactor)
-    this.#thought = new RedactStream(redactor)
-    if (err.isTerminal && !quiet) this.#spinner = spinner
+  /** With `hold`, a step's text may not be the answer. */
+  constructor(app: App, renderer: Renderer, hold: boolean) {
+    this.#app = app
+    this.#renderer = renderer
+    this.#hold = hold
+    this.#text = new RedactStream(app.redactor)
+    this.#thought = new RedactStream(app.redactor)
+    if (app.err.isTerminal && !app.given.has('quiet')) this.#spinner = app.spinner
     this.#spinner?.start('thinking')
   }
 
   event(event: AgentEvent) {
     switch (event.kind) {
       case 'text':
-        return this.#options.whole ? undefined : this.#take(this.#text.push(event.text))
+        return this.#take(this.#text.push(event.text))
       case 'reasoning':
         return this.#aside(this.#thought.push(event.text))
       case 'call':
@@ -9838,87 +9783,81 @@ export class TextPresenter implements Presenter {
       case 'result':
         return this.#toolLine(event)
       case 'notice':
-        this.#spinner?.stop()
-        return writeNotice(this.#options, event.text)
+        return this.#app.notice(event.text)
       case 'usage':
         return undefined
     }
   }
 
-  end({ answer, error }: TurnOutcome): void {
-    const { out, whole, render } = this.#options
+  end(outcome: TurnOutcome) {
+    const { out } = this.#app
     this.#endStep('answer')
+    this.#print(this.#renderer.end(outcome))
     this.#spinner?.stop()
-    if (whole && error === undefined) this.#print(whole(answer))
-    if (render) out.write(render.end())
     if (!out.atLineStart) out.write('\n')
   }
 
   #take(piece: string) {
     this.#held += piece
-    this.#flowing ||= !this.#options.hold || this.#held.length > ANSWER_HOLD
+    this.#flowing ||= !this.#hold || this.#held.length > ANSWER_HOLD
     if (!this.#flowing) return
-    this.#print(this.#held)
+    this.#print(this.#renderer.push(this.#held))
     this.#held = ''
   }
 
   #endStep(as: 'answer' | 'narration') {
-    const rest = this.#held + this.#text.end()
-    const isAnswer = as === 'answer' || this.#flowing
+    this.#flowing ||= as === 'answer'
+    this.#take(this.#text.end())
+    if (this.#held !== '') this.#aside(`${this.#held}\n`)
     this.#held = ''
     this.#flowing = false
-    if (isAnswer) this.#print(rest)
-    else if (rest !== '') this.#aside(`${rest}\n`)
   }
 
   #print(text: string) {
-    const { out, render } = this.#options
     if (text !== '') this.#spinner?.stop()
-    out.write(render ? render.push(text) : text)
+    this.#app.out.write(text)
   }
 
   #aside(text: string) {
-    const { err } = this.#options
+    const { err } = this.#app
     if (this.#spinner !== undefined) err.write(err.paint(visibleLines(text), 'dim'))
   }
 
   #toolLine({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>) {
-    const { err, redactor } = this.#options
+    const { err, redactor } = this.#app
     if (this.#spinner === undefined) return
-    this.#spinner.stop()
     const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
     const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
     const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-    err.write(`${err.atLineStart ? '' : '\n'}${mark} ${visible(clip(call.name, 80))} ${facts}\n`)
+    err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
     this.#spinner.start('thinking')
   }
 }
 
-/** One object at the end; given a `start`, before it one for that and each event. */
-export class JsonPresenter implements Presenter {
-  readonly #options
+/** One object at the end; with --stream-json, before it one for a `start` and each event. */
+export class JsonPresenter {
+  readonly #app
   readonly #streams
   readonly #pieces
 
-  constructor(options: PresentOptions, start?: JsonObject) {
-    const { redactor } = options
-    this.#options = options
-    this.#streams = start !== undefined
+  constructor(app: App, start?: JsonObject) {
+    const { given, redactor } = app
+    this.#app = app
+    this.#streams = given.has('stream-json')
     this.#pieces = { reasoning: new RedactStream(redactor), text: new RedactStream(redactor) }
-    if (this.#streams) this.#line({ type: 'start', ...start })
+    if (this.#streams && start) this.#line({ type: 'start', ...start })
   }
 
   event(event: AgentEvent) {
     const { kind } = event
-    if (!this.#streams)
-      return kind === 'notice' ? writeNotice(this.#options, event.text) : undefined
+    if (!this.#streams) return kind === 'notice' ? this.#app.notice(event.text) : undefined
     if (kind === 'text' || kind === 'reasoning')
       return this.#piece(kind, this.#pieces[kind].push(event.text))
     this.#flush()
-    this.#line(streamLine(event, (text) => this.#options.redactor.redact(text)))
+    this.#line(streamLine(event, (text) => this.#app.redactor.redact(text)))
   }
 
-  end(outcome: TurnOutcome): void {
+  end(outcome: TurnOutcome) {
     this.#flush()
     this.#line(this.#streams ? { type: 'end', ...outcome } : outcome)
   }
@@ -9932,7 +9871,7 @@ export class JsonPresenter implements Presenter {
   }
 
   #line(value: object) {
-    this.#options.out.write(jsonLine(value))
+    this.#app.out.write(jsonLine(value))
   }
 }
 
@@ -9964,13 +9903,7 @@ export function firstCodeBlock(answer: string) {
 // 2. Settings rank: flag, environment, profile, files, `tai config set`, default.
 // 3. A turn that failed still tells its session, so that it can be continued.
 
-export type Conversation = Readonly<{
-  agent: Agent
-  session: string
-  tools: Tools | undefined
-  model: string // provider/model
-  store: Store
-}>
+export type Conversation = Awaited<ReturnType<typeof converse>>
 
 /** Shows one turn; the result is what went wrong, when there is no answer. */
 export async function playTurn(
@@ -10023,11 +9956,9 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const earlier = goesOn ? await earlierSession(app, store) : undefined
   const begun = { title, profile: profile?.name ?? 'default', model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
-  const tools = app.given.has('no-tools')
-    ? undefined
-    : await ownTools(app, { session, profile, workspace })
-  const isNew = earlier === undefined
-  return converse(app, { session, isNew, profile, choice, tools, schema })
+  const hasTools = !app.given.has('no-tools')
+  const tools = hasTools ? await ownTools(app, session, workspace, profile) : undefined
+  return converse(app, { session, isNew: earlier === undefined, profile, choice, tools, schema })
 }
 
 /** With the messages that the vault has of the session. */
@@ -10042,10 +9973,10 @@ export async function converse(
     root: tools && app.root,
     platform: app.world.platform,
     day: new Date(app.world.now()).toISOString().slice(0, 10),
-    added: own === undefined ? undefined : app.redactor.known(own),
+    added: own && app.redactor.known(own),
     schema: schema !== undefined,
   }
-  const options: AgentOptions = {
+  const options = {
     chat: chatClient(app, config, choice),
     tools,
     store,
@@ -10116,13 +10047,11 @@ function configuredProviders(app: App, config: Config) {
 /** The last summary stands for what it sums up. */
 async function resumed(store: Store, session: string) {
   const messages = await store.messages(session)
-  const kept = messages.filter((row) => !row.compacted)
   const last = messages.findLast((row) => row.compacted)
-  if (last === undefined) return kept
-  const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
+  const [summary] = last ? await store.listRecords({ kind: 'summary', session, limit: 1 }) : []
   const record = summary && (await store.getRecord(summary.id))
-  if (record === undefined) return kept
-  return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
+  const told = last && record && { ...last, message: summaryMessage(record.id, record.body) }
+  return [...(told ? [told] : []), ...messages.filter((row) => !row.compacted)]
 }
 
 /** There need not be a `default`. Throws UsageError. */
@@ -10150,7 +10079,9 @@ const toolNames = (config: Config, profile: ProfileRow | undefined) =>
 
 async function ownTools(
   app: App,
-  { session, profile, workspace }: Pick<Talk, 'session' | 'profile'> & { workspace: Workspace },
+  session: string,
+  workspace: Workspace,
+  profile: ProfileRow | undefined,
 ) {
   reapOrphans(app.world)
   const config = await app.config()
@@ -10161,29 +10092,22 @@ async function ownTools(
   return openTools(app, { session, workspace, mode, processes, only, prompter: app.prompter })
 }
 
-type ToolSeat = {
-  session: string
-  workspace: Workspace
+type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'processes' | 'prompter'> & {
   mode: Mode
-  processes: Processes
-  prompter: Prompter
   only: readonly string[] | undefined
   rows?: readonly Tool[]
 }
 
 /** The tools of one session. */
-export async function openTools(
-  app: App,
-  { workspace, mode, only, rows = TOOLS, ...seat }: ToolSeat,
-) {
+export async function openTools(app: App, { mode, only, rows = TOOLS, ...seat }: ToolSeat) {
   const { world, http } = app
   const store = await app.storeForTurn()
   const config = await app.config()
-  const { root } = workspace
+  const { root } = seat.workspace
   const approvals = new Approvals({ mode, store, prompter: seat.prompter, world, root })
   return new Tools({
     rows,
-    context: { world, workspace, store, http, config, approvals, ...seat },
+    context: { world, store, http, config, approvals, ...seat },
     resultMax: config.number('result_max'),
     only,
     say: (line) => app.notice(line),
@@ -10195,8 +10119,7 @@ async function answerSchema(app: App) {
   if (file === undefined) return undefined
   try {
     const text = await fs.promises.readFile(path.resolve(app.world.cwd, file), 'utf8')
-    const schema = parseObject(text)
-    if (schema === undefined) throw new InvalidError('it is no JSON object')
+    const schema = parseObject(text) ?? fail('it is no JSON object')
     await schemaCheck(schema)
     return schema
   } catch (cause) {
@@ -10206,15 +10129,15 @@ async function answerSchema(app: App) {
   }
 }
 
-/** With --json and --stream-json, what fails is an object on stdout too. */
+const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
+
+/** What fails is an object on stdout too, where that was asked for. */
 export async function prepared<T>(app: App, prepare: () => Promise<T>) {
   try {
     return await prepare()
   } catch (error) {
-    const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [] }
-    const outcome = outcomeOf({ ...nothing, error }, app.redactor)
-    if (app.given.has('stream-json')) app.out.write(jsonLine({ type: 'end', ...outcome }))
-    else if (app.given.has('json')) app.out.write(jsonLine(outcome))
+    const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
+    if (wantsJson(app)) new JsonPresenter(app).end(outcomeOf(nothing, app.redactor))
     throw error
   }
 }
@@ -10233,51 +10156,42 @@ export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
 /** The last line of a session's first prompt. */
 export function titleOf(parts: readonly Part[]) {
   const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
-  const last = words.trim().split('\n').at(-1) ?? ''
-  return clip(visible(last.trim()), 60)
+  return clip(visible(words.trim().replace(/^[^]*\n\s*/, '')), 60)
 }
 
 /** A known secret that is piped in by mistake never reaches a model. */
 function safeParts(app: App, parts: readonly Part[]) {
-  const safe = parts.map((part) =>
-    part.kind === 'text' ? { ...part, text: app.redactor.known(part.text) } : part,
-  )
-  if (JSON.stringify(safe) !== JSON.stringify(parts))
+  const { redactor } = app
+  if (parts.some((part) => part.kind === 'text' && redactor.knows(part.text)))
     app.notice('a known secret in the prompt was replaced before it was sent')
-  return safe
-}
-
-/** Flags under which the answer is printed at its end, changed. */
-const WHOLE_ANSWERS = [
-  { flag: 'schema', change: (answer: string) => JSON.stringify(parseAnswer(answer), undefined, 2) },
-  { flag: 'extract', change: extracted },
-]
-
-function extracted(answer: string, app: App) {
-  const block = firstCodeBlock(answer)
-  if (block !== undefined) return block
-  app.notice('the answer has no code block, so all of it is printed')
-  return answer
+  return parts.map((part) => (part.kind === 'text' ? textPart(redactor.known(part.text)) : part))
 }
 
 /** As the flags ask for it. */
-export async function presenterFor(app: App, talk: Conversation) {
-  const { given, out, err, spinner, redactor } = app
-  const change = WHOLE_ANSWERS.find(({ flag }) => given.has(flag))?.change
-  const whole = change && ((answer: string) => change(answer, app))
-  const hold = talk.tools !== undefined && !out.isTerminal
-  const render = await rendererFor(app, whole !== undefined)
-  const quiet = given.has('quiet')
-  const options = { out, err, spinner, redactor, quiet, hold, whole, render }
-  if (given.has('stream-json'))
-    return new JsonPresenter(options, { session: talk.session, model: talk.model })
-  return given.has('json') ? new JsonPresenter(options) : new TextPresenter(options)
+export async function presenterFor(app: App, { session, model, tools }: Conversation) {
+  if (wantsJson(app)) return new JsonPresenter(app, { session, model })
+  const hold = tools !== undefined && !app.out.isTerminal
+  return new TextPresenter(app, await rendererFor(app), hold)
 }
 
-async function rendererFor({ out, given }: App, isWhole: boolean) {
-  if (!out.isTerminal) return undefined
-  if (given.has('raw') || isWhole) return new TerminalFilter()
-  return MarkdownStream.open({ width: out.columns, color: out.color })
+/** Flags under which the answer is printed at its end, changed. */
+const REWRITES: Record<string, (answer: string, app: App) => string> = {
+  schema: (answer) => JSON.stringify(parseAnswer(answer), undefined, 2),
+  extract: (answer, app) => {
+    const block = firstCodeBlock(answer)
+    if (block === undefined) app.notice('the answer has no code block, so all of it is printed')
+    return block ?? answer
+  },
+}
+
+async function rendererFor(app: App): Promise<Renderer> {
+  const { out, given } = app
+  const [, change] = Object.entries(REWRITES).find(([flag]) => given.has(flag)) ?? []
+  const shown = out.isTerminal ? terminalText : String
+  if (change)
+    return { push: () => '', end: ({ answer, error }) => (error ? '' : shown(change(answer, app))) }
+  if (!out.isTerminal) return { push: String, end: () => '' }
+  return given.has('raw') ? new TerminalFilter() : MarkdownStream.open(out)
 }
 
 //#endregion §turn
@@ -10291,105 +10205,82 @@ async function rendererFor({ out, given }: App, isWhole: boolean) {
 const PASTE_WAIT = 30 // lines that follow each other faster are one message
 const HISTORY_LINES = 500 // that the arrow keys reach
 
-type Slash = {
-  name: string
-  help: string
-  run: (chat: Chat) => Promise<string | undefined> // what to say; undefined: leave
-}
+type Chat = { app: App; talk: Conversation }
+
+/** A name, what it does, and how; that tells what to say, or undefined: leave. */
+type Slash = [string, string, (chat: Chat) => Promise<string | undefined>]
 
 // biome-ignore format: a table
 const SLASH: Slash[] = [
-  { name: '/help', help: 'this list', run: async () => columns(SLASH.map((row) => [row.name, row.help])) },
-  { name: '/new', help: 'begin a new session', run: (chat) => chat.renew() },
-  { name: '/session', help: 'which session this is', run: async ({ talk }) => `session ${talk.session}` },
-  { name: '/model', help: 'which model answers', run: async ({ talk }) => talk.model },
-  { name: '/tools', help: 'tools the model is offered now', run: async ({ talk }) =>
-    talk.tools?.offered.map((row) => row.name).join(', ') ?? 'none' },
-  { name: '/exit', help: 'leave (also Ctrl-D)', run: async () => undefined },
+  ['/help', 'this list', async () => columns(SLASH.map(([name, help]) => [name, help]))],
+  ['/new', 'begin a new session', renew],
+  ['/session', 'which session this is', async ({ talk }) => `session ${talk.session}`],
+  ['/model', 'which model answers', async ({ talk }) => talk.model],
+  ['/tools', 'tools the model is offered now', async ({ talk }) =>
+    talk.tools?.offered.map((row) => row.name).join(', ') ?? 'none'],
+  ['/exit', 'leave (also Ctrl-D)', async () => undefined],
 ]
 
-/** Reads a line, runs a turn, until the person leaves. */
-export class Chat {
-  readonly #app
-  #talk
-
-  constructor(app: App, talk: Conversation) {
-    this.#app = app
-    this.#talk = talk
-  }
-
-  get talk() {
-    return this.#talk
-  }
-
-  async renew() {
-    this.#talk = await openConversation(this.#app, 'chat', false)
-    return `session ${this.#talk.session}`
-  }
-
-  async run() {
-    const { world, out } = this.#app
-    let said: string | undefined =
-      `tai ${VERSION}, ${this.#talk.model}. /help lists commands, Ctrl-D leaves.`
-    while (said !== undefined) {
-      if (said !== '') out.write(`${visibleLines(said)}\n`)
-      const line = await this.#readLine()
-      if (line === undefined) break
-      if (line.trim() !== '') await this.#talk.store.addHistory(line)
-      said = await this.#take(line)
-    }
-    out.write(world.platform === 'win32' ? '\r\n' : '\n')
-    return EXIT.answered
-  }
-
-  async #take(line: string) {
-    if (line.trim() === '') return ''
-    if (!line.startsWith('/')) return this.#answer(line)
-    const name = line.trim().split(/\s+/, 1).join()
-    const row = SLASH.find((slash) => slash.name === name)
-    if (row !== undefined) return row.run(this)
-    const names = SLASH.map((slash) => slash.name)
-    return `there is no ${name}; ${didYouMean(name, names) ?? '/help lists what there is'}`
-  }
-
-  async #answer(text: string) {
-    const app = this.#app
-    const stop = new AbortController()
-    using claim = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
-    void claim
-    const signal = AbortSignal.any([stop.signal, app.signal])
-    const error = await playTurn(app, this.#talk, [textPart(text)], signal)
-    if (error !== undefined) app.report(error)
-    return app.signal.aborted ? undefined : ''
-  }
-
-  /** Undefined: leave. */
-  async #readLine() {
-    const { createInterface } = builtin('node:readline')
-    const history = await this.#talk.store.listHistory(HISTORY_LINES)
-    const { stdin: input, stdout: output } = process
-    const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
-    const line = Promise.withResolvers<string | undefined>()
-    const lines: string[] = []
-    const settle = () => reader.line === '' && line.resolve(lines.join('\n'))
-    reader.on('line', (text) => {
-      lines.push(text)
-      setTimeout(settle, PASTE_WAIT)
-    })
-    reader.on('close', () => line.resolve(undefined))
-    reader.on('SIGINT', () =>
-      reader.line === '' ? reader.close() : reader.write(null, { ctrl: true, name: 'u' }),
-    )
-    reader.prompt()
-    const text = await line.promise
-    reader.close()
-    return text
-  }
+async function renew(chat: Chat) {
+  chat.talk = await openConversation(chat.app, 'chat', false)
+  return `session ${chat.talk.session}`
 }
 
-/** Begins a chat. */
+/** Reads a line, runs a turn, until the person leaves. */
 export async function beginChat(app: App) {
-  return new Chat(app, await openConversation(app, 'chat')).run()
+  const chat = { app, talk: await openConversation(app, 'chat') }
+  let said: string | undefined =
+    `tai ${VERSION}, ${chat.talk.model}. /help lists commands, Ctrl-D leaves.`
+  while (said !== undefined) {
+    if (said !== '') app.out.write(`${visibleLines(said)}\n`)
+    const line = await readLine(chat.talk.store)
+    said = line?.trim() === '' ? '' : line && (await takeLine(chat, line))
+  }
+  app.out.write('\n')
+  return EXIT.answered
+}
+
+async function takeLine(chat: Chat, line: string) {
+  await chat.talk.store.addHistory(line)
+  if (!line.startsWith('/')) return answerLine(chat, line)
+  const [name = ''] = line.trim().split(/\s+/, 1)
+  const [, , run] = SLASH.find(([known]) => known === name) ?? []
+  if (run !== undefined) return run(chat)
+  const names = SLASH.map(([known]) => known)
+  return `there is no ${name}; ${didYouMean(name, names) ?? '/help lists what there is'}`
+}
+
+async function answerLine({ app, talk }: Chat, text: string) {
+  const stop = new AbortController()
+  using claim = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
+  void claim
+  const signal = AbortSignal.any([stop.signal, app.signal])
+  const error = await playTurn(app, talk, [textPart(text)], signal)
+  if (error !== undefined) app.report(error)
+  return app.signal.aborted ? undefined : ''
+}
+
+/** Undefined: leave. */
+async function readLine(store: Store) {
+  const { createInterface } = builtin('node:readline')
+  const history = await store.listHistory(HISTORY_LINES)
+  const { stdin: input, stdout: output } = process
+  const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  const lines: string[] = []
+  const settle = () => reader.line === '' && resolve(lines.join('\n'))
+  reader.on('line', (text) => {
+    lines.push(text)
+    setTimeout(settle, PASTE_WAIT)
+  })
+  reader.on('close', () => resolve(undefined))
+  reader.on('SIGINT', () =>
+    reader.line === '' ? reader.close() : reader.write(null, { ctrl: true, name: 'u' }),
+  )
+  reader.prompt()
+  const line = await promise
+  reader.close()
+  return line
 }
 
 //#endregion §repl
@@ -11890,11 +11781,9 @@ async function runProcess(argv: readonly string[]) {
   const err = new Output(2, options)
   const world = realWorld()
   const { signal, interrupts } = endOnSignals()
-  const { platform } = world
   hideEnvironment()
   const spinner = new Spinner(err, [out])
   const prompter = new TtyPrompter({
-    platform,
     onInterrupt: () => interrupts.press(),
     pause: () => spinner.pause(),
   })

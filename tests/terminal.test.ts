@@ -248,7 +248,7 @@ t.test('with no terminal nobody is asked', async (t) => {
   const { stderr } = sh(`setsid ${command('available')} </dev/null 2>&1 >/dev/null | cat >&2`)
   t.equal(stderr, 'answer false\n')
 
-  t.equal(await new TtyPrompter({ platform: 'linux' }).ask('?', {}, AbortSignal.abort()), undefined)
+  t.equal(await new TtyPrompter().ask('?', {}, AbortSignal.abort()), undefined)
   t.notOk(denyPrompter.available)
   t.equal(await denyPrompter.ask('?', {}, new AbortController().signal), undefined)
 })
@@ -257,9 +257,8 @@ t.test('nothing turns beside a question, and it goes on after it', needsPty, asy
   const { output } = await runInPty(command('hold'))
   const [before = '', after = ''] = output.split('Name?').slice(-2)
   t.match(before, '⠋ first')
-  const [asking, ...end] = after.split('⠋ second')
+  const [asking, ...end] = after.split('⠋ first')
   t.notMatch(asking, /[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/)
-  t.notMatch(after, 'first')
   t.equal(end.length, 1)
 })
 

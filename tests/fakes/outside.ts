@@ -32,6 +32,7 @@ export function keptOutput(isTerminal = false): Written {
       output.text += text
       return true
     },
+    writeLine: (text: string) => output.write(`${output.atLineStart ? '' : '\n'}${text}\n`),
     paint: (text: string) => text,
     beforeWrite: () => {},
     drained: async () => {},

@@ -4,7 +4,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Output, Spinner, style, TtyPrompter } from '../../tai.ts'
 
-const { env, platform } = process
+const { env } = process
 const stdout = new Output(1, { env })
 const stderr = new Output(2, { env })
 const [task = '', extra = ''] = process.argv.slice(2)
@@ -14,11 +14,7 @@ const choices = [
   { key: 's', label: 'session' },
   { key: 'n', label: 'no' },
 ]
-const prompter = new TtyPrompter({
-  platform,
-  ...(extra === 'late' ? { wait: 200 } : {}),
-  onInterrupt: () => void stderr.write('interrupted\n'),
-})
+const prompter = new TtyPrompter({ onInterrupt: () => void stderr.write('interrupted\n') })
 const tell = (answer: unknown) => void stderr.write(`answer ${JSON.stringify(answer)}\n`)
 
 const TASKS: Record<string, () => Promise<void>> = {
@@ -56,7 +52,8 @@ const TASKS: Record<string, () => Promise<void>> = {
   choose: async () => {
     if (extra === 'ahead') stderr.write('not yet\n')
     if (extra === 'ahead') await pause(200)
-    tell(await prompter.choose('Run \u001b[31mrm\u202e?\nSure?', choices, never))
+    const signal = extra === 'late' ? AbortSignal.timeout(200) : never
+    tell(await prompter.choose('Run \u001b[31mrm\u202e?\nSure?', choices, signal))
   },
   two: async () => tell(await Promise.all(['A?', 'B?'].map((q) => prompter.ask(q, {}, never)))),
   secret: async () => tell(await prompter.ask('Passphrase:', { secret: true }, never)),
@@ -65,10 +62,8 @@ const TASKS: Record<string, () => Promise<void>> = {
     const spinner = new Spinner(stderr, [stdout])
     spinner.start('first')
     await pause(150)
-    const asker = new TtyPrompter({ platform, pause: () => spinner.pause() })
+    const asker = new TtyPrompter({ pause: () => spinner.pause() })
     const answer = asker.ask('Name?', {}, AbortSignal.timeout(500))
-    await pause(250)
-    spinner.start('second')
     await answer
     await pause(250)
     spinner.stop()
