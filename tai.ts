@@ -109,15 +109,15 @@
 //   §toolbox    every tool, and the one way to call it
 //     TOOLS annotationsOf Tools checkArguments
 //   §prompts    what the model is told before the person speaks
-//     PromptFacts systemPrompt COMPACTION_REQUEST
+//     systemPrompt COMPACTION_REQUEST
 //   §agent      ask, act, repeat
 //     TurnResult summaryMessage Agent batches estimateTokens cutPoint wordsOf misfit
 //     parseAnswer
 //   §terminal   what may be written to a terminal, and how it is asked
-//     style wantsColor fdKind Output terminalText TerminalFilter TtyPrompter Spinner
+//     style wantsColor fdKind Output terminalText TerminalFilter ttyPrompter Spinner
 //     denyPrompter
 //   §markdown   rendering an answer on a terminal
-//     MarkdownStream
+//     markdownStream
 //   §input      stdin and files of a prompt
 //     readStdin composePrompt readPromptFile
 //   §cli        the words of the command line
@@ -125,10 +125,10 @@
 //   §app        what one run has opened, and closes
 //     Interrupts AppOptions App
 //   §present    a turn, as it is seen
-//     TurnOutcome Renderer TextPresenter JsonPresenter firstCodeBlock
+//     TurnOutcome Renderer textPresenter jsonPresenter withoutSecrets firstCodeBlock
 //   §turn       from a command line to an answer
-//     Conversation playTurn openConversation converse chosenModel openTools prepared oneShot
-//     titleOf presenterFor
+//     Conversation playTurn openConversation converse chosenModel openTools oneShot titleOf
+//     presenterFor
 //   §repl       the plain chat
 //     beginChat
 //   §serve      what other agents are answered
@@ -157,6 +157,7 @@ import type { Token, Tokens } from 'marked'
 import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { Readable } from 'node:stream'
 import type { styleText } from 'node:util'
 import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 import type { ProxyAgent } from 'undici'
@@ -8190,14 +8191,14 @@ function factsOf(outcome: Outcome) {
 // cache a prompt by its beginning.
 // Not here: rules of safety, which §policy enforces in code.
 
-export type PromptFacts = Readonly<{
+type PromptFacts = {
   root: string | undefined // the workspace; undefined without tools
   platform: string
   day: string // YYYY-MM-DD
   hidden: readonly Findable[] // tools not offered yet
   added: string | undefined // in place of IDENTITY
   schema: boolean // the answer must be JSON
-}>
+}
 
 const IDENTITY = `You are tai, an assistant in a developer's terminal. Your answer is printed to a shell, often into a pipe: give what was asked for and nothing around it. No greeting, no offer of more help. Use Markdown only where it helps a reader.`
 
@@ -8207,14 +8208,14 @@ const JSON_ONLY = `Answer with one JSON value that fits the schema you were give
 
 /** The system message. */
 export function systemPrompt({ root, platform, day, hidden, added, schema }: PromptFacts) {
-  const parts = [added ?? IDENTITY]
-  if (root !== undefined) parts.push(MANNER, `Workspace: ${root} (${platform}). Date: ${day}.`)
-  if (root !== undefined && hidden.length > 0) {
-    const names = hidden.map((tool) => tool.name).join(', ')
-    parts.push(`More tools can be offered by select_tools: ${names}.`)
-  }
-  if (schema) parts.push(JSON_ONLY)
-  return parts.join('\n\n')
+  const names = hidden.map((tool) => tool.name).join(', ')
+  const parts = [
+    added ?? IDENTITY,
+    root && `${MANNER}\n\nWorkspace: ${root} (${platform}). Date: ${day}.`,
+    root && names && `More tools can be offered by select_tools: ${names}.`,
+    schema && JSON_ONLY,
+  ]
+  return parts.filter((part) => part).join('\n\n')
 }
 
 export const COMPACTION_REQUEST = `The conversation has become too long. Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done and found (files, commands, results, decisions), what is open, and what to do next. Facts only, at most 600 words.`
@@ -8617,7 +8618,7 @@ export class Output {
   readonly #end = new AbortController()
   readonly gone = this.#end.signal // nobody reads: end what feeds it
   #room // bytes
-  #queued = 0
+  #slow: NodeJS.WriteStream | undefined // waits for a slow reader; most runs never load it
 
   constructor(fd: 1 | 2, { env, noColor }: { env: World['env']; noColor?: boolean | undefined }) {
     const kind = fdKind(fd)
@@ -8656,17 +8657,17 @@ export class Output {
   draw(text: string) {
     const bytes = Buffer.from(text)
     this.#room -= bytes.length
-    const done = this.#queued > 0 || this.#room < 0 ? 0 : this.#writeNow(bytes)
+    const done = this.#slow || this.#room < 0 ? 0 : this.#writeNow(bytes)
     if (done < bytes.length && !this.gone.aborted) this.#queue(bytes.subarray(done))
-    return this.#queued === 0
+    return !this.#slow?.writableLength
   }
 
   /** Until the system has everything or never will, or an abort. */
   async drained(signal?: AbortSignal) {
-    if (this.#queued === 0 || signal?.aborted) return
+    if (!this.#slow?.writableLength || signal?.aborted) return
     const { promise, resolve } = Promise.withResolvers<void>()
     signal?.addEventListener('abort', () => resolve())
-    this.#stream.write('', () => resolve())
+    this.#slow.write('', () => resolve())
     await promise
   }
 
@@ -8684,14 +8685,9 @@ export class Output {
     return done
   }
 
-  /** Most runs never load Node's stream, which waits for a slow reader. */
   #queue(bytes: Buffer) {
-    if (this.#stream.listenerCount('error') === 0) this.#stream.on('error', () => {})
-    this.#queued += 1
-    this.#stream.write(bytes, (error) => {
-      this.#queued -= 1
-      if (error) this.#fail(error)
-    })
+    this.#slow ??= this.#stream.on('error', () => {})
+    this.#slow.write(bytes, (error) => error && this.#fail(error))
   }
 
   #fail(error: unknown) {
@@ -8748,74 +8744,73 @@ function dropTyped(fd: number) {
   while (process.platform !== 'win32' && attempt(read)); // until EAGAIN
 }
 
+/** Undefined after EOF, Ctrl-C or an abort, and with no terminal. */
+async function askLine(
+  question: string,
+  secret: boolean,
+  asked: AbortSignal,
+  onInterrupt: () => void,
+): Answer {
+  const [from, to] = asked.aborted ? [] : openTty()
+  if (from === undefined || to === undefined) return undefined
+  const tty = builtin('node:tty')
+  const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  const stop = () => resolve(undefined)
+  for (const stream of [input, output]) stream.on('error', stop)
+  const shown = secret ? question.length : question.lastIndexOf('\n') + 1
+  const editor = builtin('node:readline').createInterface({
+    input,
+    output: secret ? undefined : output,
+    prompt: question.slice(shown), // one line, drawn again and again
+    terminal: true,
+    historySize: 0,
+    signal: AbortSignal.any([asked, AbortSignal.timeout(ASK_WAIT)]),
+  })
+  editor.once('line', resolve).once('close', stop).once('error', stop)
+  editor.once('SIGINT', stop).once('SIGINT', onInterrupt)
+  dropTyped(from)
+  output.write(question.slice(0, shown))
+  editor.prompt()
+  const line = await promise
+  editor.close()
+  if (secret || line === undefined) output.write('\n')
+  input.destroy()
+  output.destroy()
+  return line
+}
+
 type PrompterOptions = { pause?: () => Disposable; onInterrupt?: () => void }
 
 /** Asks one question at a time. */
-export class TtyPrompter implements Prompter {
-  readonly #options
-  readonly #lane = new Lane()
-
-  constructor(options: PrompterOptions = {}) {
-    this.#options = options
-  }
-
-  get available() {
-    return openTty().map((fd) => fs.closeSync(fd)).length > 0
-  }
-
-  async choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer {
-    const keys = choices.map(({ key }) => visible(key)).join('/')
-    const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
-    let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
-    for (let again = 0; again <= ASK_AGAIN; again++) {
-      const typed = await this.#askLine(`${prompt}[${keys}] `, signal)
-      const said = typed?.trim().toLowerCase()
-      const choice = choices.find(({ key, label }) =>
-        [key, label].some((name) => name.toLowerCase() === said),
-      )
-      if (choice !== undefined || typed === undefined) return choice?.key
-      prompt = `Please type one of ${keys}, then Enter. `
-    }
-    return undefined
-  }
-
-  ask(question: string, { secret }: { secret?: boolean }, signal: AbortSignal) {
-    return this.#askLine(`${visibleLines(question)} `, signal, secret)
-  }
-
-  /** Undefined after EOF, Ctrl-C or an abort, and with no terminal. */
-  #askLine(question: string, asked: AbortSignal, secret = false) {
-    return this.#lane.run(async () => {
-      const [from, to] = asked.aborted ? [] : openTty()
-      if (from === undefined || to === undefined) return undefined
-      using pause = this.#options.pause?.()
-      void pause
-      const tty = builtin('node:tty')
-      const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
-      const { promise, resolve } = Promise.withResolvers<string | undefined>()
-      const stop = () => resolve(undefined)
-      for (const stream of [input, output]) stream.on('error', stop)
-      const shown = secret ? question.length : question.lastIndexOf('\n') + 1
-      const editor = builtin('node:readline').createInterface({
-        input,
-        output: secret ? undefined : output,
-        prompt: question.slice(shown), // one line, drawn again and again
-        terminal: true,
-        historySize: 0,
-        signal: AbortSignal.any([asked, AbortSignal.timeout(ASK_WAIT)]),
-      })
-      editor.once('line', resolve).once('close', stop).once('error', stop)
-      editor.once('SIGINT', stop).once('SIGINT', () => this.#options.onInterrupt?.())
-      dropTyped(from)
-      output.write(question.slice(0, shown))
-      editor.prompt()
-      const line = await promise
-      editor.close()
-      if (secret || line === undefined) output.write('\n')
-      input.destroy()
-      output.destroy()
-      return line
+export function ttyPrompter({ pause, onInterrupt = () => {} }: PrompterOptions): Prompter {
+  const lane = new Lane()
+  const inTurn = (question: string, signal: AbortSignal, secret = false) =>
+    lane.run(async () => {
+      using paused = pause?.()
+      void paused
+      return await askLine(question, secret, signal, onInterrupt)
     })
+  return {
+    get available() {
+      return openTty().map((fd) => fs.closeSync(fd)).length > 0
+    },
+    ask: (question, { secret }, signal) => inTurn(`${visibleLines(question)} `, signal, secret),
+    async choose(question, choices, signal) {
+      const keys = choices.map(({ key }) => visible(key)).join('/')
+      const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
+      let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
+      for (let again = 0; again <= ASK_AGAIN; again++) {
+        const typed = await inTurn(`${prompt}[${keys}] `, signal)
+        const said = typed?.trim().toLowerCase()
+        const choice = choices.find(({ key, label }) =>
+          [key, label].some((name) => name.toLowerCase() === said),
+        )
+        if (choice !== undefined || typed === undefined) return choice?.key
+        prompt = `Please type one of ${keys}, then Enter. `
+      }
+      return undefined
+    },
   }
 }
 
@@ -8884,15 +8879,14 @@ type MarkdownPage = Readonly<{
   width: number
   color: boolean
   styles: readonly Style[]
-  lex: (source: string) => Token[]
   charWidth: (codePoint: number) => number
 }>
 
 /** An East Asian wide character takes two (UAX #11). */
 function columnsOf(text: string, page: MarkdownPage) {
   const shown = builtin('node:util').stripVTControlCharacters(text)
-  const chars = Array.from(shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, ''))
-  return chars.reduce((sum, char) => sum + page.charWidth(char.codePointAt(0) ?? 0), 0)
+  const chars = shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, '')
+  return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
 const narrower = (page: MarkdownPage, by: number) => ({
@@ -8938,18 +8932,16 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: Style[])
 /** A word that is wider than the page is left to the terminal. */
 function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
-  for (const source of text === '' ? [] : text.split('\n')) {
-    const [first = '', ...words] = source.trim().split(/[ \t]+/)
-    let line = first
-    for (const word of words) {
-      const longer = `${line} ${word}`
-      const fits = columnsOf(longer, page) <= page.width
-      if (!fits) lines.push(line)
-      line = fits ? longer : word
+  for (const source of text.split('\n'))
+    for (const [i, word] of source
+      .trim()
+      .split(/[ \t]+/)
+      .entries()) {
+      const longer = `${lines.at(-1)} ${word}`
+      if (i > 0 && columnsOf(longer, page) <= page.width) lines[lines.length - 1] = longer
+      else lines.push(word)
     }
-    lines.push(line)
-  }
-  return lines
+  return text === '' ? [] : lines
 }
 
 const BLOCKS: Draw<string[]> = {
@@ -8965,8 +8957,8 @@ const BLOCKS: Draw<string[]> = {
       .map((line) => `  ${line}`),
   blockquote: ({ tokens }, page) =>
     drawBlocks(tokens, narrower(page, 2)).map((line) => `│ ${line}`),
-  list: (token, page) => drawList(token as Tokens.List, page),
-  table: (token, page) => drawTable(token as Tokens.Table, page),
+  list: drawList,
+  table: drawTable,
 }
 
 const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
@@ -8981,7 +8973,8 @@ function joinBlocks(blocks: readonly string[][], gap: string[]) {
   return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 }
 
-function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage) {
+function drawList(token: Tokens.Generic, page: MarkdownPage) {
+  const { items, start, loose } = token as Tokens.List
   const markerOf = (i: number) => (start === '' ? '• ' : `${start + i}. `)
   const { length } = markerOf(items.length - 1)
   const gap = loose ? [''] : []
@@ -8994,7 +8987,8 @@ function drawList({ items, start, loose }: Tokens.List, page: MarkdownPage) {
   return joinBlocks(blocks, gap)
 }
 
-function drawTable({ header, rows, align }: Tokens.Table, page: MarkdownPage) {
+function drawTable(token: Tokens.Generic, page: MarkdownPage) {
+  const { header, rows, align } = token as Tokens.Table
   const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
   const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
   const widths = fitColumns([head, ...body], page)
@@ -9020,63 +9014,45 @@ function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage) {
   )
   for (;;) {
     const widest = Math.max(...widths)
-    const whole = widths.reduce((total, width) => total + width + 3, -3)
+    const whole = sumOf(widths) + 3 * (widths.length - 1)
     if (whole <= page.width || widest <= BODY_MIN) return widths
     widths[widths.indexOf(widest)] = widest - 1
   }
 }
 
 /** Draws each block as soon as it is complete. */
-export class MarkdownStream {
-  readonly #page
-  readonly #filter = new TerminalFilter()
-  #rest = ''
-  #gap = ''
-
-  constructor(page: MarkdownPage) {
-    this.#page = page
-  }
-
-  static async open({ columns: width, color }: Pick<Output, 'columns' | 'color'>) {
-    const { Lexer } = await import('marked')
-    const { eastAsianWidth: charWidth } = await import('get-east-asian-width')
-    const lex = (source: string) => Lexer.lex(source)
-    return new MarkdownStream({
-      width: Math.max(BODY_MIN, width),
-      color,
-      styles: [],
-      lex,
-      charWidth,
-    })
-  }
-
-  push(piece: string) {
-    const text = this.#filter.push(piece)
-    this.#rest += text
-    if (!text.includes('\n')) return ''
-    const done = completeBlocks(this.#rest, this.#page)
-    this.#rest = this.#rest.slice(done.length)
-    return this.#draw(done)
-  }
-
-  end() {
-    return this.#draw(this.#rest + this.#filter.end())
-  }
-
-  #draw(source: string) {
-    const page = this.#page
-    const lines = attempt(() => drawBlocks(page.lex(source), page)) ?? asWritten(source)
+export async function markdownStream({ columns: width, color }: Pick<Output, 'columns' | 'color'>) {
+  const { Lexer } = await import('marked')
+  const { eastAsianWidth: charWidth } = await import('get-east-asian-width')
+  const page = { width: Math.max(BODY_MIN, width), color, styles: [], charWidth }
+  const filter = new TerminalFilter()
+  let rest = ''
+  let gap = ''
+  const draw = (source: string) => {
+    // What is nested deeper than the stack is shown as it was written.
+    const lines = attempt(() => drawBlocks(Lexer.lex(source), page)) ?? asWritten(source)
     if (lines.join('') === '') return ''
-    const gap = this.#gap
-    this.#gap = '\n'
-    return gap + lines.map((line) => `${line.trimEnd()}\n`).join('')
+    const drawn = gap + lines.map((line) => `${line.trimEnd()}\n`).join('')
+    gap = '\n'
+    return drawn
+  }
+  return {
+    push(piece: string) {
+      const text = filter.push(piece)
+      rest += text
+      if (!text.includes('\n')) return ''
+      const lines = rest.slice(0, rest.lastIndexOf('\n') + 1)
+      const done = completeBlocks(lines, attempt(() => Lexer.lex(`${lines}word`)) ?? [])
+      rest = rest.slice(done.length)
+      return draw(done)
+    },
+    end: () => draw(rest + filter.end()),
   }
 }
 
-/** Those that a word on the next line would not join, as far as known. */
-function completeBlocks(source: string, page: MarkdownPage) {
-  const lines = source.slice(0, source.lastIndexOf('\n') + 1)
-  const blocks = (attempt(() => page.lex(`${lines}word`)) ?? []).slice(0, -1)
+/** Those that a word on the next line has not joined, as far as known. */
+function completeBlocks(lines: string, tokens: Token[]) {
+  const blocks = tokens.slice(0, -1)
   const last = blocks.findLastIndex((block) => block.type !== 'space')
   const { type = '', raw = '' } = blocks[last] ?? {}
   const goesOn = type === 'list' || type === 'blockquote' || raw.startsWith('    ')
@@ -9126,26 +9102,17 @@ function inputText(bytes: Buffer, what: string) {
   return failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
 }
 
-type InputSource = {
-  what: string
-  max: number
-  signal: AbortSignal
-  open: () => number // a file descriptor
-  speaks?: (begun: Promise<unknown>) => Promise<boolean> // false: it is left out
-}
-
 /** Throws UsageError, or the signal's reason. */
-async function readInput({ what, max, signal, open, speaks }: InputSource) {
+async function readInput(
+  what: string,
+  max: number,
+  signal: AbortSignal,
+  open: () => Promise<Readable | undefined>,
+) {
   const chunks: Buffer[] = []
   let left = max
   try {
-    const stream = inputStream(open(), what, signal)
-    const begun = speaks?.(builtin('node:events').once(stream, 'readable'))
-    if ((await begun) === false) {
-      stream.destroy()
-      return Buffer.alloc(0)
-    }
-    for await (const chunk of stream) {
+    for await (const chunk of (await open()) ?? []) {
       chunks.push(chunk)
       left -= chunk.length
       const hint = 'give it with --file, or name the file in the prompt'
@@ -9185,16 +9152,18 @@ export async function readStdin({ wait, notice, signal }: StdinOptions) {
   if (/terminal|closed|device/.test(kind)) return ''
   const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
   const patience = wait === undefined ? STDIN_ALONE_WAIT : Math.min(wait, most)
-  const speaks = async (begun: Promise<unknown>) => {
+  const bytes = await readInput('stdin', STDIN_MAX, signal, async () => {
+    const stream = inputStream(openStdin(), 'stdin', signal)
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for standard input ...')
-    const hasBegun = await within(patience, begun)
+    const hasBegun = await within(patience, builtin('node:events').once(stream, 'readable'))
     clearTimeout(timer)
+    if (hasBegun) return stream
     const waited = formatDuration(patience).replace('.0', '')
-    if (!hasBegun) notice(`standard input stayed silent for ${waited} and was left out`)
-    return hasBegun
-  }
-  const what = 'stdin'
-  return inputText(await readInput({ what, max: STDIN_MAX, signal, open: openStdin, speaks }), what)
+    notice(`standard input stayed silent for ${waited} and was left out`)
+    stream.destroy()
+    return undefined
+  })
+  return inputText(bytes, 'stdin')
 }
 
 /** Stdin, an empty line, the prompt; or either; undefined when both are blank. */
@@ -9213,8 +9182,9 @@ export async function readPromptFile(
 ): Promise<Part> {
   const name = visible(given)
   const what = `--file ${name}`
-  const open = () => fs.openSync(path.resolve(cwd, given), NEVER_BLOCK)
-  const bytes = await readInput({ what, max: PROMPT_FILE_MAX, signal, open })
+  const bytes = await readInput(what, PROMPT_FILE_MAX, signal, async () =>
+    inputStream(fs.openSync(path.resolve(cwd, given), NEVER_BLOCK), what, signal),
+  )
   const [, , mime] = signatureOf(bytes)
   if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
   return textPart(frameFile(name, inputText(bytes, what)))
@@ -9737,148 +9707,108 @@ function flagSettings(given: Given) {
 const ANSWER_HOLD = 4 * KB // more text of one step is taken for the answer
 
 /** What `--json` prints, and `--stream-json` last. */
-export type TurnOutcome = Omit<TurnResult, 'cost' | 'error'> &
-  Readonly<{
-    session: string
-    model: string
-    cost: number | null
-    exit: number
-    error?: Readonly<{ message: string; hint: string | null; code: number }>
-  }>
+export type TurnOutcome = ReturnType<typeof outcomeOf>
+
+/** Of a turn that could not even begin, only its error. */
+function outcomeOf(
+  { answer, steps, usage, cost, tools, error }: TurnResult,
+  redactor: Redactor,
+  { session, model } = { session: '', model: '' },
+) {
+  const facts = { session, model, steps, usage, cost: cost ?? null, tools }
+  const exit = error === undefined ? EXIT.answered : exitCodeOf(error)
+  const hint = error instanceof TaiError ? (error.hint ?? null) : null
+  const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
+  return {
+    answer: redactor.known(answer),
+    ...facts,
+    exit,
+    ...(error !== undefined && { error: failure }),
+  }
+}
 
 /** What is to be written of an answer, piece by piece. */
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
 
-/** The answer on stdout, what happens meanwhile on stderr. */
-export class TextPresenter {
-  readonly #app
-  readonly #renderer
-  readonly #hold
-  readonly #spinner: Spinner | undefined // where a person watches
-  readonly #text
-  readonly #thought
-  #held = ''
-  #flowing = false // this step's text is no longer held
-
-  /** With `hold`, a step's text may not be the answer. */
-  constructor(app: App, renderer: Renderer, hold: boolean) {
-    this.#app = app
-    this.#renderer = renderer
-    this.#hold = hold
-    this.#text = new RedactStream(app.redactor)
-    this.#thought = new RedactStream(app.redactor)
-    if (app.err.isTerminal && !app.given.has('quiet')) this.#spinner = app.spinner
-    this.#spinner?.start('thinking')
+/** The answer on stdout, what happens meanwhile on stderr; with `hold`, text may be no answer. */
+export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
+  const { out, err, redactor } = app
+  const isWatched = err.isTerminal && !app.given.has('quiet')
+  const spinner = isWatched ? app.spinner : undefined
+  let held = ''
+  let flowing = false // this step's text is no longer held
+  const print = (text: string) => {
+    if (text !== '') spinner?.stop()
+    out.write(text)
   }
-
-  event(event: AgentEvent) {
-    switch (event.kind) {
-      case 'text':
-        return this.#take(this.#text.push(event.text))
-      case 'reasoning':
-        return this.#aside(this.#thought.push(event.text))
-      case 'call':
-        this.#endStep('narration')
-        return this.#spinner?.start(event.call.name)
-      case 'result':
-        return this.#toolLine(event)
-      case 'notice':
-        return this.#app.notice(event.text)
-      case 'usage':
-        return undefined
-    }
+  const take = (text: string, isAnswer: boolean) => {
+    held += text
+    flowing ||= isAnswer || held.length > ANSWER_HOLD
+    if (!flowing) return
+    print(renderer.push(held))
+    held = ''
   }
-
-  end(outcome: TurnOutcome) {
-    const { out } = this.#app
-    this.#endStep('answer')
-    this.#print(this.#renderer.end(outcome))
-    this.#spinner?.stop()
-    if (!out.atLineStart) out.write('\n')
+  const aside = (text: string) => {
+    if (isWatched) err.write(err.paint(visibleLines(text), 'dim'))
   }
-
-  #take(piece: string) {
-    this.#held += piece
-    this.#flowing ||= !this.#hold || this.#held.length > ANSWER_HOLD
-    if (!this.#flowing) return
-    this.#print(this.#renderer.push(this.#held))
-    this.#held = ''
+  const endStep = () => {
+    if (held !== '') aside(`${held}\n`)
+    held = ''
+    flowing = false
   }
-
-  #endStep(as: 'answer' | 'narration') {
-    this.#flowing ||= as === 'answer'
-    this.#take(this.#text.end())
-    if (this.#held !== '') this.#aside(`${this.#held}\n`)
-    this.#held = ''
-    this.#flowing = false
-  }
-
-  #print(text: string) {
-    if (text !== '') this.#spinner?.stop()
-    this.#app.out.write(text)
-  }
-
-  #aside(text: string) {
-    const { err } = this.#app
-    if (this.#spinner !== undefined) err.write(err.paint(visibleLines(text), 'dim'))
-  }
-
-  #toolLine({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>) {
-    const { err, redactor } = this.#app
-    if (this.#spinner === undefined) return
+  const toolLine = ({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>) => {
+    if (!isWatched) return
     const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
     const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
     const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
     err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
-    this.#spinner.start('thinking')
+    spinner?.start('thinking')
+  }
+  spinner?.start('thinking')
+  return {
+    event(event: AgentEvent) {
+      switch (event.kind) {
+        case 'text':
+          return take(event.text, !hold)
+        case 'reasoning':
+          return aside(event.text)
+        case 'call':
+          endStep()
+          return spinner?.start(event.call.name)
+        case 'result':
+          return toolLine(event)
+        case 'notice':
+          return app.notice(event.text)
+        case 'usage':
+          return undefined
+      }
+    },
+    end(outcome: TurnOutcome) {
+      take('', true)
+      print(renderer.end(outcome))
+      spinner?.stop()
+      if (!out.atLineStart) out.write('\n')
+    },
   }
 }
 
 /** One object at the end; with --stream-json, before it one for a `start` and each event. */
-export class JsonPresenter {
-  readonly #app
-  readonly #streams
-  readonly #pieces
-
-  constructor(app: App, start?: JsonObject) {
-    const { given, redactor } = app
-    this.#app = app
-    this.#streams = given.has('stream-json')
-    this.#pieces = { reasoning: new RedactStream(redactor), text: new RedactStream(redactor) }
-    if (this.#streams && start) this.#line({ type: 'start', ...start })
-  }
-
-  event(event: AgentEvent) {
-    const { kind } = event
-    if (!this.#streams) return kind === 'notice' ? this.#app.notice(event.text) : undefined
-    if (kind === 'text' || kind === 'reasoning')
-      return this.#piece(kind, this.#pieces[kind].push(event.text))
-    this.#flush()
-    this.#line(streamLine(event, (text) => this.#app.redactor.redact(text)))
-  }
-
-  end(outcome: TurnOutcome) {
-    this.#flush()
-    this.#line(this.#streams ? { type: 'end', ...outcome } : outcome)
-  }
-
-  #flush() {
-    for (const kind of ['reasoning', 'text'] as const) this.#piece(kind, this.#pieces[kind].end())
-  }
-
-  #piece(type: 'text' | 'reasoning', text: string) {
-    if (text !== '') this.#line({ type, text })
-  }
-
-  #line(value: object) {
-    this.#app.out.write(jsonLine(value))
+export function jsonPresenter(app: App, start?: JsonObject) {
+  const streams = app.given.has('stream-json')
+  const write = (value: object) => void app.out.write(jsonLine(value))
+  if (streams && start) write({ type: 'start', ...start })
+  return {
+    event(event: AgentEvent) {
+      if (streams) write(streamLine(event, (text) => app.redactor.redact(text)))
+      else if (event.kind === 'notice') app.notice(event.text)
+    },
+    end: (outcome: TurnOutcome) => write(streams ? { type: 'end', ...outcome } : outcome),
   }
 }
 
-type WholeEvent = Exclude<AgentEvent, { kind: 'text' | 'reasoning' }>
-
-function streamLine(event: WholeEvent, clean: (text: string) => string) {
+function streamLine(event: AgentEvent, clean: (text: string) => string) {
   const { kind } = event
+  if (kind === 'text' || kind === 'reasoning') return { type: kind, text: event.text }
   if (kind === 'notice') return { type: kind, text: clean(event.text) }
   if (kind === 'usage') return { type: kind, ...event.usage, cost: event.cost ?? null }
   if (kind === 'call') {
@@ -9887,6 +9817,19 @@ function streamLine(event: WholeEvent, clean: (text: string) => string) {
   }
   const { id, name, text, isError } = event.reply
   return { type: 'tool_result', id, name, text, is_error: isError, ms: event.ms }
+}
+
+/** For `see`, without known secrets, also where one is cut in two. The end is no event. */
+export function withoutSecrets(redactor: Redactor, see: (event: AgentEvent) => void) {
+  const streams = { reasoning: new RedactStream(redactor), text: new RedactStream(redactor) }
+  const say = (kind: keyof typeof streams, text: string) => text !== '' && see({ kind, text })
+  return (event?: AgentEvent) => {
+    if (event?.kind === 'text' || event?.kind === 'reasoning')
+      return void say(event.kind, streams[event.kind].push(event.text))
+    say('reasoning', streams.reasoning.end())
+    say('text', streams.text.end())
+    if (event) see(event)
+  }
 }
 
 /** What is in the first fence. */
@@ -9913,24 +9856,11 @@ export async function playTurn(
   signal: AbortSignal,
 ) {
   const presenter = await presenterFor(app, talk)
-  const events = talk.agent.runTurn(safeParts(app, parts), signal)
-  const result = await resultOf(events, (event) => presenter.event(event))
+  const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
+  const result = await resultOf(talk.agent.runTurn(safeParts(app, parts), signal), see)
+  see()
   presenter.end(outcomeOf(result, app.redactor, talk))
   return result.error
-}
-
-/** Of a turn that could not even begin, only its error. */
-function outcomeOf(
-  result: TurnResult,
-  redactor: Redactor,
-  { session, model } = { session: '', model: '' },
-): TurnOutcome {
-  const { answer, steps, usage, cost = null, tools, error } = result
-  const facts = { answer: redactor.known(answer), session, model, steps, usage, cost, tools }
-  if (error === undefined) return { ...facts, exit: EXIT.answered }
-  const code = exitCodeOf(error)
-  const hint = error instanceof TaiError ? (error.hint ?? null) : null
-  return { ...facts, exit: code, error: { message: redactor.redact(messageOf(error)), hint, code } }
 }
 
 const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
@@ -9941,6 +9871,9 @@ const chatClient = (app: App, config: Config, choice: ModelChoice) =>
     idle: config.ms('stream_idle'),
     random: () => (app.world.randomBytes(1)[0] ?? 0) / 255,
   })
+
+const toolNames = (config: Config, profile: ProfileRow | undefined) =>
+  config.get('tools') === undefined ? profile?.tools : config.list('tools')
 
 /** A new one, or where the flags say so and `goesOn`, an earlier one. */
 export async function openConversation(app: App, title: string, goesOn = true) {
@@ -9956,8 +9889,13 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const earlier = goesOn ? await earlierSession(app, store) : undefined
   const begun = { title, profile: profile?.name ?? 'default', model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
+  const processes = app.own(new Processes(app.world, store.redactor), (it) => it.stopAll())
+  const mode = preferred(config, 'permission_mode', profile?.mode) as Mode
+  const only = toolNames(config, profile)
+  const seat = { session, workspace, mode, processes, only, prompter: app.prompter }
   const hasTools = !app.given.has('no-tools')
-  const tools = hasTools ? await ownTools(app, session, workspace, profile) : undefined
+  if (hasTools) reapOrphans(app.world)
+  const tools = hasTools ? await openTools(app, seat) : undefined
   return converse(app, { session, isNew: earlier === undefined, profile, choice, tools, schema })
 }
 
@@ -9968,25 +9906,23 @@ export async function converse(
 ) {
   const store = await app.storeForTurn()
   const config = await app.config()
+  const { redactor, root, world } = app
   const own = preferred(config, 'system', profile?.prompt)
-  const facts = {
-    root: tools && app.root,
-    platform: app.world.platform,
-    day: new Date(app.world.now()).toISOString().slice(0, 10),
-    added: own && app.redactor.known(own),
-    schema: schema !== undefined,
-  }
-  const options = {
-    chat: chatClient(app, config, choice),
-    tools,
-    store,
-    session,
-    system: () => systemPrompt({ ...facts, hidden: tools?.hidden ?? [] }),
+  const system = () =>
+    systemPrompt({
+      root: tools && root,
+      platform: world.platform,
+      day: new Date(world.now()).toISOString().slice(0, 10),
+      hidden: tools?.hidden ?? [],
+      added: own && redactor.known(own),
+      schema: schema !== undefined,
+    })
+  const limits = {
     maxSteps: maxSteps ?? config.number('max_steps'),
     maxCost: config.number('max_cost'),
-    schema,
-    now: () => app.world.now(),
   }
+  const chat = chatClient(app, config, choice)
+  const options = { chat, tools, store, session, system, ...limits, schema, now: world.now }
   const agent = new Agent(options, isNew ? [] : await resumed(store, session))
   return { agent, session, tools, model: modelName(choice), store }
 }
@@ -10065,31 +10001,13 @@ async function profileOf(store: Store, name = 'default') {
 
 async function earlierSession(app: App, store: Store) {
   const id = app.given.text('resume')
-  if (id === undefined && !app.given.has('continue')) return undefined
-  const row = await (id === undefined ? store.latestSession(app.root) : store.findSession(id))
-  if (row !== undefined) return row
+  const hint = '`tai session list` shows them'
   if (id !== undefined)
-    failUsage(`there is no session ${visible(id)}`, '`tai session list` shows them')
-  app.notice('this workspace has no session to go on with; a new one begins')
-  return undefined
-}
-
-const toolNames = (config: Config, profile: ProfileRow | undefined) =>
-  config.get('tools') === undefined ? profile?.tools : config.list('tools')
-
-async function ownTools(
-  app: App,
-  session: string,
-  workspace: Workspace,
-  profile: ProfileRow | undefined,
-) {
-  reapOrphans(app.world)
-  const config = await app.config()
-  const mode = preferred(config, 'permission_mode', profile?.mode) as Mode
-  const own = new Processes(app.world, (await app.storeForTurn()).redactor)
-  const processes = app.own(own, (it) => it.stopAll())
-  const only = toolNames(config, profile)
-  return openTools(app, { session, workspace, mode, processes, only, prompter: app.prompter })
+    return (await store.findSession(id)) ?? failUsage(`there is no session ${visible(id)}`, hint)
+  if (!app.given.has('continue')) return undefined
+  const row = await store.latestSession(app.root)
+  if (row === undefined) app.notice('this workspace has no session to go on with; a new one begins')
+  return row
 }
 
 type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'processes' | 'prompter'> & {
@@ -10131,26 +10049,24 @@ async function answerSchema(app: App) {
 
 const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
 
-/** What fails is an object on stdout too, where that was asked for. */
-export async function prepared<T>(app: App, prepare: () => Promise<T>) {
-  try {
-    return await prepare()
-  } catch (error) {
-    const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
-    if (wantsJson(app)) new JsonPresenter(app).end(outcomeOf(nothing, app.redactor))
-    throw error
-  }
-}
-
 /** Throws what left the prompt without an answer. */
 export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
-  const { parts, talk } = await prepared(app, async () => {
-    const prompt = await ask()
-    return { parts: prompt, talk: await openConversation(app, titleOf(prompt)) }
-  })
+  const { parts, talk } = await beginTalk(app, ask)
   const error = await playTurn(app, talk, parts, app.signal)
   if (error !== undefined) throw error
   return EXIT.answered
+}
+
+/** What fails is an object on stdout too, where that was asked for. */
+async function beginTalk(app: App, ask: () => Promise<readonly Part[]>) {
+  try {
+    const parts = await ask()
+    return { parts, talk: await openConversation(app, titleOf(parts)) }
+  } catch (error) {
+    const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
+    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf(nothing, app.redactor))
+    throw error
+  }
 }
 
 /** The last line of a session's first prompt. */
@@ -10169,9 +10085,9 @@ function safeParts(app: App, parts: readonly Part[]) {
 
 /** As the flags ask for it. */
 export async function presenterFor(app: App, { session, model, tools }: Conversation) {
-  if (wantsJson(app)) return new JsonPresenter(app, { session, model })
+  if (wantsJson(app)) return jsonPresenter(app, { session, model })
   const hold = tools !== undefined && !app.out.isTerminal
-  return new TextPresenter(app, await rendererFor(app), hold)
+  return textPresenter(app, await rendererFor(app), hold)
 }
 
 /** Flags under which the answer is printed at its end, changed. */
@@ -10191,7 +10107,7 @@ async function rendererFor(app: App): Promise<Renderer> {
   if (change)
     return { push: () => '', end: ({ answer, error }) => (error ? '' : shown(change(answer, app))) }
   if (!out.isTerminal) return { push: String, end: () => '' }
-  return given.has('raw') ? new TerminalFilter() : MarkdownStream.open(out)
+  return given.has('raw') ? new TerminalFilter() : markdownStream(out)
 }
 
 //#endregion §turn
@@ -11783,7 +11699,7 @@ async function runProcess(argv: readonly string[]) {
   const { signal, interrupts } = endOnSignals()
   hideEnvironment()
   const spinner = new Spinner(err, [out])
-  const prompter = new TtyPrompter({
+  const prompter = ttyPrompter({
     onInterrupt: () => interrupts.press(),
     pause: () => spinner.pause(),
   })

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { MarkdownStream, style, terminalText } from '../tai.ts'
+import { markdownStream, style, terminalText } from '../tai.ts'
 
-const renderMarkdown = async (text: string, options: Parameters<typeof MarkdownStream.open>[0]) => {
-  const stream = await MarkdownStream.open(options)
+const renderMarkdown = async (text: string, options: Parameters<typeof markdownStream>[0]) => {
+  const stream = await markdownStream(options)
   return stream.push(text) + stream.end()
 }
 
@@ -143,12 +143,12 @@ t.test('a stream shows the same as the whole, wherever it is cut', async (t) => 
     const options = { columns: 30, color }
     const whole = await renderMarkdown(SAMPLE, options)
     for (let at = 0; at <= SAMPLE.length; at++) {
-      const stream = await MarkdownStream.open(options)
+      const stream = await markdownStream(options)
       const shown = stream.push(SAMPLE.slice(0, at)) + stream.push(SAMPLE.slice(at)) + stream.end()
       if (shown !== whole) t.equal(shown, whole, `cut at ${at}`)
     }
     for (const size of [1, 2, 7]) {
-      const stream = await MarkdownStream.open(options)
+      const stream = await markdownStream(options)
       let shown = ''
       for (let at = 0; at < SAMPLE.length; at += size)
         shown += stream.push(SAMPLE.slice(at, at + size))
@@ -159,7 +159,7 @@ t.test('a stream shows the same as the whole, wherever it is cut', async (t) => 
 })
 
 t.test('what is complete is shown at once', async (t) => {
-  const stream = await MarkdownStream.open(plain)
+  const stream = await markdownStream(plain)
   t.equal(stream.push('# He'), '')
   t.equal(stream.push('llo\nText'), 'Hello\n')
   t.equal(stream.push(' goes on\n'), '')
@@ -194,7 +194,7 @@ t.test('no word is lost, doubled or moved', async (t) => {
     const expected = words(source.replace(/^```js/, '```')).join(' ')
     const shown = await renderMarkdown(source, { columns: 2001, color: false })
     t.equal(words(shown).join(' '), expected, name)
-    const stream = await MarkdownStream.open({ columns: 2001, color: false })
+    const stream = await markdownStream({ columns: 2001, color: false })
     const pieces = source.match(/[^]{1,3}/g) ?? []
     const streamed = pieces.map((piece) => stream.push(piece)).join('') + stream.end()
     t.equal(words(streamed).join(' '), expected, `${name}, streamed`)
@@ -203,7 +203,7 @@ t.test('no word is lost, doubled or moved', async (t) => {
 
 t.test('a long block does not hold up its stream', async (t) => {
   const start = performance.now()
-  const stream = await MarkdownStream.open({ columns: 80, color: true })
+  const stream = await markdownStream({ columns: 80, color: true })
   let size = stream.push('```js\n').length
   for (let i = 0; i < 2000; i++) size += stream.push('const a = "some line" // of code\n').length
   size += stream.end().length

@@ -3,8 +3,9 @@ import {
   App,
   firstCodeBlock,
   Given,
-  JsonPresenter,
-  TextPresenter,
+  jsonPresenter,
+  textPresenter,
+  withoutSecrets,
   type AgentEvent,
   type Renderer,
   type TurnOutcome,
@@ -36,6 +37,7 @@ const outcome = (answer: string, error?: TurnOutcome['error']): TurnOutcome => (
   ...(error && { error }),
 })
 
+type Presenter = ReturnType<typeof textPresenter> | ReturnType<typeof jsonPresenter>
 const AS_IT_IS: Renderer = { push: (piece) => piece, end: () => '' }
 
 function openApp(terminal = false, flags: string[] = []) {
@@ -48,13 +50,14 @@ function play(
   events: AgentEvent[],
   end: TurnOutcome,
   more: { terminal?: boolean; flags?: string[]; renderer?: Renderer; secret?: string } = {},
-  make = (app: App): TextPresenter | JsonPresenter =>
-    new TextPresenter(app, more.renderer ?? AS_IT_IS, true),
+  make = (app: App): Presenter => textPresenter(app, more.renderer ?? AS_IT_IS, true),
 ) {
   const { app, out, err } = openApp(more.terminal, more.flags)
   if (more.secret) app.redactor.add('K', more.secret)
   const presenter = make(app)
-  for (const event of events) presenter.event(event)
+  const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
+  for (const event of events) see(event)
+  see()
   presenter.end(end)
   return { out: out.text, err: err.text }
 }
@@ -86,7 +89,7 @@ t.test(
 
 t.test('a long text is taken for the answer and flows', async (t) => {
   const { app, out } = openApp()
-  const presenter = new TextPresenter(app, AS_IT_IS, true)
+  const presenter = textPresenter(app, AS_IT_IS, true)
   presenter.event(text('x'.repeat(4_000)))
   t.equal(out.text, '')
   presenter.event(text('x'.repeat(4_000)))
@@ -115,11 +118,8 @@ t.test('a secret is taken out of text, thoughts and arguments, also where it is 
   const shown = play(split, outcome('x'), { secret, terminal: true })
   t.notMatch(shown.out + shown.err, 'sesame-open')
   t.equal(shown.out, '[redacted:K]!\n')
-  const stream = play(
-    split,
-    outcome('x'),
-    { secret, flags: ['stream-json'] },
-    (app) => new JsonPresenter(app, { session: 's' }),
+  const stream = play(split, outcome('x'), { secret, flags: ['stream-json'] }, (app) =>
+    jsonPresenter(app, { session: 's' }),
   )
   const lines = stream.out
     .trim()
@@ -146,7 +146,7 @@ t.test(
       [text('7'), { kind: 'notice', text: 'tried again' }],
       outcome('7'),
       {},
-      (app) => new JsonPresenter(app),
+      (app) => jsonPresenter(app),
     )
     t.strictSame(JSON.parse(json.out), outcome('7'))
     t.equal(json.err, 'tai: tried again\n')
@@ -155,11 +155,8 @@ t.test(
       text('7'),
       { kind: 'usage', usage: { input: 1, output: 2, cached: 0 }, cost: undefined },
     ]
-    const stream = play(
-      events,
-      outcome('7'),
-      { flags: ['stream-json'] },
-      (app) => new JsonPresenter(app, { session: 's' }),
+    const stream = play(events, outcome('7'), { flags: ['stream-json'] }, (app) =>
+      jsonPresenter(app, { session: 's' }),
     )
     t.match(
       stream.out

@@ -12,7 +12,7 @@ import {
   style,
   terminalText,
   TerminalFilter,
-  TtyPrompter,
+  ttyPrompter,
   wantsColor,
 } from '../tai.ts'
 import { ptyAvailable, runInPty } from './fakes/pty.ts'
@@ -248,7 +248,7 @@ t.test('with no terminal nobody is asked', async (t) => {
   const { stderr } = sh(`setsid ${command('available')} </dev/null 2>&1 >/dev/null | cat >&2`)
   t.equal(stderr, 'answer false\n')
 
-  t.equal(await new TtyPrompter().ask('?', {}, AbortSignal.abort()), undefined)
+  t.equal(await ttyPrompter({}).ask('?', {}, AbortSignal.abort()), undefined)
   t.notOk(denyPrompter.available)
   t.equal(await denyPrompter.ask('?', {}, new AbortController().signal), undefined)
 })

@@ -2,7 +2,7 @@
 // controlling terminal, and reports on stderr what came of it.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { Output, Spinner, style, TtyPrompter } from '../../tai.ts'
+import { Output, Spinner, style, ttyPrompter } from '../../tai.ts'
 
 const { env } = process
 const stdout = new Output(1, { env })
@@ -14,7 +14,7 @@ const choices = [
   { key: 's', label: 'session' },
   { key: 'n', label: 'no' },
 ]
-const prompter = new TtyPrompter({ onInterrupt: () => void stderr.write('interrupted\n') })
+const prompter = ttyPrompter({ onInterrupt: () => void stderr.write('interrupted\n') })
 const tell = (answer: unknown) => void stderr.write(`answer ${JSON.stringify(answer)}\n`)
 
 const TASKS: Record<string, () => Promise<void>> = {
@@ -62,7 +62,7 @@ const TASKS: Record<string, () => Promise<void>> = {
     const spinner = new Spinner(stderr, [stdout])
     spinner.start('first')
     await pause(150)
-    const asker = new TtyPrompter({ pause: () => spinner.pause() })
+    const asker = ttyPrompter({ pause: () => spinner.pause() })
     const answer = asker.ask('Name?', {}, AbortSignal.timeout(500))
     await answer
     await pause(250)
