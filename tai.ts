@@ -8656,9 +8656,18 @@ export class Output {
   /** What is cleared before anything else is written. */
   draw(text: string) {
     const bytes = Buffer.from(text)
+    let done = 0
     this.#room -= bytes.length
-    const done = this.#slow || this.#room < 0 ? 0 : this.#writeNow(bytes)
-    if (done < bytes.length && !this.gone.aborted) this.#queue(bytes.subarray(done))
+    try {
+      while (!this.#slow && this.#room >= 0 && done < bytes.length)
+        done += fs.writeSync(this.#fd, bytes, done)
+    } catch (error) {
+      if (codeOf(error) !== 'EAGAIN') this.#fail(error)
+    }
+    if (done < bytes.length && !this.gone.aborted) {
+      this.#slow ??= this.#stream.on('error', () => {})
+      this.#slow.write(bytes.subarray(done), (error) => error && this.#fail(error))
+    }
     return !this.#slow?.writableLength
   }
 
@@ -8673,21 +8682,6 @@ export class Output {
 
   get #stream(): NodeJS.WriteStream {
     return this.#fd === 1 ? process.stdout : process.stderr
-  }
-
-  #writeNow(bytes: Buffer) {
-    let done = 0
-    try {
-      while (done < bytes.length) done += fs.writeSync(this.#fd, bytes, done)
-    } catch (error) {
-      if (codeOf(error) !== 'EAGAIN') this.#fail(error)
-    }
-    return done
-  }
-
-  #queue(bytes: Buffer) {
-    this.#slow ??= this.#stream.on('error', () => {})
-    this.#slow.write(bytes, (error) => error && this.#fail(error))
   }
 
   #fail(error: unknown) {
@@ -8738,19 +8732,8 @@ function openTty() {
   return attempt(() => names.map((name) => fs.openSync(name, O_RDWR | O_NONBLOCK))) ?? []
 }
 
-/** What was typed before, unfinished lines too, as the terminal is raw. */
-function dropTyped(fd: number) {
-  const read = () => fs.readSync(fd, Buffer.alloc(KB))
-  while (process.platform !== 'win32' && attempt(read)); // until EAGAIN
-}
-
 /** Undefined after EOF, Ctrl-C or an abort, and with no terminal. */
-async function askLine(
-  question: string,
-  secret: boolean,
-  asked: AbortSignal,
-  onInterrupt: () => void,
-): Answer {
+async function askLine(question: string, secret: boolean, asked: AbortSignal): Answer {
   const [from, to] = asked.aborted ? [] : openTty()
   if (from === undefined || to === undefined) return undefined
   const tty = builtin('node:tty')
@@ -8768,8 +8751,9 @@ async function askLine(
     signal: AbortSignal.any([asked, AbortSignal.timeout(ASK_WAIT)]),
   })
   editor.once('line', resolve).once('close', stop).once('error', stop)
-  editor.once('SIGINT', stop).once('SIGINT', onInterrupt)
-  dropTyped(from)
+  editor.once('SIGINT', stop).once('SIGINT', () => process.emit('SIGINT'))
+  const dropTyped = () => fs.readSync(from, Buffer.alloc(KB)) // unfinished lines too: it is raw
+  while (process.platform !== 'win32' && attempt(dropTyped)); // until EAGAIN
   output.write(question.slice(0, shown))
   editor.prompt()
   const line = await promise
@@ -8780,16 +8764,14 @@ async function askLine(
   return line
 }
 
-type PrompterOptions = { pause?: () => Disposable; onInterrupt?: () => void }
-
-/** Asks one question at a time. */
-export function ttyPrompter({ pause, onInterrupt = () => {} }: PrompterOptions): Prompter {
+/** Asks one question at a time; Ctrl-C at one is a SIGINT, as elsewhere. */
+export function ttyPrompter(pause?: () => Disposable): Prompter {
   const lane = new Lane()
   const inTurn = (question: string, signal: AbortSignal, secret = false) =>
     lane.run(async () => {
       using paused = pause?.()
       void paused
-      return await askLine(question, secret, signal, onInterrupt)
+      return await askLine(question, secret, signal)
     })
   return {
     get available() {
@@ -8816,44 +8798,37 @@ export function ttyPrompter({ pause, onInterrupt = () => {} }: PrompterOptions):
 
 const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 
-/** Turns until anything is written to one of its outputs. */
-export class Spinner {
-  readonly #output
-  readonly #screen
-  #turning: { label: string; timer: NodeJS.Timeout } | undefined
+export type Spinner = ReturnType<typeof spinnerOn>
 
-  constructor(output: Output, others: readonly Output[]) {
-    this.#output = output
-    this.#screen = [output, ...others].filter((each) => each.isTerminal)
-    for (const each of this.#screen) each.beforeWrite = () => this.stop()
+/** Turns until anything is written there, or to one of the others. */
+export function spinnerOn(output: Output, ...others: readonly Output[]) {
+  const screen = [output, ...others].filter((each) => each.isTerminal)
+  let turning: { label: string; timer: NodeJS.Timeout } | undefined
+  const stop = () => {
+    if (turning === undefined) return
+    clearInterval(turning.timer)
+    turning = undefined
+    output.draw(CLEAR_LINE)
   }
-
-  start(label: string) {
-    this.stop()
-    const { isTerminal, color } = this.#output
-    if (!isTerminal || !color || this.#screen.some((each) => !each.atLineStart)) return
+  const start = (label: string) => {
+    stop()
+    if (!output.isTerminal || !output.color || screen.some((each) => !each.atLineStart)) return
     const text = clip(visible(label), COLUMNS_DEFAULT / 2)
     let tick = 0
     const turn = () => {
       const frame = SPINNER_FRAMES[tick++ % SPINNER_FRAMES.length]
-      this.#output.draw(CLEAR_LINE + style(`${frame} ${text}`, 'dim'))
+      output.draw(CLEAR_LINE + style(`${frame} ${text}`, 'dim'))
     }
-    this.#turning = { label, timer: setInterval(turn, SPINNER_TICK).unref() }
+    turning = { label, timer: setInterval(turn, SPINNER_TICK).unref() }
   }
-
-  stop() {
-    if (this.#turning === undefined) return
-    clearInterval(this.#turning.timer)
-    this.#turning = undefined
-    this.#output.draw(CLEAR_LINE)
-  }
-
   /** Until the result is disposed of. */
-  pause() {
-    const label = this.#turning?.label
-    this.stop()
-    return { [Symbol.dispose]: () => void (label !== undefined && this.start(label)) }
+  const pause = () => {
+    const label = turning?.label
+    stop()
+    return { [Symbol.dispose]: () => void (label !== undefined && start(label)) }
   }
+  for (const each of screen) each.beforeWrite = stop
+  return { start, stop, pause }
 }
 
 export const denyPrompter: Prompter = {
@@ -8932,15 +8907,14 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: Style[])
 /** A word that is wider than the page is left to the terminal. */
 function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
-  for (const source of text.split('\n'))
-    for (const [i, word] of source
-      .trim()
-      .split(/[ \t]+/)
-      .entries()) {
+  for (const source of text.split('\n')) {
+    const words = source.trim().split(/[ \t]+/)
+    for (const [i, word] of words.entries()) {
       const longer = `${lines.at(-1)} ${word}`
       if (i > 0 && columnsOf(longer, page) <= page.width) lines[lines.length - 1] = longer
       else lines.push(word)
     }
+  }
   return text === '' ? [] : lines
 }
 
@@ -8951,10 +8925,7 @@ const BLOCKS: Draw<string[]> = {
   text: (token, page) => wrapText(drawInlines([token], page), page),
   heading: ({ tokens }, page) => wrapText(drawInlines(tokens, page, 'bold'), page),
   hr: (_token, page) => ['─'.repeat(page.width)],
-  code: ({ text }, page) =>
-    paintText(text, page, 'cyan')
-      .split('\n')
-      .map((line) => `  ${line}`),
+  code: ({ text }, page) => paintText(text, page, 'cyan').replace(/^/gm, '  ').split('\n'),
   blockquote: ({ tokens }, page) =>
     drawBlocks(tokens, narrower(page, 2)).map((line) => `│ ${line}`),
   list: drawList,
@@ -9042,7 +9013,8 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
       rest += text
       if (!text.includes('\n')) return ''
       const lines = rest.slice(0, rest.lastIndexOf('\n') + 1)
-      const done = completeBlocks(lines, attempt(() => Lexer.lex(`${lines}word`)) ?? [])
+      const done = completeBlocks(attempt(() => Lexer.lex(`${lines}word`)) ?? [])
+      if (!lines.startsWith(done)) return ''
       rest = rest.slice(done.length)
       return draw(done)
     },
@@ -9050,14 +9022,13 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
   }
 }
 
-/** Those that a word on the next line has not joined, as far as known. */
-function completeBlocks(lines: string, tokens: Token[]) {
-  const blocks = tokens.slice(0, -1)
-  const last = blocks.findLastIndex((block) => block.type !== 'space')
-  const { type = '', raw = '' } = blocks[last] ?? {}
+/** Those that a word on the next line, here the last, has not joined, as far as known. */
+function completeBlocks(tokens: Token[]) {
+  const last = tokens.findLastIndex(({ type }, i) => type !== 'space' && i < tokens.length - 1)
+  const { type = '', raw = '' } = tokens[last] ?? {}
   const goesOn = type === 'list' || type === 'blockquote' || raw.startsWith('    ')
-  const done = (goesOn ? blocks.slice(0, last) : blocks).map((block) => block.raw).join('')
-  return lines.startsWith(done) ? done : ''
+  const done = tokens.slice(0, goesOn ? last : -1)
+  return done.map((block) => block.raw).join('')
 }
 
 //#endregion §markdown
@@ -9154,12 +9125,12 @@ export async function readStdin({ wait, notice, signal }: StdinOptions) {
   const patience = wait === undefined ? STDIN_ALONE_WAIT : Math.min(wait, most)
   const bytes = await readInput('stdin', STDIN_MAX, signal, async () => {
     const stream = inputStream(openStdin(), 'stdin', signal)
-    const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for standard input ...')
+    const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
     const hasBegun = await within(patience, builtin('node:events').once(stream, 'readable'))
     clearTimeout(timer)
     if (hasBegun) return stream
     const waited = formatDuration(patience).replace('.0', '')
-    notice(`standard input stayed silent for ${waited} and was left out`)
+    notice(`stdin was silent for ${waited} and is left out`)
     stream.destroy()
     return undefined
   })
@@ -9848,6 +9819,28 @@ export function firstCodeBlock(answer: string) {
 
 export type Conversation = Awaited<ReturnType<typeof converse>>
 
+/** Flags under which the answer is printed at its end, changed. */
+const REWRITES: Record<string, (answer: string, app: App) => string> = {
+  schema: (answer) => JSON.stringify(parseAnswer(answer), undefined, 2),
+  extract: (answer, app) => {
+    const block = firstCodeBlock(answer)
+    if (block === undefined) app.notice('no code block in the answer: all of it is printed')
+    return block ?? answer
+  },
+}
+
+async function rendererFor(app: App): Promise<Renderer> {
+  const { out, given } = app
+  const [, change] = Object.entries(REWRITES).find(([flag]) => given.has(flag)) ?? []
+  const shown = out.isTerminal ? terminalText : String
+  if (change)
+    return { push: () => '', end: ({ answer, error }) => (error ? '' : shown(change(answer, app))) }
+  if (!out.isTerminal) return { push: String, end: () => '' }
+  return given.has('raw') ? new TerminalFilter() : markdownStream(out)
+}
+
+const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
+
 /** Shows one turn; the result is what went wrong, when there is no answer. */
 export async function playTurn(
   app: App,
@@ -9855,7 +9848,11 @@ export async function playTurn(
   parts: readonly Part[],
   signal: AbortSignal,
 ) {
-  const presenter = await presenterFor(app, talk)
+  const { session, model, tools } = talk
+  const hold = tools !== undefined && !app.out.isTerminal
+  const presenter = wantsJson(app)
+    ? jsonPresenter(app, { session, model })
+    : textPresenter(app, await rendererFor(app), hold)
   const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
   const result = await resultOf(talk.agent.runTurn(safeParts(app, parts), signal), see)
   see()
@@ -9917,12 +9914,17 @@ export async function converse(
       added: own && redactor.known(own),
       schema: schema !== undefined,
     })
-  const limits = {
+  const options = {
+    chat: chatClient(app, config, choice),
+    tools,
+    store,
+    session,
+    system,
     maxSteps: maxSteps ?? config.number('max_steps'),
     maxCost: config.number('max_cost'),
+    schema,
+    now: world.now,
   }
-  const chat = chatClient(app, config, choice)
-  const options = { chat, tools, store, session, system, ...limits, schema, now: world.now }
   const agent = new Agent(options, isNew ? [] : await resumed(store, session))
   return { agent, session, tools, model: modelName(choice), store }
 }
@@ -10006,7 +10008,7 @@ async function earlierSession(app: App, store: Store) {
     return (await store.findSession(id)) ?? failUsage(`there is no session ${visible(id)}`, hint)
   if (!app.given.has('continue')) return undefined
   const row = await store.latestSession(app.root)
-  if (row === undefined) app.notice('this workspace has no session to go on with; a new one begins')
+  if (row === undefined) app.notice('no session to go on with here; a new one begins')
   return row
 }
 
@@ -10047,8 +10049,6 @@ async function answerSchema(app: App) {
   }
 }
 
-const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
-
 /** Throws what left the prompt without an answer. */
 export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
   const { parts, talk } = await beginTalk(app, ask)
@@ -10079,35 +10079,8 @@ export function titleOf(parts: readonly Part[]) {
 function safeParts(app: App, parts: readonly Part[]) {
   const { redactor } = app
   if (parts.some((part) => part.kind === 'text' && redactor.knows(part.text)))
-    app.notice('a known secret in the prompt was replaced before it was sent')
+    app.notice('a known secret in the prompt was replaced')
   return parts.map((part) => (part.kind === 'text' ? textPart(redactor.known(part.text)) : part))
-}
-
-/** As the flags ask for it. */
-export async function presenterFor(app: App, { session, model, tools }: Conversation) {
-  if (wantsJson(app)) return jsonPresenter(app, { session, model })
-  const hold = tools !== undefined && !app.out.isTerminal
-  return textPresenter(app, await rendererFor(app), hold)
-}
-
-/** Flags under which the answer is printed at its end, changed. */
-const REWRITES: Record<string, (answer: string, app: App) => string> = {
-  schema: (answer) => JSON.stringify(parseAnswer(answer), undefined, 2),
-  extract: (answer, app) => {
-    const block = firstCodeBlock(answer)
-    if (block === undefined) app.notice('the answer has no code block, so all of it is printed')
-    return block ?? answer
-  },
-}
-
-async function rendererFor(app: App): Promise<Renderer> {
-  const { out, given } = app
-  const [, change] = Object.entries(REWRITES).find(([flag]) => given.has(flag)) ?? []
-  const shown = out.isTerminal ? terminalText : String
-  if (change)
-    return { push: () => '', end: ({ answer, error }) => (error ? '' : shown(change(answer, app))) }
-  if (!out.isTerminal) return { push: String, end: () => '' }
-  return given.has('raw') ? new TerminalFilter() : markdownStream(out)
 }
 
 //#endregion §turn
@@ -11698,11 +11671,8 @@ async function runProcess(argv: readonly string[]) {
   const world = realWorld()
   const { signal, interrupts } = endOnSignals()
   hideEnvironment()
-  const spinner = new Spinner(err, [out])
-  const prompter = ttyPrompter({
-    onInterrupt: () => interrupts.press(),
-    pause: () => spinner.pause(),
-  })
+  const spinner = spinnerOn(err, out)
+  const prompter = ttyPrompter(spinner.pause)
   const code = await main(argv, { world, out, err, spinner, prompter, signal, interrupts })
   process.exitCode = signal.aborted ? (signal.reason as InterruptedError).exitCode : code
   ChildGroup.endAll()

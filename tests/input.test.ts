@@ -46,13 +46,13 @@ t.test('what comes on stdin arrives byte for byte', together, async (t) => {
 })
 
 t.test('silence on stdin has an end, and a word about it', together, async (t) => {
-  const waiting = 'waiting for standard input ...\n'
+  const waiting = 'waiting for stdin ...\n'
   const table: [name: string, script: string, stdout: string, stderr: string][] = [
     [
       'beside a prompt',
       'mkfifo "$T"; READ prompted 1200 <>"$T"',
       '{"text":""}\n',
-      `${waiting}standard input stayed silent for 1.2 s and was left out\n`,
+      `${waiting}stdin was silent for 1.2 s and is left out\n`,
     ],
     ['alone', 'sleep 5 | READ alone 100', '{"text":""}\n', waiting],
     ['until Ctrl-C', 'mkfifo "$T"; READ alone 10000 100 <>"$T"', 'aborted\n', ''],
@@ -83,7 +83,7 @@ t.test(
     const child = spawn(process.execPath, [FAKE, 'prompted'], { stdio: [peer, 'pipe', 'pipe'] })
     const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
     t.strictSame(JSON.parse(out), { text: '' })
-    t.equal(err, 'standard input stayed silent for 250 ms and was left out\n')
+    t.equal(err, 'stdin was silent for 250 ms and is left out\n')
     client.destroy()
     peer.destroy()
     server.close()

@@ -8,7 +8,7 @@ import {
   fdKind,
   inParallel,
   Output,
-  Spinner,
+  spinnerOn,
   style,
   terminalText,
   TerminalFilter,
@@ -248,7 +248,7 @@ t.test('with no terminal nobody is asked', async (t) => {
   const { stderr } = sh(`setsid ${command('available')} </dev/null 2>&1 >/dev/null | cat >&2`)
   t.equal(stderr, 'answer false\n')
 
-  t.equal(await ttyPrompter({}).ask('?', {}, AbortSignal.abort()), undefined)
+  t.equal(await ttyPrompter().ask('?', {}, AbortSignal.abort()), undefined)
   t.notOk(denyPrompter.available)
   t.equal(await denyPrompter.ask('?', {}, new AbortController().signal), undefined)
 })
@@ -263,7 +263,7 @@ t.test('nothing turns beside a question, and it goes on after it', needsPty, asy
 })
 
 t.test('the spinner leaves no trace, and is never in a pipe', needsPty, async (t) => {
-  t.ok(Spinner)
+  t.ok(spinnerOn)
   const { output } = await runInPty(command('spin'))
   t.match(output, '⠋ thinking\\u{1b}'.replace('\\u{1b}', '\\e[2J'))
   t.match(output, `\r\u001b[Ktext\r\n`)

@@ -11,7 +11,6 @@ import {
   playTurn,
   openConversation,
   openTools,
-  presenterFor,
   Processes,
   titleOf,
   Workspace,
@@ -98,7 +97,6 @@ t.test('a conversation that goes on has its earlier messages', async (t) => {
   const env = { OPENAI_BASE_URL: `${model.url}/v1`, OPENAI_API_KEY: 'k', TAI_MODEL: 'openai/m' }
   const first = openApp({ home, env }, { 'no-tools': 'true' })
   const conversation: Conversation = await openConversation(first.app, 'who?')
-  t.type((await presenterFor(first.app, conversation)).end, 'function')
   t.equal(await playTurn(first.app, conversation, say('who am I?'), first.signal), undefined)
   await first.app.close()
   t.equal(first.out.text, 'Ada.\n')

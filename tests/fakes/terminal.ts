@@ -2,7 +2,7 @@
 // controlling terminal, and reports on stderr what came of it.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { Output, Spinner, style, ttyPrompter } from '../../tai.ts'
+import { Output, spinnerOn, style, ttyPrompter } from '../../tai.ts'
 
 const { env } = process
 const stdout = new Output(1, { env })
@@ -14,7 +14,8 @@ const choices = [
   { key: 's', label: 'session' },
   { key: 'n', label: 'no' },
 ]
-const prompter = ttyPrompter({ onInterrupt: () => void stderr.write('interrupted\n') })
+const prompter = ttyPrompter()
+if (task === 'choose') process.on('SIGINT', () => void stderr.write('interrupted\n'))
 const tell = (answer: unknown) => void stderr.write(`answer ${JSON.stringify(answer)}\n`)
 
 const TASKS: Record<string, () => Promise<void>> = {
@@ -59,10 +60,10 @@ const TASKS: Record<string, () => Promise<void>> = {
   secret: async () => tell(await prompter.ask('Passphrase:', { secret: true }, never)),
   abort: async () => tell(await prompter.ask('Anyone?', {}, AbortSignal.timeout(100))),
   hold: async () => {
-    const spinner = new Spinner(stderr, [stdout])
+    const spinner = spinnerOn(stderr, stdout)
     spinner.start('first')
     await pause(150)
-    const asker = ttyPrompter({ pause: () => spinner.pause() })
+    const asker = ttyPrompter(() => spinner.pause())
     const answer = asker.ask('Name?', {}, AbortSignal.timeout(500))
     await answer
     await pause(250)
@@ -70,7 +71,7 @@ const TASKS: Record<string, () => Promise<void>> = {
     tell(spinner.pause()[Symbol.dispose]())
   },
   spin: async () => {
-    const spinner = new Spinner(stderr, [stdout])
+    const spinner = spinnerOn(stderr, stdout)
     spinner.start(`thinking\u001b[2J`)
     await pause(250, undefined)
     stdout.write('text')
