@@ -158,7 +158,7 @@ import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Readable } from 'node:stream'
-import type { styleText } from 'node:util'
+import type { InspectColor } from 'node:util'
 import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 import type { ProxyAgent } from 'undici'
 
@@ -8578,10 +8578,8 @@ const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
 
-type Style = Exclude<Parameters<typeof styleText>[0], readonly unknown[]>
-
 /** The text in all the named styles. */
-export const style = (text: string, ...names: readonly Style[]) =>
+export const style = (text: string, ...names: readonly InspectColor[]) =>
   builtin('node:util').styleText(names, text, { validateStream: false })
 
 /** Whether to colour: the first rule that speaks decides. */
@@ -8635,7 +8633,7 @@ export class Output {
     return this.#stream.columns || COLUMNS_DEFAULT
   }
 
-  paint(text: string, ...names: readonly Style[]) {
+  paint(text: string, ...names: readonly InspectColor[]) {
     return this.color ? style(text, ...names) : text
   }
 
@@ -8852,7 +8850,7 @@ const BODY_MIN = 8 // columns, be it beyond the screen
 type MarkdownPage = Readonly<{
   width: number
   color: boolean
-  styles: readonly Style[]
+  styles: readonly InspectColor[]
   charWidth: (codePoint: number) => number
 }>
 
@@ -8868,20 +8866,23 @@ const narrower = (page: MarkdownPage, by: number) => ({
   width: Math.max(BODY_MIN, page.width - by),
 })
 
-function paintText(text: string, { color, styles }: MarkdownPage, ...more: Style[]) {
+function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
   const shown = terminalText(text)
   return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
 const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&amp;': '&', '&quot;': '"' }
 
-const decodeEntities = (text: string) => text.replace(/&\w+;/g, (it) => ENTITIES[it] ?? it)
-
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
 
 const INLINES: Draw<string> = {
-  text: ({ text, tokens }, page) =>
-    tokens ? drawInlines(tokens, page) : paintText(decodeEntities(text), page),
+  text: ({ text, tokens }, page) => {
+    if (tokens) return drawInlines(tokens, page)
+    return paintText(
+      text.replace(/&\w+;/g, (it: string) => ENTITIES[it] ?? it),
+      page,
+    )
+  },
   escape: ({ text }, page) => paintText(text, page),
   strong: ({ tokens }, page) => drawInlines(tokens, page, 'bold'),
   em: ({ tokens }, page) => drawInlines(tokens, page, 'italic'),
@@ -8897,7 +8898,7 @@ const INLINES: Draw<string> = {
   checkbox: () => '',
 }
 
-function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: Style[]): string {
+function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]): string {
   const inner = { ...page, styles: [...page.styles, ...more] }
   const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
   return tokens.map(draw).join('')
@@ -9137,10 +9138,7 @@ export async function readStdin({ wait, notice, signal }: StdinOptions) {
 }
 
 /** Stdin, an empty line, the prompt; or either; undefined when both are blank. */
-export function composePrompt({
-  stdin = '',
-  prompt = '',
-}: Record<'stdin' | 'prompt', string | undefined>) {
+export function composePrompt(stdin = '', prompt = '') {
   const said = [stdin, prompt].filter((text) => text.trim() !== '')
   return said.length > 0 ? said.join(stdin.endsWith('\n') ? '\n' : '\n\n') : undefined
 }
@@ -9801,10 +9799,8 @@ export function withoutSecrets(redactor: Redactor, see: (event: AgentEvent) => v
 }
 
 /** What is in the first fence. */
-export function firstCodeBlock(answer: string) {
-  const found = /^ {0,3}(`{3,}|~{3,})[^\n]*\n([\s\S]*?)^ {0,3}\1[`~]*[ \t]*$/m.exec(answer)
-  return found?.[2]
-}
+export const firstCodeBlock = (answer: string) =>
+  /^ {0,3}(`{3,}|~{3,})[^\n]*\n([\s\S]*?)^ {0,3}\1[`~]*[ \t]*$/m.exec(answer)?.[2]
 
 //#endregion §present
 
@@ -9846,10 +9842,9 @@ export async function playTurn(
   signal: AbortSignal,
 ) {
   const { session, model, tools } = talk
-  const hold = tools !== undefined && !app.out.isTerminal
   const presenter = wantsJson(app)
     ? jsonPresenter(app, { session, model })
-    : textPresenter(app, await rendererFor(app), hold)
+    : textPresenter(app, await rendererFor(app), tools !== undefined && !app.out.isTerminal)
   const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
   const result = await resultOf(talk.agent.runTurn(safeParts(app, parts), signal), see)
   see()
@@ -9863,7 +9858,7 @@ const chatClient = (app: App, config: Config, choice: ModelChoice) =>
   new ChatClient(choice, {
     http: app.http,
     idle: config.ms('stream_idle'),
-    random: () => (app.world.randomBytes(1)[0] ?? 0) / 255,
+    random: () => app.world.randomBytes(1).readUInt8() / 255,
   })
 
 const toolNames = (config: Config, profile: ProfileRow | undefined) =>
@@ -10035,7 +10030,7 @@ async function answerSchema(app: App) {
     return schema
   } catch (cause) {
     const why = codeOf(cause) || messageOf(cause)
-    const hint = 'give a file with a JSON Schema; nothing was sent'
+    const hint = 'give a file with a JSON Schema'
     return failUsage(`--schema ${visible(file)}: ${why}`, hint, cause)
   }
 }
@@ -11596,10 +11591,7 @@ async function promptParts(app: App, given: readonly string[]) {
   const files = app.given.all('file')
   const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
   const wait = prompted ? (await app.config()).ms('stdin_wait') : undefined
-  const text = composePrompt({
-    stdin: app.given.has('no-stdin') ? undefined : await app.stdin(wait),
-    prompt,
-  })
+  const text = composePrompt(app.given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
   const options = { cwd: app.world.cwd, signal: app.signal }
   const parts: Part[] = []
   for (const file of files) parts.push(await readPromptFile(file, options))

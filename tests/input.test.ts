@@ -126,7 +126,7 @@ t.test('stdin stands before the prompt, an empty line between', async (t) => {
     [undefined, undefined, undefined],
   ]
   for (const [stdin, prompt, whole] of table)
-    t.equal(composePrompt({ stdin, prompt }), whole, JSON.stringify([stdin, prompt]))
+    t.equal(composePrompt(stdin, prompt), whole, JSON.stringify([stdin, prompt]))
 })
 
 t.test('--file', async (t) => {
