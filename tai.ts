@@ -8572,7 +8572,7 @@ export function parseAnswer(answer: string): Json | undefined {
 
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters; a longer one is shown as text
-const ASK_WAIT = 10 * MINUTE // for a line, if who asks would wait longer
+const ASK_WAIT = 10 * MINUTE // for a line, at the most
 const ASK_AGAIN = 3 // times, after an answer that is no choice
 const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
@@ -8730,9 +8730,16 @@ function openTty() {
 }
 
 /** Undefined after EOF, Ctrl-C or an abort, and with no terminal. */
-async function askLine(question: string, secret: boolean, asked: AbortSignal): Answer {
+async function askLine(
+  question: string,
+  secret: boolean,
+  asked: AbortSignal,
+  pause?: () => Disposable,
+): Answer {
   const [from, to] = asked.aborted ? [] : openTty()
   if (from === undefined || to === undefined) return undefined
+  using paused = pause?.()
+  void paused
   const tty = builtin('node:tty')
   const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
@@ -8765,11 +8772,7 @@ async function askLine(question: string, secret: boolean, asked: AbortSignal): A
 export function ttyPrompter(pause?: () => Disposable): Prompter {
   const lane = new Lane()
   const inTurn = (question: string, signal: AbortSignal, secret = false) =>
-    lane.run(async () => {
-      using paused = pause?.()
-      void paused
-      return await askLine(question, secret, signal)
-    })
+    lane.run(() => askLine(question, secret, signal, pause))
   return {
     get available() {
       return openTty().map((fd) => fs.closeSync(fd)).length > 0
@@ -9105,13 +9108,12 @@ function inputStream(fd: number, what: string, signal: AbortSignal) {
   return new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
 }
 
-/** A pipe is opened anew, by proc(5): for others that have it, it goes on blocking. */
+/** A pipe is opened anew where proc(5) allows it: for its other owners it goes on blocking. */
 const openStdin = () =>
-  // no Linux, or the pipe of another user: as it is
   (fdKind(0) === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))) || 0
 
 type StdinOptions = {
-  wait: number | undefined // for a silent pipe beside a prompt; without one, stdin is all there is
+  wait: number | undefined // ms, for a silent pipe beside a prompt
   notice: (text: string) => void
   signal: AbortSignal
 }
@@ -9719,14 +9721,6 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   const aside = (text: string) => {
     if (isWatched) err.write(err.paint(visibleLines(text), 'dim'))
   }
-  const toolLine = ({ call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>) => {
-    if (!isWatched) return
-    const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-    const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
-    const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-    err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
-    spinner?.start('thinking')
-  }
   spinner?.start('thinking')
   return {
     event(event: AgentEvent) {
@@ -9740,8 +9734,15 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
           held = ''
           flowing = false
           return spinner?.start(event.call.name)
-        case 'result':
-          return toolLine(event)
+        case 'result': {
+          if (!isWatched) return undefined
+          const { call, reply, ms } = event
+          const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
+          const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
+          const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
+          err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
+          return spinner?.start('thinking')
+        }
         case 'notice':
           return app.notice(event.text)
         case 'usage':
@@ -9975,7 +9976,8 @@ async function resumed(store: Store, session: string) {
   const [summary] = last ? await store.listRecords({ kind: 'summary', session, limit: 1 }) : []
   const record = summary && (await store.getRecord(summary.id))
   const told = last && record && { ...last, message: summaryMessage(record.id, record.body) }
-  return [...(told ? [told] : []), ...messages.filter((row) => !row.compacted)]
+  const kept = messages.filter((row) => !row.compacted)
+  return told ? [told, ...kept] : kept
 }
 
 /** There need not be a `default`. Throws UsageError. */
@@ -10035,24 +10037,20 @@ async function answerSchema(app: App) {
   }
 }
 
-/** Throws what left the prompt without an answer. */
+/** Throws what left the prompt without an answer. What fails early is an object of JSON too. */
 export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
-  const { parts, talk } = await beginTalk(app, ask)
-  const error = await playTurn(app, talk, parts, app.signal)
-  if (error !== undefined) throw error
-  return EXIT.answered
-}
-
-/** What fails is an object on stdout too, where that was asked for. */
-async function beginTalk(app: App, ask: () => Promise<readonly Part[]>) {
-  try {
-    const parts = await ask()
-    return { parts, talk: await openConversation(app, titleOf(parts)) }
-  } catch (error) {
+  const begin = async () => {
+    const prompt = await ask()
+    return { parts: prompt, talk: await openConversation(app, titleOf(prompt)) }
+  }
+  const { parts, talk } = await begin().catch((error: unknown) => {
     const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
     if (wantsJson(app)) jsonPresenter(app).end(outcomeOf(nothing, app.redactor))
     throw error
-  }
+  })
+  const failure = await playTurn(app, talk, parts, app.signal)
+  if (failure !== undefined) throw failure
+  return EXIT.answered
 }
 
 /** The last line of a session's first prompt. */
