@@ -114,7 +114,7 @@
 //     TurnResult summaryMessage Agent batches estimateTokens cutPoint wordsOf misfit
 //     parseAnswer
 //   §terminal   what may be written to a terminal, and how it is asked
-//     style wantsColor fdKind Output terminalText TerminalFilter ttyPrompter Spinner
+//     style wantsColor fdKind Output terminalText TerminalFilter ttyPrompter spinnerOn
 //     denyPrompter
 //   §markdown   rendering an answer on a terminal
 //     markdownStream
@@ -128,7 +128,6 @@
 //     TurnOutcome Renderer textPresenter jsonPresenter withoutSecrets firstCodeBlock
 //   §turn       from a command line to an answer
 //     Conversation playTurn openConversation converse chosenModel openTools oneShot titleOf
-//     presenterFor
 //   §repl       the plain chat
 //     beginChat
 //   §serve      what other agents are answered
@@ -8586,7 +8585,7 @@ export const style = (text: string, ...names: readonly InspectColor[]) =>
 export function wantsColor(env: World['env'], isTerminal: boolean, noColor = false) {
   const { NO_COLOR, FORCE_COLOR, CLICOLOR, TERM } = env
   if (noColor || NO_COLOR) return false
-  if (FORCE_COLOR) return FORCE_COLOR !== '0' && FORCE_COLOR !== 'false'
+  if (FORCE_COLOR) return !/^(0|false)$/.test(FORCE_COLOR)
   return isTerminal && TERM !== 'dumb' && CLICOLOR !== '0'
 }
 
@@ -8608,14 +8607,14 @@ const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([
 export class Output {
   readonly isTerminal
   readonly color
-  failure: TaiError | undefined // a reader that left is none
+  failure?: TaiError // a reader that left is none
   atLineStart = true
   beforeWrite?: () => void
   readonly #fd
   readonly #end = new AbortController()
   readonly gone = this.#end.signal // nobody reads: end what feeds it
   #room // bytes
-  #slow: NodeJS.WriteStream | undefined // waits for a slow reader; most runs never load it
+  #slow?: NodeJS.WriteStream // waits for a slow reader; most runs never load it
 
   constructor(fd: 1 | 2, { env, noColor }: { env: World['env']; noColor?: boolean }) {
     const kind = fdKind(fd)
@@ -8724,8 +8723,7 @@ export class TerminalFilter {
 /** To read and to write; none without a terminal. */
 function openTty() {
   const { O_RDWR, O_NONBLOCK } = fs.constants
-  const isWindows = process.platform === 'win32'
-  const names = isWindows ? ['//./CONIN$', '//./CONOUT$'] : ['/dev/tty', '/dev/tty']
+  const names = path.sep === '/' ? ['/dev/tty', '/dev/tty'] : ['//./CONIN$', '//./CONOUT$']
   return attempt(() => names.map((name) => fs.openSync(name, O_RDWR | O_NONBLOCK))) ?? []
 }
 
@@ -8757,7 +8755,7 @@ async function askLine(
   editor.once('line', resolve).once('close', stop).once('error', stop)
   editor.once('SIGINT', stop).once('SIGINT', () => process.emit('SIGINT'))
   const dropTyped = () => fs.readSync(from, Buffer.alloc(KB)) // unfinished lines too: it is raw
-  while (process.platform !== 'win32' && attempt(dropTyped)); // until EAGAIN
+  while (path.sep === '/' && attempt(dropTyped)); // until EAGAIN
   output.write(question.slice(0, shown))
   editor.prompt()
   const line = await promise
@@ -8798,7 +8796,7 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
 
 const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 
-export type Spinner = ReturnType<typeof spinnerOn>
+type Spinner = ReturnType<typeof spinnerOn>
 
 /** Turns until anything is written there, or to one of the others. */
 export function spinnerOn(output: Output, ...others: readonly Output[]) {
@@ -8850,12 +8848,12 @@ export const denyPrompter: Prompter = {
 
 const BODY_MIN = 8 // columns, be it beyond the screen
 
-type MarkdownPage = Readonly<{
+type MarkdownPage = {
   width: number
   color: boolean
   styles: readonly InspectColor[]
   charWidth: (codePoint: number) => number
-}>
+}
 
 /** An East Asian wide character takes two (UAX #11). */
 function columnsOf(text: string, page: MarkdownPage) {
@@ -9003,7 +9001,6 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
   let rest = ''
   let gap = ''
   const draw = (source: string) => {
-    // What is nested deeper than the stack is shown as it was written.
     const lines = attempt(() => drawBlocks(Lexer.lex(source), page)) ?? asWritten(source)
     if (lines.join('') === '') return ''
     const drawn = gap + lines.map((line) => `${line.trimEnd()}\n`).join('')
@@ -9096,7 +9093,7 @@ async function readInput(
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof TaiError) throw error
-    const hint = 'give a text file or an image that you may read'
+    const hint = 'give a readable text file or image'
     return failUsage(`cannot read ${what}: ${systemFault(error)}`, hint)
   }
 }
@@ -9124,11 +9121,12 @@ export async function readStdin({ wait, notice, signal }: StdinOptions) {
   const kind = fdKind(0)
   if (/terminal|closed|device/.test(kind)) return ''
   const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
-  const patience = wait === undefined ? STDIN_ALONE_WAIT : Math.min(wait, most)
+  const patience = wait === undefined || kind === 'file' ? STDIN_ALONE_WAIT : Math.min(wait, most)
   const bytes = await readInput('stdin', STDIN_MAX, signal, async () => {
     const stream = inputStream(openStdin(), 'stdin', signal)
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
-    const hasBegun = await within(patience, builtin('node:events').once(stream, 'readable'))
+    const begun = builtin('node:events').once(stream, 'readable')
+    const hasBegun = (await within(patience, begun)) || (await within(1, begun)) // a last look
     clearTimeout(timer)
     if (hasBegun) return stream
     const waited = formatDuration(patience).replace('.0', '')
@@ -9148,7 +9146,8 @@ export function composePrompt(stdin = '', prompt = '') {
 /** For --file: an image, or text in a frame with its name. Throws UsageError. */
 export async function readPromptFile(
   given: string,
-  { cwd, signal }: { cwd: string; signal: AbortSignal },
+  cwd: string,
+  signal: AbortSignal,
 ): Promise<Part> {
   const name = visible(given)
   const what = `--file ${name}`
@@ -9164,8 +9163,7 @@ export async function readPromptFile(
 function frameFile(name: string, text: string) {
   let tag = 'file'
   while (text.includes(`</${tag}>`)) tag += '_'
-  const body = text.replace(/[^\n]$/, '$&\n')
-  return `<${tag} name=${JSON.stringify(name)}>\n${body}</${tag}>`
+  return `<${tag} name=${JSON.stringify(name)}>\n${text.replace(/[^\n]$/, '$&\n')}</${tag}>`
 }
 
 //#endregion §input
@@ -9842,10 +9840,10 @@ export async function playTurn(
   parts: readonly Part[],
   signal: AbortSignal,
 ) {
-  const { session, model, tools } = talk
+  const hold = talk.tools !== undefined && !app.out.isTerminal
   const presenter = wantsJson(app)
-    ? jsonPresenter(app, { session, model })
-    : textPresenter(app, await rendererFor(app), tools !== undefined && !app.out.isTerminal)
+    ? jsonPresenter(app, { session: talk.session, model: talk.model })
+    : textPresenter(app, await rendererFor(app), hold)
   const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
   const result = await resultOf(talk.agent.runTurn(safeParts(app, parts), signal), see)
   see()
@@ -9886,7 +9884,7 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const hasTools = !app.given.has('no-tools')
   if (hasTools) reapOrphans(app.world)
   const tools = hasTools ? await openTools(app, seat) : undefined
-  return converse(app, { session, isNew: earlier === undefined, profile, choice, tools, schema })
+  return converse(app, { session, isNew: !earlier, profile, choice, tools, schema })
 }
 
 type Talk = {
@@ -9984,7 +9982,7 @@ async function resumed(store: Store, session: string) {
 async function profileOf(store: Store, name = 'default') {
   const row = await store.getProfile(name)
   if (row !== undefined || name === 'default') return row
-  const names = (await store.listProfiles()).map((profile) => profile.name).join(', ')
+  const names = (await store.listProfiles()).map((each) => each.name).join(', ')
   const hint = names ? `there are ${names}` : `make it with \`tai profile create ${visible(name)}\``
   return failUsage(`there is no profile ${visible(name)}`, hint)
 }
@@ -11590,9 +11588,8 @@ async function promptParts(app: App, given: readonly string[]) {
   const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
   const wait = prompted ? (await app.config()).ms('stdin_wait') : undefined
   const text = composePrompt(app.given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
-  const options = { cwd: app.world.cwd, signal: app.signal }
   const parts: Part[] = []
-  for (const file of files) parts.push(await readPromptFile(file, options))
+  for (const file of files) parts.push(await readPromptFile(file, app.world.cwd, app.signal))
   if (text !== undefined) parts.push(textPart(text))
   if (parts.length > 0) return parts
   const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'

@@ -145,7 +145,7 @@ t.test('--file', async (t) => {
   }
   for (const [name, bytes] of Object.entries(files)) writeFileSync(join(cwd, name), bytes)
   mkdirSync(join(cwd, 'folder'))
-  const read = (name: string) => readPromptFile(name, { cwd, signal })
+  const read = (name: string) => readPromptFile(name, cwd, signal)
   const good: [string, object][] = [
     ['a.txt', { kind: 'text', text: '<file name="a.txt">\none\r\ntwo\n</file>' }],
     ['b "q".txt', { kind: 'text', text: '<file name="b \\"q\\".txt">\nx\n</file>' }],
@@ -169,8 +169,7 @@ t.test('--file', async (t) => {
 
 t.test('--file takes the output of a command', together, async (t) => {
   const script = `import('${new URL('../tai.ts', import.meta.url).href}').then(async (tai) =>
-    console.log(JSON.stringify(await tai.readPromptFile(process.argv[1], { cwd: '/',
-      signal: new AbortController().signal }))))`
+    console.log(JSON.stringify(await tai.readPromptFile(process.argv[1], '/', new AbortController().signal))))`
   const child = spawn('bash', ['-c', `"$NODE" -e "$SCRIPT" <(sleep 0.3; echo hello)`], {
     env: { ...process.env, NODE: process.execPath, SCRIPT: script },
   })
