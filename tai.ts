@@ -2841,16 +2841,6 @@ export type HttpRequest = Readonly<{
   signal?: AbortSignal | undefined
 }>
 
-export type HttpReply = Readonly<{
-  status: number
-  headers: Readonly<Record<string, string>> // lower case
-  url: string // of the last hop, without credentials
-  body: AsyncIterable<Buffer> // read once: here, by text() or by bytes()
-  text(): Promise<string>
-  bytes(): Promise<Buffer>
-  cancel(): void
-}>
-
 /** `refused`: a bad URL, header or redirect. Of the body: `idle`, `too-large`, `cut`. */
 export type HttpErrorKind =
   | 'timeout'
@@ -2891,12 +2881,14 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
 
-const BODY_DECODERS = {
-  gzip: 'createGunzip',
-  deflate: 'createInflate',
-  br: 'createBrotliDecompress',
-  zstd: 'createZstdDecompress',
-} as const
+const BODY_DECODERS = new Map(
+  Object.entries({
+    gzip: 'createGunzip',
+    deflate: 'createInflate',
+    br: 'createBrotliDecompress',
+    zstd: 'createZstdDecompress',
+  } as const),
+)
 
 /** Not the public internet (IANA registries, RFC 6890). */
 const SPECIAL_RANGES =
@@ -2905,19 +2897,18 @@ const SPECIAL_RANGES =
   '::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1'
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
-type HttpHop = Omit<HttpRequest, 'url'> & { url: URL; headers: HttpReply['headers'] }
+type HttpHop = Omit<HttpRequest, 'url'> & { url: URL; headers: Record<string, string> }
 
 const systemError = (code: string) => Object.assign(new Error(code), { code })
 
 /** Without IPv6's brackets and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Either address, whichever of them a machine's own list knows (RFC 6761, 6.3). */
-const localLookup: RequestOptions['lookup'] = (_host, _all, done) =>
-  done(null, [
-    { address: '127.0.0.1', family: 4 },
-    { address: '::1', family: 6 },
-  ])
+/** Whichever of them a machine's own list knows (RFC 6761, 6.3). */
+const LOCALHOST = [
+  { address: '127.0.0.1', family: 4 },
+  { address: '::1', family: 6 },
+]
 
 /** Connections are kept until `close`. `env` names the proxies. */
 export class HttpClient {
@@ -2934,14 +2925,15 @@ export class HttpClient {
   async send(request: HttpRequest) {
     const { redirects = 0, timeout: wait, signal: parent } = request
     parent?.throwIfAborted()
-    let hop = firstHop(request)
+    let hop: HttpHop = firstHop(request)
     const late = () =>
       new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
     using clock = timeout(wait, late, parent)
+    hop = { ...hop, signal: clock.signal }
     for (let left = redirects; ; left--) {
-      const raw = await this.#exchange(hop, clock.signal)
+      const raw = await this.#exchange(hop)
       const next = redirects > 0 && redirected(hop, raw)
-      if (!next) return replyTo(hop, raw, clock.signal)
+      if (!next) return replyTo(hop, raw)
       if (left === 0) throw new HttpError('unreachable', `more than ${redirects} redirects`)
       hop = next
     }
@@ -2951,15 +2943,14 @@ export class HttpClient {
     for (const agent of [...this.#agents.values(), ...this.#proxies.values()]) void agent.destroy()
   }
 
-  async #exchange(hop: HttpHop, signal: AbortSignal) {
-    const { url, publicOnly, socketPath } = hop
+  async #exchange(hop: HttpHop) {
+    const { url, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
-      const own = hostOf(url) === 'localhost' ? { lookup: localLookup } : {}
-      const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : own
-      return await this.#attempt(hop, { ...route, signal }, proxy?.url.href)
+      const lookup = socketPath ? undefined : await lookupFor(hop, proxy !== undefined)
+      return await this.#attempt(hop, lookup, proxy?.url.href)
     } catch (cause) {
-      if (signal.aborted) throw signal.reason
+      hop.signal?.throwIfAborted()
       const code = codeOf(cause)
       if (code === '') throw cause // ours
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
@@ -2970,32 +2961,41 @@ export class HttpClient {
   }
 
   /** Sends the hop, and once more where no server has seen it. */
-  async #attempt(hop: HttpHop, options: RequestOptions, proxy?: string): Promise<IncomingMessage> {
+  async #attempt(hop: HttpHop, lookup: Lookup, proxy?: string): Promise<IncomingMessage> {
     let request: ClientRequest | undefined
     try {
-      if (proxy !== undefined) return await this.#through(proxy, hop, options.signal)
-      request = this.#open(hop, options)
-      return await replyOver(request, hop, options.signal)
+      if (proxy !== undefined) return await this.#through(proxy, hop)
+      request = this.#open(hop, lookup)
+      const [reply] = await builtin('node:events').once(request, 'response')
+      return reply
     } catch (error) {
       const code = codeOf(error)
       const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
       if (!closed) this.#trustSystem()
-      return this.#attempt(hop, options, proxy)
+      return this.#attempt(hop, lookup, proxy)
     }
   }
 
-  #open({ method, url, headers, socketPath, publicOnly }: HttpHop, options: RequestOptions) {
+  #open(hop: HttpHop, lookup: Lookup) {
+    const { method, url, headers, body, socketPath, signal, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
-    const key = `${url.protocol} ${publicOnly}` // judged ones and others never mix
+    const key = `${url.protocol} ${hop.publicOnly}` // judged ones and others never mix
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
-    return library.request(url, { method, headers, agent, socketPath, ...options })
+    const options = { method, headers, socketPath, signal, lookup, agent, timeout: connect }
+    const request = library.request(url, options)
+    request.on('timeout', () => {
+      if (request.socket?.connecting) request.destroy(systemError('ETIMEDOUT'))
+    })
+    request.on('error', () => {}) // whoever waits hears of it, or reads
+    request.on('response', (reply) => reply.on('error', () => {}))
+    return request.end(body)
   }
 
   /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. */
-  async #through(uri: string, hop: HttpHop, signal: AbortSignal | null = null) {
-    const { url, method, headers, body = null } = hop
+  async #through(uri: string, hop: HttpHop) {
+    const { url, method, headers, body = null, signal = null } = hop
     const Proxying = await proxyLibrary()
     const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
     this.#proxies.set(uri, agent)
@@ -3003,7 +3003,7 @@ export class HttpClient {
     const limits = { headersTimeout: 0, bodyTimeout: 0, signal }
     const reply = await agent.request({ ...target, ...limits })
     const { statusCode, headers: replied, body: raw } = reply
-    raw.on('error', () => {}) // as in replyOver
+    raw.on('error', () => {}) // as in #open
     if (statusCode === 407) throw systemError('ERR_PROXY')
     return Object.assign(raw as unknown as IncomingMessage, { statusCode, headers: replied })
   }
@@ -3028,22 +3028,7 @@ async function proxyLibrary(): Promise<typeof ProxyAgent> {
   return proxying
 }
 
-function replyOver(request: ClientRequest, hop: HttpHop, signal?: AbortSignal) {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-  const breakOff = (error: Error) => {
-    reject(error) // a request without a socket would not say so
-    request.destroy(error)
-  }
-  const timer = setTimeout(breakOff, hop.connect ?? hop.timeout, systemError('ETIMEDOUT'))
-  const stop = () => clearTimeout(timer)
-  signal?.addEventListener('abort', () => breakOff(signal.reason))
-  request.on('socket', (socket) => (socket.connecting ? socket.once('connect', stop) : stop()))
-  request.on('close', stop).on('error', reject).end(hop.body)
-  request.on('response', (raw) => resolve(raw.on('error', () => {}))) // whoever reads hears of it
-  return promise
-}
-
-function firstHop(request: HttpRequest): HttpHop {
+function firstHop(request: HttpRequest) {
   const url = URL.parse(request.url)
   if (url === null || !/^https?:$/.test(url.protocol)) {
     const what = url ? `${url.protocol} URLs are not fetched` : 'the URL cannot be read'
@@ -3051,7 +3036,7 @@ function firstHop(request: HttpRequest): HttpHop {
   }
   const headers = {
     'user-agent': `tai/${VERSION}`,
-    'accept-encoding': Object.keys(BODY_DECODERS).join(', '),
+    'accept-encoding': [...BODY_DECODERS.keys()].join(', '),
     ...request.headers,
   }
   const framing = Object.keys(headers).find((name) => FRAMING.test(name))
@@ -3076,22 +3061,24 @@ function redirected(hop: HttpHop, raw: IncomingMessage) {
   return { ...hop, url, headers: Object.fromEntries(kept) }
 }
 
-function replyTo(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal): HttpReply {
-  const headers = Object.entries(raw.headers).map(([name, value]) => [name, String(value)])
-  const body = readBody(hop, raw, signal)
+export type HttpReply = ReturnType<typeof replyTo>
+
+function replyTo(hop: HttpHop, raw: IncomingMessage) {
+  const headers = Object.entries(raw.headers).map(([name, value]) => [name, `${value}`] as const)
+  const body = readBody(hop, raw)
   const bytes = async () => Buffer.concat(await Array.fromAsync(body))
   return {
     status: raw.statusCode ?? 0,
-    headers: Object.fromEntries(headers),
-    url: Object.assign(new URL(hop.url), { username: '', password: '' }).href,
-    body,
+    headers: Object.fromEntries(headers), // lower case
+    url: Object.assign(new URL(hop.url), { username: '', password: '' }).href, // of the last hop
+    body, // read once: here, by text() or by bytes()
     bytes,
     text: async () => new TextDecoder().decode(await bytes()),
     cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up')),
   }
 }
 
-async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal) {
+async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const whose = `the reply of ${hop.url.host}`
   const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
@@ -3109,7 +3096,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal
       timer.refresh()
     }
   } catch (error) {
-    if (signal.aborted) throw signal.reason
+    hop.signal?.throwIfAborted()
     if (codeOf(error) === '') throw error
     throw new HttpError('cut', `${whose} broke off (${codeOf(error)})`, { cause: error })
   } finally {
@@ -3122,7 +3109,7 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   const { 'content-encoding': coding = 'identity' } = raw.headers
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
-  const [, create] = Object.entries(BODY_DECODERS).find(([name]) => name === coding) ?? []
+  const create = BODY_DECODERS.get(coding)
   if (create === undefined)
     throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
   const decoder = builtin('node:zlib')[create]()
@@ -3144,9 +3131,12 @@ export function proxyFor(url: URL, env: World['env']) {
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
-  const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
-  if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
+  const entries = `localhost ::1 ${list}`
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean)
   const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
+  if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
   return domains.some((domain) => forms.some((form) => form.endsWith(domain)))
 }
 
@@ -3164,16 +3154,24 @@ export function isPublicAddress(address: string) {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
+type Lookup = RequestOptions['lookup']
+
 /** A proxy resolves again: names that only it knows, or that change, are left to it. */
-async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> {
-  const host = hostOf(url)
+async function lookupFor({ url, publicOnly }: HttpHop, proxied: boolean): Promise<Lookup> {
+  let found = LOCALHOST
+  if (publicOnly) found = await publicAddresses(hostOf(url), proxied)
+  else if (hostOf(url) !== 'localhost') return undefined
+  return proxied ? undefined : (_host, _all, done) => done(null, found)
+}
+
+async function publicAddresses(host: string, proxied: boolean) {
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
   const looking = builtin('node:dns').promises.lookup(host, { all: true })
   const found = await (proxied ? looking.catch(() => []) : looking)
-  if (!found.every(({ address }) => isPublicAddress(address))) throw refusal
-  return proxied ? {} : { lookup: (_host, _all, done) => done(null, found) }
+  if (found.every(({ address }) => isPublicAddress(address))) return found
+  throw refusal
 }
 
 export type SseEvent = Readonly<{
