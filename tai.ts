@@ -159,7 +159,6 @@ import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { styleText } from 'node:util'
 import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
-import type { ProxyAgent } from 'undici'
 
 //#region §caps: every limit in the program
 //
@@ -2324,8 +2323,8 @@ export class Store {
 //
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
 // 2. A link that leads nowhere is not followed: its end could appear later.
-// 3. tai's home is closed. `.git` and the project's `.tai` are read only: what is written
-//    there runs programs or widens permissions.
+// 3. tai's home is closed; `.git` and the project's `.tai`, which run programs or widen
+//    permissions, are read only.
 // Not here: ignore rules (§files), what a shell command does (§shell).
 
 /** git's anywhere, tai's at the top, and what disks take for them. */
@@ -2346,8 +2345,7 @@ export class Workspace {
     const real = attempt(() => fs.realpathSync.native(root)) ?? ''
     if (attempt(() => fs.statSync(real).isDirectory()))
       return new Workspace(real, resolveReal(path.resolve(home)))
-    const hint = 'name an existing folder with --root DIR'
-    throw new UsageError(`the workspace ${visible(root)} is no folder that opens`, { hint })
+    failUsage(`the workspace ${visible(root)} is no folder`, 'name one with --root DIR')
   }
 
   /** Absolute, links followed. */
@@ -2408,8 +2406,7 @@ export class Workspace {
 
 function passedPath<T>(given: string, value: T, why: string | false) {
   if (why === false) return value
-  const hint = 'use one such as src/main.ts; --root DIR widens the workspace'
-  fail(`the path ${clip(visible(given), 200)} ${why}`, hint)
+  fail(`the path ${clip(visible(given), 200)} ${why}`, '--root DIR widens the workspace')
 }
 
 function pathFault(cause: unknown): never {
@@ -2480,16 +2477,11 @@ export class ChildGroup {
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      const spawned = builtin('node:events').once(child, 'spawn')
-      if (child.pid === undefined) await spawned
-      const group = new ChildGroup(child, options.world) // on record at once
-      await spawned
-      return group
+      if (child.pid === undefined) await builtin('node:events').once(child, 'spawn') // it throws
+      return new ChildGroup(child, options.world)
     } catch (error) {
-      const isMissing = codeOf(error) === 'ENOENT'
-      const why = isMissing
-        ? `no such program or interpreter, or no folder ${options.cwd}`
-        : messageOf(error)
+      const missing = `no such program or interpreter, or no folder ${options.cwd}`
+      const why = codeOf(error) === 'ENOENT' ? missing : messageOf(error)
       fail(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
     }
   }
@@ -2513,16 +2505,16 @@ export class ChildGroup {
   kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
   /** False when even SIGKILL was in vain. */
-  stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
-    const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
-      do: () => this.kill(signal),
-      wait: SHELL_STOP_GRACE,
-    }))
-    return retreat(this.ended, steps)
+  async stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
+    for (const signal of STOP_LADDER.slice(STOP_LADDER.indexOf(first))) {
+      this.kill(signal)
+      if (await within(SHELL_STOP_GRACE, this.ended)) return true
+    }
+    return false
   }
 
   /** Ends those the head left behind, then pipes that an outsider may hold. */
-  async #settle(): Promise<ChildExit> {
+  async #settle() {
     const { once } = builtin('node:events')
     const closed = once(this.child, 'close')
     const [code, signal] = await once(this.child, 'exit')
@@ -2572,7 +2564,7 @@ class TextWindow {
     this.#tailMax = tailMax
   }
 
-  push(text: string) {
+  push = (text: string) => {
     const start = headBytes(text, Math.max(0, this.#headMax - this.total))
     this.total += byteLength(text)
     this.#head += start
@@ -2606,8 +2598,8 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   const { child } = group
   const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
   const [out, err] = [new TextWindow(half, half), new TextWindow(half, half)]
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => out.push(text))
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => err.push(text))
+  child.stdout?.setEncoding('utf8').on('data', out.push)
+  child.stderr?.setEncoding('utf8').on('data', err.push)
   child.stdin?.end(stdin)
   await within(options.timeout, group.ended, signal)
   const timedOut = child.exitCode === null && child.signalCode === null
@@ -2680,57 +2672,50 @@ export function refuseMarks(what: string, text: string) {
 }
 
 /** Its output is redacted before it is counted. */
-class BackgroundProcess {
-  readonly id
-  readonly label
-  readonly group
-  readonly #output = new TextWindow(0, PROCESS_OUTPUT_MAX)
-  #news = Promise.withResolvers<void>()
-
-  constructor(id: string, label: string, group: ChildGroup, redactor: Redactor) {
-    this.id = id
-    this.label = label
-    this.group = group
-    for (const pipe of [group.child.stdout, group.child.stderr]) this.#follow(pipe, redactor)
-    void group.ended.then(() => this.#push(''))
+function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
+  const output = new TextWindow(0, PROCESS_OUTPUT_MAX)
+  let news = Promise.withResolvers<void>()
+  const push = (text: string) => {
+    output.push(text)
+    news.resolve()
+    news = Promise.withResolvers()
   }
-
-  get bytes() {
-    return this.#output.total
-  }
-
-  /** From byte `since` on; waits up to `ms` for the first. */
-  async read(since: number, ms: number, signal: AbortSignal) {
-    await within(ms, this.#beyond(since), signal)
-    signal.throwIfAborted()
-    const wanted = Math.max(0, this.bytes - since)
-    const text = this.#output.newest(wanted)
-    return { text, next: this.bytes, dropped: wanted - byteLength(text) }
-  }
-
-  write(text: string, eof: boolean) {
-    const { stdin } = this.group.child
-    if (!stdin?.writable) fail(`${this.id} has ended, or its stdin is closed`)
-    stdin.write(text)
-    if (eof) stdin.end()
-  }
-
-  async #beyond(since: number) {
-    while (this.group.exit === undefined && this.bytes <= since) await this.#news.promise
-  }
-
-  #follow(pipe: ChildGroup['child']['stdout'], redactor: Redactor) {
+  const { stdin, stdout, stderr } = group.child
+  for (const pipe of [stdout, stderr]) {
     const safe = new RedactStream(redactor)
-    pipe?.setEncoding('utf8').on('data', (text: string) => this.#push(safe.push(text)))
-    pipe?.on('close', () => this.#push(safe.end()))
+    pipe?.setEncoding('utf8').on('data', (text: string) => push(safe.push(text)))
+    pipe?.on('close', () => push(safe.end()))
   }
-
-  #push(text: string) {
-    this.#output.push(text)
-    this.#news.resolve()
-    this.#news = Promise.withResolvers()
+  void group.ended.then(() => push(''))
+  const beyond = async (since: number) => {
+    while (group.exit === undefined && output.total <= since) await news.promise
+  }
+  return {
+    id,
+    label,
+    group,
+    get bytes() {
+      return output.total
+    },
+    /** From byte `since` on; waits up to `ms` for the first. */
+    async read(since: number, ms: number, signal: AbortSignal) {
+      await within(ms, beyond(since), signal)
+      signal.throwIfAborted()
+      const wanted = Math.max(0, output.total - since)
+      const text = output.newest(wanted)
+      return { text, next: output.total, dropped: wanted - byteLength(text) }
+    },
+    write(text: string, eof: boolean) {
+      if (!stdin?.writable) fail(`${id} has ended, or its stdin is closed`)
+      stdin.write(text)
+      if (eof) stdin.end()
+    },
   }
 }
+
+type BackgroundProcess = ReturnType<typeof inBackground>
+
+type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }
 
 /** The background processes of one session. */
 export class Processes {
@@ -2743,20 +2728,17 @@ export class Processes {
     this.#redactor = redactor
   }
 
-  async start(
-    options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
-  ) {
+  async start({ command, name, cwd, env }: BackgroundOptions) {
     if (this.#all.size >= PROCESS_MAX) {
       const oldest = this.list().find(({ group }) => group.exit)
       if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop first`)
       this.#all.delete(oldest.id)
     }
-    const { command, name } = options
-    const how = { argv: shellArgv(command, true), stdin: 'pipe', world: this.#world } as const
-    const group = await ChildGroup.start({ ...options, ...how })
+    const argv = shellArgv(command, true)
+    const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world: this.#world })
     const id = `p${++this.#started}`
     const label = name ? `${name}: ${command}` : command
-    const started = new BackgroundProcess(id, label, group, this.#redactor)
+    const started = inBackground(id, label, group, this.#redactor)
     this.#all.set(id, started)
     return started
   }
@@ -2842,26 +2824,14 @@ export type HttpRequest = Readonly<{
 }>
 
 /** `refused`: a bad URL, header or redirect. Of the body: `idle`, `too-large`, `cut`. */
-export type HttpErrorKind =
-  | 'timeout'
-  | 'idle'
-  | 'unreachable'
-  | 'too-large'
-  | 'cut'
-  | 'private'
-  | 'refused'
-
-const PASSING_FAULTS =
-  /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
 
 /** A reply with any status is none. */
 export class HttpError extends TaiError {
   readonly kind
-  readonly passes // perhaps, by itself
-  constructor(kind: HttpErrorKind, message: string, options?: ErrorOptions) {
+  constructor(kind: HttpFault, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
-    this.passes = PASSING_FAULTS.test(codeOf(options?.cause))
   }
 }
 
@@ -2901,6 +2871,11 @@ type HttpHop = Omit<HttpRequest, 'url'> & { url: URL; headers: Record<string, st
 
 const systemError = (code: string) => Object.assign(new Error(code), { code })
 
+function httpUrl(text: string) {
+  const url = URL.parse(text)
+  return url?.protocol.match(/^https?:$/) ? url : undefined
+}
+
 /** Without IPv6's brackets and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
@@ -2913,8 +2888,7 @@ const LOCALHOST = [
 /** Connections are kept until `close`. `env` names the proxies. */
 export class HttpClient {
   readonly #env
-  readonly #agents = new Map<string, HttpAgent>()
-  readonly #proxies = new Map<string, ProxyAgent>()
+  readonly #agents = new Map<string, HttpAgent>() // and undici's, by their proxy
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -2940,7 +2914,7 @@ export class HttpClient {
   }
 
   close() {
-    for (const agent of [...this.#agents.values(), ...this.#proxies.values()]) void agent.destroy()
+    for (const agent of this.#agents.values()) agent.destroy()
   }
 
   async #exchange(hop: HttpHop) {
@@ -2993,19 +2967,26 @@ export class HttpClient {
     return request.end(body)
   }
 
-  /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. */
-  async #through(uri: string, hop: HttpHop) {
-    const { url, method, headers, body = null, signal = null } = hop
-    const Proxying = await proxyLibrary()
-    const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
-    this.#proxies.set(uri, agent)
+  /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. All of it loads in 30 ms. */
+  async #through(uri: string, hop: HttpHop): Promise<IncomingMessage> {
+    // @ts-expect-error -- undici declares types for its index only
+    const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
+    // @ts-expect-error -- too
+    const { default: api } = await import('undici/lib/api/index.js')
+    Object.assign(Object.getPrototypeOf(ProxyAgent).prototype, api) // as its index does
+    const agent = this.#agents.get(uri) ?? new ProxyAgent({ uri, proxyTunnel: false })
+    this.#agents.set(uri, agent)
+    const { url, method, headers, body, signal } = hop
     const target = { origin: url.origin, path: url.pathname + url.search, method, headers, body }
     const limits = { headersTimeout: 0, bodyTimeout: 0, signal }
-    const reply = await agent.request({ ...target, ...limits })
-    const { statusCode, headers: replied, body: raw } = reply
+    const {
+      statusCode,
+      headers: replied,
+      body: raw,
+    } = await agent.request({ ...target, ...limits })
     raw.on('error', () => {}) // as in #open
     if (statusCode === 407) throw systemError('ERR_PROXY')
-    return Object.assign(raw as unknown as IncomingMessage, { statusCode, headers: replied })
+    return Object.assign(raw, { statusCode, headers: replied })
   }
 
   /** Takes tens of ms. */
@@ -3016,24 +2997,9 @@ export class HttpClient {
   }
 }
 
-/** All of undici loads in 30 ms. */
-async function proxyLibrary(): Promise<typeof ProxyAgent> {
-  // @ts-expect-error -- undici declares types for its index only
-  const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
-  // @ts-expect-error -- too
-  const { default: api } = await import('undici/lib/api/index.js')
-  // @ts-expect-error -- too
-  const { default: proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
-  Object.assign(dispatcher.prototype, api)
-  return proxying
-}
-
 function firstHop(request: HttpRequest) {
-  const url = URL.parse(request.url)
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    const what = url ? `${url.protocol} URLs are not fetched` : 'the URL cannot be read'
-    throw new HttpError('refused', what, { hint: 'Give one like https://example.org/page.' })
-  }
+  const url = httpUrl(request.url)
+  if (!url) throw new HttpError('refused', 'the URL is not one such as https://example.org/page')
   const headers = {
     'user-agent': `tai/${VERSION}`,
     'accept-encoding': [...BODY_DECODERS.keys()].join(', '),
@@ -3048,11 +3014,11 @@ function firstHop(request: HttpRequest) {
 function redirected(hop: HttpHop, raw: IncomingMessage) {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
-  if (!/^30[12378]$/.test(`${raw.statusCode}`) || !location || !/^(GET|HEAD)$/.test(method))
-    return undefined
+  if (!location || !/^(GET|HEAD) 30[12378]$/.test(`${method} ${raw.statusCode}`)) return undefined
   raw.destroy()
   const url = URL.parse(location, from)
-  if (url === null || !['https:', from.protocol].includes(url.protocol))
+  if (!url || !['https:', from.protocol].includes(url.protocol))
+    // to plain HTTP
     throw new HttpError('refused', `${from.host} redirects to a protocol that is not followed`)
   if (url.origin === from.origin) return { ...hop, url }
   const kept = Object.entries(headers).filter(
@@ -3121,10 +3087,9 @@ export function proxyFor(url: URL, env: World['env']) {
   const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
   const variable = names.flatMap((name) => [name, name.toUpperCase()]).find((name) => env[name])
   if (variable === undefined || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
-  const proxy = URL.parse(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
-  if (proxy !== null && /^https?:$/.test(proxy.protocol)) return { url: proxy, variable }
-  const hint = 'Set it as in http://user:password@host:3128.'
-  fail(`${variable} is not the URL of an HTTP proxy`, hint)
+  const proxy = httpUrl(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
+  if (proxy) return { url: proxy, variable }
+  fail(`${variable} is not the URL of an HTTP proxy`, 'Such as http://user:password@host:3128')
 }
 
 /** NO_PROXY has `*`, a host or its domain, with a port or without. */
@@ -3174,12 +3139,6 @@ async function publicAddresses(host: string, proxied: boolean) {
   throw refusal
 }
 
-export type SseEvent = Readonly<{
-  event: string // 'message' when the stream names none
-  data: string
-  id: string | undefined
-}>
-
 /** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
 export class SseReader {
   lastId: string | undefined // to reconnect with
@@ -3190,7 +3149,7 @@ export class SseReader {
   #afterCr = false // then an LF belongs to it
   #event = ''
   #id: string | undefined
-  #data: string | undefined
+  #data = '' // each line with its end
 
   constructor(maxEvent: number) {
     this.#maxEvent = maxEvent
@@ -3211,22 +3170,21 @@ export class SseReader {
     lines[0] = this.#held + lines[0]
     this.#held = lines.pop() ?? ''
     const events = lines.flatMap((line) => this.#line(line))
-    if (this.#held.length + (this.#data?.length ?? 0) <= this.#maxEvent) return events
+    if (this.#held.length + this.#data.length <= this.#maxEvent) return events
     fail(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
   }
 
-  #line(line: string): SseEvent[] {
+  #line(line: string) {
     const [, name, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
-    if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
+    if (name === 'data') this.#data += `${value}\n`
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.#id = value
     else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
     if (line !== '') return []
     this.lastId = this.#id ?? this.lastId
     const [event, data] = [this.#event || 'message', this.#data]
-    this.#event = ''
-    this.#data = undefined
-    return data === undefined ? [] : [{ event, data, id: this.lastId }]
+    this.#event = this.#data = ''
+    return data === '' ? [] : [{ event, data: data.slice(0, -1), id: this.lastId }]
   }
 }
 
@@ -3344,7 +3302,7 @@ export type ChooseOptions = Readonly<{
 const MOVED = { own: true, model: undefined, refuses: [] }
 
 function readAddress(text: string, where: string) {
-  if (URL.parse(text)?.protocol.match(/^https?:$/)) return text.trim().replace(/\/+$/, '')
+  if (httpUrl(text)) return text.trim().replace(/\/+$/, '')
   const hint = 'give one such as https://models.example.com/v1'
   throw new UsageError(`${where} is no http address: ${visible(clip(text, 100))}`, { hint })
 }
@@ -4060,10 +4018,13 @@ function pointedAt(root: JsonSchema, ref: string) {
 const CHAT_REPLY_MAX = 64 * MB
 const CHAT_DRAIN = 100 // ms for a body that goes on after its end
 
+const PASSING_FAULTS =
+  /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+
 type ChatOptions = {
   http: HttpClient
   idle: number // ms of silence that end a reply
-  random?: () => number // 0 to 1, spreads retries
+  random: () => number // 0 to 1, spreads retries
 }
 
 /** Talks to the chosen model in its dialect. */
@@ -4156,9 +4117,9 @@ export class ChatClient {
 
   /** Milliseconds, if there is a next try. */
   #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number) {
-    const passes = kind === 'busy' || (cause instanceof HttpError && cause.passes)
-    const { random = () => 1 } = this.#options
-    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * random()
+    const passes =
+      kind === 'busy' || (cause instanceof HttpError && PASSING_FAULTS.test(codeOf(cause.cause)))
+    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * this.#options.random()
     const goesOn = passes && !partial && tries <= CHAT_RETRIES && pause <= CHAT_RETRY_AFTER_MAX
     return goesOn ? pause : undefined
   }
@@ -5097,7 +5058,7 @@ const RESUME_MIN = 100 // ms, however soon a server wants to be asked again
 const EVENTS = 'text/event-stream'
 
 /** Of a failed exchange; any other did not begin. */
-const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
+const LINK_FAULTS: Partial<Record<HttpFault, LinkError['kind']>> = {
   timeout: 'timeout',
   idle: 'lost',
   cut: 'lost',
