@@ -3209,7 +3209,7 @@ export type Provider = Readonly<{
   localPort?: number
   own?: boolean // the user gave the address
   refuses?: readonly string[] // fields of a request, keywords of a tool's schema
-  returns?: 'reasoning_content' | 'reasoning_details' | 'extra_content' // wanted back
+  returns?: string // field that is wanted back
   callIds?: RegExp // where not all ids of calls are taken
 }>
 
@@ -3281,13 +3281,9 @@ const PRICES: Record<string, number[]> = {
 const NOT_CHAT =
   /embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
-export type Endpoint = Readonly<{ provider: Provider; baseUrl: string; key: string | undefined }>
+export type Endpoint = Readonly<{ provider: Provider; key: string | undefined; why: string }>
 
-type FoundServer = Endpoint & { why: string }
-
-export type ModelChoice = FoundServer & Readonly<{ model: string; window: number }> // in tokens
-
-export type ModelInfo = Readonly<{ id: string; provider: string; window: number | undefined }>
+export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }> // in tokens
 
 export type ChooseOptions = Readonly<{
   asked: string | undefined
@@ -3299,12 +3295,13 @@ export type ChooseOptions = Readonly<{
 }>
 
 /** Another address is another server. */
-const MOVED = { own: true, model: undefined, refuses: [] }
-
-function readAddress(text: string, where: string) {
-  if (httpUrl(text)) return text.trim().replace(/\/+$/, '')
-  const hint = 'give one such as https://models.example.com/v1'
-  throw new UsageError(`${where} is no http address: ${visible(clip(text, 100))}`, { hint })
+function movedTo(address: string, row: Provider, where: string): Provider {
+  const said = `${where} is no http address: ${visible(clip(address, 100))}`
+  if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
+  const baseUrl = address.trim().replace(/\/+$/, '')
+  return baseUrl === row.baseUrl
+    ? row
+    : { ...row, baseUrl, own: true, model: undefined, refuses: [] }
 }
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
@@ -3324,12 +3321,10 @@ function readProvider(name: string, table: JsonObject): Provider {
   const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
     reader.at(field).optional((value) => value.string()),
   )
-  const baseUrl = readAddress(url, `${reader.where}.base_url`)
+  const moved = movedTo(url, row, `${reader.where}.base_url`)
   if (dialect !== 'openai' && dialect !== 'anthropic')
     throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
-  const moved = baseUrl !== row.baseUrl && { ...MOVED, own: key === undefined }
-  const named = { ...(key && { keys: [key] }), ...(model && { model }) }
-  return { ...row, ...moved, ...named, baseUrl, dialect }
+  return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
 /** The dialect's version, and the key if there is one. */
@@ -3339,8 +3334,8 @@ export function endpointHeaders({ provider, key }: Endpoint): Record<string, str
 }
 
 /** The address of a path such as `/models`. */
-export function endpointUrl({ provider, baseUrl }: Endpoint, tail: string) {
-  const bare = provider.dialect === 'anthropic' && !baseUrl.endsWith('/v1')
+export function endpointUrl({ provider: { baseUrl, dialect } }: Endpoint, tail: string) {
+  const bare = dialect === 'anthropic' && !baseUrl.endsWith('/v1')
   return `${baseUrl}${bare ? '/v1' : ''}${tail}`
 }
 
@@ -3370,24 +3365,19 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
     }
   const local = servers.filter(({ provider }) => provider.localPort)
   const lists = await Promise.all(
-    local.map((at) => listModels(options.http, at, options, LOCAL_PROBE).catch(() => [])),
+    local.map((at) => listModels(options.http, at, options.signal, LOCAL_PROBE).catch(() => [])),
   )
   options.signal?.throwIfAborted()
   return local.find((_at, i) => lists[i]?.length)
 }
 
-function serverFrom(provider: Provider, env: World['env']) {
-  const { name, keys, baseEnv = '' } = provider
+function serverFrom(row: Provider, env: World['env']): Endpoint {
+  const { name, keys, baseUrl, baseEnv = '' } = row
   const variable = keys.find((each) => env[each]?.trim())
-  const baseUrl = env[baseEnv] ? readAddress(env[baseEnv], baseEnv) : provider.baseUrl
-  const moved = baseUrl !== provider.baseUrl
-  const set = moved ? baseEnv : variable
-  return {
-    provider: { ...provider, ...(moved && MOVED) },
-    baseUrl,
-    key: variable && env[variable]?.trim(),
-    why: set ? `${set} is set` : `${name} needs no key`,
-  }
+  const provider = movedTo(env[baseEnv] || baseUrl, row, baseEnv)
+  const set = provider === row ? variable : baseEnv
+  const why = set ? `${set} is set` : `${name} needs no key`
+  return { provider, key: variable && env[variable]?.trim(), why }
 }
 
 function nothingSetUp(named: Provider | undefined) {
@@ -3401,8 +3391,8 @@ function nothingSetUp(named: Provider | undefined) {
   })
 }
 
-async function firstChatModel(found: FoundServer, options: ChooseOptions) {
-  const models = await listModels(options.http, found, options)
+async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) {
+  const models = await listModels(http, found, signal)
   const { id: model, window = CONTEXT_DEFAULT } = models.find(({ id }) => !NOT_CHAT.test(id)) ?? {}
   const { name } = found.provider
   if (model) return { ...found, model, window, why: `${found.why}; the first model of its list` }
@@ -3413,7 +3403,7 @@ async function firstChatModel(found: FoundServer, options: ChooseOptions) {
 export async function listModels(
   http: HttpClient,
   at: Endpoint,
-  { signal }: { signal?: AbortSignal | undefined } = {},
+  signal?: AbortSignal,
   wait = MODEL_LIST_TIMEOUT,
 ) {
   const { name } = at.provider
@@ -3437,12 +3427,12 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
   const { name, id = name, context_length, max_model_len, context_window } = row
   const windows = [context_length, max_model_len, context_window]
   const window = windows.find((tokens) => typeof tokens === 'number')
-  return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
+  return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
 /** US dollars, if the price is known. */
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
-  const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
+  const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
   const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
   if (!official || !usage || !input) return undefined
@@ -11267,10 +11257,10 @@ const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
   },
   model: async (app) => {
     const choice = await chosenModel(app)
-    const { model, why, baseUrl } = choice
-    const models = await listModels(app.http, choice, { signal: app.signal })
+    const { model, why, provider } = choice
+    const models = await listModels(app.http, choice, app.signal)
     const offers = count(models.length, 'model')
-    const text = `${modelName(choice)} (${why}) at ${baseUrl}, ${offers}`
+    const text = `${modelName(choice)} (${why}) at ${provider.baseUrl}, ${offers}`
     const known = models.length === 0 || models.some((row) => row.id === model)
     return known ? ['ok', text] : ['warn', `${text}, this one not among them`]
   },
@@ -11580,15 +11570,15 @@ async function profileUse(app: App, name = '') {
 
 async function modelShow(app: App) {
   const choice = await chosenModel(app)
-  const { baseUrl, window, why } = choice
+  const { window, why, provider } = choice
   const name = modelName(choice)
-  const text = `${name}\n  ${why}; at ${baseUrl}; window ${window} tokens`
-  return app.print({ model: name, base_url: baseUrl, window, why }, text)
+  const text = `${name}\n  ${why}; at ${provider.baseUrl}; window ${window} tokens`
+  return app.print({ model: name, base_url: provider.baseUrl, window, why }, text)
 }
 
 async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, { asked: provider })
-  const models = await listModels(app.http, choice, { signal: app.signal })
+  const models = await listModels(app.http, choice, app.signal)
   const rows = models.map((row) => [
     `${row.provider}/${row.id}`,
     row.window ? `${row.window} tokens` : '',

@@ -19,7 +19,7 @@ import {
 
 const choiceOf = (name: string, more: Partial<Provider> = {}): ModelChoice => {
   const provider = { ...PROVIDERS.find((row) => row.name === name)!, ...more }
-  return { provider, model: 'm', baseUrl: provider.baseUrl, key: 'k', window: 1000, why: 'test' }
+  return { provider, model: 'm', key: 'k', window: 1000, why: 'test' }
 }
 const encode = (name: string, request: Partial<ChatRequest>, more: Partial<Provider> = {}) => {
   const choice = choiceOf(name, more)

@@ -14,7 +14,6 @@ import {
   type ChooseOptions,
   type Endpoint,
   type ModelChoice,
-  type ModelInfo,
   type Provider,
 } from '../tai.ts'
 import { startModel } from './fakes/model.ts'
@@ -170,7 +169,7 @@ t.test('tables of config.toml add rows and change them', async (t) => {
   t.equal(rows.length, PROVIDERS.length + 2)
   const at = (name: string): Endpoint => {
     const provider = rows.find((row) => row.name === name)!
-    return { provider, baseUrl: provider.baseUrl, key: 'k' }
+    return { provider, key: 'k', why: '' }
   }
   t.equal(endpointUrl(at('mine'), '/models'), 'http://h:1/x/models')
   t.strictSame(endpointHeaders(at('mine')), { authorization: 'Bearer k' })
@@ -190,7 +189,7 @@ t.test('tables of config.toml add rows and change them', async (t) => {
     model: 'other',
   })
   t.match(await choose({ providers: rows, asked: 'openai/m' }), {
-    baseUrl: 'http://h:2/v1',
+    provider: { baseUrl: 'http://h:2/v1' },
     key: undefined,
   })
 })
@@ -216,14 +215,17 @@ t.test('lists of models in several shapes; a bad one is an error', async (t) => 
     ],
   })
   t.teardown(() => server.close())
-  const [provider] = PROVIDERS as [Provider]
-  const wanted: ModelInfo[] = [
+  const [row] = PROVIDERS as [Provider]
+  const at = (baseUrl: string) => ({ provider: { ...row, baseUrl }, key: undefined, why: '' })
+  const wanted = [
     { id: 'a', provider: 'openai', window: 9 },
     { id: 'b', provider: 'openai', window: undefined },
   ]
-  t.strictSame(await listModels(http, { provider, baseUrl: server.url, key: undefined }), wanted)
-  const closed = { provider, baseUrl: 'http://127.0.0.1:1', key: undefined }
-  await t.rejects(listModels(http, closed), { kind: 'unreachable', message: /cannot reach/ })
+  t.strictSame(await listModels(http, at(server.url)), wanted)
+  await t.rejects(listModels(http, at('http://127.0.0.1:1')), {
+    kind: 'unreachable',
+    message: /cannot reach/,
+  })
 })
 
 const at = async (asked: string) =>
@@ -240,7 +242,7 @@ t.test('windows and prices are known or not', async (t) => {
   t.equal(costOf(await at('openai/never-heard-of'), usage), undefined)
   t.equal(costOf(sonnet, undefined), undefined)
   t.equal(
-    costOf({ ...sonnet, baseUrl: 'http://h' }, usage),
+    costOf({ ...sonnet, provider: { ...sonnet.provider, baseUrl: 'http://h' } }, usage),
     undefined,
     'another server, another price',
   )
