@@ -2867,7 +2867,11 @@ const SPECIAL_RANGES =
   '::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1'
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
-type HttpHop = Omit<HttpRequest, 'url'> & { url: URL; headers: Record<string, string> }
+type HttpHop = Omit<HttpRequest, 'url'> & {
+  url: URL
+  headers: Record<string, string>
+  lookup?: RequestOptions['lookup']
+}
 
 const systemError = (code: string) => Object.assign(new Error(code), { code })
 
@@ -2922,7 +2926,7 @@ export class HttpClient {
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
       const lookup = socketPath ? undefined : await lookupFor(hop, proxy !== undefined)
-      return await this.#attempt(hop, lookup, proxy?.url.href)
+      return await this.#attempt({ ...hop, lookup }, proxy?.url.href)
     } catch (cause) {
       hop.signal?.throwIfAborted()
       const code = codeOf(cause)
@@ -2935,11 +2939,11 @@ export class HttpClient {
   }
 
   /** Sends the hop, and once more where no server has seen it. */
-  async #attempt(hop: HttpHop, lookup: Lookup, proxy?: string): Promise<IncomingMessage> {
+  async #attempt(hop: HttpHop, proxy?: string): Promise<IncomingMessage> {
     let request: ClientRequest | undefined
     try {
       if (proxy !== undefined) return await this.#through(proxy, hop)
-      request = this.#open(hop, lookup)
+      request = this.#open(hop)
       const [reply] = await builtin('node:events').once(request, 'response')
       return reply
     } catch (error) {
@@ -2947,24 +2951,23 @@ export class HttpClient {
       const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
       if (!closed) this.#trustSystem()
-      return this.#attempt(hop, lookup, proxy)
+      return this.#attempt(hop, proxy)
     }
   }
 
-  #open(hop: HttpHop, lookup: Lookup) {
-    const { method, url, headers, body, socketPath, signal, connect = hop.timeout } = hop
+  #open(hop: HttpHop) {
+    const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
     const key = `${url.protocol} ${hop.publicOnly}` // judged ones and others never mix
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
-    const options = { method, headers, socketPath, signal, lookup, agent, timeout: connect }
-    const request = library.request(url, options)
+    const request = library.request(url, { ...hop, agent, timeout: connect })
     request.on('timeout', () => {
       if (request.socket?.connecting) request.destroy(systemError('ETIMEDOUT'))
     })
     request.on('error', () => {}) // whoever waits hears of it, or reads
     request.on('response', (reply) => reply.on('error', () => {}))
-    return request.end(body)
+    return request.end(hop.body)
   }
 
   /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. All of it loads in 30 ms. */
@@ -2976,17 +2979,12 @@ export class HttpClient {
     Object.assign(Object.getPrototypeOf(ProxyAgent).prototype, api) // as its index does
     const agent = this.#agents.get(uri) ?? new ProxyAgent({ uri, proxyTunnel: false })
     this.#agents.set(uri, agent)
-    const { url, method, headers, body, signal } = hop
-    const target = { origin: url.origin, path: url.pathname + url.search, method, headers, body }
-    const limits = { headersTimeout: 0, bodyTimeout: 0, signal }
-    const {
-      statusCode,
-      headers: replied,
-      body: raw,
-    } = await agent.request({ ...target, ...limits })
-    raw.on('error', () => {}) // as in #open
+    const { origin, pathname, search } = hop.url
+    const target = { origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
+    const { statusCode, headers, body } = await agent.request({ ...hop, ...target })
+    body.on('error', () => {}) // as in #open
     if (statusCode === 407) throw systemError('ERR_PROXY')
-    return Object.assign(raw, { statusCode, headers: replied })
+    return Object.assign(body, { statusCode, headers })
   }
 
   /** Takes tens of ms. */
@@ -3018,7 +3016,6 @@ function redirected(hop: HttpHop, raw: IncomingMessage) {
   raw.destroy()
   const url = URL.parse(location, from)
   if (!url || !['https:', from.protocol].includes(url.protocol))
-    // to plain HTTP
     throw new HttpError('refused', `${from.host} redirects to a protocol that is not followed`)
   if (url.origin === from.origin) return { ...hop, url }
   const kept = Object.entries(headers).filter(
@@ -3096,10 +3093,7 @@ export function proxyFor(url: URL, env: World['env']) {
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
-  const entries = `localhost ::1 ${list}`
-    .toLowerCase()
-    .split(/[\s,]+/)
-    .filter(Boolean)
+  const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
   const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
   if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
   return domains.some((domain) => forms.some((form) => form.endsWith(domain)))
@@ -3119,14 +3113,13 @@ export function isPublicAddress(address: string) {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-type Lookup = RequestOptions['lookup']
-
 /** A proxy resolves again: names that only it knows, or that change, are left to it. */
-async function lookupFor({ url, publicOnly }: HttpHop, proxied: boolean): Promise<Lookup> {
+async function lookupFor({ url, publicOnly }: HttpHop, proxied: boolean) {
   let found = LOCALHOST
   if (publicOnly) found = await publicAddresses(hostOf(url), proxied)
   else if (hostOf(url) !== 'localhost') return undefined
-  return proxied ? undefined : (_host, _all, done) => done(null, found)
+  const known: HttpHop['lookup'] = (_host, _all, done) => done(null, found)
+  return proxied ? undefined : known
 }
 
 async function publicAddresses(host: string, proxied: boolean) {
