@@ -2553,34 +2553,29 @@ function signalGroup(pid: number, signal: NodeJS.Signals) {
   return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
 }
 
-class TextWindow {
-  total = 0 // bytes
-  #head = ''
-  #tail = ''
-  readonly #headMax
-  readonly #tailMax
-  constructor(headMax: number, tailMax: number) {
-    this.#headMax = headMax
-    this.#tailMax = tailMax
-  }
-
-  push = (text: string) => {
-    const start = headBytes(text, Math.max(0, this.#headMax - this.total))
-    this.total += byteLength(text)
-    this.#head += start
-    this.#tail += text.slice(start.length)
-    if (this.#tail.length > 2 * this.#tailMax) this.#tail = this.newest(this.#tailMax)
-  }
-
-  newest = (bytes: number) => tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
-
-  whole() {
-    const tail = this.newest(this.#tailMax)
-    const left = this.total - byteLength(this.#head + tail)
-    if (left === 0) return this.#head + tail
-    return `${this.#head}\n[... ${left} bytes left out ...]\n${tail}`
+/** The start and the end of a long text, in whole characters. */
+function textWindow(headMax: number, tailMax: number) {
+  let [total, head, tail] = [0, '', '']
+  const newest = (bytes: number) => tailBytes(tail, Math.min(bytes, tailMax))
+  return {
+    newest,
+    total: () => total, // bytes
+    push(text: string) {
+      const start = headBytes(text, Math.max(0, headMax - total))
+      total += byteLength(text)
+      head += start
+      tail += text.slice(start.length)
+      if (tail.length > 2 * tailMax) tail = newest(tailMax)
+    },
+    whole() {
+      const end = newest(tailMax)
+      const left = total - byteLength(head + end)
+      return left === 0 ? head + end : `${head}\n[... ${left} bytes left out ...]\n${end}`
+    },
   }
 }
+
+type TextWindow = ReturnType<typeof textWindow>
 
 export type RunOptions = Omit<StartOptions, 'stdin'> &
   Readonly<{
@@ -2597,7 +2592,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   const group = await ChildGroup.start({ ...options, stdin: input })
   const { child } = group
   const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
-  const [out, err] = [new TextWindow(half, half), new TextWindow(half, half)]
+  const [out, err] = [textWindow(half, half), textWindow(half, half)]
   child.stdout?.setEncoding('utf8').on('data', out.push)
   child.stderr?.setEncoding('utf8').on('data', err.push)
   child.stdin?.end(stdin)
@@ -2646,10 +2641,10 @@ function statFields(pid: number | string) {
 /** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
  * process.env: copy that first. Whether it could: on Linux (proc(5)). */
 export function hideEnvironment() {
-  let memory: number | undefined
-  try {
+  const done = attempt(() => {
+    using open = new DisposableStack()
+    const memory = open.adopt(fs.openSync('/proc/self/mem', 'r+'), fs.closeSync)
     let at = Number(statFields('self')[47]) // env_start
-    memory = fs.openSync('/proc/self/mem', 'r+')
     for (const entry of fs.readFileSync('/proc/self/environ', 'latin1').split('\0')) {
       const value = entry.indexOf('=') + 1
       const blank = Buffer.alloc(entry.length - value)
@@ -2658,11 +2653,8 @@ export function hideEnvironment() {
       at += entry.length + 1
     }
     return true
-  } catch {
-    return false
-  } finally {
-    if (memory !== undefined) fs.closeSync(memory)
-  }
+  })
+  return done ?? false
 }
 
 /** Passed on, a mark would replace the secret. Throws TaiError. */
@@ -2673,7 +2665,7 @@ export function refuseMarks(what: string, text: string) {
 
 /** Its output is redacted before it is counted. */
 function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
-  const output = new TextWindow(0, PROCESS_OUTPUT_MAX)
+  const output = textWindow(0, PROCESS_OUTPUT_MAX)
   let news = Promise.withResolvers<void>()
   const push = (text: string) => {
     output.push(text)
@@ -2688,22 +2680,20 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   void group.ended.then(() => push(''))
   const beyond = async (since: number) => {
-    while (group.exit === undefined && output.total <= since) await news.promise
+    while (group.exit === undefined && output.total() <= since) await news.promise
   }
   return {
     id,
     label,
     group,
-    get bytes() {
-      return output.total
-    },
+    bytes: output.total,
     /** From byte `since` on; waits up to `ms` for the first. */
     async read(since: number, ms: number, signal: AbortSignal) {
       await within(ms, beyond(since), signal)
       signal.throwIfAborted()
-      const wanted = Math.max(0, output.total - since)
+      const wanted = Math.max(0, output.total() - since)
       const text = output.newest(wanted)
-      return { text, next: output.total, dropped: wanted - byteLength(text) }
+      return { text, next: output.total(), dropped: wanted - byteLength(text) }
     },
     write(text: string, eof: boolean) {
       if (!stdin?.writable) fail(`${id} has ended, or its stdin is closed`)
@@ -3451,7 +3441,7 @@ export type ChatRequest = Readonly<{
 
 export type Dialect = Readonly<{
   tail: string // of its address
-  encode: (request: ChatRequest, choice: ModelChoice) => JsonObject
+  encode: (request: ChatRequest, choice: ModelChoice) => object // JSON leaves out undefined
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
 
@@ -3510,10 +3500,11 @@ function shownWords(said: string) {
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
 
-/** In either dialect; else it is the end. */
-const CUTS: [RegExp, StopReason, how: string][] = [
+/** In either dialect. */
+const STOPS: [RegExp, StopReason, how?: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
+  [/./, 'end'],
 ]
 
 /** One reply, as far as it has arrived. */
@@ -3521,7 +3512,6 @@ export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
   text = ''
-  stop: StopReason | undefined
   usage: Usage | undefined
   written = 0 // input tokens put into the cache
   cost: number | undefined
@@ -3530,6 +3520,7 @@ export class StreamDecoder {
   readonly #provider
   readonly #events: ChatEvent[] = []
   #held = '' // text that may be a thought
+  #stop: (typeof STOPS)[number] | undefined
   constructor(dialect: Dialect, provider: string) {
     this.#dialect = dialect
     this.#provider = provider
@@ -3537,7 +3528,7 @@ export class StreamDecoder {
 
   /** Whole, whatever becomes of the connection. */
   get finished() {
-    return this.done || this.stop !== undefined
+    return this.done || this.#stop !== undefined
   }
 
   /** An event or a whole body. Throws ModelError for an error in it or nonsense. */
@@ -3583,8 +3574,7 @@ export class StreamDecoder {
   }
 
   stopFor(reason: Wire) {
-    const [, cut = 'end'] = CUTS.find(([shape]) => shape.test(wireText(reason))) ?? []
-    if (reason) this.stop = cut
+    this.#stop = STOPS.find(([shape]) => shape.test(wireText(reason))) ?? this.#stop
   }
 
   /** Throws ModelError if it is empty or broke off. */
@@ -3592,8 +3582,8 @@ export class StreamDecoder {
     this.#flush()
     if (!this.finished && this.partial())
       throw new ModelError(`${this.#provider}: the stream ended before the answer was complete`)
-    const { calls, usage, cost, stop: said = 'end' } = this
-    const [, , how] = CUTS.find(([, cut]) => cut === said) ?? []
+    const { calls, usage, cost } = this
+    const [, said = 'end', how] = this.#stop ?? []
     if (this.text.trim() === '' && calls.length === 0)
       throw new ModelError(`${this.#provider} sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
@@ -3621,7 +3611,7 @@ export class StreamDecoder {
 
   #message(state: AssistantMessage['state']): AssistantMessage {
     const taken = new Set<string>()
-    const last = this.stop === 'length' ? this.calls.at(-1) : undefined
+    const last = this.#stop?.[1] === 'length' ? this.calls.at(-1) : undefined
     const calls = this.calls.map((call) => {
       const id = freshId(call.id, taken)
       const problem = state === 'failed' ? 'the reply broke off' : problemOf(call, call === last)
@@ -3726,18 +3716,17 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   const { schema, messages, tools } = request
   const inWords = refuses.includes('response_format')
   const system = systemText(messages, inWords ? schema : undefined)
-  const json_schema = { name: 'answer', schema: schema ?? {}, strict: false }
-  return {
+  const said = openAiMessages(repairHistory(messages, callIds), provider)
+  const json_schema = { name: 'answer', schema, strict: false }
+  const body = {
     model,
     stream: true,
-    messages: [
-      ...(system ? [{ role: 'system', content: system }] : []),
-      ...openAiMessages(repairHistory(messages, callIds), provider),
-    ],
-    ...(!refuses.includes('stream_options') && { stream_options: { include_usage: true } }),
-    ...(tools.length > 0 && { tools: tools.map((tool) => openAiTool(tool, refuses)) }),
-    ...(schema && !inWords && { response_format: { type: 'json_schema', json_schema } }),
+    messages: system ? [{ role: 'system', content: system }, ...said] : said,
+    stream_options: { include_usage: true },
+    tools: tools[0] && tools.map((tool) => openAiTool(tool, refuses)),
+    response_format: schema && { type: 'json_schema', json_schema },
   }
+  return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.includes(field)))
 }
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
@@ -3745,8 +3734,9 @@ const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
 function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
   const parameters = adaptSchema(tool.parameters, refuses)
   const bare = refuses.includes('empty-schema') && hasNoFields(parameters['properties'])
-  const about = { name: tool.name, description: clip(tool.description, DESCRIPTION_MAX) }
-  return { type: 'function', function: bare ? about : { ...about, parameters } }
+  const description = clip(tool.description, DESCRIPTION_MAX)
+  const about = { name: tool.name, description, parameters: bare ? undefined : parameters }
+  return { type: 'function', function: about }
 }
 
 const openAiPicture = ({ mime, base64 }: Picture) => ({
@@ -3756,7 +3746,7 @@ const openAiPicture = ({ mime, base64 }: Picture) => ({
 
 function openAiMessages(messages: Message[], provider: Provider) {
   const images: JsonObject[] = [] // a tool's reply holds text only
-  return messages.flatMap((message, i): JsonObject[] => {
+  return messages.flatMap((message, i): object[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
     if (message.role === 'system') return []
@@ -3775,10 +3765,12 @@ function openAiContent(parts: readonly Part[]) {
   return content.map(({ text }) => text).join('\n\n')
 }
 
-function openAiAssistant(message: AssistantMessage, { returns }: Provider) {
+function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) {
   const { calls, reasoning = [] } = message
-  const reasoning_content = reasoning.map(({ text }) => text).join('')
-  const reasoning_details = reasoning.find(({ details }) => details)?.details
+  const thoughts: Record<string, unknown> = {
+    reasoning_content: calls[0] && reasoning.map(({ text }) => text).join(''),
+    reasoning_details: reasoning.find(({ details }) => details)?.details,
+  }
   const tool_calls = calls.map(({ id, name, args, extra }) => ({
     id,
     type: 'function',
@@ -3788,9 +3780,8 @@ function openAiAssistant(message: AssistantMessage, { returns }: Provider) {
   return {
     role: 'assistant',
     content: markedText(message) || null,
-    ...(returns === 'reasoning_content' && calls.length > 0 && { reasoning_content }),
-    ...(returns === 'reasoning_details' && reasoning_details && { reasoning_details }),
-    ...(calls.length > 0 && { tool_calls }),
+    [returns]: thoughts[returns],
+    tool_calls: calls[0] && tool_calls,
   }
 }
 
@@ -3842,8 +3833,8 @@ function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: Mo
     model,
     stream: true,
     max_tokens: CHAT_MAX_TOKENS,
-    ...(system && { system: [{ type: 'text', text: system, ...CACHE_MARK }] }),
-    ...(tools.length > 0 && { tools: offered }),
+    system: system ? [{ ...textBlock(system), ...CACHE_MARK }] : undefined,
+    tools: offered[0] && offered,
     messages: anthropicMessages(repairHistory(messages, /^[\w-]{1,64}$/)),
   }
 }
@@ -3911,16 +3902,18 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
     if (message.role === 'tool') return [] // it stands behind its call
     if (message.role !== 'assistant') return [message]
     if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
-    const later = messages.slice(at + 1)
-    const next = later.findIndex(({ role }) => role === 'assistant')
-    if (next >= 0) later.splice(next)
+    const end = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
+    const near = messages.slice(at + 1, end < 0 ? undefined : end)
+    const replies = Map.groupBy(
+      near.filter((each) => each.role === 'tool'),
+      ({ id }) => id,
+    )
     const answers: ToolMessage[] = []
     const calls = message.calls.map((call) => {
       const id = freshId(call.id, taken, callIds)
       const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed'
       const text = call.problem ? `not run: ${call.problem}` : 'interrupted: no result'
-      const found = later.findIndex((each) => each.role === 'tool' && each.id === call.id)
-      const [reply] = found < 0 ? [] : later.splice(found, 1)
+      const reply = replies.get(call.id)?.shift()
       answers.push({ text, isError: true, ...reply, role: 'tool', id, name })
       return { ...call, id, name }
     })
@@ -4929,8 +4922,8 @@ export class McpStdioTransport implements RpcTransport {
   lost: RpcTransport['lost'] = () => {}
   readonly #group
   readonly #redactor
-  readonly #stderr = new TextWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
-  readonly #strays = new TextWindow(0, 2 * MCP_ASIDE_MAX)
+  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
+  readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
   #strayCount = 0
   #line = '' // its end has not come
   #size = 0
@@ -6992,9 +6985,9 @@ export const SHELL_TOOLS = toolsOf('process', {
     annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map((one) => {
-        const { id, label, group, bytes } = one
+        const { id, label, group } = one
         const name = clip(visible(label), 80)
-        return [id, processState(one), `pid ${group.pid}`, formatBytes(bytes), name]
+        return [id, processState(one), `pid ${group.pid}`, formatBytes(one.bytes()), name]
       })
       return columns(rows) || 'no background processes'
     },

@@ -25,7 +25,7 @@ const encode = (name: string, request: Partial<ChatRequest>, more: Partial<Provi
   const choice = choiceOf(name, more)
   const dialect: Dialect = DIALECTS[choice.provider.dialect]
   // oxlint-disable-next-line typescript/no-explicit-any -- a request is looked into freely
-  return dialect.encode({ messages: [], tools: [], ...request }, choice) as any
+  return JSON.parse(JSON.stringify(dialect.encode({ messages: [], tools: [], ...request }, choice)))
 }
 
 const user = (text: string): Message => ({ role: 'user', parts: [{ kind: 'text', text }] })
