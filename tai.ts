@@ -2641,7 +2641,7 @@ function statFields(pid: number | string) {
 /** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
  * process.env: copy that first. Whether it could: on Linux (proc(5)). */
 export function hideEnvironment() {
-  const done = attempt(() => {
+  return attempt(() => {
     using open = new DisposableStack()
     const memory = open.adopt(fs.openSync('/proc/self/mem', 'r+'), fs.closeSync)
     let at = Number(statFields('self')[47]) // env_start
@@ -2654,7 +2654,6 @@ export function hideEnvironment() {
     }
     return true
   })
-  return done ?? false
 }
 
 /** Passed on, a mark would replace the secret. Throws TaiError. */
@@ -2802,7 +2801,7 @@ export type HttpRequest = Readonly<{
   method: string
   url: string // its user and password become Basic authorization
   headers?: Readonly<Record<string, string>>
-  body?: string | Buffer | undefined
+  body?: string | undefined
   timeout: number // ms, redirects included
   connect?: number // ms until a direct connection stands; else `timeout`
   idle?: number // ms; else `timeout`
@@ -3498,7 +3497,7 @@ function shownWords(said: string) {
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
-type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
+type ThoughtDraft = { -readonly [K in keyof Reasoning]: Reasoning[K] }
 
 /** In either dialect. */
 const STOPS: [RegExp, StopReason, how?: string][] = [
@@ -3631,11 +3630,11 @@ function problemOf({ name, args }: CallDraft, cut: boolean) {
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
 
-type Picture = { mime: string; base64: string }
+type Spoken = Exclude<Message, SystemMessage>
 
 const textBlock = (text: string) => ({ type: 'text', text })
 
-function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonObject) {
+function encodedParts(parts: readonly Part[], picture: (image: Image) => JsonObject) {
   const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
   if (some.length === 0) return [textBlock('(an empty message)')]
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
@@ -3681,17 +3680,17 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   const spoken = wireText(reasoning_content) || wireText(reasoning) || said
   if (spoken === '' && pieces.length === 0) return
   const thought = reply.think(spoken)
-  for (const piece of pieces) addDetail((thought.details ??= []), piece)
+  if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
 }
 
 /** Pieces of one type and index are wanted back joined. */
-function addDetail(details: JsonObject[], piece: JsonObject) {
-  const last = details.at(-1)
-  if (last?.['type'] !== piece['type'] || last?.['index'] !== piece['index'])
-    return void details.push(piece)
-  const texts = ['text', 'summary', 'data'].filter((key) => key in piece)
-  const longer = texts.map((key) => [key, wireText(last?.[key]) + wireText(piece[key])])
-  details.splice(-1, 1, { ...last, ...piece, ...Object.fromEntries(longer) })
+function withDetail(details: readonly JsonObject[], piece: JsonObject) {
+  const last = details.at(-1) ?? {}
+  if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
+  const joined: Record<string, Json> = { ...last, ...piece }
+  for (const key of ['text', 'summary', 'data'])
+    if (key in piece) joined[key] = wireText(last[key]) + wireText(piece[key])
+  return [...details.slice(0, -1), joined]
 }
 
 /** To the last call that fits: servers leave out index or id, give 0 to all, or repeat both. */
@@ -3739,17 +3738,16 @@ function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
   return { type: 'function', function: about }
 }
 
-const openAiPicture = ({ mime, base64 }: Picture) => ({
+const openAiPicture = ({ mime, base64 }: Image) => ({
   type: 'image_url',
   image_url: { url: `data:${mime};base64,${base64}` },
 })
 
-function openAiMessages(messages: Message[], provider: Provider) {
+function openAiMessages(messages: Spoken[], provider: Provider) {
   const images: JsonObject[] = [] // a tool's reply holds text only
   return messages.flatMap((message, i): object[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
-    if (message.role === 'system') return []
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
     if (images.length === 0 || messages[i + 1]?.role === 'tool') return [reply]
@@ -3840,27 +3838,26 @@ function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: Mo
 }
 
 /** Roles take turns. */
-function anthropicMessages(messages: Message[]) {
+function anthropicMessages(messages: Spoken[]) {
   const turns: { role: string; content: JsonObject[] }[] = []
   for (const message of messages) {
     const role = message.role === 'assistant' ? 'assistant' : 'user'
     const content = anthropicBlocks(message)
     const last = turns.at(-1)
     if (last?.role === role) last.content.push(...content)
-    else if (content.length > 0) turns.push({ role, content })
+    else turns.push({ role, content })
   }
   for (const { content } of turns.filter(({ role }) => role === 'user').slice(-CACHED_TURNS))
     content.push({ ...content.pop(), ...CACHE_MARK })
   return turns
 }
 
-const anthropicPicture = ({ mime, base64 }: Picture) => ({
+const anthropicPicture = ({ mime, base64 }: Image) => ({
   type: 'image',
   source: { type: 'base64', media_type: mime, data: base64 },
 })
 
-function anthropicBlocks(message: Message) {
-  if (message.role === 'system') return []
+function anthropicBlocks(message: Spoken) {
   if (message.role === 'user') return encodedParts(message.parts, anthropicPicture)
   if (message.role === 'tool') {
     const { images = [], isError: is_error } = message
@@ -3894,13 +3891,13 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 
 /**
  * What every provider accepts: each call with its own id and one reply behind its message, no other
- * reply, no empty answer. Always the same for a history, so that it stays cached.
+ * reply, no empty answer, no system message. Always the same for a history, so that it stays cached.
  */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
-  return messages.flatMap((message, at): Message[] => {
-    if (message.role === 'tool') return [] // it stands behind its call
-    if (message.role !== 'assistant') return [message]
+  return messages.flatMap((message, at): Spoken[] => {
+    if (message.role === 'user') return [message]
+    if (message.role !== 'assistant') return [] // a reply stands behind its call
     if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
     const end = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
     const near = messages.slice(at + 1, end < 0 ? undefined : end)
@@ -3926,40 +3923,36 @@ const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
 
-type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
-
 /**
  * What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
  * It may accept more than the original, which arguments are checked against.
  */
 export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
-  const top = wireObject(adaptNode(schema, { root: schema, drops, left: SCHEMA_NODES }, []))
+  let left = SCHEMA_NODES
+  const adapt = (node: Json, above: string[] = []): Json => {
+    if (typeof node !== 'object' || node === null) return node
+    if (left-- <= 0) return {}
+    if (!isObject(node)) return node.map((each) => adapt(each, above))
+    const { $ref: ref, ...own } = node
+    if (typeof ref === 'string') {
+      const found = above.includes(ref) ? {} : pointedAt(schema, ref) // no circles
+      return adapt({ ...found, ...own }, [...above, ref])
+    }
+    const kept = Object.entries(own).flatMap(([key, value]) => {
+      if (SCHEMA_LEFT_OUT.test(key) || drops.includes(key)) return []
+      if (SCHEMA_DATA.test(key)) return [[key, value]]
+      if (key !== 'properties') return [[key, adapt(value, above)]]
+      const fit = Object.entries(wireObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
+      return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each, above)]))]]
+    })
+    return completedNode(Object.fromEntries(kept))
+  }
+  const top = wireObject(adapt(schema))
   const all = [top, ...wireList(top['allOf'])]
   const parts = [...wireList(top['anyOf']), ...wireList(top['oneOf']), ...all]
   const properties = Object.assign({}, ...parts.map((part) => part['properties']))
   const required = all.flatMap(({ required: names }) => (Array.isArray(names) ? names : []))
   return completedNode({ type: 'object', properties, ...(required[0] && { required }) })
-}
-
-/** `above`: the references on the way here; one of them ends it. */
-function adaptNode(node: Json, job: SchemaJob, above: string[]): Json {
-  if (typeof node !== 'object' || node === null) return node
-  if (job.left-- <= 0) return {}
-  if (!isObject(node)) return node.map((each) => adaptNode(each, job, above))
-  const { $ref: ref, ...own } = node
-  if (typeof ref === 'string') {
-    const found = above.includes(ref) ? {} : pointedAt(job.root, ref)
-    return adaptNode({ ...found, ...own }, job, [...above, ref])
-  }
-  const adapt = (value: Json) => adaptNode(value, job, above)
-  const adapted = Object.entries(own).flatMap(([key, value]) => {
-    if (SCHEMA_LEFT_OUT.test(key) || job.drops.includes(key)) return []
-    if (SCHEMA_DATA.test(key)) return [[key, value]]
-    if (key !== 'properties') return [[key, adapt(value)]]
-    const fit = Object.entries(wireObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-    return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each)]))]]
-  })
-  return completedNode(Object.fromEntries(adapted))
 }
 
 function completedNode(schema: JsonObject) {
@@ -8355,7 +8348,7 @@ export class Agent {
 
   #request(): ChatRequest {
     const { system, tools, schema } = this.#options
-    const messages = [{ role: 'system', text: system() } as const, ...repairHistory(this.history)]
+    const messages = [{ role: 'system', text: system() } as const, ...this.history]
     return { messages, tools: tools?.offered ?? [], schema }
   }
 
