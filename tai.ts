@@ -2400,7 +2400,7 @@ export class Workspace {
   #guarded(absolute: string) {
     if (isInside(absolute, this.#home)) return 'holds the home of tai'
     const shown = this.show(absolute).replace(HIDDEN, '')
-    return GUARDED.test(shown) && 'is not written: git runs, tai obeys what stands there'
+    return GUARDED.test(shown) && 'is read only: git runs, tai obeys it'
   }
 }
 
@@ -2658,8 +2658,7 @@ export function hideEnvironment() {
 
 /** Passed on, a mark would replace the secret. Throws TaiError. */
 export function refuseMarks(what: string, text: string) {
-  if (hasRedactionMark(text))
-    fail(`${what} holds a mark that stands for a secret; leave it where it is`)
+  if (hasRedactionMark(text)) fail(`${what} holds a mark that stands for a secret; leave it`)
 }
 
 /** Its output is redacted before it is counted. */
@@ -2720,7 +2719,7 @@ export class Processes {
   async start({ command, name, cwd, env }: BackgroundOptions) {
     if (this.#all.size >= PROCESS_MAX) {
       const oldest = this.list().find(({ group }) => group.exit)
-      if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop first`)
+      if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
       this.#all.delete(oldest.id)
     }
     const argv = shellArgv(command, true)
@@ -2914,7 +2913,7 @@ export class HttpClient {
     const { url, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
-      const lookup = socketPath ? undefined : await lookupFor(hop, proxy !== undefined)
+      const lookup = await lookupFor(hop, proxy !== undefined)
       return await this.#attempt({ ...hop, lookup }, proxy?.url.href)
     } catch (cause) {
       hop.signal?.throwIfAborted()
@@ -3103,22 +3102,20 @@ export function isPublicAddress(address: string) {
 }
 
 /** A proxy resolves again: names that only it knows, or that change, are left to it. */
-async function lookupFor({ url, publicOnly }: HttpHop, proxied: boolean) {
-  let found = LOCALHOST
-  if (publicOnly) found = await publicAddresses(hostOf(url), proxied)
-  else if (hostOf(url) !== 'localhost') return undefined
-  const known: HttpHop['lookup'] = (_host, _all, done) => done(null, found)
-  return proxied ? undefined : known
-}
-
-async function publicAddresses(host: string, proxied: boolean) {
+async function lookupFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
+  const host = hostOf(url)
+  if (!publicOnly || socketPath) return host === 'localhost' ? answering(LOCALHOST) : undefined
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
   const looking = builtin('node:dns').promises.lookup(host, { all: true })
   const found = await (proxied ? looking.catch(() => []) : looking)
-  if (found.every(({ address }) => isPublicAddress(address))) return found
-  throw refusal
+  if (!found.every(({ address }) => isPublicAddress(address))) throw refusal
+  return proxied ? undefined : answering(found)
+}
+
+function answering(found: typeof LOCALHOST): HttpHop['lookup'] {
+  return (_host, _all, done) => done(null, found)
 }
 
 /** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
@@ -3363,9 +3360,9 @@ function serverFrom(row: Provider, env: World['env']): Endpoint {
 }
 
 function nothingSetUp(named: Provider | undefined) {
-  const hint = `set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY (or: tai secret set NAME)
-  or start a local server, for instance: ollama serve
-  or name an address: OPENAI_BASE_URL, or [providers.NAME] with base_url in config.toml`
+  const hint = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
+  or start a local server, such as: ollama serve
+  or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
   if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint })
   return new ModelError(`no key for ${named.name}: ${named.keys.join(' or ')} is not set`, {
     kind: 'refused',
@@ -3541,7 +3538,7 @@ export class StreamDecoder {
       throw failureOf(chunk ?? said, this.#provider)
     if (!chunk)
       throw new ModelError(`${this.#provider} sent a malformed stream: ${shownWords(said)}`, {
-        hint: 'check that the address is one of a model server: tai doctor',
+        hint: 'is the address that of a model server? tai doctor',
       })
     this.#dialect.read(chunk, this)
     return this.#events.splice(0)
@@ -3586,7 +3583,7 @@ export class StreamDecoder {
     if (this.text.trim() === '' && calls.length === 0)
       throw new ModelError(`${this.#provider} sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
-        hint: 'ask in other words or for less, or use another model: -m',
+        hint: 'ask otherwise or for less, or use another model: -m',
       })
     if (how) this.#tell('notice', `the answer was ${how}`)
     const stop = said === 'end' && calls.length > 0 ? 'calls' : said
@@ -3759,8 +3756,8 @@ function openAiMessages(messages: Spoken[], provider: Provider) {
 /** Some servers take nothing but one text. */
 function openAiContent(parts: readonly Part[]) {
   const content = encodedParts(parts, openAiPicture)
-  if (content.some(({ text }) => text === undefined)) return content
-  return content.map(({ text }) => text).join('\n\n')
+  const texts = content.map(({ text }) => text)
+  return texts.every(Boolean) ? texts.join('\n\n') : content
 }
 
 function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) {
@@ -3795,13 +3792,13 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
 
 /** `input_tokens` leaves out what the cache gave or took; Usage counts all. */
 function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
-  const output = wireNumber(usage['output_tokens'])
-  if (reply.usage && output > 0) reply.usage = { ...reply.usage, output }
-  const { input_tokens: fresh } = usage
-  if (typeof fresh !== 'number') return
-  const cached = wireNumber(usage['cache_read_input_tokens'])
-  reply.written = wireNumber(usage['cache_creation_input_tokens'])
-  reply.usage = { input: fresh + cached + reply.written, output, cached }
+  const { input_tokens: fresh, output_tokens: output } = usage
+  if (typeof fresh === 'number') {
+    const cached = wireNumber(usage['cache_read_input_tokens'])
+    reply.written = wireNumber(usage['cache_creation_input_tokens'])
+    reply.usage = { input: fresh + cached + reply.written, output: 0, cached }
+  }
+  if (reply.usage && typeof output === 'number') reply.usage = { ...reply.usage, output }
 }
 
 /** A block, or a piece of one; the `{}` of a call's first piece is no arguments. */
@@ -4026,7 +4023,7 @@ export class ChatClient {
         const pause = this.#pause(failure, tries)
         if (pause === undefined) throw failure
         const again = `trying again in ${formatDuration(pause)} (${tries} of ${CHAT_RETRIES})`
-        yield { kind: 'notice', text: `${clip(messageOf(failure), 200)}; ${again}` }
+        yield { kind: 'notice', text: `${clip(failure.message, 200)}; ${again}` }
         await sleep(pause, signal)
       }
     }
@@ -4039,18 +4036,18 @@ export class ChatClient {
   async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
     const reply = await this.#post(body, signal)
     const sse = new SseReader(CHAT_EVENT_MAX)
-    const early: Buffer[] = [] // some send JSON and call it a stream
-    let [isStream, drain]: [boolean, NodeJS.Timeout?] = [false]
+    let whole: Buffer[] | undefined = [] // some send JSON and call it a stream
+    let drain: NodeJS.Timeout | undefined
     try {
       for await (const piece of reply.body) {
         const events = sse.feed(piece)
-        isStream ||= events.length > 0
-        if (!isStream) early.push(piece)
+        if (events.length > 0) whole = undefined
+        whole?.push(piece)
         for (const { data, event } of events) yield* decoder.feed(data, event)
         if (decoder.done) drain ??= setTimeout(() => reply.cancel(), CHAT_DRAIN)
       }
       for (const { data, event } of sse.end()) yield* decoder.feed(data, event)
-      const text = isStream ? '' : Buffer.concat(early).toString().trim()
+      const text = `${Buffer.concat(whole ?? [])}`.trim()
       if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // lines of a stream begin with those
     } catch (error) {
       if (!(error instanceof HttpError && decoder.finished)) throw error
