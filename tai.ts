@@ -3278,9 +3278,8 @@ function movedTo(address: string, row: Provider, where: string): Provider {
   const said = `${where} is no http address: ${visible(clip(address, 100))}`
   if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
   const baseUrl = address.trim().replace(/\/+$/, '')
-  return baseUrl === row.baseUrl
-    ? row
-    : { ...row, baseUrl, own: true, model: undefined, refuses: [] }
+  if (baseUrl === row.baseUrl) return row
+  return { ...row, baseUrl, own: true, model: undefined, refuses: [] }
 }
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
@@ -3306,16 +3305,14 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
-/** The dialect's version, and the key if there is one. */
-export function endpointHeaders({ provider, key }: Endpoint): Record<string, string> {
-  if (provider.dialect === 'openai') return key ? { authorization: `Bearer ${key}` } : {}
-  return { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
-}
-
-/** The address of a path such as `/models`. */
-export function endpointUrl({ provider: { baseUrl, dialect } }: Endpoint, tail: string) {
-  const bare = dialect === 'anthropic' && !baseUrl.endsWith('/v1')
-  return `${baseUrl}${bare ? '/v1' : ''}${tail}`
+/** The address of a path such as `/models`, the key and the dialect's version. */
+export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail: string) {
+  const headers: Record<string, string> = {}
+  if (dialect === 'openai' && key) headers['authorization'] = `Bearer ${key}`
+  if (dialect === 'openai') return { url: baseUrl + tail, headers }
+  if (key) headers['x-api-key'] = key
+  headers['anthropic-version'] = '2023-06-01'
+  return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail}`), headers }
 }
 
 /** The model that answers. Throws ModelError: no key, nothing set up, no models. */
@@ -3387,10 +3384,10 @@ export async function listModels(
 ) {
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
-  const url = endpointUrl(at, '/models')
-  const request = { method: 'GET', url, headers: endpointHeaders(at), timeout: wait }
+  const request = { method: 'GET', timeout: wait, signal: clock.signal }
+  const { url, headers } = endpointOf(at, '/models')
   try {
-    const reply = await http.send({ ...request, signal: clock.signal })
+    const reply = await http.send({ ...request, url, headers })
     const { models, data = models } = parseObject(await reply.text()) ?? {}
     if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
     throw new TaiError(`no list of models (status ${reply.status})`)
@@ -3436,7 +3433,7 @@ export type ChatRequest = Readonly<{
 }>
 
 export type Dialect = Readonly<{
-  tail: string // of its address
+  tail: string // of the address
   encode: (request: ChatRequest, choice: ModelChoice) => object // JSON leaves out undefined
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
@@ -3449,7 +3446,6 @@ const wireText = (value: Wire) => (typeof value === 'string' ? value : '')
 const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
 const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
 
-/** The first that fits counts. */
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
   [
@@ -4060,24 +4056,25 @@ export class ChatClient {
   async #post(body: string, signal: AbortSignal) {
     const { provider } = this.choice
     const { http, idle } = this.#options
+    const { url, headers } = endpointOf(this.choice, DIALECTS[provider.dialect].tail)
+    const types = {
+      'content-type': 'application/json',
+      accept: 'text/event-stream, application/json',
+    }
     const reply = await http.send({
       method: 'POST',
-      url: endpointUrl(this.choice, DIALECTS[provider.dialect].tail),
-      headers: {
-        'content-type': 'application/json',
-        accept: 'text/event-stream, application/json',
-        ...endpointHeaders(this.choice),
-      },
+      url,
+      headers: { ...types, ...headers },
       body,
       connect: CHAT_CONNECT_TIMEOUT,
       timeout: idle,
       maxBody: CHAT_REPLY_MAX,
       signal,
     })
-    const { status, headers } = reply
+    const { status } = reply
     if (status < 300) return reply
     const text = this.#redactor.known(await reply.text())
-    const facts = { status, retryAfter: askedWait(headers) }
+    const facts = { status, retryAfter: askedWait(reply.headers) }
     throw failureOf(parseObject(text) ?? text, provider.name, facts)
   }
 

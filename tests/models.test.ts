@@ -4,8 +4,7 @@ import t from 'tap'
 import {
   chooseModel,
   costOf,
-  endpointHeaders,
-  endpointUrl,
+  endpointOf,
   HttpClient,
   listModels,
   PROVIDERS,
@@ -104,7 +103,7 @@ t.test('another address works without a key, and its first chat model answers', 
       window: 5000,
       why: /^OPENAI_BASE_URL is set; the first model/,
     })
-    t.equal(endpointUrl(choice, '/chat/completions'), `${server.url}/v1/chat/completions`)
+    t.equal(endpointOf(choice, '/chat/completions').url, `${server.url}/v1/chat/completions`)
     t.notOk(choice.provider.refuses?.length, 'an unknown server gets the older field')
   }
   for (const version of ['', '/v1', '/v1/']) {
@@ -112,9 +111,9 @@ t.test('another address works without a key, and its first chat model answers', 
       asked: 'anthropic/x',
       env: { ANTHROPIC_BASE_URL: server.url + version },
     })
-    t.equal(endpointUrl(choice, '/messages'), `${server.url}/v1/messages`)
+    t.equal(endpointOf(choice, '/messages').url, `${server.url}/v1/messages`)
     t.strictSame(
-      endpointHeaders(choice),
+      endpointOf(choice, '').headers,
       { 'anthropic-version': '2023-06-01' },
       'no key, no header',
     )
@@ -171,10 +170,10 @@ t.test('tables of config.toml add rows and change them', async (t) => {
     const provider = rows.find((row) => row.name === name)!
     return { provider, key: 'k', why: '' }
   }
-  t.equal(endpointUrl(at('mine'), '/models'), 'http://h:1/x/models')
-  t.strictSame(endpointHeaders(at('mine')), { authorization: 'Bearer k' })
-  t.equal(endpointUrl(at('claude'), '/messages'), 'https://h/v1/messages')
-  t.equal(endpointHeaders(at('claude'))['x-api-key'], 'k')
+  t.equal(endpointOf(at('mine'), '/models').url, 'http://h:1/x/models')
+  t.strictSame(endpointOf(at('mine'), '').headers, { authorization: 'Bearer k' })
+  t.equal(endpointOf(at('claude'), '/messages').url, 'https://h/v1/messages')
+  t.equal(endpointOf(at('claude'), '').headers['x-api-key'], 'k')
   t.equal(
     named(await choose({ providers: rows, asked: 'mine/a/b' })),
     'mine a/b',
