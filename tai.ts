@@ -3464,16 +3464,16 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
 
 /** What a provider said of a failure; within a stream a numeric `code` is the status. */
 export function failureOf(
-  said: JsonObject | string,
+  said: string,
   provider: string,
   http: { status?: number; retryAfter?: number | undefined } = {},
 ) {
-  const body = typeof said === 'string' ? { message: said } : said
+  const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
   const upstream = wireObject(metadata)['raw'] // of OpenRouter
   const words = new Set([first, inner, message, detail, upstream].map(wireText))
-  const spoken = [...words].filter(Boolean).join('; ') || (said && JSON.stringify(said))
+  const spoken = [...words].filter(Boolean).join('; ') || said
   const status = http.status ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
   const [, kind = http.status ? 'refused' : 'broken', hint = 'try again, or another model'] =
@@ -3531,7 +3531,7 @@ export class StreamDecoder {
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error'))
-      throw failureOf(chunk ?? said, this.#provider)
+      throw failureOf(said, this.#provider)
     if (!chunk)
       throw new ModelError(`${this.#provider} sent a malformed stream: ${shownWords(said)}`, {
         hint: 'is the address that of a model server? tai doctor',
@@ -4073,9 +4073,8 @@ export class ChatClient {
     })
     const { status } = reply
     if (status < 300) return reply
-    const text = this.#redactor.known(await reply.text())
-    const facts = { status, retryAfter: askedWait(reply.headers) }
-    throw failureOf(parseObject(text) ?? text, provider.name, facts)
+    const said = this.#redactor.known(await reply.text())
+    throw failureOf(said, provider.name, { status, retryAfter: askedWait(reply.headers) })
   }
 
   /** Milliseconds, if there is a next try. */
