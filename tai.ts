@@ -2419,8 +2419,8 @@ function relativePath(folder: string, absolute: string) {
 }
 
 function isInside(folder: string, absolute: string) {
-  const way = path.relative(folder, absolute)
-  return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
+  const way = relativePath(folder, absolute)
+  return !/^\.\.(\/|$)/.test(way) && !path.isAbsolute(way)
 }
 
 /** The missing stays below its deepest existing ancestor. Sync: node:fs/promises loads in 2 ms. */
@@ -3603,20 +3603,19 @@ export class StreamDecoder {
 
   #message(state: AssistantMessage['state']): AssistantMessage {
     const taken = new Set<string>()
-    const last = this.#stop?.[1] === 'length' ? this.calls.at(-1) : undefined
-    const calls = this.calls.map((call) => {
+    const calls = this.calls.map(({ name, args, extra, ...call }, i) => {
+      const isCut = this.#stop?.[1] === 'length' && i === this.calls.length - 1
+      const problem = state === 'failed' ? 'the reply broke off' : problemOf(name, args, isCut)
       const id = freshId(call.id, taken)
-      const problem = state === 'failed' ? 'the reply broke off' : problemOf(call, call === last)
-      const args = parseObject(call.args) ?? {}
-      return { id, name: call.name, args, ...(problem && { problem }), ...call.extra }
+      return { id, name, args: parseObject(args) ?? {}, ...(problem && { problem }), ...extra }
     })
-    const reasoning = this.thoughts.length > 0 && { reasoning: this.thoughts }
-    return { role: 'assistant', text: this.text, ...reasoning, calls, state }
+    const { text, thoughts: reasoning } = this
+    return { role: 'assistant', text, ...(reasoning[0] && { reasoning }), calls, state }
   }
 }
 
 /** Why a call must not run. */
-function problemOf({ name, args }: CallDraft, cut: boolean) {
+function problemOf(name: string, args: string, cut: boolean) {
   if (name === '') return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
   if (cut) return 'the call was cut off by the output limit; make it in parts'
@@ -3645,14 +3644,13 @@ function systemText(messages: readonly Message[], schema: JsonObject | undefined
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
 }
 
-function readOpenAi(chunk: JsonObject, reply: StreamDecoder) {
-  const usage = wireObject(chunk['usage'])
-  const { prompt_tokens: input, completion_tokens: output, prompt_tokens_details, cost } = usage
+function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
+  const { prompt_tokens: input, completion_tokens, prompt_tokens_details, cost } = wireObject(usage)
   const cached = wireNumber(wireObject(prompt_tokens_details)['cached_tokens'])
-  if (typeof input === 'number') reply.usage = { input, output: wireNumber(output), cached }
+  const output = wireNumber(completion_tokens)
+  if (typeof input === 'number') reply.usage = { input, output, cached }
   if (typeof cost === 'number') reply.cost = cost
-  const choice = wireList(chunk['choices']).find(({ index }) => !index) ?? {}
-  const { message, delta, finish_reason } = choice
+  const { message, delta, finish_reason } = wireList(choices).find(({ index }) => !index) ?? {}
   if (message) reply.done = true // it came whole
   const said = wireObject(delta ?? message)
   readOpenAiThought(said, reply)
