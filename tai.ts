@@ -63,11 +63,10 @@
 //     ChildGroup RunOptions runCommand shellArgv childEnv hideEnvironment refuseMarks
 //     Processes reapOrphans
 //   §http       requests with deadlines
-//     HttpRequest HttpReply HttpErrorKind HttpError HttpClient proxyFor isPublicAddress
-//     SseEvent SseReader
+//     HttpRequest HttpError HttpClient HttpReply proxyFor isPublicAddress SseReader
 //   §models     providers, and which model answers
-//     Provider PROVIDERS Endpoint ModelChoice ModelInfo ChooseOptions providersOf
-//     endpointHeaders endpointUrl chooseModel listModels costOf
+//     Provider PROVIDERS Endpoint ModelChoice ChooseOptions providersOf endpointOf chooseModel
+//     listModels costOf
 //   §dialects   neutral messages in a provider's words, and back
 //     ChatRequest Dialect failureOf StreamDecoder DIALECTS repairHistory adaptSchema
 //   §chat       one request to a model, one whole reply
@@ -2530,7 +2529,7 @@ export class ChildGroup {
 
   #forget() {
     ChildGroup.#live.delete(this)
-    if (this.#record !== undefined) fs.rmSync(this.#record, { force: true })
+    if (this.#record) fs.rmSync(this.#record, { force: true })
   }
 }
 
@@ -2577,13 +2576,12 @@ function textWindow(headMax: number, tailMax: number) {
 
 type TextWindow = ReturnType<typeof textWindow>
 
-export type RunOptions = Omit<StartOptions, 'stdin'> &
-  Readonly<{
-    stdin?: string | undefined
-    timeout: number
-    signal?: AbortSignal | undefined
-    maxOutput?: number // bytes per stream
-  }>
+export type RunOptions = Omit<StartOptions, 'stdin'> & {
+  stdin?: string | undefined
+  timeout: number
+  signal?: AbortSignal | undefined
+  maxOutput?: number // bytes per stream
+}
 
 /** To its end. Throws TaiError, or the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
@@ -2639,7 +2637,7 @@ function statFields(pid: number | string) {
 }
 
 /** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
- * process.env: copy that first. Whether it could: on Linux (proc(5)). */
+ * process.env: copy that first. Only on Linux (proc(5)). */
 export function hideEnvironment() {
   return attempt(() => {
     using open = new DisposableStack()
@@ -3061,8 +3059,7 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
   const create = BODY_DECODERS.get(coding)
-  if (create === undefined)
-    throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
+  if (!create) throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
   const decoder = builtin('node:zlib')[create]()
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
@@ -3071,7 +3068,7 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
 export function proxyFor(url: URL, env: World['env']) {
   const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
   const variable = names.flatMap((name) => [name, name.toUpperCase()]).find((name) => env[name])
-  if (variable === undefined || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
+  if (!variable || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
   const proxy = httpUrl(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
   if (proxy) return { url: proxy, variable }
   fail(`${variable} is not the URL of an HTTP proxy`, 'Such as http://user:password@host:3128')
@@ -3492,7 +3489,6 @@ function shownWords(said: string) {
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 type ThoughtDraft = { -readonly [K in keyof Reasoning]: Reasoning[K] }
 
-/** In either dialect. */
 const STOPS: [RegExp, StopReason, how?: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
