@@ -3460,29 +3460,24 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
 ]
 
 /** What a provider said of a failure; within a stream a numeric `code` is the status. */
-export function failureOf(
-  said: string,
-  provider: string,
-  http: { status?: number; retryAfter?: number | undefined } = {},
-) {
+export function failureOf(said: string, provider: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
   const upstream = wireObject(metadata)['raw'] // of OpenRouter
   const words = new Set([first, inner, message, detail, upstream].map(wireText))
   const spoken = [...words].filter(Boolean).join('; ') || said
-  const status = http.status ?? (Number(code) || undefined)
+  const status = answer ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
-  const [, kind = http.status ? 'refused' : 'broken', hint = 'try again, or another model'] =
+  const [, kind = answer ? 'refused' : 'broken', hint = 'try again, or another model'] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
-  const how = http.status ? `answered ${status}` : 'broke off'
-  const options = { ...http, kind, hint, status }
-  return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, options)
+  const what = `${provider} ${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
+  return new ModelError(what, { kind, hint, status, retryAfter })
 }
 
 function shownWords(said: string) {
-  const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
-  const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
+  const markup = /^\s*</.test(said) ? /(<(script|style)[^]*?<\/\2>|<[^>]*>|\s)+/gi : /\s+/g
+  const text = said.replace(markup, ' ').trim()
   return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
 }
 
@@ -4068,7 +4063,7 @@ export class ChatClient {
     const { status } = reply
     if (status < 300) return reply
     const said = this.#redactor.known(await reply.text())
-    throw failureOf(said, provider.name, { status, retryAfter: askedWait(reply.headers) })
+    throw failureOf(said, provider.name, status, askedWait(reply.headers))
   }
 
   /** Milliseconds, if there is a next try. */
