@@ -3131,14 +3131,10 @@ export class SseReader {
     this.#maxEvent = maxEvent
   }
 
-  feed(chunk: Uint8Array) {
-    return this.#take(this.#decoder.decode(chunk, { stream: true }))
-  }
+  feed = (chunk: Uint8Array) => this.#take(this.#decoder.decode(chunk, { stream: true }))
 
   /** What is open: some model servers forget the last blank line. */
-  end() {
-    return this.#take(`${this.#decoder.decode()}\n\n`)
-  }
+  end = () => this.#take(`${this.#decoder.decode()}\n\n`)
 
   #take(text: string) {
     const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
@@ -3430,18 +3426,18 @@ export type ChatRequest = Readonly<{
 }>
 
 export type Dialect = Readonly<{
-  tail: string // of the address
+  tail: string
   encode: (request: ChatRequest, choice: ModelChoice) => object // JSON leaves out undefined
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
 
 type Wire = Json | undefined
 
-const wireObject = (value: Wire) => (isObject(value) ? value : {})
-const wireList = (value: Wire) => (Array.isArray(value) ? value.map(wireObject) : [])
-const wireText = (value: Wire) => (typeof value === 'string' ? value : '')
-const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
-const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
+const asObject = (value: Wire) => (isObject(value) ? value : {})
+const asList = (value: Wire) => (Array.isArray(value) ? value.map(asObject) : [])
+const asText = (value: Wire) => (typeof value === 'string' ? value : '')
+const asNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
+const isEmpty = (value: Wire) => Object.keys(asObject(value)).length === 0
 
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
@@ -3464,8 +3460,8 @@ export function failureOf(said: string, provider: string, answer?: number, retry
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
-  const upstream = wireObject(metadata)['raw'] // of OpenRouter
-  const words = new Set([first, inner, message, detail, upstream].map(wireText))
+  const upstream = asObject(metadata)['raw'] // of OpenRouter
+  const words = new Set([first, inner, message, detail, upstream].map(asText))
   const spoken = [...words].filter(Boolean).join('; ') || said
   const status = answer ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
@@ -3557,7 +3553,7 @@ export class StreamDecoder {
   }
 
   stopFor(reason: Wire) {
-    this.#stop = STOPS.find(([shape]) => shape.test(wireText(reason))) ?? this.#stop
+    this.#stop = STOPS.find(([shape]) => shape.test(asText(reason))) ?? this.#stop
   }
 
   /** Throws ModelError if it is empty or broke off. */
@@ -3636,30 +3632,30 @@ function systemText(messages: readonly Message[], schema: JsonObject | undefined
 }
 
 function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
-  const { prompt_tokens: input, completion_tokens, prompt_tokens_details, cost } = wireObject(usage)
-  const cached = wireNumber(wireObject(prompt_tokens_details)['cached_tokens'])
-  const output = wireNumber(completion_tokens)
+  const { prompt_tokens: input, completion_tokens, prompt_tokens_details, cost } = asObject(usage)
+  const cached = asNumber(asObject(prompt_tokens_details)['cached_tokens'])
+  const output = asNumber(completion_tokens)
   if (typeof input === 'number') reply.usage = { input, output, cached }
   if (typeof cost === 'number') reply.cost = cost
-  const { message, delta, finish_reason } = wireList(choices).find(({ index }) => !index) ?? {}
+  const { message, delta, finish_reason } = asList(choices).find(({ index }) => !index) ?? {}
   if (message) reply.done = true // it came whole
-  const said = wireObject(delta ?? message)
+  const said = asObject(delta ?? message)
   readOpenAiThought(said, reply)
   const content = said['content'] ?? said['refusal']
-  reply.content(wireText(content))
-  for (const { thinking, text } of wireList(content)) {
-    for (const thought of wireList(thinking)) reply.think(wireText(thought['text'])) // Mistral
-    reply.say(wireText(text))
+  reply.content(asText(content))
+  for (const { thinking, text } of asList(content)) {
+    for (const thought of asList(thinking)) reply.think(asText(thought['text'])) // Mistral
+    reply.say(asText(text))
   }
-  for (const piece of wireList(said['tool_calls'])) addCallPiece(piece, reply)
+  for (const piece of asList(said['tool_calls'])) addCallPiece(piece, reply)
   reply.stopFor(finish_reason)
 }
 
 function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   const { reasoning_details, reasoning_content, reasoning } = delta
-  const pieces = wireList(reasoning_details)
-  const said = pieces.map(({ text, summary }) => wireText(text ?? summary)).join('')
-  const spoken = wireText(reasoning_content) || wireText(reasoning) || said
+  const pieces = asList(reasoning_details)
+  const said = pieces.map(({ text, summary }) => asText(text ?? summary)).join('')
+  const spoken = asText(reasoning_content) || asText(reasoning) || said
   if (spoken === '' && pieces.length === 0) return
   const thought = reply.think(spoken)
   if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
@@ -3671,15 +3667,15 @@ function withDetail(details: readonly JsonObject[], piece: JsonObject) {
   if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
   const joined: Record<string, Json> = { ...last, ...piece }
   for (const key of ['text', 'summary', 'data'])
-    if (key in piece) joined[key] = wireText(last[key]) + wireText(piece[key])
+    if (key in piece) joined[key] = asText(last[key]) + asText(piece[key])
   return [...details.slice(0, -1), joined]
 }
 
 /** To the last call that fits: servers leave out index or id, give 0 to all, or repeat both. */
 function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
-  const { name, arguments: args } = wireObject(piece['function'])
-  const [id, indexed] = [wireText(piece['id']), typeof index === 'number']
+  const { name, arguments: args } = asObject(piece['function'])
+  const [id, indexed] = [asText(piece['id']), typeof index === 'number']
   const last = calls.findLast(
     (each) => (!indexed || each.index === index) && (!id || !each.id || each.id === id),
   )
@@ -3687,8 +3683,8 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const fresh = { index, id, name: '', args: '' }
   const call: CallDraft = last && (!name || !last.name || repeats) ? last : fresh
   if (call === fresh) calls.push(call)
-  call.name ||= wireText(name)
-  call.args += isObject(args) ? JSON.stringify(args) : wireText(args)
+  call.name ||= asText(name)
+  call.args += isObject(args) ? JSON.stringify(args) : asText(args)
   if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
@@ -3714,7 +3710,7 @@ const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
 
 function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
   const parameters = adaptSchema(tool.parameters, refuses)
-  const bare = refuses.includes('empty-schema') && hasNoFields(parameters['properties'])
+  const bare = refuses.includes('empty-schema') && isEmpty(parameters['properties'])
   const description = clip(tool.description, DESCRIPTION_MAX)
   const about = { name: tool.name, description, parameters: bare ? undefined : parameters }
   return { type: 'function', function: about }
@@ -3767,11 +3763,11 @@ function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) 
 
 function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   const { type, index, message, content, content_block, stop_reason } = chunk
-  const delta = wireObject(chunk['delta'])
-  readBlock(wireObject(content_block ?? delta), index, reply)
-  wireList(content).forEach((block, i) => readBlock(block, i, reply))
+  const delta = asObject(chunk['delta'])
+  readBlock(asObject(content_block ?? delta), index, reply)
+  asList(content).forEach((block, i) => readBlock(block, i, reply))
   if (type === 'message_stop' || type === 'message') reply.done = true
-  readAnthropicUsage(wireObject(chunk['usage'] ?? wireObject(message)['usage']), reply)
+  readAnthropicUsage(asObject(chunk['usage'] ?? asObject(message)['usage']), reply)
   reply.stopFor(delta['stop_reason'] ?? stop_reason)
 }
 
@@ -3779,8 +3775,8 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
 function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   const { input_tokens: fresh, output_tokens: output } = usage
   if (typeof fresh === 'number') {
-    const cached = wireNumber(usage['cache_read_input_tokens'])
-    reply.written = wireNumber(usage['cache_creation_input_tokens'])
+    const cached = asNumber(usage['cache_read_input_tokens'])
+    reply.written = asNumber(usage['cache_creation_input_tokens'])
     reply.usage = { input: fresh + cached + reply.written, output: 0, cached }
   }
   if (reply.usage && typeof output === 'number') reply.usage = { ...reply.usage, output }
@@ -3790,12 +3786,12 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
-  if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: wireText(data) })
-  reply.say(wireText(text))
-  if (thinking) reply.think(wireText(thinking))
+  if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: asText(data) })
+  reply.say(asText(text))
+  if (thinking) reply.think(asText(thinking))
   const thought = reply.thoughts.at(-1)
-  if (thought && signature) thought.signature = (thought.signature ?? '') + wireText(signature)
-  const args = hasNoFields(input) ? partial_json : input
+  if (thought && signature) thought.signature = (thought.signature ?? '') + asText(signature)
+  const args = isEmpty(input) ? partial_json : input
   if (type === 'tool_use' || partial_json)
     addCallPiece({ index, id, function: { name, arguments: args ?? '' } }, reply)
 }
@@ -3924,14 +3920,14 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
       if (SCHEMA_LEFT_OUT.test(key) || drops.includes(key)) return []
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
-      const fit = Object.entries(wireObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
+      const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
       return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each, above)]))]]
     })
     return completedNode(Object.fromEntries(kept))
   }
-  const top = wireObject(adapt(schema))
-  const all = [top, ...wireList(top['allOf'])]
-  const parts = [...wireList(top['anyOf']), ...wireList(top['oneOf']), ...all]
+  const top = asObject(adapt(schema))
+  const all = [top, ...asList(top['allOf'])]
+  const parts = [...asList(top['anyOf']), ...asList(top['oneOf']), ...all]
   const properties = Object.assign({}, ...parts.map((part) => part['properties']))
   const required = all.flatMap(({ required: names }) => (Array.isArray(names) ? names : []))
   return completedNode({ type: 'object', properties, ...(required[0] && { required }) })
@@ -3954,7 +3950,7 @@ function pointedAt(root: JsonSchema, ref: string) {
   let at: Wire = start === '#' ? root : {}
   for (const name of names)
     at = typeof at === 'object' ? Object(at)[name.replaceAll('~1', '/').replaceAll('~0', '~')] : 0
-  return wireObject(at)
+  return asObject(at)
 }
 
 //#endregion §dialects
@@ -4014,9 +4010,7 @@ export class ChatClient {
     }
   }
 
-  complete(request: ChatRequest, signal: AbortSignal) {
-    return resultOf(this.stream(request, signal))
-  }
+  complete = (...asked: Parameters<ChatClient['stream']>) => resultOf(this.stream(...asked))
 
   async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
     const reply = await this.#post(body, signal)
