@@ -3300,11 +3300,9 @@ function readProvider(name: string, table: JsonObject): Provider {
 
 /** The address of a path such as `/models`, the key and the dialect's version. */
 export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail: string) {
-  const headers: Record<string, string> = {}
-  if (dialect === 'openai' && key) headers['authorization'] = `Bearer ${key}`
-  if (dialect === 'openai') return { url: baseUrl + tail, headers }
-  if (key) headers['x-api-key'] = key
-  headers['anthropic-version'] = '2023-06-01'
+  if (dialect === 'openai')
+    return { url: baseUrl + tail, headers: { ...(key && { authorization: `Bearer ${key}` }) } }
+  const headers = { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
   return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail}`), headers }
 }
 
@@ -3377,17 +3375,16 @@ export async function listModels(
 ) {
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
-  const request = { method: 'GET', timeout: wait, signal: clock.signal }
-  const { url, headers } = endpointOf(at, '/models')
+  const request = { ...endpointOf(at, '/models'), method: 'GET', timeout: wait }
   try {
-    const reply = await http.send({ ...request, url, headers })
+    const reply = await http.send({ ...request, signal: clock.signal })
     const { models, data = models } = parseObject(await reply.text()) ?? {}
     if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
     throw new TaiError(`no list of models (status ${reply.status})`)
   } catch (cause) {
     signal?.throwIfAborted()
     const hint = `check the address and the key, or name a model: -m ${name}/MODEL`
-    const message = `${name} at ${new URL(url).host}: ${messageOf(cause)}`
+    const message = `${name} at ${new URL(request.url).host}: ${messageOf(cause)}`
     throw new ModelError(message, { kind: 'unreachable', hint, cause })
   }
 }
