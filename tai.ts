@@ -64,11 +64,10 @@
 //     ChildGroup RunOptions runCommand shellArgv childEnv hideEnvironment refuseMarks
 //     Processes reapOrphans
 //   §http       requests with deadlines
-//     HttpRequest HttpReply HttpErrorKind HttpError HttpClient proxyFor isPublicAddress
-//     SseEvent SseReader
+//     HttpRequest HttpError HttpClient HttpReply proxyFor isPublicAddress SseReader
 //   §models     providers, and which model answers
-//     Provider PROVIDERS Endpoint ModelChoice ModelInfo ChooseOptions providersOf
-//     endpointHeaders endpointUrl chooseModel listModels costOf
+//     Provider PROVIDERS Endpoint ModelChoice ChooseOptions providersOf endpointOf chooseModel
+//     listModels costOf
 //   §dialects   neutral messages in a provider's words, and back
 //     ChatRequest Dialect failureOf StreamDecoder DIALECTS repairHistory adaptSchema
 //   §chat       one request to a model, one whole reply
@@ -169,7 +168,6 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import type { Readable } from 'node:stream'
 import type { InspectColor } from 'node:util'
 import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
-import type { ProxyAgent } from 'undici'
 
 //#region §caps: every limit in the program
 //
@@ -2351,8 +2349,8 @@ export class Store {
 //
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
 // 2. A link that leads nowhere is not followed: its end could appear later.
-// 3. tai's home is closed. `.git` and the project's `.tai` are read only: what is written
-//    there runs programs or widens permissions.
+// 3. tai's home is closed; `.git` and the project's `.tai`, which run programs or widen
+//    permissions, are read only.
 // Not here: ignore rules (§files), what a shell command does (§shell).
 
 /** git's anywhere, tai's at the top, and what disks take for them. */
@@ -2373,8 +2371,7 @@ export class Workspace {
     const real = attempt(() => fs.realpathSync.native(root)) ?? ''
     if (attempt(() => fs.statSync(real).isDirectory()))
       return new Workspace(real, resolveReal(path.resolve(home)))
-    const hint = 'name an existing folder with --root DIR'
-    throw new UsageError(`the workspace ${visible(root)} is no folder that opens`, { hint })
+    failUsage(`the workspace ${visible(root)} is no folder`, 'name one with --root DIR')
   }
 
   /** Absolute, links followed. */
@@ -2429,14 +2426,13 @@ export class Workspace {
   #guarded(absolute: string) {
     if (isInside(absolute, this.#home)) return 'holds the home of tai'
     const shown = this.show(absolute).replace(HIDDEN, '')
-    return GUARDED.test(shown) && 'is not written: git runs, tai obeys what stands there'
+    return GUARDED.test(shown) && 'is read only: git runs, tai obeys it'
   }
 }
 
 function passedPath<T>(given: string, value: T, why: string | false) {
   if (why === false) return value
-  const hint = 'use one such as src/main.ts; --root DIR widens the workspace'
-  fail(`the path ${clip(visible(given), 200)} ${why}`, hint)
+  fail(`the path ${clip(visible(given), 200)} ${why}`, '--root DIR widens the workspace')
 }
 
 function pathFault(cause: unknown): never {
@@ -2449,8 +2445,8 @@ function relativePath(folder: string, absolute: string) {
 }
 
 function isInside(folder: string, absolute: string) {
-  const way = path.relative(folder, absolute)
-  return way !== '..' && !way.startsWith(`..${path.sep}`) && !path.isAbsolute(way)
+  const way = relativePath(folder, absolute)
+  return !/^\.\.(\/|$)/.test(way) && !path.isAbsolute(way)
 }
 
 /** The missing stays below its deepest existing ancestor. Sync: node:fs/promises loads in 2 ms. */
@@ -2507,16 +2503,11 @@ export class ChildGroup {
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      const spawned = builtin('node:events').once(child, 'spawn')
-      if (child.pid === undefined) await spawned
-      const group = new ChildGroup(child, options.world) // on record at once
-      await spawned
-      return group
+      if (child.pid === undefined) await builtin('node:events').once(child, 'spawn') // it throws
+      return new ChildGroup(child, options.world)
     } catch (error) {
-      const isMissing = codeOf(error) === 'ENOENT'
-      const why = isMissing
-        ? `no such program or interpreter, or no folder ${options.cwd}`
-        : messageOf(error)
+      const missing = `no such program or interpreter, or no folder ${options.cwd}`
+      const why = codeOf(error) === 'ENOENT' ? missing : messageOf(error)
       fail(clip(visible(`cannot start ${options.argv[0]}: ${why}`), 500))
     }
   }
@@ -2540,16 +2531,16 @@ export class ChildGroup {
   kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
   /** False when even SIGKILL was in vain. */
-  stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
-    const steps = STOP_LADDER.slice(STOP_LADDER.indexOf(first)).map((signal) => ({
-      do: () => this.kill(signal),
-      wait: SHELL_STOP_GRACE,
-    }))
-    return retreat(this.ended, steps)
+  async stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
+    for (const signal of STOP_LADDER.slice(STOP_LADDER.indexOf(first))) {
+      this.kill(signal)
+      if (await within(SHELL_STOP_GRACE, this.ended)) return true
+    }
+    return false
   }
 
   /** Ends those the head left behind, then pipes that an outsider may hold. */
-  async #settle(): Promise<ChildExit> {
+  async #settle() {
     const { once } = builtin('node:events')
     const closed = once(this.child, 'close')
     const [code, signal] = await once(this.child, 'exit')
@@ -2565,7 +2556,7 @@ export class ChildGroup {
 
   #forget() {
     ChildGroup.#live.delete(this)
-    if (this.#record !== undefined) fs.rmSync(this.#record, { force: true })
+    if (this.#record) fs.rmSync(this.#record, { force: true })
   }
 }
 
@@ -2588,42 +2579,36 @@ function signalGroup(pid: number, signal: NodeJS.Signals) {
   return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
 }
 
-class TextWindow {
-  total = 0 // bytes
-  #head = ''
-  #tail = ''
-  readonly #headMax
-  readonly #tailMax
-  constructor(headMax: number, tailMax: number) {
-    this.#headMax = headMax
-    this.#tailMax = tailMax
-  }
-
-  push(text: string) {
-    const start = headBytes(text, Math.max(0, this.#headMax - this.total))
-    this.total += byteLength(text)
-    this.#head += start
-    this.#tail += text.slice(start.length)
-    if (this.#tail.length > 2 * this.#tailMax) this.#tail = this.newest(this.#tailMax)
-  }
-
-  newest = (bytes: number) => tailBytes(this.#tail, Math.min(bytes, this.#tailMax))
-
-  whole() {
-    const tail = this.newest(this.#tailMax)
-    const left = this.total - byteLength(this.#head + tail)
-    if (left === 0) return this.#head + tail
-    return `${this.#head}\n[... ${left} bytes left out ...]\n${tail}`
+/** The start and the end of a long text, in whole characters. */
+function textWindow(headMax: number, tailMax: number) {
+  let [total, head, tail] = [0, '', '']
+  const newest = (bytes: number) => tailBytes(tail, Math.min(bytes, tailMax))
+  return {
+    newest,
+    total: () => total, // bytes
+    push(text: string) {
+      const start = headBytes(text, Math.max(0, headMax - total))
+      total += byteLength(text)
+      head += start
+      tail += text.slice(start.length)
+      if (tail.length > 2 * tailMax) tail = newest(tailMax)
+    },
+    whole() {
+      const end = newest(tailMax)
+      const left = total - byteLength(head + end)
+      return left === 0 ? head + end : `${head}\n[... ${left} bytes left out ...]\n${end}`
+    },
   }
 }
 
-export type RunOptions = Omit<StartOptions, 'stdin'> &
-  Readonly<{
-    stdin?: string | undefined
-    timeout: number
-    signal?: AbortSignal | undefined
-    maxOutput?: number // bytes per stream
-  }>
+type TextWindow = ReturnType<typeof textWindow>
+
+export type RunOptions = Omit<StartOptions, 'stdin'> & {
+  stdin?: string | undefined
+  timeout: number
+  signal?: AbortSignal | undefined
+  maxOutput?: number // bytes per stream
+}
 
 /** To its end. Throws TaiError, or the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
@@ -2632,9 +2617,9 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
   const group = await ChildGroup.start({ ...options, stdin: input })
   const { child } = group
   const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
-  const [out, err] = [new TextWindow(half, half), new TextWindow(half, half)]
-  child.stdout?.setEncoding('utf8').on('data', (text: string) => out.push(text))
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => err.push(text))
+  const [out, err] = [textWindow(half, half), textWindow(half, half)]
+  child.stdout?.setEncoding('utf8').on('data', out.push)
+  child.stderr?.setEncoding('utf8').on('data', err.push)
   child.stdin?.end(stdin)
   await within(options.timeout, group.ended, signal)
   const timedOut = child.exitCode === null && child.signalCode === null
@@ -2679,12 +2664,12 @@ function statFields(pid: number | string) {
 }
 
 /** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
- * process.env: copy that first. Whether it could: on Linux (proc(5)). */
+ * process.env: copy that first. Only on Linux (proc(5)). */
 export function hideEnvironment() {
-  let memory: number | undefined
-  try {
+  return attempt(() => {
+    using open = new DisposableStack()
+    const memory = open.adopt(fs.openSync('/proc/self/mem', 'r+'), fs.closeSync)
     let at = Number(statFields('self')[47]) // env_start
-    memory = fs.openSync('/proc/self/mem', 'r+')
     for (const entry of fs.readFileSync('/proc/self/environ', 'latin1').split('\0')) {
       const value = entry.indexOf('=') + 1
       const blank = Buffer.alloc(entry.length - value)
@@ -2693,71 +2678,57 @@ export function hideEnvironment() {
       at += entry.length + 1
     }
     return true
-  } catch {
-    return false
-  } finally {
-    if (memory !== undefined) fs.closeSync(memory)
-  }
+  })
 }
 
 /** Passed on, a mark would replace the secret. Throws TaiError. */
 export function refuseMarks(what: string, text: string) {
-  if (hasRedactionMark(text))
-    fail(`${what} holds a mark that stands for a secret; leave it where it is`)
+  if (hasRedactionMark(text)) fail(`${what} holds a mark that stands for a secret; leave it`)
 }
 
 /** Its output is redacted before it is counted. */
-class BackgroundProcess {
-  readonly id
-  readonly label
-  readonly group
-  readonly #output = new TextWindow(0, PROCESS_OUTPUT_MAX)
-  #news = Promise.withResolvers<void>()
-
-  constructor(id: string, label: string, group: ChildGroup, redactor: Redactor) {
-    this.id = id
-    this.label = label
-    this.group = group
-    for (const pipe of [group.child.stdout, group.child.stderr]) this.#follow(pipe, redactor)
-    void group.ended.then(() => this.#push(''))
+function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
+  const output = textWindow(0, PROCESS_OUTPUT_MAX)
+  let news = Promise.withResolvers<void>()
+  const push = (text: string) => {
+    output.push(text)
+    news.resolve()
+    news = Promise.withResolvers()
   }
-
-  get bytes() {
-    return this.#output.total
-  }
-
-  /** From byte `since` on; waits up to `ms` for the first. */
-  async read(since: number, ms: number, signal: AbortSignal) {
-    await within(ms, this.#beyond(since), signal)
-    signal.throwIfAborted()
-    const wanted = Math.max(0, this.bytes - since)
-    const text = this.#output.newest(wanted)
-    return { text, next: this.bytes, dropped: wanted - byteLength(text) }
-  }
-
-  write(text: string, eof: boolean) {
-    const { stdin } = this.group.child
-    if (!stdin?.writable) fail(`${this.id} has ended, or its stdin is closed`)
-    stdin.write(text)
-    if (eof) stdin.end()
-  }
-
-  async #beyond(since: number) {
-    while (this.group.exit === undefined && this.bytes <= since) await this.#news.promise
-  }
-
-  #follow(pipe: ChildGroup['child']['stdout'], redactor: Redactor) {
+  const { stdin, stdout, stderr } = group.child
+  for (const pipe of [stdout, stderr]) {
     const safe = new RedactStream(redactor)
-    pipe?.setEncoding('utf8').on('data', (text: string) => this.#push(safe.push(text)))
-    pipe?.on('close', () => this.#push(safe.end()))
+    pipe?.setEncoding('utf8').on('data', (text: string) => push(safe.push(text)))
+    pipe?.on('close', () => push(safe.end()))
   }
-
-  #push(text: string) {
-    this.#output.push(text)
-    this.#news.resolve()
-    this.#news = Promise.withResolvers()
+  void group.ended.then(() => push(''))
+  const beyond = async (since: number) => {
+    while (group.exit === undefined && output.total() <= since) await news.promise
+  }
+  return {
+    id,
+    label,
+    group,
+    bytes: output.total,
+    /** From byte `since` on; waits up to `ms` for the first. */
+    async read(since: number, ms: number, signal: AbortSignal) {
+      await within(ms, beyond(since), signal)
+      signal.throwIfAborted()
+      const wanted = Math.max(0, output.total() - since)
+      const text = output.newest(wanted)
+      return { text, next: output.total(), dropped: wanted - byteLength(text) }
+    },
+    write(text: string, eof: boolean) {
+      if (!stdin?.writable) fail(`${id} has ended, or its stdin is closed`)
+      stdin.write(text)
+      if (eof) stdin.end()
+    },
   }
 }
+
+type BackgroundProcess = ReturnType<typeof inBackground>
+
+type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }
 
 /** The background processes of one session. */
 export class Processes {
@@ -2770,20 +2741,17 @@ export class Processes {
     this.#redactor = redactor
   }
 
-  async start(
-    options: Pick<StartOptions, 'cwd' | 'env'> & { command: string; name?: string | undefined },
-  ) {
+  async start({ command, name, cwd, env }: BackgroundOptions) {
     if (this.#all.size >= PROCESS_MAX) {
       const oldest = this.list().find(({ group }) => group.exit)
-      if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop first`)
+      if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
       this.#all.delete(oldest.id)
     }
-    const { command, name } = options
-    const how = { argv: shellArgv(command, true), stdin: 'pipe', world: this.#world } as const
-    const group = await ChildGroup.start({ ...options, ...how })
+    const argv = shellArgv(command, true)
+    const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world: this.#world })
     const id = `p${++this.#started}`
     const label = name ? `${name}: ${command}` : command
-    const started = new BackgroundProcess(id, label, group, this.#redactor)
+    const started = inBackground(id, label, group, this.#redactor)
     this.#all.set(id, started)
     return started
   }
@@ -2857,7 +2825,7 @@ export type HttpRequest = Readonly<{
   method: string
   url: string // its user and password become Basic authorization
   headers?: Readonly<Record<string, string>>
-  body?: string | Buffer | undefined
+  body?: string | undefined
   timeout: number // ms, redirects included
   connect?: number // ms until a direct connection stands; else `timeout`
   idle?: number // ms; else `timeout`
@@ -2868,37 +2836,15 @@ export type HttpRequest = Readonly<{
   signal?: AbortSignal | undefined
 }>
 
-export type HttpReply = Readonly<{
-  status: number
-  headers: Readonly<Record<string, string>> // lower case
-  url: string // of the last hop, without credentials
-  body: AsyncIterable<Buffer> // read once: here, by text() or by bytes()
-  text(): Promise<string>
-  bytes(): Promise<Buffer>
-  cancel(): void
-}>
-
 /** `refused`: a bad URL, header or redirect. Of the body: `idle`, `too-large`, `cut`. */
-export type HttpErrorKind =
-  | 'timeout'
-  | 'idle'
-  | 'unreachable'
-  | 'too-large'
-  | 'cut'
-  | 'private'
-  | 'refused'
-
-const PASSING_FAULTS =
-  /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
 
 /** A reply with any status is none. */
 export class HttpError extends TaiError {
   readonly kind
-  readonly passes // perhaps, by itself
-  constructor(kind: HttpErrorKind, message: string, options?: ErrorOptions) {
+  constructor(kind: HttpFault, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
-    this.passes = PASSING_FAULTS.test(codeOf(options?.cause))
   }
 }
 
@@ -2918,12 +2864,14 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
 
-const BODY_DECODERS = {
-  gzip: 'createGunzip',
-  deflate: 'createInflate',
-  br: 'createBrotliDecompress',
-  zstd: 'createZstdDecompress',
-} as const
+const BODY_DECODERS = new Map(
+  Object.entries({
+    gzip: 'createGunzip',
+    deflate: 'createInflate',
+    br: 'createBrotliDecompress',
+    zstd: 'createZstdDecompress',
+  } as const),
+)
 
 /** Not the public internet (IANA registries, RFC 6890). */
 const SPECIAL_RANGES =
@@ -2932,25 +2880,32 @@ const SPECIAL_RANGES =
   '::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1'
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
-type HttpHop = Omit<HttpRequest, 'url'> & { url: URL; headers: HttpReply['headers'] }
+type HttpHop = Omit<HttpRequest, 'url'> & {
+  url: URL
+  headers: Record<string, string>
+  lookup?: RequestOptions['lookup']
+}
 
 const systemError = (code: string) => Object.assign(new Error(code), { code })
+
+function httpUrl(text: string) {
+  const url = URL.parse(text)
+  return url?.protocol.match(/^https?:$/) ? url : undefined
+}
 
 /** Without IPv6's brackets and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Either address, whichever of them a machine's own list knows (RFC 6761, 6.3). */
-const localLookup: RequestOptions['lookup'] = (_host, _all, done) =>
-  done(null, [
-    { address: '127.0.0.1', family: 4 },
-    { address: '::1', family: 6 },
-  ])
+/** Whichever of them a machine's own list knows (RFC 6761, 6.3). */
+const LOCALHOST = [
+  { address: '127.0.0.1', family: 4 },
+  { address: '::1', family: 6 },
+]
 
 /** Connections are kept until `close`. `env` names the proxies. */
 export class HttpClient {
   readonly #env
-  readonly #agents = new Map<string, HttpAgent>()
-  readonly #proxies = new Map<string, ProxyAgent>()
+  readonly #agents = new Map<string, HttpAgent>() // and undici's, by their proxy
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -2961,32 +2916,32 @@ export class HttpClient {
   async send(request: HttpRequest) {
     const { redirects = 0, timeout: wait, signal: parent } = request
     parent?.throwIfAborted()
-    let hop = firstHop(request)
+    let hop: HttpHop = firstHop(request)
     const late = () =>
       new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
     using clock = timeout(wait, late, parent)
+    hop = { ...hop, signal: clock.signal }
     for (let left = redirects; ; left--) {
-      const raw = await this.#exchange(hop, clock.signal)
+      const raw = await this.#exchange(hop)
       const next = redirects > 0 && redirected(hop, raw)
-      if (!next) return replyTo(hop, raw, clock.signal)
+      if (!next) return replyTo(hop, raw)
       if (left === 0) throw new HttpError('unreachable', `more than ${redirects} redirects`)
       hop = next
     }
   }
 
   close() {
-    for (const agent of [...this.#agents.values(), ...this.#proxies.values()]) void agent.destroy()
+    for (const agent of this.#agents.values()) agent.destroy()
   }
 
-  async #exchange(hop: HttpHop, signal: AbortSignal) {
-    const { url, publicOnly, socketPath } = hop
+  async #exchange(hop: HttpHop) {
+    const { url, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     try {
-      const own = hostOf(url) === 'localhost' ? { lookup: localLookup } : {}
-      const route = publicOnly && !socketPath ? await publicRoute(url, proxy !== undefined) : own
-      return await this.#attempt(hop, { ...route, signal }, proxy?.url.href)
+      const lookup = await lookupFor(hop, proxy !== undefined)
+      return await this.#attempt({ ...hop, lookup }, proxy?.url.href)
     } catch (cause) {
-      if (signal.aborted) throw signal.reason
+      hop.signal?.throwIfAborted()
       const code = codeOf(cause)
       if (code === '') throw cause // ours
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
@@ -2997,42 +2952,52 @@ export class HttpClient {
   }
 
   /** Sends the hop, and once more where no server has seen it. */
-  async #attempt(hop: HttpHop, options: RequestOptions, proxy?: string): Promise<IncomingMessage> {
+  async #attempt(hop: HttpHop, proxy?: string): Promise<IncomingMessage> {
     let request: ClientRequest | undefined
     try {
-      if (proxy !== undefined) return await this.#through(proxy, hop, options.signal)
-      request = this.#open(hop, options)
-      return await replyOver(request, hop, options.signal)
+      if (proxy !== undefined) return await this.#through(proxy, hop)
+      request = this.#open(hop)
+      const [reply] = await builtin('node:events').once(request, 'response')
+      return reply
     } catch (error) {
       const code = codeOf(error)
       const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
       if (!closed) this.#trustSystem()
-      return this.#attempt(hop, options, proxy)
+      return this.#attempt(hop, proxy)
     }
   }
 
-  #open({ method, url, headers, socketPath, publicOnly }: HttpHop, options: RequestOptions) {
+  #open(hop: HttpHop) {
+    const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
-    const key = `${url.protocol} ${publicOnly}` // judged ones and others never mix
+    const key = `${url.protocol} ${hop.publicOnly}` // judged ones and others never mix
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
-    return library.request(url, { method, headers, agent, socketPath, ...options })
+    const request = library.request(url, { ...hop, agent, timeout: connect })
+    request.on('timeout', () => {
+      if (request.socket?.connecting) request.destroy(systemError('ETIMEDOUT'))
+    })
+    request.on('error', () => {}) // whoever waits hears of it, or reads
+    request.on('response', (reply) => reply.on('error', () => {}))
+    return request.end(hop.body)
   }
 
-  /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. */
-  async #through(uri: string, hop: HttpHop, signal: AbortSignal | null = null) {
-    const { url, method, headers, body = null } = hop
-    const Proxying = await proxyLibrary()
-    const agent = this.#proxies.get(uri) ?? new Proxying({ uri, proxyTunnel: false })
-    this.#proxies.set(uri, agent)
-    const target = { origin: url.origin, path: url.pathname + url.search, method, headers, body }
-    const limits = { headersTimeout: 0, bodyTimeout: 0, signal }
-    const reply = await agent.request({ ...target, ...limits })
-    const { statusCode, headers: replied, body: raw } = reply
-    raw.on('error', () => {}) // as in replyOver
+  /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. All of it loads in 30 ms. */
+  async #through(uri: string, hop: HttpHop): Promise<IncomingMessage> {
+    // @ts-expect-error -- undici declares types for its index only
+    const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
+    // @ts-expect-error -- too
+    const { default: api } = await import('undici/lib/api/index.js')
+    Object.assign(Object.getPrototypeOf(ProxyAgent).prototype, api) // as its index does
+    const agent = this.#agents.get(uri) ?? new ProxyAgent({ uri, proxyTunnel: false })
+    this.#agents.set(uri, agent)
+    const { origin, pathname, search } = hop.url
+    const target = { origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
+    const { statusCode, headers, body } = await agent.request({ ...hop, ...target })
+    body.on('error', () => {}) // as in #open
     if (statusCode === 407) throw systemError('ERR_PROXY')
-    return Object.assign(raw as unknown as IncomingMessage, { statusCode, headers: replied })
+    return Object.assign(body, { statusCode, headers })
   }
 
   /** Takes tens of ms. */
@@ -3043,42 +3008,12 @@ export class HttpClient {
   }
 }
 
-/** All of undici loads in 30 ms. */
-async function proxyLibrary(): Promise<typeof ProxyAgent> {
-  // @ts-expect-error -- undici declares types for its index only
-  const { default: dispatcher } = await import('undici/lib/dispatcher/dispatcher.js')
-  // @ts-expect-error -- too
-  const { default: api } = await import('undici/lib/api/index.js')
-  // @ts-expect-error -- too
-  const { default: proxying } = await import('undici/lib/dispatcher/proxy-agent.js')
-  Object.assign(dispatcher.prototype, api)
-  return proxying
-}
-
-function replyOver(request: ClientRequest, hop: HttpHop, signal?: AbortSignal) {
-  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-  const breakOff = (error: Error) => {
-    reject(error) // a request without a socket would not say so
-    request.destroy(error)
-  }
-  const timer = setTimeout(breakOff, hop.connect ?? hop.timeout, systemError('ETIMEDOUT'))
-  const stop = () => clearTimeout(timer)
-  signal?.addEventListener('abort', () => breakOff(signal.reason))
-  request.on('socket', (socket) => (socket.connecting ? socket.once('connect', stop) : stop()))
-  request.on('close', stop).on('error', reject).end(hop.body)
-  request.on('response', (raw) => resolve(raw.on('error', () => {}))) // whoever reads hears of it
-  return promise
-}
-
-function firstHop(request: HttpRequest): HttpHop {
-  const url = URL.parse(request.url)
-  if (url === null || !/^https?:$/.test(url.protocol)) {
-    const what = url ? `${url.protocol} URLs are not fetched` : 'the URL cannot be read'
-    throw new HttpError('refused', what, { hint: 'Give one like https://example.org/page.' })
-  }
+function firstHop(request: HttpRequest) {
+  const url = httpUrl(request.url)
+  if (!url) throw new HttpError('refused', 'the URL is not one such as https://example.org/page')
   const headers = {
     'user-agent': `tai/${VERSION}`,
-    'accept-encoding': Object.keys(BODY_DECODERS).join(', '),
+    'accept-encoding': [...BODY_DECODERS.keys()].join(', '),
     ...request.headers,
   }
   const framing = Object.keys(headers).find((name) => FRAMING.test(name))
@@ -3090,11 +3025,10 @@ function firstHop(request: HttpRequest): HttpHop {
 function redirected(hop: HttpHop, raw: IncomingMessage) {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
-  if (!/^30[12378]$/.test(`${raw.statusCode}`) || !location || !/^(GET|HEAD)$/.test(method))
-    return undefined
+  if (!location || !/^(GET|HEAD) 30[12378]$/.test(`${method} ${raw.statusCode}`)) return undefined
   raw.destroy()
   const url = URL.parse(location, from)
-  if (url === null || !['https:', from.protocol].includes(url.protocol))
+  if (!url || !['https:', from.protocol].includes(url.protocol))
     throw new HttpError('refused', `${from.host} redirects to a protocol that is not followed`)
   if (url.origin === from.origin) return { ...hop, url }
   const kept = Object.entries(headers).filter(
@@ -3103,22 +3037,24 @@ function redirected(hop: HttpHop, raw: IncomingMessage) {
   return { ...hop, url, headers: Object.fromEntries(kept) }
 }
 
-function replyTo(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal): HttpReply {
-  const headers = Object.entries(raw.headers).map(([name, value]) => [name, String(value)])
-  const body = readBody(hop, raw, signal)
+export type HttpReply = ReturnType<typeof replyTo>
+
+function replyTo(hop: HttpHop, raw: IncomingMessage) {
+  const headers = Object.entries(raw.headers).map(([name, value]) => [name, `${value}`] as const)
+  const body = readBody(hop, raw)
   const bytes = async () => Buffer.concat(await Array.fromAsync(body))
   return {
     status: raw.statusCode ?? 0,
-    headers: Object.fromEntries(headers),
-    url: Object.assign(new URL(hop.url), { username: '', password: '' }).href,
-    body,
+    headers: Object.fromEntries(headers), // lower case
+    url: Object.assign(new URL(hop.url), { username: '', password: '' }).href, // of the last hop
+    body, // read once: here, by text() or by bytes()
     bytes,
     text: async () => new TextDecoder().decode(await bytes()),
     cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up')),
   }
 }
 
-async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal) {
+async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const whose = `the reply of ${hop.url.host}`
   const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
@@ -3136,7 +3072,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage, signal: AbortSignal
       timer.refresh()
     }
   } catch (error) {
-    if (signal.aborted) throw signal.reason
+    hop.signal?.throwIfAborted()
     if (codeOf(error) === '') throw error
     throw new HttpError('cut', `${whose} broke off (${codeOf(error)})`, { cause: error })
   } finally {
@@ -3149,9 +3085,8 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   const { 'content-encoding': coding = 'identity' } = raw.headers
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
-  const [, create] = Object.entries(BODY_DECODERS).find(([name]) => name === coding) ?? []
-  if (create === undefined)
-    throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
+  const create = BODY_DECODERS.get(coding)
+  if (!create) throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
   const decoder = builtin('node:zlib')[create]()
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
@@ -3160,11 +3095,10 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
 export function proxyFor(url: URL, env: World['env']) {
   const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
   const variable = names.flatMap((name) => [name, name.toUpperCase()]).find((name) => env[name])
-  if (variable === undefined || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
-  const proxy = URL.parse(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
-  if (proxy !== null && /^https?:$/.test(proxy.protocol)) return { url: proxy, variable }
-  const hint = 'Set it as in http://user:password@host:3128.'
-  fail(`${variable} is not the URL of an HTTP proxy`, hint)
+  if (!variable || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
+  const proxy = httpUrl(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
+  if (proxy) return { url: proxy, variable }
+  fail(`${variable} is not the URL of an HTTP proxy`, 'Such as http://user:password@host:3128')
 }
 
 /** NO_PROXY has `*`, a host or its domain, with a port or without. */
@@ -3172,8 +3106,8 @@ function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
   const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
-  if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
   const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
+  if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
   return domains.some((domain) => forms.some((form) => form.endsWith(domain)))
 }
 
@@ -3192,22 +3126,21 @@ export function isPublicAddress(address: string) {
 }
 
 /** A proxy resolves again: names that only it knows, or that change, are left to it. */
-async function publicRoute(url: URL, proxied: boolean): Promise<RequestOptions> {
+async function lookupFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
   const host = hostOf(url)
+  if (!publicOnly || socketPath) return host === 'localhost' ? answering(LOCALHOST) : undefined
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
   const looking = builtin('node:dns').promises.lookup(host, { all: true })
   const found = await (proxied ? looking.catch(() => []) : looking)
   if (!found.every(({ address }) => isPublicAddress(address))) throw refusal
-  return proxied ? {} : { lookup: (_host, _all, done) => done(null, found) }
+  return proxied ? undefined : answering(found)
 }
 
-export type SseEvent = Readonly<{
-  event: string // 'message' when the stream names none
-  data: string
-  id: string | undefined
-}>
+function answering(found: typeof LOCALHOST): HttpHop['lookup'] {
+  return (_host, _all, done) => done(null, found)
+}
 
 /** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
 export class SseReader {
@@ -3219,20 +3152,16 @@ export class SseReader {
   #afterCr = false // then an LF belongs to it
   #event = ''
   #id: string | undefined
-  #data: string | undefined
+  #data = '' // each line with its end
 
   constructor(maxEvent: number) {
     this.#maxEvent = maxEvent
   }
 
-  feed(chunk: Uint8Array) {
-    return this.#take(this.#decoder.decode(chunk, { stream: true }))
-  }
+  feed = (chunk: Uint8Array) => this.#take(this.#decoder.decode(chunk, { stream: true }))
 
   /** What is open: some model servers forget the last blank line. */
-  end() {
-    return this.#take(`${this.#decoder.decode()}\n\n`)
-  }
+  end = () => this.#take(`${this.#decoder.decode()}\n\n`)
 
   #take(text: string) {
     const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
@@ -3240,22 +3169,21 @@ export class SseReader {
     lines[0] = this.#held + lines[0]
     this.#held = lines.pop() ?? ''
     const events = lines.flatMap((line) => this.#line(line))
-    if (this.#held.length + (this.#data?.length ?? 0) <= this.#maxEvent) return events
+    if (this.#held.length + this.#data.length <= this.#maxEvent) return events
     fail(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
   }
 
-  #line(line: string): SseEvent[] {
+  #line(line: string) {
     const [, name, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
-    if (name === 'data') this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`
+    if (name === 'data') this.#data += `${value}\n`
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.#id = value
     else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
     if (line !== '') return []
     this.lastId = this.#id ?? this.lastId
     const [event, data] = [this.#event || 'message', this.#data]
-    this.#event = ''
-    this.#data = undefined
-    return data === undefined ? [] : [{ event, data, id: this.lastId }]
+    this.#event = this.#data = ''
+    return data === '' ? [] : [{ event, data: data.slice(0, -1), id: this.lastId }]
   }
 }
 
@@ -3280,7 +3208,7 @@ export type Provider = Readonly<{
   localPort?: number
   own?: boolean // the user gave the address
   refuses?: readonly string[] // fields of a request, keywords of a tool's schema
-  returns?: 'reasoning_content' | 'reasoning_details' | 'extra_content' // wanted back
+  returns?: string // field that is wanted back
   callIds?: RegExp // where not all ids of calls are taken
 }>
 
@@ -3352,13 +3280,9 @@ const PRICES: Record<string, number[]> = {
 const NOT_CHAT =
   /embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
-export type Endpoint = Readonly<{ provider: Provider; baseUrl: string; key: string | undefined }>
+export type Endpoint = Readonly<{ provider: Provider; key: string | undefined; why: string }>
 
-type FoundServer = Endpoint & { why: string }
-
-export type ModelChoice = FoundServer & Readonly<{ model: string; window: number }> // in tokens
-
-export type ModelInfo = Readonly<{ id: string; provider: string; window: number | undefined }>
+export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }> // in tokens
 
 export type ChooseOptions = Readonly<{
   asked: string | undefined
@@ -3370,12 +3294,12 @@ export type ChooseOptions = Readonly<{
 }>
 
 /** Another address is another server. */
-const MOVED = { own: true, model: undefined, refuses: [] }
-
-function readAddress(text: string, where: string) {
-  if (URL.parse(text)?.protocol.match(/^https?:$/)) return text.trim().replace(/\/+$/, '')
-  const hint = 'give one such as https://models.example.com/v1'
-  throw new UsageError(`${where} is no http address: ${visible(clip(text, 100))}`, { hint })
+function movedTo(address: string, row: Provider, where: string): Provider {
+  const said = `${where} is no http address: ${visible(clip(address, 100))}`
+  if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
+  const baseUrl = address.trim().replace(/\/+$/, '')
+  if (baseUrl === row.baseUrl) return row
+  return { ...row, baseUrl, own: true, model: undefined, refuses: [] }
 }
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
@@ -3395,24 +3319,18 @@ function readProvider(name: string, table: JsonObject): Provider {
   const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
     reader.at(field).optional((value) => value.string()),
   )
-  const baseUrl = readAddress(url, `${reader.where}.base_url`)
+  const moved = movedTo(url, row, `${reader.where}.base_url`)
   if (dialect !== 'openai' && dialect !== 'anthropic')
     throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
-  const moved = baseUrl !== row.baseUrl && { ...MOVED, own: key === undefined }
-  const named = { ...(key && { keys: [key] }), ...(model && { model }) }
-  return { ...row, ...moved, ...named, baseUrl, dialect }
+  return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
-/** The dialect's version, and the key if there is one. */
-export function endpointHeaders({ provider, key }: Endpoint): Record<string, string> {
-  if (provider.dialect === 'openai') return key ? { authorization: `Bearer ${key}` } : {}
-  return { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
-}
-
-/** The address of a path such as `/models`. */
-export function endpointUrl({ provider, baseUrl }: Endpoint, tail: string) {
-  const bare = provider.dialect === 'anthropic' && !baseUrl.endsWith('/v1')
-  return `${baseUrl}${bare ? '/v1' : ''}${tail}`
+/** The address of a path such as `/models`, the key and the dialect's version. */
+export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail: string) {
+  if (dialect === 'openai')
+    return { url: baseUrl + tail, headers: { ...(key && { authorization: `Bearer ${key}` }) } }
+  const headers = { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
+  return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail}`), headers }
 }
 
 /** The model that answers. Throws ModelError: no key, nothing set up, no models. */
@@ -3441,30 +3359,25 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
     }
   const local = servers.filter(({ provider }) => provider.localPort)
   const lists = await Promise.all(
-    local.map((at) => listModels(options.http, at, options, LOCAL_PROBE).catch(() => [])),
+    local.map((at) => listModels(options.http, at, options.signal, LOCAL_PROBE).catch(() => [])),
   )
   options.signal?.throwIfAborted()
   return local.find((_at, i) => lists[i]?.length)
 }
 
-function serverFrom(provider: Provider, env: World['env']) {
-  const { name, keys, baseEnv = '' } = provider
+function serverFrom(row: Provider, env: World['env']): Endpoint {
+  const { name, keys, baseUrl, baseEnv = '' } = row
   const variable = keys.find((each) => env[each]?.trim())
-  const baseUrl = env[baseEnv] ? readAddress(env[baseEnv], baseEnv) : provider.baseUrl
-  const moved = baseUrl !== provider.baseUrl
-  const set = moved ? baseEnv : variable
-  return {
-    provider: { ...provider, ...(moved && MOVED) },
-    baseUrl,
-    key: variable && env[variable]?.trim(),
-    why: set ? `${set} is set` : `${name} needs no key`,
-  }
+  const provider = movedTo(env[baseEnv] || baseUrl, row, baseEnv)
+  const set = provider === row ? variable : baseEnv
+  const why = set ? `${set} is set` : `${name} needs no key`
+  return { provider, key: variable && env[variable]?.trim(), why }
 }
 
 function nothingSetUp(named: Provider | undefined) {
-  const hint = `set a key, such as ANTHROPIC_API_KEY or OPENAI_API_KEY (or: tai secret set NAME)
-  or start a local server, for instance: ollama serve
-  or name an address: OPENAI_BASE_URL, or [providers.NAME] with base_url in config.toml`
+  const hint = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
+  or start a local server, such as: ollama serve
+  or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
   if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint })
   return new ModelError(`no key for ${named.name}: ${named.keys.join(' or ')} is not set`, {
     kind: 'refused',
@@ -3472,8 +3385,8 @@ function nothingSetUp(named: Provider | undefined) {
   })
 }
 
-async function firstChatModel(found: FoundServer, options: ChooseOptions) {
-  const models = await listModels(options.http, found, options)
+async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) {
+  const models = await listModels(http, found, signal)
   const { id: model, window = CONTEXT_DEFAULT } = models.find(({ id }) => !NOT_CHAT.test(id)) ?? {}
   const { name } = found.provider
   if (model) return { ...found, model, window, why: `${found.why}; the first model of its list` }
@@ -3484,13 +3397,12 @@ async function firstChatModel(found: FoundServer, options: ChooseOptions) {
 export async function listModels(
   http: HttpClient,
   at: Endpoint,
-  { signal }: { signal?: AbortSignal | undefined } = {},
+  signal?: AbortSignal,
   wait = MODEL_LIST_TIMEOUT,
 ) {
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
-  const url = endpointUrl(at, '/models')
-  const request = { method: 'GET', url, headers: endpointHeaders(at), timeout: wait }
+  const request = { ...endpointOf(at, '/models'), method: 'GET', timeout: wait }
   try {
     const reply = await http.send({ ...request, signal: clock.signal })
     const { models, data = models } = parseObject(await reply.text()) ?? {}
@@ -3499,7 +3411,7 @@ export async function listModels(
   } catch (cause) {
     signal?.throwIfAborted()
     const hint = `check the address and the key, or name a model: -m ${name}/MODEL`
-    const message = `${name} at ${new URL(url).host}: ${messageOf(cause)}`
+    const message = `${name} at ${new URL(request.url).host}: ${messageOf(cause)}`
     throw new ModelError(message, { kind: 'unreachable', hint, cause })
   }
 }
@@ -3508,12 +3420,12 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
   const { name, id = name, context_length, max_model_len, context_window } = row
   const windows = [context_length, max_model_len, context_window]
   const window = windows.find((tokens) => typeof tokens === 'number')
-  return typeof id === 'string' && id !== '' ? [{ id, provider, window }] : []
+  return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
 /** US dollars, if the price is known. */
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
-  const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.baseUrl)
+  const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
   const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
   if (!official || !usage || !input) return undefined
@@ -3538,20 +3450,19 @@ export type ChatRequest = Readonly<{
 }>
 
 export type Dialect = Readonly<{
-  tail: string // of its address
-  encode: (request: ChatRequest, choice: ModelChoice) => JsonObject
+  tail: string
+  encode: (request: ChatRequest, choice: ModelChoice) => object // JSON leaves out undefined
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
 
 type Wire = Json | undefined
 
-const wireObject = (value: Wire) => (isObject(value) ? value : {})
-const wireList = (value: Wire) => (Array.isArray(value) ? value.map(wireObject) : [])
-const wireText = (value: Wire) => (typeof value === 'string' ? value : '')
-const wireNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
-const hasNoFields = (value: Wire) => Object.keys(wireObject(value)).length === 0
+const asObject = (value: Wire) => (isObject(value) ? value : {})
+const asList = (value: Wire) => (Array.isArray(value) ? value.map(asObject) : [])
+const asText = (value: Wire) => (typeof value === 'string' ? value : '')
+const asNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
+const isEmpty = (value: Wire) => Object.keys(asObject(value)).length === 0
 
-/** The first that fits counts. */
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
   [
@@ -3569,39 +3480,34 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
 ]
 
 /** What a provider said of a failure; within a stream a numeric `code` is the status. */
-export function failureOf(
-  said: JsonObject | string,
-  provider: string,
-  http: { status?: number; retryAfter?: number | undefined } = {},
-) {
-  const body = typeof said === 'string' ? { message: said } : said
+export function failureOf(said: string, provider: string, answer?: number, retryAfter?: number) {
+  const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
-  const upstream = wireObject(metadata)['raw'] // of OpenRouter
-  const words = new Set([first, inner, message, detail, upstream].map(wireText))
-  const spoken = [...words].filter(Boolean).join('; ') || (said && JSON.stringify(said))
-  const status = http.status ?? (Number(code) || undefined)
+  const upstream = asObject(metadata)['raw'] // of OpenRouter
+  const words = new Set([first, inner, message, detail, upstream].map(asText))
+  const spoken = [...words].filter(Boolean).join('; ') || said
+  const status = answer ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
-  const [, kind = http.status ? 'refused' : 'broken', hint = 'try again, or another model'] =
+  const [, kind = answer ? 'refused' : 'broken', hint = 'try again, or another model'] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
-  const how = http.status ? `answered ${status}` : 'broke off'
-  const options = { ...http, kind, hint, status }
-  return new ModelError(`${provider} ${how}: ${shownWords(spoken)}`, options)
+  const what = `${provider} ${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
+  return new ModelError(what, { kind, hint, status, retryAfter })
 }
 
 function shownWords(said: string) {
-  const markup = /^\s*</.test(said) ? /<(script|style)[^]*?<\/\1>|<[^>]*>|\s+/gi : /\s+/g
-  const text = said.replace(markup, ' ').replace(/ +/g, ' ').trim()
+  const markup = /^\s*</.test(said) ? /(<(script|style)[^]*?<\/\2>|<[^>]*>|\s)+/gi : /\s+/g
+  const text = said.replace(markup, ' ').trim()
   return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
-type ThoughtDraft = { text: string; signature?: string; sealed?: string; details?: JsonObject[] }
+type ThoughtDraft = { -readonly [K in keyof Reasoning]: Reasoning[K] }
 
-/** In either dialect; else it is the end. */
-const CUTS: [RegExp, StopReason, how: string][] = [
+const STOPS: [RegExp, StopReason, how?: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
+  [/./, 'end'],
 ]
 
 /** One reply, as far as it has arrived. */
@@ -3609,7 +3515,6 @@ export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
   text = ''
-  stop: StopReason | undefined
   usage: Usage | undefined
   written = 0 // input tokens put into the cache
   cost: number | undefined
@@ -3618,6 +3523,7 @@ export class StreamDecoder {
   readonly #provider
   readonly #events: ChatEvent[] = []
   #held = '' // text that may be a thought
+  #stop: (typeof STOPS)[number] | undefined
   constructor(dialect: Dialect, provider: string) {
     this.#dialect = dialect
     this.#provider = provider
@@ -3625,7 +3531,7 @@ export class StreamDecoder {
 
   /** Whole, whatever becomes of the connection. */
   get finished() {
-    return this.done || this.stop !== undefined
+    return this.done || this.#stop !== undefined
   }
 
   /** An event or a whole body. Throws ModelError for an error in it or nonsense. */
@@ -3636,10 +3542,10 @@ export class StreamDecoder {
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error'))
-      throw failureOf(chunk ?? said, this.#provider)
+      throw failureOf(said, this.#provider)
     if (!chunk)
       throw new ModelError(`${this.#provider} sent a malformed stream: ${shownWords(said)}`, {
-        hint: 'check that the address is one of a model server: tai doctor',
+        hint: 'is the address that of a model server? tai doctor',
       })
     this.#dialect.read(chunk, this)
     return this.#events.splice(0)
@@ -3671,8 +3577,7 @@ export class StreamDecoder {
   }
 
   stopFor(reason: Wire) {
-    const [, cut = 'end'] = CUTS.find(([shape]) => shape.test(wireText(reason))) ?? []
-    if (reason) this.stop = cut
+    this.#stop = STOPS.find(([shape]) => shape.test(asText(reason))) ?? this.#stop
   }
 
   /** Throws ModelError if it is empty or broke off. */
@@ -3680,12 +3585,12 @@ export class StreamDecoder {
     this.#flush()
     if (!this.finished && this.partial())
       throw new ModelError(`${this.#provider}: the stream ended before the answer was complete`)
-    const { calls, usage, cost, stop: said = 'end' } = this
-    const [, , how] = CUTS.find(([, cut]) => cut === said) ?? []
+    const { calls, usage, cost } = this
+    const [, said = 'end', how] = this.#stop ?? []
     if (this.text.trim() === '' && calls.length === 0)
       throw new ModelError(`${this.#provider} sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
-        hint: 'ask in other words or for less, or use another model: -m',
+        hint: 'ask otherwise or for less, or use another model: -m',
       })
     if (how) this.#tell('notice', `the answer was ${how}`)
     const stop = said === 'end' && calls.length > 0 ? 'calls' : said
@@ -3709,31 +3614,30 @@ export class StreamDecoder {
 
   #message(state: AssistantMessage['state']): AssistantMessage {
     const taken = new Set<string>()
-    const last = this.stop === 'length' ? this.calls.at(-1) : undefined
-    const calls = this.calls.map((call) => {
+    const calls = this.calls.map(({ name, args, extra, ...call }, i) => {
+      const isCut = this.#stop?.[1] === 'length' && i === this.calls.length - 1
+      const problem = state === 'failed' ? 'the reply broke off' : problemOf(name, args, isCut)
       const id = freshId(call.id, taken)
-      const problem = state === 'failed' ? 'the reply broke off' : problemOf(call, call === last)
-      const args = parseObject(call.args) ?? {}
-      return { id, name: call.name, args, ...(problem && { problem }), ...call.extra }
+      return { id, name, args: parseObject(args) ?? {}, ...(problem && { problem }), ...extra }
     })
-    const reasoning = this.thoughts.length > 0 && { reasoning: this.thoughts }
-    return { role: 'assistant', text: this.text, ...reasoning, calls, state }
+    const { text, thoughts: reasoning } = this
+    return { role: 'assistant', text, ...(reasoning[0] && { reasoning }), calls, state }
   }
 }
 
 /** Why a call must not run. */
-function problemOf({ name, args }: CallDraft, cut: boolean) {
+function problemOf(name: string, args: string, cut: boolean) {
   if (name === '') return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
 
-type Picture = { mime: string; base64: string }
+type Spoken = Exclude<Message, SystemMessage>
 
 const textBlock = (text: string) => ({ type: 'text', text })
 
-function encodedParts(parts: readonly Part[], picture: (image: Picture) => JsonObject) {
+function encodedParts(parts: readonly Part[], picture: (image: Image) => JsonObject) {
   const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
   if (some.length === 0) return [textBlock('(an empty message)')]
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
@@ -3751,52 +3655,51 @@ function systemText(messages: readonly Message[], schema: JsonObject | undefined
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
 }
 
-function readOpenAi(chunk: JsonObject, reply: StreamDecoder) {
-  const usage = wireObject(chunk['usage'])
-  const { prompt_tokens: input, completion_tokens: output, prompt_tokens_details, cost } = usage
-  const cached = wireNumber(wireObject(prompt_tokens_details)['cached_tokens'])
-  if (typeof input === 'number') reply.usage = { input, output: wireNumber(output), cached }
+function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
+  const { prompt_tokens: input, completion_tokens, prompt_tokens_details, cost } = asObject(usage)
+  const cached = asNumber(asObject(prompt_tokens_details)['cached_tokens'])
+  const output = asNumber(completion_tokens)
+  if (typeof input === 'number') reply.usage = { input, output, cached }
   if (typeof cost === 'number') reply.cost = cost
-  const choice = wireList(chunk['choices']).find(({ index }) => !index) ?? {}
-  const { message, delta, finish_reason } = choice
+  const { message, delta, finish_reason } = asList(choices).find(({ index }) => !index) ?? {}
   if (message) reply.done = true // it came whole
-  const said = wireObject(delta ?? message)
+  const said = asObject(delta ?? message)
   readOpenAiThought(said, reply)
   const content = said['content'] ?? said['refusal']
-  reply.content(wireText(content))
-  for (const { thinking, text } of wireList(content)) {
-    for (const thought of wireList(thinking)) reply.think(wireText(thought['text'])) // Mistral
-    reply.say(wireText(text))
+  reply.content(asText(content))
+  for (const { thinking, text } of asList(content)) {
+    for (const thought of asList(thinking)) reply.think(asText(thought['text'])) // Mistral
+    reply.say(asText(text))
   }
-  for (const piece of wireList(said['tool_calls'])) addCallPiece(piece, reply)
+  for (const piece of asList(said['tool_calls'])) addCallPiece(piece, reply)
   reply.stopFor(finish_reason)
 }
 
 function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   const { reasoning_details, reasoning_content, reasoning } = delta
-  const pieces = wireList(reasoning_details)
-  const said = pieces.map(({ text, summary }) => wireText(text ?? summary)).join('')
-  const spoken = wireText(reasoning_content) || wireText(reasoning) || said
+  const pieces = asList(reasoning_details)
+  const said = pieces.map(({ text, summary }) => asText(text ?? summary)).join('')
+  const spoken = asText(reasoning_content) || asText(reasoning) || said
   if (spoken === '' && pieces.length === 0) return
   const thought = reply.think(spoken)
-  for (const piece of pieces) addDetail((thought.details ??= []), piece)
+  if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
 }
 
 /** Pieces of one type and index are wanted back joined. */
-function addDetail(details: JsonObject[], piece: JsonObject) {
-  const last = details.at(-1)
-  if (last?.['type'] !== piece['type'] || last?.['index'] !== piece['index'])
-    return void details.push(piece)
-  const texts = ['text', 'summary', 'data'].filter((key) => key in piece)
-  const longer = texts.map((key) => [key, wireText(last?.[key]) + wireText(piece[key])])
-  details.splice(-1, 1, { ...last, ...piece, ...Object.fromEntries(longer) })
+function withDetail(details: readonly JsonObject[], piece: JsonObject) {
+  const last = details.at(-1) ?? {}
+  if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
+  const joined: Record<string, Json> = { ...last, ...piece }
+  for (const key of ['text', 'summary', 'data'])
+    if (key in piece) joined[key] = asText(last[key]) + asText(piece[key])
+  return [...details.slice(0, -1), joined]
 }
 
 /** To the last call that fits: servers leave out index or id, give 0 to all, or repeat both. */
 function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
-  const { name, arguments: args } = wireObject(piece['function'])
-  const [id, indexed] = [wireText(piece['id']), typeof index === 'number']
+  const { name, arguments: args } = asObject(piece['function'])
+  const [id, indexed] = [asText(piece['id']), typeof index === 'number']
   const last = calls.findLast(
     (each) => (!indexed || each.index === index) && (!id || !each.id || each.id === id),
   )
@@ -3804,8 +3707,8 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const fresh = { index, id, name: '', args: '' }
   const call: CallDraft = last && (!name || !last.name || repeats) ? last : fresh
   if (call === fresh) calls.push(call)
-  call.name ||= wireText(name)
-  call.args += isObject(args) ? JSON.stringify(args) : wireText(args)
+  call.name ||= asText(name)
+  call.args += isObject(args) ? JSON.stringify(args) : asText(args)
   if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
@@ -3814,40 +3717,39 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   const { schema, messages, tools } = request
   const inWords = refuses.includes('response_format')
   const system = systemText(messages, inWords ? schema : undefined)
-  const json_schema = { name: 'answer', schema: schema ?? {}, strict: false }
-  return {
+  const said = openAiMessages(repairHistory(messages, callIds), provider)
+  const json_schema = { name: 'answer', schema, strict: false }
+  const body = {
     model,
     stream: true,
-    messages: [
-      ...(system ? [{ role: 'system', content: system }] : []),
-      ...openAiMessages(repairHistory(messages, callIds), provider),
-    ],
-    ...(!refuses.includes('stream_options') && { stream_options: { include_usage: true } }),
-    ...(tools.length > 0 && { tools: tools.map((tool) => openAiTool(tool, refuses)) }),
-    ...(schema && !inWords && { response_format: { type: 'json_schema', json_schema } }),
+    messages: system ? [{ role: 'system', content: system }, ...said] : said,
+    stream_options: { include_usage: true },
+    tools: tools[0] && tools.map((tool) => openAiTool(tool, refuses)),
+    response_format: schema && { type: 'json_schema', json_schema },
   }
+  return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.includes(field)))
 }
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
 
 function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
   const parameters = adaptSchema(tool.parameters, refuses)
-  const bare = refuses.includes('empty-schema') && hasNoFields(parameters['properties'])
-  const about = { name: tool.name, description: clip(tool.description, DESCRIPTION_MAX) }
-  return { type: 'function', function: bare ? about : { ...about, parameters } }
+  const bare = refuses.includes('empty-schema') && isEmpty(parameters['properties'])
+  const description = clip(tool.description, DESCRIPTION_MAX)
+  const about = { name: tool.name, description, parameters: bare ? undefined : parameters }
+  return { type: 'function', function: about }
 }
 
-const openAiPicture = ({ mime, base64 }: Picture) => ({
+const openAiPicture = ({ mime, base64 }: Image) => ({
   type: 'image_url',
   image_url: { url: `data:${mime};base64,${base64}` },
 })
 
-function openAiMessages(messages: Message[], provider: Provider) {
+function openAiMessages(messages: Spoken[], provider: Provider) {
   const images: JsonObject[] = [] // a tool's reply holds text only
-  return messages.flatMap((message, i): JsonObject[] => {
+  return messages.flatMap((message, i): object[] => {
     if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
-    if (message.role === 'system') return []
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
     if (images.length === 0 || messages[i + 1]?.role === 'tool') return [reply]
@@ -3859,14 +3761,16 @@ function openAiMessages(messages: Message[], provider: Provider) {
 /** Some servers take nothing but one text. */
 function openAiContent(parts: readonly Part[]) {
   const content = encodedParts(parts, openAiPicture)
-  if (content.some(({ text }) => text === undefined)) return content
-  return content.map(({ text }) => text).join('\n\n')
+  const texts = content.map(({ text }) => text)
+  return texts.every(Boolean) ? texts.join('\n\n') : content
 }
 
-function openAiAssistant(message: AssistantMessage, { returns }: Provider) {
+function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) {
   const { calls, reasoning = [] } = message
-  const reasoning_content = reasoning.map(({ text }) => text).join('')
-  const reasoning_details = reasoning.find(({ details }) => details)?.details
+  const thoughts: Record<string, unknown> = {
+    reasoning_content: calls[0] && reasoning.map(({ text }) => text).join(''),
+    reasoning_details: reasoning.find(({ details }) => details)?.details,
+  }
   const tool_calls = calls.map(({ id, name, args, extra }) => ({
     id,
     type: 'function',
@@ -3876,43 +3780,42 @@ function openAiAssistant(message: AssistantMessage, { returns }: Provider) {
   return {
     role: 'assistant',
     content: markedText(message) || null,
-    ...(returns === 'reasoning_content' && calls.length > 0 && { reasoning_content }),
-    ...(returns === 'reasoning_details' && reasoning_details && { reasoning_details }),
-    ...(calls.length > 0 && { tool_calls }),
+    [returns]: thoughts[returns],
+    tool_calls: calls[0] && tool_calls,
   }
 }
 
 function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   const { type, index, message, content, content_block, stop_reason } = chunk
-  const delta = wireObject(chunk['delta'])
-  readBlock(wireObject(content_block ?? delta), index, reply)
-  wireList(content).forEach((block, i) => readBlock(block, i, reply))
+  const delta = asObject(chunk['delta'])
+  readBlock(asObject(content_block ?? delta), index, reply)
+  asList(content).forEach((block, i) => readBlock(block, i, reply))
   if (type === 'message_stop' || type === 'message') reply.done = true
-  readAnthropicUsage(wireObject(chunk['usage'] ?? wireObject(message)['usage']), reply)
+  readAnthropicUsage(asObject(chunk['usage'] ?? asObject(message)['usage']), reply)
   reply.stopFor(delta['stop_reason'] ?? stop_reason)
 }
 
 /** `input_tokens` leaves out what the cache gave or took; Usage counts all. */
 function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
-  const output = wireNumber(usage['output_tokens'])
-  if (reply.usage && output > 0) reply.usage = { ...reply.usage, output }
-  const { input_tokens: fresh } = usage
-  if (typeof fresh !== 'number') return
-  const cached = wireNumber(usage['cache_read_input_tokens'])
-  reply.written = wireNumber(usage['cache_creation_input_tokens'])
-  reply.usage = { input: fresh + cached + reply.written, output, cached }
+  const { input_tokens: fresh, output_tokens: output } = usage
+  if (typeof fresh === 'number') {
+    const cached = asNumber(usage['cache_read_input_tokens'])
+    reply.written = asNumber(usage['cache_creation_input_tokens'])
+    reply.usage = { input: fresh + cached + reply.written, output: 0, cached }
+  }
+  if (reply.usage && typeof output === 'number') reply.usage = { ...reply.usage, output }
 }
 
 /** A block, or a piece of one; the `{}` of a call's first piece is no arguments. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
-  if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: wireText(data) })
-  reply.say(wireText(text))
-  if (thinking) reply.think(wireText(thinking))
+  if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: asText(data) })
+  reply.say(asText(text))
+  if (thinking) reply.think(asText(thinking))
   const thought = reply.thoughts.at(-1)
-  if (thought && signature) thought.signature = (thought.signature ?? '') + wireText(signature)
-  const args = hasNoFields(input) ? partial_json : input
+  if (thought && signature) thought.signature = (thought.signature ?? '') + asText(signature)
+  const args = isEmpty(input) ? partial_json : input
   if (type === 'tool_use' || partial_json)
     addCallPiece({ index, id, function: { name, arguments: args ?? '' } }, reply)
 }
@@ -3930,34 +3833,33 @@ function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: Mo
     model,
     stream: true,
     max_tokens: CHAT_MAX_TOKENS,
-    ...(system && { system: [{ type: 'text', text: system, ...CACHE_MARK }] }),
-    ...(tools.length > 0 && { tools: offered }),
+    system: system ? [{ ...textBlock(system), ...CACHE_MARK }] : undefined,
+    tools: offered[0] && offered,
     messages: anthropicMessages(repairHistory(messages, /^[\w-]{1,64}$/)),
   }
 }
 
 /** Roles take turns. */
-function anthropicMessages(messages: Message[]) {
+function anthropicMessages(messages: Spoken[]) {
   const turns: { role: string; content: JsonObject[] }[] = []
   for (const message of messages) {
     const role = message.role === 'assistant' ? 'assistant' : 'user'
     const content = anthropicBlocks(message)
     const last = turns.at(-1)
     if (last?.role === role) last.content.push(...content)
-    else if (content.length > 0) turns.push({ role, content })
+    else turns.push({ role, content })
   }
   for (const { content } of turns.filter(({ role }) => role === 'user').slice(-CACHED_TURNS))
     content.push({ ...content.pop(), ...CACHE_MARK })
   return turns
 }
 
-const anthropicPicture = ({ mime, base64 }: Picture) => ({
+const anthropicPicture = ({ mime, base64 }: Image) => ({
   type: 'image',
   source: { type: 'base64', media_type: mime, data: base64 },
 })
 
-function anthropicBlocks(message: Message) {
-  if (message.role === 'system') return []
+function anthropicBlocks(message: Spoken) {
   if (message.role === 'user') return encodedParts(message.parts, anthropicPicture)
   if (message.role === 'tool') {
     const { images = [], isError: is_error } = message
@@ -3991,24 +3893,26 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 
 /**
  * What every provider accepts: each call with its own id and one reply behind its message, no other
- * reply, no empty answer. Always the same for a history, so that it stays cached.
+ * reply, no empty answer, no system message. Always the same for a history, so that it stays cached.
  */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
-  return messages.flatMap((message, at): Message[] => {
-    if (message.role === 'tool') return [] // it stands behind its call
-    if (message.role !== 'assistant') return [message]
+  return messages.flatMap((message, at): Spoken[] => {
+    if (message.role === 'user') return [message]
+    if (message.role !== 'assistant') return [] // a reply stands behind its call
     if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
-    const later = messages.slice(at + 1)
-    const next = later.findIndex(({ role }) => role === 'assistant')
-    if (next >= 0) later.splice(next)
+    const end = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
+    const near = messages.slice(at + 1, end < 0 ? undefined : end)
+    const replies = Map.groupBy(
+      near.filter((each) => each.role === 'tool'),
+      ({ id }) => id,
+    )
     const answers: ToolMessage[] = []
     const calls = message.calls.map((call) => {
       const id = freshId(call.id, taken, callIds)
       const name = call.name.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed'
       const text = call.problem ? `not run: ${call.problem}` : 'interrupted: no result'
-      const found = later.findIndex((each) => each.role === 'tool' && each.id === call.id)
-      const [reply] = found < 0 ? [] : later.splice(found, 1)
+      const reply = replies.get(call.id)?.shift()
       answers.push({ text, isError: true, ...reply, role: 'tool', id, name })
       return { ...call, id, name }
     })
@@ -4021,40 +3925,36 @@ const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
 
-type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
-
 /**
  * What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
  * It may accept more than the original, which arguments are checked against.
  */
 export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
-  const top = wireObject(adaptNode(schema, { root: schema, drops, left: SCHEMA_NODES }, []))
-  const all = [top, ...wireList(top['allOf'])]
-  const parts = [...wireList(top['anyOf']), ...wireList(top['oneOf']), ...all]
+  let left = SCHEMA_NODES
+  const adapt = (node: Json, above: string[] = []): Json => {
+    if (typeof node !== 'object' || node === null) return node
+    if (left-- <= 0) return {}
+    if (!isObject(node)) return node.map((each) => adapt(each, above))
+    const { $ref: ref, ...own } = node
+    if (typeof ref === 'string') {
+      const found = above.includes(ref) ? {} : pointedAt(schema, ref) // no circles
+      return adapt({ ...found, ...own }, [...above, ref])
+    }
+    const kept = Object.entries(own).flatMap(([key, value]) => {
+      if (SCHEMA_LEFT_OUT.test(key) || drops.includes(key)) return []
+      if (SCHEMA_DATA.test(key)) return [[key, value]]
+      if (key !== 'properties') return [[key, adapt(value, above)]]
+      const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
+      return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each, above)]))]]
+    })
+    return completedNode(Object.fromEntries(kept))
+  }
+  const top = asObject(adapt(schema))
+  const all = [top, ...asList(top['allOf'])]
+  const parts = [...asList(top['anyOf']), ...asList(top['oneOf']), ...all]
   const properties = Object.assign({}, ...parts.map((part) => part['properties']))
   const required = all.flatMap(({ required: names }) => (Array.isArray(names) ? names : []))
   return completedNode({ type: 'object', properties, ...(required[0] && { required }) })
-}
-
-/** `above`: the references on the way here; one of them ends it. */
-function adaptNode(node: Json, job: SchemaJob, above: string[]): Json {
-  if (typeof node !== 'object' || node === null) return node
-  if (job.left-- <= 0) return {}
-  if (!isObject(node)) return node.map((each) => adaptNode(each, job, above))
-  const { $ref: ref, ...own } = node
-  if (typeof ref === 'string') {
-    const found = above.includes(ref) ? {} : pointedAt(job.root, ref)
-    return adaptNode({ ...found, ...own }, job, [...above, ref])
-  }
-  const adapt = (value: Json) => adaptNode(value, job, above)
-  const adapted = Object.entries(own).flatMap(([key, value]) => {
-    if (SCHEMA_LEFT_OUT.test(key) || job.drops.includes(key)) return []
-    if (SCHEMA_DATA.test(key)) return [[key, value]]
-    if (key !== 'properties') return [[key, adapt(value)]]
-    const fit = Object.entries(wireObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-    return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each)]))]]
-  })
-  return completedNode(Object.fromEntries(adapted))
 }
 
 function completedNode(schema: JsonObject) {
@@ -4074,7 +3974,7 @@ function pointedAt(root: JsonSchema, ref: string) {
   let at: Wire = start === '#' ? root : {}
   for (const name of names)
     at = typeof at === 'object' ? Object(at)[name.replaceAll('~1', '/').replaceAll('~0', '~')] : 0
-  return wireObject(at)
+  return asObject(at)
 }
 
 //#endregion §dialects
@@ -4089,10 +3989,13 @@ function pointedAt(root: JsonSchema, ref: string) {
 const CHAT_REPLY_MAX = 64 * MB
 const CHAT_DRAIN = 100 // ms for a body that goes on after its end
 
+const PASSING_FAULTS =
+  /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+
 type ChatOptions = {
   http: HttpClient
   idle: number // ms of silence that end a reply
-  random?: () => number // 0 to 1, spreads retries
+  random: () => number // 0 to 1, spreads retries
 }
 
 /** Talks to the chosen model in its dialect. */
@@ -4125,31 +4028,29 @@ export class ChatClient {
         const pause = this.#pause(failure, tries)
         if (pause === undefined) throw failure
         const again = `trying again in ${formatDuration(pause)} (${tries} of ${CHAT_RETRIES})`
-        yield { kind: 'notice', text: `${clip(messageOf(failure), 200)}; ${again}` }
+        yield { kind: 'notice', text: `${clip(failure.message, 200)}; ${again}` }
         await sleep(pause, signal)
       }
     }
   }
 
-  complete(request: ChatRequest, signal: AbortSignal) {
-    return resultOf(this.stream(request, signal))
-  }
+  complete = (...asked: Parameters<ChatClient['stream']>) => resultOf(this.stream(...asked))
 
   async *#exchange(body: string, decoder: StreamDecoder, signal: AbortSignal) {
     const reply = await this.#post(body, signal)
     const sse = new SseReader(CHAT_EVENT_MAX)
-    const early: Buffer[] = [] // some send JSON and call it a stream
-    let [isStream, drain]: [boolean, NodeJS.Timeout?] = [false]
+    let whole: Buffer[] | undefined = [] // some send JSON and call it a stream
+    let drain: NodeJS.Timeout | undefined
     try {
       for await (const piece of reply.body) {
         const events = sse.feed(piece)
-        isStream ||= events.length > 0
-        if (!isStream) early.push(piece)
+        if (events.length > 0) whole = undefined
+        whole?.push(piece)
         for (const { data, event } of events) yield* decoder.feed(data, event)
         if (decoder.done) drain ??= setTimeout(() => reply.cancel(), CHAT_DRAIN)
       }
       for (const { data, event } of sse.end()) yield* decoder.feed(data, event)
-      const text = isStream ? '' : Buffer.concat(early).toString().trim()
+      const text = `${Buffer.concat(whole ?? [])}`.trim()
       if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // lines of a stream begin with those
     } catch (error) {
       if (!(error instanceof HttpError && decoder.finished)) throw error
@@ -4162,32 +4063,32 @@ export class ChatClient {
   async #post(body: string, signal: AbortSignal) {
     const { provider } = this.choice
     const { http, idle } = this.#options
+    const { url, headers } = endpointOf(this.choice, DIALECTS[provider.dialect].tail)
+    const types = {
+      'content-type': 'application/json',
+      accept: 'text/event-stream, application/json',
+    }
     const reply = await http.send({
       method: 'POST',
-      url: endpointUrl(this.choice, DIALECTS[provider.dialect].tail),
-      headers: {
-        'content-type': 'application/json',
-        accept: 'text/event-stream, application/json',
-        ...endpointHeaders(this.choice),
-      },
+      url,
+      headers: { ...types, ...headers },
       body,
       connect: CHAT_CONNECT_TIMEOUT,
       timeout: idle,
       maxBody: CHAT_REPLY_MAX,
       signal,
     })
-    const { status, headers } = reply
+    const { status } = reply
     if (status < 300) return reply
-    const text = this.#redactor.known(await reply.text())
-    const facts = { status, retryAfter: askedWait(headers) }
-    throw failureOf(parseObject(text) ?? text, provider.name, facts)
+    const said = this.#redactor.known(await reply.text())
+    throw failureOf(said, provider.name, status, askedWait(reply.headers))
   }
 
   /** Milliseconds, if there is a next try. */
   #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number) {
-    const passes = kind === 'busy' || (cause instanceof HttpError && cause.passes)
-    const { random = () => 1 } = this.#options
-    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * random()
+    const passes =
+      kind === 'busy' || (cause instanceof HttpError && PASSING_FAULTS.test(codeOf(cause.cause)))
+    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * this.#options.random()
     const goesOn = passes && !partial && tries <= CHAT_RETRIES && pause <= CHAT_RETRY_AFTER_MAX
     return goesOn ? pause : undefined
   }
@@ -4998,8 +4899,8 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
-  readonly #stderr = new TextWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
-  readonly #strays = new TextWindow(0, 2 * MCP_ASIDE_MAX)
+  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
+  readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
   #strayCount = 0
   #line = '' // its end has not come
 
@@ -5102,7 +5003,7 @@ const RESUME_MIN = 100 // ms, however soon a server wants to be asked again
 const EVENTS = 'text/event-stream'
 
 /** Of a failed exchange; any other did not begin. */
-const LINK_FAULTS: Partial<Record<HttpErrorKind, LinkError['kind']>> = {
+const LINK_FAULTS: Partial<Record<HttpFault, LinkError['kind']>> = {
   timeout: 'timeout',
   idle: 'lost',
   cut: 'lost',
@@ -7693,9 +7594,9 @@ export const SHELL_TOOLS = toolsOf('process', {
     annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map((one) => {
-        const { id, label, group, bytes } = one
+        const { id, label, group } = one
         const name = clip(visible(label), 80)
-        return [id, processState(one), `pid ${group.pid}`, formatBytes(bytes), name]
+        return [id, processState(one), `pid ${group.pid}`, formatBytes(one.bytes()), name]
       })
       return columns(rows) || 'no background processes'
     },
@@ -9423,7 +9324,7 @@ export class Agent {
 
   #request(): ChatRequest {
     const { system, tools, schema } = this.#options
-    const messages = [{ role: 'system', text: system() } as const, ...repairHistory(this.history)]
+    const messages = [{ role: 'system', text: system() } as const, ...this.history]
     return { messages, tools: tools?.offered ?? [], schema }
   }
 
@@ -12081,10 +11982,10 @@ const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
   },
   model: async (app) => {
     const choice = await chosenModel(app)
-    const { model, why, baseUrl } = choice
-    const models = await listModels(app.http, choice, { signal: app.signal })
+    const { model, why, provider } = choice
+    const models = await listModels(app.http, choice, app.signal)
     const offers = count(models.length, 'model')
-    const text = `${modelName(choice)} (${why}) at ${baseUrl}, ${offers}`
+    const text = `${modelName(choice)} (${why}) at ${provider.baseUrl}, ${offers}`
     const known = models.length === 0 || models.some((row) => row.id === model)
     return known ? ['ok', text] : ['warn', `${text}, this one not among them`]
   },
@@ -12484,15 +12385,15 @@ async function profileUse(app: App, name = '') {
 
 async function modelShow(app: App) {
   const choice = await chosenModel(app)
-  const { baseUrl, window, why } = choice
+  const { window, why, provider } = choice
   const name = modelName(choice)
-  const text = `${name}\n  ${why}; at ${baseUrl}; window ${window} tokens`
-  return app.print({ model: name, base_url: baseUrl, window, why }, text)
+  const text = `${name}\n  ${why}; at ${provider.baseUrl}; window ${window} tokens`
+  return app.print({ model: name, base_url: provider.baseUrl, window, why }, text)
 }
 
 async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, undefined, provider)
-  const models = await listModels(app.http, choice, { signal: app.signal })
+  const models = await listModels(app.http, choice, app.signal)
   const rows = models.map((row) => [
     `${row.provider}/${row.id}`,
     row.window ? `${row.window} tokens` : '',

@@ -128,6 +128,7 @@ t.test(
       session,
       workspace: await Workspace.open(world.cwd, world.home),
       mode: 'read-only',
+      profile: 'default',
       processes: new Processes(world, store.redactor),
       prompter: denyPrompter,
       only: ['write_file', 'read_file'],
