@@ -6066,15 +6066,15 @@ const DESTROYS = annotate('Medium', 'destroys')
 //
 // A file comes without line numbers, as edits are copied out of it; a head in [brackets] says
 // what is not shown. Text is UTF-8, or refused with the way to convert it. A walk follows no
-// links, ends after WALK_MAX entries, and says what it left out.
+// links, and says what it left out.
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
-const READ_LINES_MAX = 5_000 // of one read_file
+const READ_LINES_MAX = 5_000
 const SNIFF = 8 * KB // a NUL byte in these makes a file binary, as in git
 const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
 const NAMES_COMPARED = 2_000 // for "did you mean"
 
-/** Never opened: many files that nobody wrote. */
+/** Many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 function failMissing(absolute: string, workspace: Workspace): never {
@@ -6082,16 +6082,15 @@ function failMissing(absolute: string, workspace: Workspace): never {
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
   const near = nearest(path.basename(absolute), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
   const guess = workspace.show(path.join(folder, near ?? ''))
-  const hint = `${near ? 'did you mean' : 'look into'} ${guess}?`
-  fail(`nothing at ${workspace.show(absolute)}`, hint)
+  fail(`nothing at ${workspace.show(absolute)}`, `${near ? 'did you mean' : 'look into'} ${guess}?`)
 }
 
 function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder') {
   const stats = fs.statSync(absolute, { throwIfNoEntry: false })
-  if (!stats) return failMissing(absolute, workspace)
+  if (!stats) failMissing(absolute, workspace)
   const found = kindOfEntry(stats)
-  if (found === (kind ?? found)) return stats
-  return fail(`${workspace.show(absolute)} is a ${found}, not a ${kind}`)
+  if (kind && kind !== found) fail(`${workspace.show(absolute)} is a ${found}, not a ${kind}`)
+  return stats
 }
 
 function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
@@ -6100,15 +6099,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-/** Undefined also below a file, or where the path is too long. */
-function lstatOf(absolute: string) {
-  try {
-    return fs.lstatSync(absolute, { throwIfNoEntry: false })
-  } catch (error) {
-    if (!['ENOTDIR', 'ENAMETOOLONG'].includes(codeOf(error))) throw error
-    return undefined
-  }
-}
+const lstatOf = (absolute: string) => attempt(() => fs.lstatSync(absolute))
 
 export const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
 
@@ -6118,15 +6109,16 @@ const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
+const withoutBom = (text: string) => text.replace(/^\ufeff/, '')
+
 function decodeFileText(bytes: Buffer, shown: string) {
   const text = bytes.toString()
-  const bom = text.startsWith('\ufeff') ? '\ufeff' : ''
-  if (isUtf8Text(bytes)) return { text: text.slice(bom.length), bom }
+  if (isUtf8Text(bytes)) return text
   const isUtf16 = /^(?:\xff\xfe|\xfe\xff)/.test(bytes.toString('latin1', 0, 2))
   if (!isUtf16 && looksBinary(bytes)) fail(`${shown} is binary, not text`)
   const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
   const encoding = isUtf16 ? 'UTF-16' : 'WINDOWS-1252'
-  const hint = `make a copy with shell_exec: iconv -f ${encoding} -t UTF-8`
+  const hint = `copy it with shell_exec: iconv -f ${encoding} -t UTF-8`
   return fail(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, hint)
 }
 
@@ -6134,15 +6126,15 @@ async function wholeText(given: string, workspace: Workspace) {
   const absolute = await workspace.read(given)
   const shown = workspace.show(absolute)
   const { size } = statsOf(absolute, workspace, 'file')
-  const hint = 'take a part of it with shell_exec, such as sed -n 1,200p'
-  if (size > TOOL_TEXT_MAX) fail(`${shown} is ${formatBytes(size)}, too large for this tool`, hint)
+  const hint = 'take a part with shell_exec: sed -n 1,200p'
+  if (size > TOOL_TEXT_MAX) fail(`${shown} is too large: ${formatBytes(size)}`, hint)
   await using file = await workspace.openForRead(given)
-  return { text: decodeFileText(await file.readFile(), shown).text, shown }
+  return { text: withoutBom(decodeFileText(await file.readFile(), shown)), shown }
 }
 
 type NamedText = { name: string; text: string }
 
-/** Two texts as a unified diff, without a newline at its end. */
+/** Without a newline at its end. */
 export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3) {
   const { createTwoFilesPatch, FILE_HEADERS_ONLY } = await import('diff')
   const options = { context, timeout: DIFF_TIME, headerOptions: FILE_HEADERS_ONLY }
@@ -6154,33 +6146,33 @@ function withHead(lines: string[], first: number, total: number) {
   if (total === 0) return '[the file is empty]'
   const text = lines.join('')
   const last = first + lines.length - 1
-  const remarks: string[] = []
-  if (lines.length < total) remarks.push(`lines ${first}-${last} of ${total}`)
-  if (text.includes('\r\n')) remarks.push('CRLF line ends')
-  if (last < total) remarks.push(`read on with offset ${last + 1}`)
-  return remarks.length === 0 ? text : `[${remarks.join('; ')}]\n${withLf(text)}`
+  const remarks = [
+    lines.length < total && `lines ${first}-${last} of ${total}`,
+    text.includes('\r\n') && 'CRLF line ends',
+    last < total && `read on with offset ${last + 1}`,
+  ]
+  const head = remarks.filter(Boolean).join('; ')
+  return head ? `[${head}]\n${withLf(text)}` : text
 }
 
-export type WalkEntry = Readonly<{
+export type WalkEntry = {
   absolute: string
   relative: string // to where the walk began, with /
   name: string
   kind: 'file' | 'folder' | 'link' | 'device or pipe'
-}>
-export type Walk = Readonly<{ entries: WalkEntry[]; remarks: string[] }>
+}
 
-/** Below a folder, by name, as `judge` says of each; `remarks`: what was not seen. */
+/** By name, as `judge` says of each; `remarks`: what was not seen. */
 export async function walkTree(
   root: string,
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
   signal?: AbortSignal,
 ) {
-  const found: Walk = { entries: [], remarks: [] }
+  const found = { entries: [] as WalkEntry[], remarks: [] as string[], skipped: 0 }
   let left = WALK_MAX
   const visit = async (folder: string, before: string): Promise<void> => {
     signal?.throwIfAborted()
-    const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch((error) => {
-      if (codeOf(error) === '') throw error // else: shut, gone, too deep, broken
+    const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch(() => {
       found.remarks.push(`${path.basename(folder)}/ could not be read`)
       return []
     })
@@ -6192,9 +6184,9 @@ export async function walkTree(
       const absolute = path.join(folder, name)
       const entry = { absolute, relative: before + name, name, kind: kindOfEntry(child) }
       const verdict = judge(entry)
-      if (verdict !== 'skip') found.entries.push(entry)
-      if (verdict === 'enter' && entry.kind === 'folder')
-        await visit(absolute, `${entry.relative}/`)
+      if (verdict === 'skip') found.skipped += 1
+      else found.entries.push(entry)
+      if (verdict === 'enter' && entry.kind === 'folder') await visit(absolute, `${before}${name}/`)
     }
   }
   await visit(root, '')
@@ -6214,22 +6206,23 @@ function listLine({ absolute, name, kind }: WalkEntry) {
   return `${name} -> ${fs.readlinkSync(absolute)}${end}`
 }
 
-const anyPath = arg.text('File or folder, relative to the workspace.')
-const filePath = arg.text('The file, relative to the workspace.')
-const folderPath = arg.text('The folder, relative to the workspace.', { default: '.' })
+const anyPath = arg.text('File or folder of the workspace.')
+const filePath = arg.text('File of the workspace.')
+const folderPath = arg.text('Folder of the workspace.', { default: '.' })
+const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At most so many.')
 
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
     description:
-      'Read a text file or a range of its lines; a first line in [brackets] says what is not shown.',
+      'Read a text file or some of its lines; a head in [brackets] says what is not shown.',
     parameters: takes(['path'], {
       path: filePath,
-      offset: arg.whole('First line, from 1.', { minimum: 1 }),
-      limit: arg.whole('At most so many lines.', { minimum: 1, maximum: READ_LINES_MAX }),
+      offset: arg.whole('First line.', { minimum: 1, default: 1 }),
+      limit: limitTo(READ_LINES_MAX, READ_LINES_MAX),
     }),
     annotations: READS_ONLY,
     core: true,
-    run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
+    run: async ({ path: given, offset, limit }, { workspace, store }) => {
       const { text, shown } = await wholeText(given, workspace)
       // Whole: a part of a secret no longer looks like one.
       const lines = linesWithEnds(store.redactor.redact(text))
@@ -6239,28 +6232,24 @@ export const FILE_TOOLS = toolsOf('files', {
     },
   },
   list_dir: {
-    description:
-      'List a folder to a depth, with sizes; node_modules and the like are named but not opened.',
+    description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
     parameters: takes([], {
       path: folderPath,
       depth: arg.range([1, 5], 1, 'How many levels.'),
-      hidden: arg.flag('Also names that begin with a dot.'),
+      hidden: arg.flag('Also dot files.'),
     }),
     annotations: READS_ONLY,
     core: true,
     run: async (args, { workspace }, signal) => {
       const root = await workspace.read(args.path)
       statsOf(root, workspace, 'folder')
-      let hidden = 0
       const judge = ({ absolute, relative, name }: WalkEntry) => {
-        const isHidden = workspace.hides(absolute) || (name.startsWith('.') && !args.hidden)
-        if (isHidden) hidden += 1
-        if (isHidden) return 'skip'
+        if (workspace.hides(absolute) || (name.startsWith('.') && !args.hidden)) return 'skip'
         const isOpen = depthOf(relative) + 1 < args.depth && !CLOSED_FOLDERS.includes(name)
         return isOpen ? 'enter' : 'list'
       }
-      const { entries, remarks } = await walkTree(root, judge, signal)
-      if (hidden > 0) remarks.push(`${count(hidden, 'hidden name')} left out`)
+      const { entries, remarks, skipped } = await walkTree(root, judge, signal)
+      if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
       if (entries.length === 0) remarks.unshift('nothing to list')
       const lines = entries.map((entry) => '  '.repeat(depthOf(entry.relative)) + listLine(entry))
       return withRemarks(lines, remarks)
@@ -6268,10 +6257,7 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
-    parameters: takes(['path'], {
-      path: anyPath,
-      hash: arg.flag('Also the SHA-256 of the content.'),
-    }),
+    parameters: takes(['path'], { path: anyPath, hash: arg.flag('Also the SHA-256.') }),
     annotations: READS_ONLY,
     run: async (args, { workspace }) => {
       const stats = statsOf(await workspace.read(args.path), workspace)
@@ -6295,11 +6281,10 @@ export const FILE_TOOLS = toolsOf('files', {
 
 //#region §edits: changing files, so that it can be undone
 //
-// A change is first a plan, what stands at each path and what shall: the approval prompt
-// shows it, the call commits it, undoing is one too. All or nothing: journalled before the
-// disk, taken back when a path fails. Nothing is undone where a file is not what the journal
-// left. Matching ignores CRLF against LF; writing keeps line ends, byte order mark and mode.
-// Not here: what may be changed (§workspace, §policy), the journal's table (§store).
+// A change is first a plan, what stands at each path and what shall: the person is shown it,
+// the call commits it, undoing is one too. All or nothing: journalled before the disk, taken
+// back when a path fails. Nothing is undone where a file is not what the journal left.
+// Writing keeps line ends, byte order mark and mode.
 
 const DIFF_SHOWN = 6 * KB // characters of a diff in a result
 const PATCH_FUZZ = 2 // context lines that may differ, as in patch(1)
@@ -6322,21 +6307,16 @@ type Plan = { changes: Change[]; says?: string; undoes?: UndoEntry[] }
 const NO_FILE = '/dev/null'
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
-/** What stands at a path; `room`: bytes that may still be kept. Throws TaiError. */
-export function fileState(
-  at: string,
-  workspace: Workspace,
-  room = { left: UNDO_FILE_MAX },
-): FileState {
+/** What stands at a path; at most `room` bytes are kept. Throws TaiError. */
+export function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): FileState {
   const stats = lstatOf(at)
   if (!stats) return ABSENT_STATE
   const mode = stats.mode & 0o7777
   if (stats.isDirectory()) return { ...ABSENT_STATE, kind: 'folder', mode }
   if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
   statsOf(at, workspace, 'file')
-  room.left -= stats.size
-  const hint = 'if it may be changed for good, use shell_exec'
-  if (room.left < 0) fail(`${workspace.show(at)} is too large to be undone`, hint)
+  const hint = 'to change it for good, use shell_exec'
+  if (stats.size > room) fail(`${workspace.show(at)} is too large to be undone`, hint)
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
@@ -6352,9 +6332,11 @@ export async function writeTarget(given: string, workspace: Workspace) {
 
 async function removalOf(absolute: string, workspace: Workspace) {
   if (absolute === workspace.root) fail('that is the workspace itself')
-  const room = { left: UNDO_FILE_MAX }
+  let room = UNDO_FILE_MAX
   const removed = (at: string): Change => {
-    return { path: at, before: fileState(at, workspace, room), after: ABSENT_STATE }
+    const before = fileState(at, workspace, room)
+    room -= before.bytes.length
+    return { path: at, before, after: ABSENT_STATE }
   }
   const top = removed(absolute)
   if (top.before.kind === 'absent') failMissing(absolute, workspace)
@@ -6376,22 +6358,22 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
   const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
-  const forget = (ended: UndoEntry[]) => {
-    const numbers = ended.map(({ n }) => n)
-    return store.dropUndo(session, numbers)
-  }
   if (!undoes) await store.pushUndo(session, entries)
   const done: Change[] = []
+  let ended: UndoEntry[] = []
   try {
     putAll(changes, done, world)
+    ended = undoes ?? []
   } catch (error) {
     const back = done.map((change) => ({ ...change, after: change.before }))
     putAll(back, [], world)
     const newest = await store.listUndo(session, { limit: entries.length })
-    await forget(newest.filter((entry) => entry.group === group))
+    ended = newest.filter((entry) => entry.group === group)
     throw error
+  } finally {
+    const numbers = ended.map(({ n }) => n)
+    await store.dropUndo(session, numbers)
   }
-  await forget(undoes ?? [])
 }
 
 /** Removals first, innermost first. */
@@ -6416,9 +6398,8 @@ function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
     if (mode !== undefined) fs.chmodSync(temporary, mode)
     fs.renameSync(temporary, at)
-  } catch (error) {
+  } finally {
     fs.rmSync(temporary, { force: true })
-    throw error
   }
 }
 
@@ -6430,9 +6411,9 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 async function diffOfChanges(changes: Change[], workspace: Workspace) {
   const diffs: string[] = []
   for (const { path: at, before, after } of changes) {
-    if (before.kind === 'folder' || after.kind === 'folder') continue
-    const [old, fresh] = [`a/${workspace.show(at)}`, `b/${workspace.show(at)}`]
-    diffs.push(await unifiedDiff(diffSide(old, before), diffSide(fresh, after)))
+    if ([before.kind, after.kind].includes('folder')) continue
+    const shown = workspace.show(at)
+    diffs.push(await unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)))
   }
   return diffs.join('\n')
 }
@@ -6471,7 +6452,7 @@ export function nearestPlace(text: string, wanted: string) {
   const sought = asked.map(letterPairs)
   const given = lines.map(letterPairs)
   const scores = given.map((_, at) =>
-    sought.reduce((sum, pairs, i) => sum + sharedPairs(pairs, given[at + i]), 0),
+    sought.reduce((sum, pairs, i) => sum + likeness(pairs, given[at + i]), 0),
   )
   const best = Math.max(...scores)
   if (best < LIKE_ENOUGH * asked.length)
@@ -6488,8 +6469,8 @@ function letterPairs(line: string) {
 }
 
 /** Dice's coefficient. */
-function sharedPairs(a: Set<string>, b = new Set<string>()) {
-  return (2 * [...a].filter((pair) => b.has(pair)).length) / (a.size + b.size)
+function likeness(a: Set<string>, b = new Set<string>()) {
+  return (2 * a.intersection(b).size) / (a.size + b.size)
 }
 
 /** A hunk, up to the next file; blank lines inside count as context. */
@@ -6514,11 +6495,11 @@ async function parseDiff(patch: string) {
     const files = parsePatch(recounted(withLf(patch)))
     const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit)
     if (useful.length === 0) fail('it has no hunk')
-    return useful.map((file) => ({
-      ...file,
-      old: file.oldFileName?.replace(/^a\//, ''),
-      fresh: file.newFileName?.replace(/^b\//, ''),
-    }))
+    return useful.map((file) => {
+      const [creates, deletes] = [file.oldFileName === NO_FILE, file.newFileName === NO_FILE]
+      const named = deletes ? file.oldFileName : file.newFileName
+      return { ...file, creates, deletes, name: named?.replace(deletes ? /^a\// : /^b\//, '') }
+    })
   } catch (cause) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
     return fail(`the patch is no unified diff: ${messageOf(cause)}`, hint, cause)
@@ -6528,39 +6509,34 @@ async function parseDiff(patch: string) {
 type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
-  const { old, fresh, newMode } = file
-  const name = patchedName(file)
+  const { name = 'a hunk without file', hunks, newMode = '' } = file
+  const isOther = file.isCopy || file.isRename || /^1[26]0/.test(newMode)
+  if (!file.name || hunks.length === 0 || isOther)
+    fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
   const { path: at, before } = await writeTarget(name, workspace)
-  if (old === NO_FILE && before.kind !== 'absent') fail(`${name} exists already`)
-  if (old !== NO_FILE && before.kind === 'absent') failMissing(at, workspace)
+  const isThere = before.kind !== 'absent'
+  if (file.creates && isThere) fail(`${name} exists already`)
+  if (!file.creates && !isThere) failMissing(at, workspace)
   const bytes = await patchedBytes(file, name, before.bytes)
-  if (fresh === NO_FILE && bytes.length > 0)
-    fail(`${name}: the patch deletes the file but not all of its lines`)
-  if (fresh === NO_FILE) return { path: at, before, after: ABSENT_STATE }
-  const mode = newMode === undefined ? before.mode : parseInt(newMode, 8) & 0o777
-  return { path: at, before, after: { kind: 'file', bytes, mode } }
-}
-
-function patchedName({ old, fresh, ...file }: FilePatch) {
-  const name = fresh === NO_FILE ? old : fresh
-  const isLines = file.hunks.length > 0 && !file.isCopy && !file.isRename
-  if (name !== undefined && isLines && !/^1[26]0/.test(file.newMode ?? '')) return name
-  const what = `${name ?? 'a hunk without file'}: only lines of text files can be patched`
-  return fail(what, 'move_path renames and copies')
+  const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
+  if (!file.deletes) return { path: at, before, after: { kind: 'file', bytes, mode } }
+  if (bytes.length > 0) fail(`${name}: the patch deletes the file but not all of its lines`)
+  return { path: at, before, after: ABSENT_STATE }
 }
 
 async function patchedBytes(file: FilePatch, name: string, bytes: Buffer) {
   const { applyPatch } = await import('diff')
   const { hunks } = file
-  const { text, bom } = decodeFileText(bytes, name)
+  const whole = decodeFileText(bytes, name)
+  const text = withoutBom(whole)
   const patched = (n: number) =>
     applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: PATCH_FUZZ })
   const result = patched(hunks.length)
-  if (result !== false) return Buffer.from(bom + result)
+  if (result !== false) return Buffer.from(whole.slice(0, whole.length - text.length) + result)
   const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
   const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
   const where = `${name}: hunk ${bad + 1} of ${hunks.length}`
-  return fail(`${where} does not fit; ${near}`, 'no file was changed; make the patch anew')
+  return fail(`${where} does not fit; ${near}`, 'no file was changed')
 }
 
 async function changesBack(entries: UndoEntry[], workspace: Workspace) {
@@ -6569,11 +6545,10 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
     const before = changes.get(at)?.before ?? fileState(at, workspace)
     const now = fingerprint(changes.get(at)?.after ?? before)
     const after = { kind, bytes, mode }
-    const isOurs = now === left || now === fingerprint(after)
-    const hint = 'nothing was undone; undo later changes first, or edit by hand'
+    const isOurs = [left, fingerprint(after)].includes(now)
     // A folder above may be a link to elsewhere by now.
     if (!isOurs || (await workspace.entry(at)) !== at)
-      fail(`changed since by something else: ${workspace.show(at)}`, hint)
+      fail(`changed since by something else: ${workspace.show(at)}`, 'nothing was undone')
     changes.set(at, { path: at, before, after })
   }
   return [...changes.values()]
@@ -6582,10 +6557,7 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
 export const EDIT_TOOLS = planned({
   write_file: {
     description: 'Create a file or replace one whole; to change a part use edit_file.',
-    parameters: takes(['path', 'content'], {
-      path: filePath,
-      content: arg.text('The whole new content.'),
-    }),
+    parameters: takes(['path', 'content'], { path: filePath, content: arg.text('All of it.') }),
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
@@ -6597,12 +6569,12 @@ export const EDIT_TOOLS = planned({
   },
   edit_file: {
     description:
-      'Replace a text that stands in the file exactly once; a miss shows the nearest place.',
+      'Replace a text that stands in the file exactly once; a miss shows where it may be.',
     parameters: takes(['path', 'old', 'new'], {
       path: filePath,
       old: arg.text('The text to replace, copied exactly.'),
-      new: arg.text('The text to put in its place; empty removes it.'),
-      replace_all: arg.flag('Replace every occurrence instead.'),
+      new: arg.text('The text in its place; may be empty.'),
+      replace_all: arg.flag('Every occurrence.'),
     }),
     annotations: DESTROYS,
     core: true,
@@ -6613,16 +6585,15 @@ export const EDIT_TOOLS = planned({
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
       refuseMarks(`the edit of ${shown}`, old + fresh)
-      const { text, bom } = decodeFileText(before.bytes, shown)
-      const ends = text.includes('\r\n') ? ['\r\n', '\n'] : ['\n']
-      const end = ends.find((one) => text.includes(old.replaceAll('\n', one))) ?? '\n'
+      const text = decodeFileText(before.bytes, shown)
+      const fits = (end: string) => text.includes(end) && text.includes(old.replaceAll('\n', end))
+      const end = fits('\r\n') ? '\r\n' : '\n'
       const pieces = text.split(old.replaceAll('\n', end))
       const places = pieces.length - 1
       if (places === 0) fail(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
-      const hint = 'take more lines around it into `old`, or set replace_all'
       if (places > 1 && !args.replace_all)
-        fail(`\`old\` stands in ${shown} in ${places} places`, hint)
-      const bytes = Buffer.from(bom + pieces.join(fresh.replaceAll('\n', end)))
+        fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
+      const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
       const changes = [{ ...target, after: { ...before, bytes } }]
       const diff = clip(await diffOfChanges(changes, workspace), DIFF_SHOWN)
       return { changes, says: `edited ${shown}\n${diff}` }
@@ -6631,15 +6602,14 @@ export const EDIT_TOOLS = planned({
   apply_patch: {
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
     parameters: takes(['patch'], {
-      patch: arg.text('The diff, as git diff writes it.'),
-      dry_run: arg.flag('Only check, and say what would change.'),
+      patch: arg.text('As git diff writes it.'),
+      dry_run: arg.flag('Only say what would change.'),
     }),
     annotations: DESTROYS,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
       const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
-      const names = files.flatMap(({ old = [], fresh = [] }) => [old, fresh].flat())
-      return names.filter((name) => name !== NO_FILE)
+      return files.flatMap(({ name = [] }) => name)
     },
     run: async ({ patch, dry_run }, { workspace }) => {
       refuseMarks('the patch', patch)
@@ -6655,9 +6625,9 @@ export const EDIT_TOOLS = planned({
     description: 'Move, rename or copy a file or folder inside the workspace.',
     parameters: takes(['from', 'to'], {
       from: anyPath,
-      to: arg.text('Its new path, including its new name.'),
-      copy: arg.flag('Leave the original in place.'),
-      overwrite: arg.flag('Replace a file that stands at `to`.'),
+      to: arg.text('Its new path, with the new name.'),
+      copy: arg.flag('Keep the original.'),
+      overwrite: arg.flag('Replace a file at `to`.'),
     }),
     annotations: DESTROYS,
     paths: ({ from, to }) => [from, to],
@@ -6712,8 +6682,8 @@ export const EDIT_TOOLS = planned({
       const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
         .filter((call) => at === undefined || call.some((entry) => entry.path === at))
         .slice(0, steps)
-      const hint = 'what shell commands change is not kept'
-      if (calls.length === 0) fail('no change to undo in this session', hint)
+      if (calls.length === 0)
+        fail('no change to undo in this session', 'those of shell commands are not kept')
       const undoes = calls.flat()
       const changes = await changesBack(undoes, workspace)
       const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
@@ -6749,9 +6719,8 @@ async function ignoreRules(root: string) {
   }
   return (absolute: string, folder: boolean) => {
     for (let above = path.dirname(absolute); ; above = path.dirname(above)) {
-      const rules = known.get(above) ?? readRules(above)
-      known.set(above, rules)
       const name = relativePath(above, absolute)
+      const rules = known.getOrInsertComputed(above, readRules)
       const said = rules.test(folder ? `${name}/` : name)
       if (said.ignored || said.unignored) return said.ignored
       if (above === root) return false
@@ -6760,7 +6729,7 @@ async function ignoreRules(root: string) {
 }
 
 function textIfThere(file: string) {
-  const stats = attempt(() => fs.lstatSync(file))
+  const stats = lstatOf(file)
   const isFit = stats?.isFile() && stats.size <= IGNORE_MAX
   return (isFit && attempt(() => fs.readFileSync(file, 'utf8'))) || ''
 }
@@ -6779,31 +6748,24 @@ async function findFiles(
     return closed || (!named && ignored(absolute, kind === 'folder')) ? 'skip' : 'enter'
   }
   const { entries, remarks } = await walkTree(top, judge, signal)
-  const found: WalkEntry[] = []
-  const isDone = runBounded(GREP_PATIENCE, () => {
-    for (const entry of entries)
-      if (entry.kind === 'file' && wanted(entry.relative)) found.push(entry)
-  })
-  return isDone ? { entries: found, remarks } : fail('the glob takes too long', 'use fewer * in it')
+  const files = entries.filter(({ kind }) => kind === 'file')
+  const found = runBounded(GREP_PATIENCE, () => files.filter(({ relative }) => wanted(relative)))
+  return { entries: found ?? fail('the glob takes too long', 'use fewer * in it'), remarks }
 }
 
 async function compileGlob(glob: string, options = {}) {
   if (glob.length > GLOB_MAX) fail(`the glob is over ${GLOB_MAX} characters`)
-  const { default: picomatch } = await import('picomatch')
-  return picomatch(glob, options)
+  return (await import('picomatch')).default(glob, options)
 }
 
 /** The walk starts at `folder`, even an ignored one. */
 async function splitGlob(pattern: string) {
-  const { default: picomatch } = await import('picomatch')
-  const { base, glob } = picomatch.scan(pattern)
+  const { base, glob } = (await import('picomatch')).default.scan(pattern)
   if (glob !== '') return { folder: base, rest: glob }
   return { folder: path.dirname(base), rest: path.basename(base) }
 }
 
-type GrepFile = { shown: string; lines: string[] }
-
-/** Compiles a model's pattern. Throws TaiError. */
+/** Of a model. Throws TaiError. */
 export function compilePattern(pattern: string, ignoreCase: boolean) {
   // It decides nothing, and costs the square of a line's length.
   const source = pattern.replace(/^(?:\.\*\??)+/, '')
@@ -6811,38 +6773,41 @@ export function compilePattern(pattern: string, ignoreCase: boolean) {
   try {
     return new RegExp(source, `${ignoreCase ? 'i' : ''}${unicode}`)
   } catch (cause) {
-    return fail(messageOf(cause), 'special characters meant literally need \\ before them', cause)
+    return fail(messageOf(cause), 'put \\ before what is meant literally', cause)
   }
 }
 
-/** Ends even inside a regular expression; false when it was stopped. */
-export function runBounded(ms: number, work: () => void) {
+/** What `work` returns; undefined if it was stopped, even inside a regular expression. */
+export function runBounded<T>(ms: number, work: () => T): T | undefined {
   try {
-    builtin('node:vm').runInNewContext('work()', { work }, { timeout: ms })
-    return true
+    return builtin('node:vm').runInNewContext('work()', { work }, { timeout: ms })
   } catch (error) {
     // An error of the other context is no Error here.
-    if (isObject(error) && error['code'] === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return false
+    if (isObject(error) && error['code'] === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return undefined
     throw error
   }
 }
 
-function matchFiles(files: GrepFile[], regexp: RegExp, max: number) {
-  const matches: { file: GrepFile; places: Map<number, number>; found: number }[] = []
-  const isDone = runBounded(GREP_PATIENCE, () => {
-    for (const file of files) {
-      const match = { file, places: new Map<number, number>(), found: 0 }
-      matches.push(match)
-      for (const [line, text] of file.lines.entries()) {
+/** `places`: by its line, where a match begins. */
+type GrepFile = { shown: string; lines: string[]; places: Map<number, number> }
+
+/** Fills in the first `room` places; how many there are. */
+function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
+  let last = ''
+  const total = runBounded(GREP_PATIENCE, () => {
+    let found = 0
+    for (const { shown, lines, places } of files) {
+      last = shown
+      for (const [line, text] of lines.entries()) {
         const at = text.search(regexp)
-        if (at >= 0 && match.found < max) match.places.set(line, at)
-        if (at >= 0) match.found += 1
+        if (at >= 0 && found < room) places.set(line, at)
+        if (at >= 0) found += 1
       }
     }
+    return found
   })
   const hint = 'avoid repetitions inside repetitions, or leave that file out'
-  const where = matches.at(-1)?.file.shown
-  return isDone ? matches : fail(`the pattern takes too long (stopped in ${where})`, hint)
+  return total ?? fail(`the pattern takes too long (stopped in ${last})`, hint)
 }
 
 /** None if it is no small text file; why goes to `passed`. */
@@ -6862,7 +6827,7 @@ async function linesOfFile(absolute: string, passed: string[], redactor: Redacto
   return []
 }
 
-function grepRows({ shown, lines }: GrepFile, places: Map<number, number>, around: number) {
+function grepRows({ shown, lines, places }: GrepFile, around: number) {
   const span = Array.from({ length: 2 * around + 1 }, (_, i) => i - around)
   const near = new Set([...places.keys()].flatMap((line) => span.map((step) => line + step)))
   const numbers = [...near].filter((n) => lines[n] !== undefined)
@@ -6881,12 +6846,11 @@ function aroundMatch(text = '', at = 0) {
 
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
-    description:
-      'Find files by name pattern, newest first; ignored files are left out unless an ignored folder is named.',
+    description: 'Find files by name, newest first; ignored ones only where their folder is named.',
     parameters: takes(['pattern'], {
-      pattern: arg.text('Relative to `path`, such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
+      pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
       path: folderPath,
-      limit: arg.range([1, 1000], 200, 'At most so many paths.'),
+      limit: limitTo(1000, 200),
     }),
     annotations: READS_ONLY,
     core: true,
@@ -6912,15 +6876,14 @@ export const FIND_TOOLS = toolsOf('files', {
     },
   },
   grep: {
-    description:
-      'Search files line by line with a JavaScript regular expression; returns path:line:text.',
+    description: 'Search files line by line; returns path:line:text.',
     parameters: takes(['pattern'], {
-      pattern: arg.text('The regular expression.'),
+      pattern: arg.text('A JavaScript regular expression.'),
       path: { ...anyPath, default: '.' },
       glob: arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.'),
-      ignore_case: arg.flag('Upper and lower case count as equal.'),
+      ignore_case: arg.flag('Upper and lower case are equal.'),
       context: arg.range([0, 20], 0, 'Lines around each match.'),
-      limit: arg.range([1, 1000], 100, 'At most so many matches.'),
+      limit: limitTo(1000, 100),
     }),
     annotations: READS_ONLY,
     core: true,
@@ -6937,15 +6900,14 @@ export const FIND_TOOLS = toolsOf('files', {
       using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
       for (let at = 0; at < entries.length; at += GREP_BATCH) {
         time.signal.throwIfAborted()
-        const batch = entries.slice(at, at + GREP_BATCH).map(async ({ absolute }) => ({
+        const reading = entries.slice(at, at + GREP_BATCH).map(async ({ absolute }) => ({
           shown: workspace.show(absolute),
           lines: await linesOfFile(absolute, passed, redactor),
+          places: new Map<number, number>(),
         }))
-        for (const { file, places, found } of matchFiles(await Promise.all(batch), regexp, limit)) {
-          const shown = [...places].slice(0, Math.max(0, limit - total))
-          rows.push(...grepRows(file, new Map(shown), args.context))
-          total += found
-        }
+        const files = await Promise.all(reading)
+        total += matchFiles(files, regexp, limit - total)
+        rows.push(...files.flatMap((file) => grepRows(file, args.context)))
       }
       if (total === 0) remarks.push('no line matches; ignored files are left out')
       if (total > limit) remarks.push(`${limit} of ${total} matching lines shown`)
@@ -6960,19 +6922,18 @@ export const FIND_TOOLS = toolsOf('files', {
 
 //#region §shell: commands, to their end or in the background
 //
-// A model is told whether a command worked, then what it said; an exit code other than 0
-// is an error, so that no model passes over it. Neither keys nor marks of secrets reach a
-// command.
+// A model is told whether a command worked, then what it said; an exit code other than 0 is an
+// error, so that none passes over it. Neither keys nor marks of secrets reach a command.
 // Not here: which commands run without asking (§policy).
 
 const FIRST_LOOK = 500 // ms for the first words of a background process
 
 const COMMAND_LINE = {
-  command: arg.text('Run by bash, sh or cmd.exe, without a terminal to ask on.'),
-  cwd: arg.text('Folder of the workspace to run in; default its root.'),
-  env: arg.map('Variables to add; secrets are not passed on.'),
+  command: arg.text('For bash, sh or cmd.exe, without a terminal.'),
+  cwd: folderPath,
+  env: arg.map('Variables to add.'),
 }
-const PROCESS_ID = arg.text('Id, such as p1.')
+const PROCESS_ID = arg.text('Such as p1.')
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
 export const SHELL_TOOLS = toolsOf('process', {
@@ -6982,7 +6943,7 @@ export const SHELL_TOOLS = toolsOf('process', {
     parameters: takes(['command'], {
       ...COMMAND_LINE,
       timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
-      stdin: arg.text('Text for its stdin.'),
+      stdin: arg.text('Its input.'),
     }),
     annotations: RUNS_COMMANDS,
     core: true,
@@ -7008,19 +6969,19 @@ export const SHELL_TOOLS = toolsOf('process', {
     description: 'Read the output of a background process from byte `since` on.',
     parameters: takes(['id'], {
       id: PROCESS_ID,
-      since: arg.whole('Next offset of the last reply, or 0 for all.', { minimum: 0 }),
+      since: arg.whole('Next offset of the last reply.', { minimum: 0, default: 0 }),
       wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
     }),
     annotations: annotate('Low', 'reads'),
-    run: async ({ id, since = 0, wait_s: seconds }, { processes }, signal) =>
-      processReply(processes.find(id), since, seconds * SECOND, signal),
+    run: async ({ id, since, wait_s }, { processes }, signal) =>
+      processReply(processes.find(id), since, wait_s * SECOND, signal),
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
     parameters: takes(['id', 'text'], {
       id: PROCESS_ID,
       text: arg.text('Written as it is, without a line end.'),
-      eof: arg.flag('Close its stdin afterwards.'),
+      eof: arg.flag('Then close its stdin.'),
     }),
     annotations: RUNS_COMMANDS,
     run: async ({ id, text, eof }, { processes }) => {
@@ -7033,9 +6994,7 @@ export const SHELL_TOOLS = toolsOf('process', {
     description: 'Stop a background process and all it started.',
     parameters: takes(['id'], {
       id: PROCESS_ID,
-      signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first, KILL at last.', {
-        default: 'TERM',
-      }),
+      signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ id, signal: first }, { processes }) => {
@@ -7050,22 +7009,20 @@ export const SHELL_TOOLS = toolsOf('process', {
     annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map((one) => {
-        const { id, label, group, bytes } = one
-        const name = clip(visible(label), 80)
-        return [id, processState(one), `pid ${group.pid}`, formatBytes(bytes), name]
+        const name = clip(visible(one.label), 80)
+        return [one.id, processState(one), `pid ${one.group.pid}`, formatBytes(one.bytes), name]
       })
       return columns(rows) || 'no background processes'
     },
   },
 })
 
-async function commandStart(
-  { world, workspace, store }: ToolContext,
-  args: { command: string; cwd?: string; env?: Record<string, string> },
-) {
-  refuseMarks('the command', args.command)
-  const env = childEnv(world, store.redactor, args.env)
-  return { cwd: await workspace.read(args.cwd ?? '.'), env }
+type CommandLine = { command: string; cwd: string; env?: Record<string, string> }
+
+async function commandStart({ world, workspace, store }: ToolContext, line: CommandLine) {
+  refuseMarks('the command', line.command)
+  const env = childEnv(world, store.redactor, line.env)
+  return { cwd: await workspace.read(line.cwd), env }
 }
 
 function shellReply(result: RunResult, seconds: number) {
@@ -7079,17 +7036,13 @@ function shellReply(result: RunResult, seconds: number) {
     stderr && `[stderr]\n${stderr.trimEnd()}`,
     said === '' && '(no output)',
   ]
-  return {
-    text: parts.filter(Boolean).join('\n'),
-    isError,
-    structured: { exit_code: code, signal, stdout, stderr, timed_out: timedOut },
-  }
+  const structured = { exit_code: code, signal, stdout, stderr, timed_out: timedOut }
+  return { text: parts.filter(Boolean).join('\n'), isError, structured }
 }
 
-async function processReply(
-  one: BackgroundProcess,
-  ...where: Parameters<BackgroundProcess['read']>
-) {
+type ReadArgs = Parameters<BackgroundProcess['read']>
+
+async function processReply(one: BackgroundProcess, ...where: ReadArgs) {
   const { text, next, dropped } = await one.read(...where)
   const before = dropped > 0 ? `[${dropped} older bytes are gone]\n` : ''
   const output = text.trimEnd() || '(no new output)'
@@ -7141,16 +7094,16 @@ const GIT_ENV = {
   GIT_TERMINAL_PROMPT: '0',
 }
 
-/** Of GIT_*, who the person is and how they set it passes; not which repository. */
-const GIT_KEPT = /^GIT_(?:AUTHOR_|COMMITTER_|CONFIG_|CEILING_DIRECTORIES$)/
+/** Who the person is and how they set git passes; not which repository. */
+const GIT_DROPPED = /^GIT_(?!AUTHOR_|COMMITTER_|CONFIG_|CEILING_DIRECTORIES$)/
 
 const DIFF_GUARDS =
   '--no-ext-diff --no-textconv --ignore-submodules=dirty --submodule=short --src-prefix=a/ --dst-prefix=b/'
 
 const GIT_HINTS = [
-  ['not a git repository', 'is the path right? `git init` in a shell makes a repository'],
+  ['not a git repository', 'is the path right? `git init` in a shell makes one'],
   ['dubious ownership', 'who trusts it runs `git config --global --add safe.directory DIR`'],
-  ['tell me who you are', 'a person sets user.name and user.email by `git config --global`'],
+  ['tell me who you are', 'set user.name and user.email by `git config --global`'],
   ['would be overwritten', 'commit the changes first, or stash them in a shell'],
 ] as const
 
@@ -7164,12 +7117,11 @@ const BRANCH_ACTIONS = {
   delete: { risk: DESTROYS, words: 'branch --quiet -d' },
 }
 
-const GIT_PATH = arg.text('Folder or file that the answer is about.', { default: '.' })
+const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
 
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
-    description:
-      'Show branch, ahead/behind and changed files (XY path; X staged, Y not, ?? untracked, U conflict).',
+    description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
     parameters: takes([], { path: GIT_PATH }),
     annotations: READS_ONLY,
     run: inRepository(async (_args, git) => {
@@ -7182,13 +7134,13 @@ export const GIT_TOOLS = toolsOf('git', {
     }),
   },
   git_diff: {
-    description: 'Show changes: of the working tree (default), staged, or between two revisions.',
+    description: 'Show changes: of the working tree, staged, or between two revisions.',
     parameters: takes([], {
       path: GIT_PATH,
-      staged: arg.flag('Compare what is staged, with HEAD or with `from`.'),
+      staged: arg.flag('What is staged, against HEAD or `from`.'),
       from: arg.text('Older revision (branch, tag, hash, HEAD~2).'),
-      to: arg.text('Newer revision; default the working tree.'),
-      stat: arg.flag('Only names and counts of lines.'),
+      to: arg.text('Newer one; default the working tree.'),
+      stat: arg.flag('Only names and counts.'),
     }),
     annotations: READS_ONLY,
     run: inRepository(async ({ staged, from, to, stat }, git) => {
@@ -7197,32 +7149,30 @@ export const GIT_TOOLS = toolsOf('git', {
     }),
   },
   git_log: {
-    description:
-      'List commits (hash, date, author, subject), newest first. With `show`: one and its diff.',
+    description: 'List commits, newest first, or show one with its diff.',
     parameters: takes([], {
       path: GIT_PATH,
       rev: arg.text('Where to begin (branch, tag, hash), or a range main..topic.'),
-      limit: arg.range([1, 200], 20, 'At most so many commits.'),
-      show: arg.flag('Show the one commit `rev` in full.'),
+      limit: limitTo(200, 20),
+      show: arg.flag('Only the commit `rev`, in full.'),
     }),
     annotations: READS_ONLY,
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = [...revisionArgs(rev), '--']
-      if (show) {
-        const form = '--format=medium --date=iso-strict --stat --patch'
-        return (await gitText(git, `show ${DIFF_GUARDS} ${form}`, which)) || '(no commits)'
-      }
+      const form = `${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
-      return visibleLines(await gitText(git, `log --max-count=${limit}`, lines)) || '(no commits)'
+      const said = show
+        ? await gitText(git, `show ${form}`, which)
+        : visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
+      return said || '(no commits)'
     }),
   },
   git_commit: {
-    description:
-      'Stage the named paths (or all changes) and commit what is staged, without hooks and signature.',
+    description: 'Commit what is staged, or is named here, without hooks and signature.',
     parameters: takes(['message'], {
-      message: arg.text('Subject, then a blank line and a body if needed.'),
-      paths: arg.texts('Files or folders to stage first, deleted ones too.'),
-      all: arg.flag('Stage every change under `path` first.'),
+      message: arg.text('Subject; a body after a blank line.'),
+      paths: arg.texts('Stage these first, deleted ones too.'),
+      all: arg.flag('Stage all below `path` first.'),
       path: GIT_PATH,
     }),
     annotations: CHANGES,
@@ -7236,7 +7186,7 @@ export const GIT_TOOLS = toolsOf('git', {
     description: 'List branches, create one at HEAD, switch to one, or delete one that is merged.',
     parameters: takes(['action'], {
       action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
-      name: arg.text('Name of the branch.'),
+      name: arg.text('Of the branch.'),
       path: GIT_PATH,
     }),
     annotations: DESTROYS,
@@ -7312,11 +7262,11 @@ async function runGit(git: Repository, words: string, more: readonly string[] = 
   const { world, store } = context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
   const inherited = Object.entries(childEnv(world, store.redactor))
-  const kept = inherited.filter(([name]) => !name.startsWith('GIT_') || GIT_KEPT.test(name))
+  const kept = inherited.filter(([name]) => !GIT_DROPPED.test(name))
   const env = { ...Object.fromEntries(kept), ...GIT_ENV }
   const argv = ['git', '--no-pager', ...settings, ...words.split(' '), ...more]
-  const timeLimit = { timeout: GIT_TIMEOUT, signal }
-  const result = await runCommand({ argv, cwd, env, maxOutput, world, ...timeLimit })
+  const options = { argv, cwd, env, maxOutput, world, signal, timeout: GIT_TIMEOUT }
+  const result = await runCommand(options)
   if (result.timedOut) fail(`git took longer than ${formatDuration(GIT_TIMEOUT)}`)
   return result
 }
@@ -7353,19 +7303,16 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
   const named = await Promise.all(paths.map(inside))
   const specs = [...named, ...(all ? [cwd] : [])].map((real) => `:(literal)${real}`)
   if (specs.length === 0) return
-  const links = await submodulesOf(git, specs)
-  const besides = links.map((link) => `:(exclude,literal)${path.join(cwd, link)}`)
+  const listing = { ...git, spec: specs, maxOutput: GIT_LIST_MAX }
+  const listed = await gitText(listing, 'ls-files --stage -z', ['--'])
+  if (listed.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
+  // `git add` would look into submodules, by their filters.
+  const links = new Set(
+    Array.from(listed.matchAll(/(?<![^\0])160000 [^\t]*\t([^\0]+)/g), ([, name = '']) => name),
+  )
+  const besides = [...links].map((link) => `:(exclude,literal)${path.join(cwd, link)}`)
   await gitText({ ...git, spec: [...specs, ...besides, ...but] }, 'add -A', ['--'])
-  if (links.length > 0) await gitText(git, 'update-index --remove --', links)
-}
-
-/** `git add` would look into each, by its filters. */
-async function submodulesOf(git: Repository, spec: readonly string[]) {
-  const names = { ...git, spec, maxOutput: GIT_LIST_MAX }
-  const stdout = await gitText(names, 'ls-files --stage -z', ['--'])
-  if (stdout.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
-  const rows = stdout.split('\0').filter((row) => row.startsWith('160000 '))
-  return [...new Set(rows.map((row) => row.slice(row.indexOf('\t') + 1)))]
+  if (links.size > 0) await gitText(git, 'update-index --remove --', [...links])
 }
 
 async function gitCommit(git: Repository, message: string) {
@@ -7375,7 +7322,7 @@ async function gitCommit(git: Repository, message: string) {
   const merging = 'rev-parse --verify --quiet MERGE_HEAD'
   if (compared.code === 0 && (await runGit(git, merging)).code !== 0)
     fail('there is nothing to commit', 'stage it by `paths` or `all`')
-  if (compared.code !== 0 && compared.code !== 1) failAsGit(compare, compared)
+  if (Number(compared.code ?? 2) > 1) failAsGit(compare, compared)
   const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
   await gitText(git, commit, [`--message=${message}`])
   const form = ['--format=committed %h: %s', 'HEAD']
@@ -7478,16 +7425,17 @@ function bodyText(bytes: Buffer, type: string) {
 async function pageText(html: string, url: string, format: string) {
   const libraries = await webLibraries()
   const bare = html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ') // in linear time
-  let text = `[too large or too deep: bare text]\n\n${bare}`
-  try {
-    runBounded(PAGE_PATIENCE, () => {
-      const { title, content } = readPage(html, url, libraries)
-      text = `Title: ${title}\n\n${turndownFor(format, libraries).turndown(content)}`
-    })
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error // else the stack was full
+  const plain = `[too large or too deep: bare text]\n\n${bare}`
+  const readable = () => {
+    const { title, content } = readPage(html, url, libraries)
+    return `Title: ${title}\n\n${turndownFor(format, libraries).turndown(content)}`
   }
-  return text
+  try {
+    return runBounded(PAGE_PATIENCE, readable) ?? plain
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return plain // the stack was full
+  }
 }
 
 async function webLibraries() {
@@ -7556,9 +7504,8 @@ function tableText(rows: string) {
 //#region §notes: what is kept in the vault, and the list of tasks
 //
 // Records (notes, memories, spilled results, summaries) outlive a session, todos do not.
-//
-// 1. What is read fits a result: reading a spilled one never spills again.
-// 2. Notes and memories can be rewritten; what tai itself stored cannot.
+// What is read fits a result: reading a spilled one never spills again. Notes and memories can
+// be rewritten; what tai itself stored cannot.
 
 const RECORD_HEAD = 512 // bytes, for the line that describes the record
 const RECORD_TITLE = 80 // characters
@@ -7570,7 +7517,7 @@ async function recordOf(store: Store, id: string) {
   return (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
 }
 
-async function recordPreview({ id = '' }: { id?: string }, { store }: ToolContext) {
+async function recordPreview({ id = '' }, { store }: ToolContext) {
   const record = await store.getRecord(id)
   return record && `${recordName(record)}:\n${record.body}`
 }
@@ -7585,7 +7532,7 @@ export function sliceBytes(text: string, offset: number, limit: number) {
 
 /** Without words, the newest. */
 const findRecords = (store: Store, query: string, filter: RecordFilter) =>
-  store.listRecords({ ...filter, query: query.trim() === '' ? undefined : query })
+  store.listRecords({ ...filter, query: query.trim() || undefined })
 
 const hitLines = (hit: RecordHit) =>
   `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${hit.snippet.replace(/\s+/g, ' ').trim()}`
@@ -7605,8 +7552,6 @@ function numberTodos(items: readonly (Omit<Todo, 'id'> & { id?: string })[]) {
   return items.map(({ id = free.shift() ?? '', text, status }) => ({ id, text, status }))
 }
 
-const recordId = arg.text('Id of the record.')
-
 const todoList = {
   type: 'array',
   description: 'The whole list, in order.',
@@ -7621,8 +7566,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
     parameters: takes(['id'], {
-      id: recordId,
-      offset: arg.whole('First byte to read.', { minimum: 0, default: 0 }),
+      id: arg.text('Of the record.'),
+      offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
       limit: arg.range([1, 65_536], 65_536, 'At most so many bytes.'),
     }),
     annotations: READS_ONLY,
@@ -7638,9 +7583,9 @@ export const NOTE_TOOLS = toolsOf('vault', {
   vault_write: {
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
     parameters: takes(['content'], {
-      kind: arg.oneOf(['note', 'memory'], 'What a new record is.', { default: 'note' }),
-      title: arg.text('A short title; default: the first line of the content.'),
-      content: arg.text('The whole text, without secrets.'),
+      kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
+      title: arg.text('Default: the first line.'),
+      content: arg.text('All of it, without secrets.'),
       tags: arg.texts('Words to find it by.'),
       id: arg.text('Update this record instead.'),
     }),
@@ -7657,7 +7602,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
       }
       const old = await recordOf(store, id)
       if (old.kind === 'spill' || old.kind === 'summary')
-        fail(`tai itself stored ${recordName(old)}; it cannot be changed`)
+        fail(`tai itself stored ${recordName(old)}, so it stays`)
       await store.updateRecord(id, { title, body: content, tags })
       return `updated ${old.kind} ${id}`
     },
@@ -7667,18 +7612,18 @@ export const NOTE_TOOLS = toolsOf('vault', {
     parameters: takes(['query'], {
       query: arg.text('Words; empty lists the newest.'),
       kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
-      limit: arg.range([1, 50], 10, 'At most so many records.'),
+      limit: limitTo(50, 10),
     }),
     annotations: READS_ONLY,
     run: async ({ query, kind, limit }, { store }) => {
-      const filter = { kind: kind === 'any' ? undefined : kind, limit }
-      const hits = await findRecords(store, query, filter)
+      const wanted = kind === 'any' ? undefined : kind
+      const hits = await findRecords(store, query, { kind: wanted, limit })
       return hits.map(hitLines).join('\n') || `nothing matches "${visible(query)}"`
     },
   },
   vault_delete: {
     description: 'Delete one vault record for good.',
-    parameters: takes(['id'], { id: recordId }),
+    parameters: takes(['id'], { id: arg.text('Of the record.') }),
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
     run: async ({ id }, { store }) => {
@@ -7701,7 +7646,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
-      if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep what is still open')
+      if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep the open ones')
       if (items.some(({ text }) => text.trim() === '')) fail('a task without text')
       const todos = numberTodos(items)
       await store.setTodos(session, todos)
@@ -7714,9 +7659,9 @@ export const NOTE_TOOLS = toolsOf('vault', {
 
 //#region §asking: the person, the clock, the machine, the other tools
 //
-// 1. Only the Prompter asks; where there is nobody, that is the answer, at once.
-// 2. The environment is not told: versions come from programs started outside the workspace.
-// Not here: approvals (§policy), agent_run (§agent).
+// Only the Prompter asks; where there is nobody, that is the answer, at once.
+// The environment is not told: versions come from programs started outside the workspace.
+// Not here: approvals (§policy).
 
 const USER_WAIT = 10 * MINUTE
 const VERSION_TIMEOUT = 2 * SECOND
@@ -7730,28 +7675,31 @@ export function readAnswer(answer: string, options: readonly string[], multi: bo
   return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
-const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
-
-function momentIn(zone: string, now: number, add?: string) {
+function momentIn(zone: string, now: number, add = 'PT0S') {
   try {
     const start = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(zone)
-    const at = add === undefined ? start : start.add(add)
+    const at = start.add(add)
     const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-    const weekday = WEEKDAYS[at.dayOfWeek - 1] ?? ''
+    const weekday = at.toLocaleString('en', { weekday: 'long' })
     const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
     return { iso, tz, weekday, week, unix_ms }
   } catch (cause) {
-    const given = visible(JSON.stringify({ tz: zone, add }))
-    return fail(`no time zone and duration: ${given}`, undefined, cause)
+    return fail(
+      `no time zone and duration: ${visible(JSON.stringify({ tz: zone, add }))}`,
+      undefined,
+      cause,
+    )
   }
 }
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
 
-async function sideText(text: string | undefined, file: string | undefined, workspace: Workspace) {
+type DiffSide = [name: string, text?: string | undefined, file?: string | undefined]
+
+async function sideOfDiff([name, text, file]: DiffSide, workspace: Workspace) {
   if ((text === undefined) === (file === undefined))
     fail('give each side either as a text or as a file')
-  return file === undefined ? (text ?? '') : (await wholeText(file, workspace)).text
+  return { name: file ?? name, text: text ?? (await wholeText(file ?? '', workspace)).text }
 }
 
 export const ASK_TOOLS = toolsOf('agents', {
@@ -7782,7 +7730,7 @@ export const ASK_TOOLS = toolsOf('agents', {
     parameters: takes([], {
       query: arg.text('What it should do.'),
       names: arg.texts('Exact names of tools.'),
-      limit: arg.range([1, 30], 10, 'At most so many.'),
+      limit: limitTo(30, 10),
     }),
     annotations: READS_ONLY,
     core: true,
@@ -7807,10 +7755,9 @@ export const ASK_TOOLS = toolsOf('agents', {
     annotations: READS_ONLY,
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
-      const old = { name: path_a ?? 'a', text: await sideText(a, path_a, workspace) }
-      const fresh = { name: path_b ?? 'b', text: await sideText(b, path_b, workspace) }
-      if (old.text === fresh.text) return 'they are the same'
-      return unifiedDiff(old, fresh, context)
+      const old = await sideOfDiff(['a', a, path_a], workspace)
+      const fresh = await sideOfDiff(['b', b, path_b], workspace)
+      return old.text === fresh.text ? 'they are the same' : unifiedDiff(old, fresh, context)
     },
   },
   time_now: {

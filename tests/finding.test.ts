@@ -173,14 +173,14 @@ t.test('a bad or a runaway pattern is a clear error, never a hang', async (t) =>
   const hard = /(x+x+)+y/
   t.equal(
     runBounded(50, () => hard.test('x'.repeat(60_000))),
-    false,
+    undefined,
   )
   t.ok(performance.now() - started < 10_000)
   t.equal(compilePattern('a\\-', true).flags, 'i')
   t.ok(compilePattern('^\\p{Lu}', false).test('Ä'))
   t.equal(
-    runBounded(1_000, () => {}),
-    true,
+    runBounded(1_000, () => 1),
+    1,
   )
   t.throws(
     () =>
