@@ -6077,19 +6077,19 @@ const NAMES_COMPARED = 2_000 // for "did you mean"
 /** Many files that nobody wrote. */
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
-function failMissing(absolute: string, workspace: Workspace): never {
-  const folder = path.dirname(absolute)
+function failMissing(at: string, workspace: Workspace): never {
+  const folder = path.dirname(at)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
-  const near = nearest(path.basename(absolute), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
+  const near = nearest(path.basename(at), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
   const guess = workspace.show(path.join(folder, near ?? ''))
-  fail(`nothing at ${workspace.show(absolute)}`, `${near ? 'did you mean' : 'look into'} ${guess}?`)
+  fail(`nothing at ${workspace.show(at)}`, `${near ? 'did you mean' : 'look into'} ${guess}?`)
 }
 
-function statsOf(absolute: string, workspace: Workspace, kind?: 'file' | 'folder') {
-  const stats = fs.statSync(absolute, { throwIfNoEntry: false })
-  if (!stats) failMissing(absolute, workspace)
+function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
+  const stats = fs.statSync(at, { throwIfNoEntry: false })
+  if (!stats) failMissing(at, workspace)
   const found = kindOfEntry(stats)
-  if (kind && kind !== found) fail(`${workspace.show(absolute)} is a ${found}, not a ${kind}`)
+  if (kind && kind !== found) fail(`${workspace.show(at)} is a ${found}, not a ${kind}`)
   return stats
 }
 
@@ -6099,7 +6099,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-const lstatOf = (absolute: string) => attempt(() => fs.lstatSync(absolute))
+const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
 
 export const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
 
@@ -6123,9 +6123,9 @@ function decodeFileText(bytes: Buffer, shown: string) {
 }
 
 async function wholeText(given: string, workspace: Workspace) {
-  const absolute = await workspace.read(given)
-  const shown = workspace.show(absolute)
-  const { size } = statsOf(absolute, workspace, 'file')
+  const at = await workspace.read(given)
+  const shown = workspace.show(at)
+  const { size } = statsOf(at, workspace, 'file')
   const hint = 'take a part with shell_exec: sed -n 1,200p'
   if (size > TOOL_TEXT_MAX) fail(`${shown} is too large: ${formatBytes(size)}`, hint)
   await using file = await workspace.openForRead(given)
@@ -6156,8 +6156,7 @@ function withHead(lines: string[], first: number, total: number) {
 }
 
 export type WalkEntry = {
-  absolute: string
-  relative: string // to where the walk began, with /
+  at: string
   name: string
   kind: 'file' | 'folder' | 'link' | 'device or pipe'
 }
@@ -6170,7 +6169,7 @@ export async function walkTree(
 ) {
   const found = { entries: [] as WalkEntry[], remarks: [] as string[], skipped: 0 }
   let left = WALK_MAX
-  const visit = async (folder: string, before: string): Promise<void> => {
+  const visit = async (folder: string): Promise<void> => {
     signal?.throwIfAborted()
     const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch(() => {
       found.remarks.push(`${path.basename(folder)}/ could not be read`)
@@ -6180,30 +6179,27 @@ export async function walkTree(
       left -= 1
       if (left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
       if (left <= 0) return
-      const { name } = child
-      const absolute = path.join(folder, name)
-      const entry = { absolute, relative: before + name, name, kind: kindOfEntry(child) }
+      const at = path.join(folder, child.name)
+      const entry = { at, name: child.name, kind: kindOfEntry(child) }
       const verdict = judge(entry)
       if (verdict === 'skip') found.skipped += 1
       else found.entries.push(entry)
-      if (verdict === 'enter' && entry.kind === 'folder') await visit(absolute, `${before}${name}/`)
+      if (verdict === 'enter' && entry.kind === 'folder') await visit(at)
     }
   }
-  await visit(root, '')
+  await visit(root)
   return found
 }
 
 const withRemarks = (lines: string[], remarks: string[]) =>
   [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
-const depthOf = (relative: string) => relative.split('/').length - 1
-
-function listLine({ absolute, name, kind }: WalkEntry) {
+function listLine({ at, name, kind }: WalkEntry) {
   if (kind === 'folder') return `${name}/`
-  if (kind === 'file') return `${name}  ${formatBytes(lstatOf(absolute)?.size ?? 0)}`
+  if (kind === 'file') return `${name}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
   if (kind !== 'link') return `${name}  (${kind})`
-  const end = fs.existsSync(absolute) ? '' : ' (leads nowhere)'
-  return `${name} -> ${fs.readlinkSync(absolute)}${end}`
+  const end = fs.existsSync(at) ? '' : ' (leads nowhere)'
+  return `${name} -> ${fs.readlinkSync(at)}${end}`
 }
 
 const anyPath = arg.text('File or folder of the workspace.')
@@ -6243,15 +6239,16 @@ export const FILE_TOOLS = toolsOf('files', {
     run: async (args, { workspace }, signal) => {
       const root = await workspace.read(args.path)
       statsOf(root, workspace, 'folder')
-      const judge = ({ absolute, relative, name }: WalkEntry) => {
-        if (workspace.hides(absolute) || (name.startsWith('.') && !args.hidden)) return 'skip'
-        const isOpen = depthOf(relative) + 1 < args.depth && !CLOSED_FOLDERS.includes(name)
-        return isOpen ? 'enter' : 'list'
+      const depthOf = (at: string) => relativePath(root, at).split('/').length - 1
+      const judge = ({ at, name }: WalkEntry) => {
+        if (workspace.hides(at) || (name.startsWith('.') && !args.hidden)) return 'skip'
+        const isShut = depthOf(at) + 1 >= args.depth || CLOSED_FOLDERS.includes(name)
+        return isShut ? 'list' : 'enter'
       }
       const { entries, remarks, skipped } = await walkTree(root, judge, signal)
       if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
       if (entries.length === 0) remarks.unshift('nothing to list')
-      const lines = entries.map((entry) => '  '.repeat(depthOf(entry.relative)) + listLine(entry))
+      const lines = entries.map((entry) => '  '.repeat(depthOf(entry.at)) + listLine(entry))
       return withRemarks(lines, remarks)
     },
   },
@@ -6285,6 +6282,7 @@ export const FILE_TOOLS = toolsOf('files', {
 // the call commits it, undoing is one too. All or nothing: journalled before the disk, taken
 // back when a path fails. Nothing is undone where a file is not what the journal left.
 // Writing keeps line ends, byte order mark and mode.
+// Not here: what may be changed (§policy).
 
 const DIFF_SHOWN = 6 * KB // characters of a diff in a result
 const PATCH_FUZZ = 2 // context lines that may differ, as in patch(1)
@@ -6299,7 +6297,7 @@ type FileState = {
   bytes: Buffer // a file's content, a link's target
   mode?: number | undefined
 }
-type Change = { path: string; before: FileState; after: FileState }
+type Change = { at: string; shown: string; before: FileState; after: FileState }
 
 /** `says`: the result; `undoes`: entries of the journal that end. */
 type Plan = { changes: Change[]; says?: string; undoes?: UndoEntry[] }
@@ -6315,8 +6313,7 @@ export function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX
   if (stats.isDirectory()) return { ...ABSENT_STATE, kind: 'folder', mode }
   if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
   statsOf(at, workspace, 'file')
-  const hint = 'to change it for good, use shell_exec'
-  if (stats.size > room) fail(`${workspace.show(at)} is too large to be undone`, hint)
+  if (stats.size > room) fail(`${workspace.show(at)} is too large to be undone`, 'use shell_exec')
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
@@ -6327,25 +6324,25 @@ export async function writeTarget(given: string, workspace: Workspace) {
   if (before.kind === 'folder') fail(`${shown} is a folder`)
   // A rename would replace even that.
   if (before.kind === 'file' && ((before.mode ?? 0) & 0o222) === 0) fail(`${shown} is read-only`)
-  return { path: at, before, shown }
+  return { at, before, shown }
 }
 
-async function removalOf(absolute: string, workspace: Workspace) {
-  if (absolute === workspace.root) fail('that is the workspace itself')
+async function removalOf(root: string, workspace: Workspace) {
+  if (root === workspace.root) fail('that is the workspace itself')
   let room = UNDO_FILE_MAX
-  const removed = (at: string): Change => {
+  const removed = ({ at }: { at: string }): Change => {
     const before = fileState(at, workspace, room)
     room -= before.bytes.length
-    return { path: at, before, after: ABSENT_STATE }
+    return { at, shown: workspace.show(at), before, after: ABSENT_STATE }
   }
-  const top = removed(absolute)
-  if (top.before.kind === 'absent') failMissing(absolute, workspace)
+  const top = removed({ at: root })
+  if (top.before.kind === 'absent') failMissing(root, workspace)
   if (top.before.kind !== 'folder') return [top]
-  const { entries, remarks } = await walkTree(absolute, () => 'enter')
-  const closed = entries.find(({ absolute: at, name }) => name === '.git' || workspace.hides(at))
-  if (closed) remarks.push(`it holds ${closed.relative}, which tools leave alone`)
-  if (remarks.length > 0) fail(`${workspace.show(absolute)}: ${remarks.join('; ')}`)
-  return [top, ...entries.map(({ absolute: at }) => removed(at))]
+  const { entries, remarks } = await walkTree(root, () => 'enter')
+  const closed = entries.find(({ at, name }) => name === '.git' || workspace.hides(at))
+  if (closed) remarks.push(`tools leave ${workspace.show(closed.at)} alone`)
+  if (remarks.length > 0) fail(`${top.shown}: ${remarks.join('; ')}`)
+  return [top, ...entries.map(removed)]
 }
 
 const fingerprint = ({ kind, bytes }: FileState) =>
@@ -6355,7 +6352,7 @@ const fingerprint = ({ kind, bytes }: FileState) =>
 export async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
-  const entries = changes.map(({ path: at, before: { kind, bytes, mode }, after }) => {
+  const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (!undoes) await store.pushUndo(session, entries)
@@ -6378,10 +6375,10 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
 
 /** Removals first, innermost first. */
 function putAll(changes: Change[], done: Change[], world: World) {
-  const outward = changes.toSorted((a, b) => a.path.length - b.path.length)
+  const outward = changes.toSorted((a, b) => a.at.length - b.at.length)
   const removals = outward.filter(({ after }) => after.kind === 'absent').toReversed()
   for (const change of new Set([...removals, ...outward])) {
-    putOne(change.path, change.after, world)
+    putOne(change.at, change.after, world)
     done.push(change)
   }
 }
@@ -6408,20 +6405,19 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-async function diffOfChanges(changes: Change[], workspace: Workspace) {
+async function diffOfChanges(changes: Change[]) {
   const diffs: string[] = []
-  for (const { path: at, before, after } of changes) {
+  for (const { shown, before, after } of changes) {
     if ([before.kind, after.kind].includes('folder')) continue
-    const shown = workspace.show(at)
     diffs.push(await unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)))
   }
   return diffs.join('\n')
 }
 
-function changesInWords(changes: Change[], workspace: Workspace) {
-  const lines = changes.map(({ path: at, before, after }) => {
+function changesInWords(changes: Change[]) {
+  const lines = changes.map(({ shown, before, after }) => {
     const made = before.kind === 'absent' ? 'created' : 'changed'
-    return `${after.kind === 'absent' ? 'deleted' : made} ${workspace.show(at)}`
+    return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
   })
   return lines.join('\n')
 }
@@ -6433,13 +6429,13 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
     tools[name] = {
       preview: async (args, context) => {
         const { changes } = await row.run(args, context, AbortSignal.any([]))
-        return diffOfChanges(changes, context.workspace)
+        return diffOfChanges(changes)
       },
       ...row,
       run: async (args, context, signal) => {
         const plan = await row.run(args, context, signal)
         await commitPlan(plan, context)
-        return plan.says ?? changesInWords(plan.changes, context.workspace)
+        return plan.says ?? changesInWords(plan.changes)
       },
     }
   return toolsOf<Record<string, JsonSchema>>('files', tools)
@@ -6455,8 +6451,7 @@ export function nearestPlace(text: string, wanted: string) {
     sought.reduce((sum, pairs, i) => sum + likeness(pairs, given[at + i]), 0),
   )
   const best = Math.max(...scores)
-  if (best < LIKE_ENOUGH * asked.length)
-    return `no place in its first ${lines.length} lines is similar`
+  if (best < LIKE_ENOUGH * asked.length) return `no place in ${lines.length} lines is similar`
   const at = scores.indexOf(best)
   const shown = lines.slice(at, at + asked.length)
   const head = `the nearest place is lines ${at + 1}-${at + shown.length}:`
@@ -6513,15 +6508,16 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const isOther = file.isCopy || file.isRename || /^1[26]0/.test(newMode)
   if (!file.name || hunks.length === 0 || isOther)
     fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
-  const { path: at, before } = await writeTarget(name, workspace)
+  const target = await writeTarget(name, workspace)
+  const { before } = target
   const isThere = before.kind !== 'absent'
   if (file.creates && isThere) fail(`${name} exists already`)
-  if (!file.creates && !isThere) failMissing(at, workspace)
+  if (!file.creates && !isThere) failMissing(target.at, workspace)
   const bytes = await patchedBytes(file, name, before.bytes)
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
-  if (!file.deletes) return { path: at, before, after: { kind: 'file', bytes, mode } }
+  if (!file.deletes) return { ...target, after: { kind: 'file', bytes, mode } }
   if (bytes.length > 0) fail(`${name}: the patch deletes the file but not all of its lines`)
-  return { path: at, before, after: ABSENT_STATE }
+  return { ...target, after: ABSENT_STATE }
 }
 
 async function patchedBytes(file: FilePatch, name: string, bytes: Buffer) {
@@ -6542,14 +6538,15 @@ async function patchedBytes(file: FilePatch, name: string, bytes: Buffer) {
 async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT_STATE.bytes, mode, after: left } of entries) {
+    const shown = workspace.show(at)
     const before = changes.get(at)?.before ?? fileState(at, workspace)
     const now = fingerprint(changes.get(at)?.after ?? before)
     const after = { kind, bytes, mode }
     const isOurs = [left, fingerprint(after)].includes(now)
     // A folder above may be a link to elsewhere by now.
     if (!isOurs || (await workspace.entry(at)) !== at)
-      fail(`changed since by something else: ${workspace.show(at)}`, 'nothing was undone')
-    changes.set(at, { path: at, before, after })
+      fail(`changed since by something else: ${shown}`, 'nothing was undone')
+    changes.set(at, { at, shown, before, after })
   }
   return [...changes.values()]
 }
@@ -6581,7 +6578,7 @@ export const EDIT_TOOLS = planned({
     run: async (args, { workspace }) => {
       const target = await writeTarget(args.path, workspace)
       const { before, shown } = target
-      if (before.kind === 'absent') failMissing(target.path, workspace)
+      if (before.kind === 'absent') failMissing(target.at, workspace)
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
       refuseMarks(`the edit of ${shown}`, old + fresh)
@@ -6595,7 +6592,7 @@ export const EDIT_TOOLS = planned({
         fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
       const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
       const changes = [{ ...target, after: { ...before, bytes } }]
-      const diff = clip(await diffOfChanges(changes, workspace), DIFF_SHOWN)
+      const diff = clip(await diffOfChanges(changes), DIFF_SHOWN)
       return { changes, says: `edited ${shown}\n${diff}` }
     },
   },
@@ -6615,10 +6612,10 @@ export const EDIT_TOOLS = planned({
       refuseMarks('the patch', patch)
       const changes: Change[] = []
       for (const file of await parseDiff(patch)) changes.push(await patchedFile(file, workspace))
-      if (new Set(changes.map((change) => change.path)).size < changes.length)
+      if (new Set(changes.map(({ at }) => at)).size < changes.length)
         fail('a file stands in the patch twice', 'put its hunks together')
       if (!dry_run) return { changes }
-      return { changes: [], says: `nothing is written yet:\n${changesInWords(changes, workspace)}` }
+      return { changes: [], says: `nothing is written yet:\n${changesInWords(changes)}` }
     },
   },
   move_path: {
@@ -6643,11 +6640,10 @@ export const EDIT_TOOLS = planned({
       if (there.kind !== 'absent' && !(there.kind === 'file' && overwrite))
         fail(`${goal} exists already`, hint)
       const leaves = await removalOf(from, workspace)
-      const arrivals = leaves.map(({ path: at, before: after }) => ({
-        path: to + at.slice(from.length),
-        before: at === from ? there : ABSENT_STATE,
-        after,
-      }))
+      const arrivals = leaves.map(({ at: left, before: after }) => {
+        const at = to + left.slice(from.length)
+        return { at, shown: workspace.show(at), before: at === to ? there : ABSENT_STATE, after }
+      })
       const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
       return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
     },
@@ -6660,11 +6656,11 @@ export const EDIT_TOOLS = planned({
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ path: given, recursive }, { workspace }) => {
-      const absolute = await workspace.entry(given)
-      const changes = await removalOf(absolute, workspace)
-      const inside = changes.length > 1 ? ` and ${count(changes.length - 1, 'item')} in it` : ''
-      const what = workspace.show(absolute) + inside
-      if (inside !== '' && !recursive) fail(`recursive is needed to delete ${what}`)
+      const at = await workspace.entry(given)
+      const changes = await removalOf(at, workspace)
+      const inside = changes.length - 1
+      const what = workspace.show(at) + (inside > 0 ? ` and ${count(inside, 'item')} in it` : '')
+      if (inside > 0 && !recursive) fail(`recursive is needed to delete ${what}`)
       return { changes, says: `deleted ${what}; undo_edit brings it back` }
     },
   },
@@ -6687,7 +6683,7 @@ export const EDIT_TOOLS = planned({
       const undoes = calls.flat()
       const changes = await changesBack(undoes, workspace)
       const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
-      return { changes, says: `${head}\n${changesInWords(changes, workspace)}`, undoes }
+      return { changes, says: `${head}\n${changesInWords(changes)}`, undoes }
     },
   },
 })
@@ -6717,9 +6713,9 @@ async function ignoreRules(root: string) {
     const texts = names.map((name) => textIfThere(path.join(folder, name)))
     return ignore({ ignoreCase: false }).add(texts.join('\n'))
   }
-  return (absolute: string, folder: boolean) => {
-    for (let above = path.dirname(absolute); ; above = path.dirname(above)) {
-      const name = relativePath(above, absolute)
+  return (at: string, folder: boolean) => {
+    for (let above = path.dirname(at); ; above = path.dirname(above)) {
+      const name = relativePath(above, at)
       const rules = known.getOrInsertComputed(above, readRules)
       const said = rules.test(folder ? `${name}/` : name)
       if (said.ignored || said.unignored) return said.ignored
@@ -6743,13 +6739,14 @@ async function findFiles(
   const ignored = await ignoreRules(workspace.root)
   let named = false // an ignored folder, asked for by name
   for (let at = top; at !== workspace.root; at = path.dirname(at)) named ||= ignored(at, true)
-  const judge = ({ absolute, name, kind }: WalkEntry) => {
-    const closed = name === '.git' || workspace.hides(absolute)
-    return closed || (!named && ignored(absolute, kind === 'folder')) ? 'skip' : 'enter'
+  const judge = ({ at, name, kind }: WalkEntry) => {
+    const closed = name === '.git' || workspace.hides(at)
+    return closed || (!named && ignored(at, kind === 'folder')) ? 'skip' : 'enter'
   }
   const { entries, remarks } = await walkTree(top, judge, signal)
   const files = entries.filter(({ kind }) => kind === 'file')
-  const found = runBounded(GREP_PATIENCE, () => files.filter(({ relative }) => wanted(relative)))
+  const fits = ({ at }: WalkEntry) => wanted(relativePath(top, at))
+  const found = runBounded(GREP_PATIENCE, () => files.filter(fits))
   return { entries: found ?? fail('the glob takes too long', 'use fewer * in it'), remarks }
 }
 
@@ -6811,10 +6808,10 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 }
 
 /** None if it is no small text file; why goes to `passed`. */
-async function linesOfFile(absolute: string, passed: string[], redactor: Redactor) {
+async function linesOfFile(at: string, passed: string[], redactor: Redactor) {
   try {
-    const { size } = await fs.promises.stat(absolute)
-    const bytes = size > GREP_FILE_MAX ? undefined : await fs.promises.readFile(absolute)
+    const { size } = await fs.promises.stat(at)
+    const bytes = size > GREP_FILE_MAX ? undefined : await fs.promises.readFile(at)
     const text = bytes?.toString() ?? ''
     // Alone, a line of a key does not look like one.
     const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
@@ -6866,9 +6863,9 @@ export const FIND_TOOLS = toolsOf('files', {
       const wanted = await compileGlob(rest)
       const { entries, remarks } = await findFiles(start, wanted, workspace, signal)
       const newest = entries
-        .map(({ absolute }) => ({ absolute, time: lstatOf(absolute)?.mtimeMs ?? 0 }))
+        .map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
-      const paths = newest.slice(0, args.limit).map(({ absolute }) => workspace.show(absolute))
+      const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
       if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
       if (newest.length > paths.length)
         remarks.push(`${paths.length} of ${newest.length} files shown, newest first`)
@@ -6892,17 +6889,17 @@ export const FIND_TOOLS = toolsOf('files', {
       const top = await workspace.read(args.path)
       const wanted = await compileGlob(glob, { dot: true, basename: !glob.includes('/') })
       const { entries, remarks } = statsOf(top, workspace).isFile()
-        ? { entries: [{ absolute: top }], remarks: [] as string[] }
+        ? { entries: [{ at: top }], remarks: [] as string[] }
         : await findFiles(top, wanted, workspace, signal)
       const passed: string[] = []
       const rows: string[] = []
       let total = 0
       using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
-      for (let at = 0; at < entries.length; at += GREP_BATCH) {
+      for (let next = 0; next < entries.length; next += GREP_BATCH) {
         time.signal.throwIfAborted()
-        const reading = entries.slice(at, at + GREP_BATCH).map(async ({ absolute }) => ({
-          shown: workspace.show(absolute),
-          lines: await linesOfFile(absolute, passed, redactor),
+        const reading = entries.slice(next, next + GREP_BATCH).map(async ({ at }) => ({
+          shown: workspace.show(at),
+          lines: await linesOfFile(at, passed, redactor),
           places: new Map<number, number>(),
         }))
         const files = await Promise.all(reading)
@@ -7232,7 +7229,7 @@ async function openRepository(given: string, context: ToolContext, signal: Abort
   await refuseFilters(bare)
   const home = resolveReal(context.world.home)
   const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
-  return { ...bare, top, but, spec: [...(top === real ? [] : [`:(literal)${real}`]), ...but] }
+  return { ...bare, top, but, spec: top === real ? [] : [`:(literal)${real}`] }
 }
 
 /** By its place, or by naming the work tree back. */
@@ -7273,7 +7270,7 @@ async function runGit(git: Repository, words: string, more: readonly string[] = 
 
 /** What git said, or its complaint thrown; after a last `--` come the pathspecs. */
 async function gitText(git: Repository, words: string, more: readonly string[] = []) {
-  const spec = more.at(-1) === '--' ? git.spec : []
+  const spec = more.at(-1) === '--' ? [...git.spec, ...git.but] : []
   const result = await runGit(git, words, [...more, ...spec])
   return result.code === 0 ? result.stdout : failAsGit(words, result)
 }
@@ -7294,14 +7291,13 @@ function revisionArgs(...given: readonly (string | undefined)[]) {
 }
 
 async function stageChanges(git: Repository, paths: readonly string[], all: boolean) {
-  const { cwd, context, but } = git
-  const { workspace } = context
+  const { workspace } = git.context
   const inside = (given: string) =>
     isLink(path.resolve(workspace.root, given)) // staged as a link
       ? workspace.entry(given)
       : workspace.read(given)
   const named = await Promise.all(paths.map(inside))
-  const specs = [...named, ...(all ? [cwd] : [])].map((real) => `:(literal)${real}`)
+  const specs = [...named, ...(all ? [git.cwd] : [])].map((real) => `:(literal)${real}`)
   if (specs.length === 0) return
   const listing = { ...git, spec: specs, maxOutput: GIT_LIST_MAX }
   const listed = await gitText(listing, 'ls-files --stage -z', ['--'])
@@ -7310,8 +7306,8 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
   const links = new Set(
     Array.from(listed.matchAll(/(?<![^\0])160000 [^\t]*\t([^\0]+)/g), ([, name = '']) => name),
   )
-  const besides = [...links].map((link) => `:(exclude,literal)${path.join(cwd, link)}`)
-  await gitText({ ...git, spec: [...specs, ...besides, ...but] }, 'add -A', ['--'])
+  const besides = [...links].map((link) => `:(exclude,literal)${path.join(git.cwd, link)}`)
+  await gitText({ ...git, spec: [...specs, ...besides] }, 'add -A', ['--'])
   if (links.size > 0) await gitText(git, 'update-index --remove --', [...links])
 }
 
@@ -7336,7 +7332,7 @@ async function gitCommit(git: Repository, message: string) {
 //
 // 1. Only public addresses are reached (§http), unless the person set `web_private`.
 // 2. What a server says is data and stands behind a line that says so.
-// 3. A page that takes too long to convert, by §finding's watchdog, or is too deep, is bare text.
+// 3. A page that takes too long to convert, or is too deep, is bare text.
 // Not here: web_search (a provider's matter), redaction (§toolbox).
 
 const PAGE_PATIENCE = 2 * SECOND
@@ -7423,12 +7419,22 @@ function bodyText(bytes: Buffer, type: string) {
 }
 
 async function pageText(html: string, url: string, format: string) {
-  const libraries = await webLibraries()
+  // @ts-expect-error -- its types are for another name
+  const domino = (await import('@mixmark-io/domino')) as { createDocument(html: string): WebPage }
+  const { Readability } = await import('@mozilla/readability')
+  const service = await turndownFor(format)
   const bare = html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ') // in linear time
   const plain = `[too large or too deep: bare text]\n\n${bare}`
   const readable = () => {
-    const { title, content } = readPage(html, url, libraries)
-    return `Title: ${title}\n\n${turndownFor(format, libraries).turndown(content)}`
+    const page = Object.defineProperty(domino.createDocument(html), 'baseURI', { value: url })
+    makeAbsolute(page, url)
+    const { title, body } = page
+    const whole = body.innerHTML
+    const lists: object = Object.getPrototypeOf(page.getElementsByTagName('*'))
+    Object.assign(lists, { [Symbol.iterator]: Array.prototype.values }) // for Readability's loops
+    const { content, length } = new Readability(page).parse() ?? {}
+    const shown = content && Number(length) >= MAIN_TEXT_MIN ? content : whole
+    return `Title: ${title}\n\n${service.turndown(shown)}`
   }
   try {
     return runBounded(PAGE_PATIENCE, readable) ?? plain
@@ -7436,27 +7442,6 @@ async function pageText(html: string, url: string, format: string) {
     if (!(error instanceof RangeError)) throw error
     return plain // the stack was full
   }
-}
-
-async function webLibraries() {
-  // @ts-expect-error -- its types are for another name
-  const domino = (await import('@mixmark-io/domino')) as { createDocument(html: string): WebPage }
-  const { Readability } = await import('@mozilla/readability')
-  return { domino, Readability, Turndown: (await import('turndown')).default }
-}
-
-type WebLibraries = Awaited<ReturnType<typeof webLibraries>>
-
-/** The title of a page, and the HTML of its main part or of all. */
-function readPage(html: string, url: string, { domino, Readability }: WebLibraries) {
-  const page = Object.defineProperty(domino.createDocument(html), 'baseURI', { value: url })
-  makeAbsolute(page, url)
-  const { title } = page
-  const whole = page.body.innerHTML
-  const lists: object = Object.getPrototypeOf(page.getElementsByTagName('*'))
-  Object.assign(lists, { [Symbol.iterator]: Array.prototype.values }) // for Readability's loops
-  const { content, length } = new Readability(page).parse() ?? {}
-  return { title, content: content && Number(length) >= MAIN_TEXT_MIN ? content : whole }
 }
 
 /** Links that lead off the web (javascript:, data:) lose their address. */
@@ -7472,7 +7457,8 @@ function makeAbsolute(page: WebPage, url: string) {
 
 const rowText = (cells: string) => (cells.includes('\n\n') ? cells : `\n|${cells}`)
 
-function turndownFor(format: string, { Turndown }: WebLibraries) {
+async function turndownFor(format: string) {
+  const { default: Turndown } = await import('turndown')
   const service = new Turndown({ headingStyle: 'atx', codeBlockStyle: 'fenced', hr: '---' })
   if (format === 'text') {
     service.rules.array = [{ filter: 'br', replacement: () => '\n' }]
