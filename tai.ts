@@ -6513,26 +6513,26 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const isThere = before.kind !== 'absent'
   if (file.creates && isThere) fail(`${name} exists already`)
   if (!file.creates && !isThere) failMissing(target.at, workspace)
-  const bytes = await patchedBytes(file, name, before.bytes)
+  const whole = decodeFileText(before.bytes, name)
+  const text = withoutBom(whole)
+  const bom = whole.slice(0, whole.length - text.length)
+  const bytes = Buffer.from(bom + (await patchedText(text, file)))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
   if (!file.deletes) return { ...target, after: { kind: 'file', bytes, mode } }
   if (bytes.length > 0) fail(`${name}: the patch deletes the file but not all of its lines`)
   return { ...target, after: ABSENT_STATE }
 }
 
-async function patchedBytes(file: FilePatch, name: string, bytes: Buffer) {
+async function patchedText(text: string, { hunks, name, ...file }: FilePatch) {
   const { applyPatch } = await import('diff')
-  const { hunks } = file
-  const whole = decodeFileText(bytes, name)
-  const text = withoutBom(whole)
   const patched = (n: number) =>
     applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: PATCH_FUZZ })
   const result = patched(hunks.length)
-  if (result !== false) return Buffer.from(whole.slice(0, whole.length - text.length) + result)
+  if (result !== false) return result
   const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
   const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
-  const where = `${name}: hunk ${bad + 1} of ${hunks.length}`
-  return fail(`${where} does not fit; ${near}`, 'no file was changed')
+  const what = `${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`
+  return fail(what, 'no file was changed')
 }
 
 async function changesBack(entries: UndoEntry[], workspace: Workspace) {
@@ -6692,11 +6692,12 @@ export const EDIT_TOOLS = planned({
 
 //#region §finding: files by name, and lines by what they say
 //
-// .gitignore and .ignore count at every level, .git/info/exclude at the root; a deeper rule
-// wins. Whoever names an ignored folder sees into it. What is not shown is counted and said.
+// Ignore files count at every level; a deeper rule wins. Whoever names an ignored folder sees
+// into it. What is not shown is counted and said.
 // No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
 // Not here: ignore files above the workspace.
 
+const IGNORE_FILES = ['.git/info/exclude', '.gitignore', '.ignore']
 const GREP_BATCH = 64 // files
 const GREP_PATIENCE = 2 * SECOND // for one batch
 const IGNORE_MAX = 1 * MB // a larger file counts as empty
@@ -6709,8 +6710,7 @@ async function ignoreRules(root: string) {
   const { default: ignore } = await import('ignore')
   const known = new Map<string, ReturnType<typeof ignore>>()
   const readRules = (folder: string) => {
-    const names = [...(folder === root ? ['.git/info/exclude'] : []), '.gitignore', '.ignore']
-    const texts = names.map((name) => textIfThere(path.join(folder, name)))
+    const texts = IGNORE_FILES.map((name) => textIfThere(path.join(folder, name)))
     return ignore({ ignoreCase: false }).add(texts.join('\n'))
   }
   return (at: string, folder: boolean) => {
@@ -6768,7 +6768,7 @@ export function compilePattern(pattern: string, ignoreCase: boolean) {
   const source = pattern.replace(/^(?:\.\*\??)+/, '')
   const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter
   try {
-    return new RegExp(source, `${ignoreCase ? 'i' : ''}${unicode}`)
+    return new RegExp(source, (ignoreCase ? 'i' : '') + unicode)
   } catch (cause) {
     return fail(messageOf(cause), 'put \\ before what is meant literally', cause)
   }
@@ -6809,18 +6809,15 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 
 /** None if it is no small text file; why goes to `passed`. */
 async function linesOfFile(at: string, passed: string[], redactor: Redactor) {
-  try {
-    const { size } = await fs.promises.stat(at)
-    const bytes = size > GREP_FILE_MAX ? undefined : await fs.promises.readFile(at)
-    const text = bytes?.toString() ?? ''
-    // Alone, a line of a key does not look like one.
-    const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
-    if (bytes && !looksBinary(bytes))
-      return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
-    passed.push(bytes ? 'binary' : `over ${formatBytes(GREP_FILE_MAX)}`)
-  } catch {
-    passed.push('unreadable')
-  }
+  const isLarge = Number(lstatOf(at)?.size) > GREP_FILE_MAX
+  const bytes = isLarge ? undefined : await fs.promises.readFile(at).catch(() => undefined)
+  const text = bytes?.toString() ?? ''
+  // Alone, a line of a key does not look like one.
+  const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
+  if (bytes && !looksBinary(bytes))
+    return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
+  const why = bytes ? 'binary' : 'unreadable'
+  passed.push(isLarge ? `over ${formatBytes(GREP_FILE_MAX)}` : why)
   return []
 }
 
@@ -7207,9 +7204,9 @@ type Repository = {
   maxOutput?: number
 }
 
-function inRepository<A extends { path: string }>(
-  work: (args: A, git: Repository) => Promise<string>,
-) {
+type GitWork<A> = (args: A, git: Repository) => Promise<string>
+
+function inRepository<A extends { path: string }>(work: GitWork<A>) {
   return async (args: A, context: ToolContext, signal: AbortSignal) =>
     work(args, await openRepository(args.path, context, signal))
 }
@@ -7226,7 +7223,10 @@ async function openRepository(given: string, context: ToolContext, signal: Abort
     fail(`${whose} has its work tree in ${visible(top)} (core.worktree)`, GIT_SHELL)
   if (lines.length !== 3 || !(await ownsFolder(bare, top, dir, common)))
     fail(`${whose} is another folder's: its .git leads to ${visible(dir)}`, GIT_SHELL)
-  await refuseFilters(bare)
+  const words = 'config --show-scope --name-only --get-regexp ^filter[.]'
+  const { code, stdout } = await runGit(bare, words) // 1: nothing of that kind
+  if (code !== 1 && (code !== 0 || /^(local|worktree)\t|bytes left out/m.test(stdout)))
+    fail('this repository changes its files by programs (filters in .git/config)', GIT_SHELL)
   const home = resolveReal(context.world.home)
   const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
   return { ...bare, top, but, spec: top === real ? [] : [`:(literal)${real}`] }
@@ -7246,20 +7246,14 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
   return isInside(common, dir) && named.some((back) => path.resolve(dir, back) === top)
 }
 
-async function refuseFilters(git: Repository) {
-  const words = 'config --show-scope --name-only --get-regexp ^filter[.]'
-  const { code, stdout } = await runGit(git, words) // 1: nothing of that kind
-  if (code === 1 || (code === 0 && !/^(local|worktree)\t|bytes left out/m.test(stdout))) return
-  fail('this repository changes its files by programs (filters in .git/config)', GIT_SHELL)
-}
-
 /** Whatever the exit code; fails when git is missing or too slow. */
 async function runGit(git: Repository, words: string, more: readonly string[] = []) {
   const { context, signal, cwd, maxOutput = SHELL_OUTPUT_MAX } = git
   const { world, store } = context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
-  const inherited = Object.entries(childEnv(world, store.redactor))
-  const kept = inherited.filter(([name]) => !GIT_DROPPED.test(name))
+  const kept = Object.entries(childEnv(world, store.redactor)).filter(
+    ([name]) => !GIT_DROPPED.test(name),
+  )
   const env = { ...Object.fromEntries(kept), ...GIT_ENV }
   const argv = ['git', '--no-pager', ...settings, ...words.split(' '), ...more]
   const options = { argv, cwd, env, maxOutput, world, signal, timeout: GIT_TIMEOUT }
@@ -7285,8 +7279,8 @@ function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never 
 function revisionArgs(...given: readonly (string | undefined)[]) {
   const revisions = given.filter((rev) => rev !== undefined)
   const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
-  const hint = 'give a branch, a tag, a hash or HEAD~2'
-  if (wrong !== undefined) fail(`${JSON.stringify(wrong)} is not a revision`, hint)
+  if (wrong !== undefined)
+    fail(`${JSON.stringify(wrong)} is not a revision`, 'take a branch, a tag, a hash or HEAD~2')
   return revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}'))
 }
 
@@ -7317,12 +7311,12 @@ async function gitCommit(git: Repository, message: string) {
   const compared = await runGit(git, compare) // 1: something is staged
   const merging = 'rev-parse --verify --quiet MERGE_HEAD'
   if (compared.code === 0 && (await runGit(git, merging)).code !== 0)
-    fail('there is nothing to commit', 'stage it by `paths` or `all`')
+    fail('there is nothing to commit', 'stage by `paths` or `all`')
   if (Number(compared.code ?? 2) > 1) failAsGit(compare, compared)
   const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
   await gitText(git, commit, [`--message=${message}`])
-  const form = ['--format=committed %h: %s', 'HEAD']
-  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, form)
+  const form = '--format=committed %h: %s'
+  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, [form])
   return visibleLines(shown.replace(/\n\s*/g, '\n').trim())
 }
 
@@ -7531,19 +7525,11 @@ function showTodos(todos: readonly Todo[]) {
   return lines.join('\n') || 'the list is empty'
 }
 
-function numberTodos(items: readonly (Omit<Todo, 'id'> & { id?: string })[]) {
-  const taken = items.flatMap(({ id }) => id ?? [])
-  if (new Set(taken).size < taken.length) fail('two tasks have the same id')
-  const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
-  return items.map(({ id = free.shift() ?? '', text, status }) => ({ id, text, status }))
-}
-
 const todoList = {
-  type: 'array',
-  description: 'The whole list, in order.',
+  ...arg.texts('The whole list, in order.'),
   items: takes(['text', 'status'], {
     id: arg.text('Of a known task.'),
-    text: arg.text('What is to be done.'),
+    text: arg.text('What to do.'),
     status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
   }),
 }
@@ -7580,10 +7566,10 @@ export const NOTE_TOOLS = toolsOf('vault', {
     preview: recordPreview,
     run: async ({ kind, title, content, tags, id }, { store, session }) => {
       if (content.trim() === '') fail('the content is empty')
-      refuseMarks('the record', [title, content, ...(tags ?? [])].join('\n'))
+      refuseMarks('the record', [title, content, tags].join('\n'))
       if (id === undefined) {
         const named = title?.trim() || clip(content.trim().split('\n', 1).join(), RECORD_TITLE)
-        const made = { kind, title: named, body: content, tags: tags ?? [], session }
+        const made = { kind, title: named, body: content, tags, session }
         return `saved ${kind} ${await store.addRecord(made)}`
       }
       const old = await recordOf(store, id)
@@ -7634,7 +7620,10 @@ export const NOTE_TOOLS = toolsOf('vault', {
     run: async ({ items }, { store, session }) => {
       if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep the open ones')
       if (items.some(({ text }) => text.trim() === '')) fail('a task without text')
-      const todos = numberTodos(items)
+      const taken = items.flatMap(({ id }) => id ?? [])
+      if (new Set(taken).size < taken.length) fail('two tasks have the same id')
+      const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
+      const todos = items.map(({ id = free.shift() ?? '', ...todo }) => ({ id, ...todo }))
       await store.setTodos(session, todos)
       return showTodos(todos)
     },
@@ -7655,9 +7644,9 @@ const VERSION_TIMEOUT = 2 * SECOND
 /** What the numbers pick, else the answer's own words; undefined when blank. */
 export function readAnswer(answer: string, options: readonly string[], multi: boolean) {
   const own = answer.trim()
-  const numbers = /^[\d\s,]+$/.test(own) ? own.split(/[\s,]+/).map(Number) : []
-  const chosen = [...new Set(numbers)].map((n) => options[n - 1])
-  const isChoice = !chosen.includes(undefined) && (multi ? chosen.length > 0 : chosen.length === 1)
+  const numbers = new Set(own.split(/[\s,]+/).map(Number))
+  const chosen = [...numbers].map((n) => options[n - 1])
+  const isChoice = !chosen.includes(undefined) && (multi || chosen.length === 1)
   return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
@@ -7679,14 +7668,6 @@ function momentIn(zone: string, now: number, add = 'PT0S') {
 }
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
-
-type DiffSide = [name: string, text?: string | undefined, file?: string | undefined]
-
-async function sideOfDiff([name, text, file]: DiffSide, workspace: Workspace) {
-  if ((text === undefined) === (file === undefined))
-    fail('give each side either as a text or as a file')
-  return { name: file ?? name, text: text ?? (await wholeText(file ?? '', workspace)).text }
-}
 
 export const ASK_TOOLS = toolsOf('agents', {
   ask_user: {
@@ -7722,10 +7703,11 @@ export const ASK_TOOLS = toolsOf('agents', {
     core: true,
     run: async (query, { catalog }) => {
       const { offered, unknown } = await catalog.select(query)
-      const lines = offered.map(({ name, description }) => `- ${name}: ${description}`)
-      lines.unshift(lines.length > 0 ? 'offered from the next step on:' : 'no tool fits')
-      lines.push(...unknown.map((name) => `there is no tool ${visible(name)}`))
-      return lines.join('\n')
+      return [
+        offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
+        ...offered.map(({ name, description }) => `- ${name}: ${description}`),
+        ...unknown.map((name) => `there is no tool ${visible(name)}`),
+      ].join('\n')
     },
   },
   text_diff: {
@@ -7741,8 +7723,12 @@ export const ASK_TOOLS = toolsOf('agents', {
     annotations: READS_ONLY,
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
-      const old = await sideOfDiff(['a', a, path_a], workspace)
-      const fresh = await sideOfDiff(['b', b, path_b], workspace)
+      const side = async (name: string, text?: string, file?: string) => {
+        if ((text === undefined) === (file === undefined))
+          fail('give each side either as a text or as a file')
+        return { name: file ?? name, text: text ?? (await wholeText(file ?? '', workspace)).text }
+      }
+      const [old, fresh] = [await side('a', a, path_a), await side('b', b, path_b)]
       return old.text === fresh.text ? 'they are the same' : unifiedDiff(old, fresh, context)
     },
   },
@@ -7756,8 +7742,8 @@ export const ASK_TOOLS = toolsOf('agents', {
     annotations: READS_ONLY,
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
-      const now = momentIn(zone, world.now())
-      const facts = add === undefined ? { now } : { now, after: momentIn(zone, world.now(), add) }
+      const moment = (shift?: string) => momentIn(zone, world.now(), shift)
+      const facts = { now: moment(), ...(add && { after: moment(add) }) }
       const lines = Object.entries(facts).map(
         ([name, at]) => `${name} ${at.iso} (${at.weekday}, week ${at.week}, ${at.tz})`,
       )
