@@ -6065,8 +6065,7 @@ const DESTROYS = annotate('Medium', 'destroys')
 //#region §files: reading files and folders as they are
 //
 // A file comes without line numbers, as edits are copied out of it; a head in [brackets] says
-// what is not shown. Text is UTF-8, or refused with the way to convert it. A walk follows no
-// links, and says what it left out.
+// what is not shown. Text is UTF-8, or refused. A walk follows no links.
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
 const READ_LINES_MAX = 5_000
@@ -6109,8 +6108,7 @@ const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-const withoutBom = (text: string) => text.replace(/^\ufeff/, '')
-
+/** With its byte order mark. */
 function decodeFileText(bytes: Buffer, shown: string) {
   const text = bytes.toString()
   if (isUtf8Text(bytes)) return text
@@ -6129,7 +6127,7 @@ async function wholeText(given: string, workspace: Workspace) {
   const hint = 'take a part with shell_exec: sed -n 1,200p'
   if (size > TOOL_TEXT_MAX) fail(`${shown} is too large: ${formatBytes(size)}`, hint)
   await using file = await workspace.openForRead(given)
-  return { text: withoutBom(decodeFileText(await file.readFile(), shown)), shown }
+  return { text: decodeFileText(await file.readFile(), shown).replace(/^\ufeff/, ''), shown }
 }
 
 type NamedText = { name: string; text: string }
@@ -6348,7 +6346,7 @@ async function removalOf(root: string, workspace: Workspace) {
 const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
-/** Takes all of it back when a part fails. */
+/** All or nothing. */
 export async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
@@ -6359,11 +6357,13 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
   const done: Change[] = []
   let ended: UndoEntry[] = []
   try {
-    putAll(changes, done, world)
+    for (const change of inOrder(changes)) {
+      putOne(change.at, change.after, world)
+      done.push(change)
+    }
     ended = undoes ?? []
   } catch (error) {
-    const back = done.map((change) => ({ ...change, after: change.before }))
-    putAll(back, [], world)
+    for (const { at, before } of done.toReversed()) putOne(at, before, world)
     const newest = await store.listUndo(session, { limit: entries.length })
     ended = newest.filter((entry) => entry.group === group)
     throw error
@@ -6374,13 +6374,10 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
 }
 
 /** Removals first, innermost first. */
-function putAll(changes: Change[], done: Change[], world: World) {
+function inOrder(changes: Change[]) {
   const outward = changes.toSorted((a, b) => a.at.length - b.at.length)
-  const removals = outward.filter(({ after }) => after.kind === 'absent').toReversed()
-  for (const change of new Set([...removals, ...outward])) {
-    putOne(change.at, change.after, world)
-    done.push(change)
-  }
+  const removals = outward.filter(({ after }) => after.kind === 'absent')
+  return new Set([...removals.toReversed(), ...outward])
 }
 
 /** In one step: readers see the old content or the new, never a part. */
@@ -6514,8 +6511,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   if (file.creates && isThere) fail(`${name} exists already`)
   if (!file.creates && !isThere) failMissing(target.at, workspace)
   const whole = decodeFileText(before.bytes, name)
-  const text = withoutBom(whole)
-  const bom = whole.slice(0, whole.length - text.length)
+  const [, bom = '', text = ''] = /^(\ufeff?)([^]*)/.exec(whole) ?? []
   const bytes = Buffer.from(bom + (await patchedText(text, file)))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
   if (!file.deletes) return { ...target, after: { kind: 'file', bytes, mode } }
@@ -6636,9 +6632,8 @@ export const EDIT_TOOLS = planned({
       if (isInside(from, to) || isInside(to, from))
         fail(`${source} and ${goal} are one, or one holds the other`)
       const there = fileState(to, workspace)
-      const hint = '`to` is the final path; overwrite replaces a file'
-      if (there.kind !== 'absent' && !(there.kind === 'file' && overwrite))
-        fail(`${goal} exists already`, hint)
+      if (!['absent', overwrite && 'file'].includes(there.kind))
+        fail(`${goal} exists already`, '`to` is the final path; overwrite replaces a file')
       const leaves = await removalOf(from, workspace)
       const arrivals = leaves.map(({ at: left, before: after }) => {
         const at = to + left.slice(from.length)
@@ -6673,10 +6668,10 @@ export const EDIT_TOOLS = planned({
     annotations: DESTROYS,
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
-      const at = given === undefined ? undefined : await workspace.entry(given)
+      const at = given && (await workspace.entry(given))
       const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
       const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
-        .filter((call) => at === undefined || call.some((entry) => entry.path === at))
+        .filter((call) => !at || call.some((entry) => entry.path === at))
         .slice(0, steps)
       if (calls.length === 0)
         fail('no change to undo in this session', 'those of shell commands are not kept')
@@ -6946,7 +6941,7 @@ export const SHELL_TOOLS = toolsOf('process', {
       refuseMarks('stdin', stdin ?? '')
       const start = await commandStart(context, args)
       const how = { argv: shellArgv(args.command), stdin, timeout: seconds * SECOND, signal }
-      return shellReply(await runCommand({ ...start, ...how, world: context.world }), seconds)
+      return shellReply(await runCommand({ ...start, ...how }), seconds)
     },
   },
   process_start: {
@@ -7016,7 +7011,7 @@ type CommandLine = { command: string; cwd: string; env?: Record<string, string> 
 async function commandStart({ world, workspace, store }: ToolContext, line: CommandLine) {
   refuseMarks('the command', line.command)
   const env = childEnv(world, store.redactor, line.env)
-  return { cwd: await workspace.read(line.cwd), env }
+  return { cwd: await workspace.read(line.cwd), env, world }
 }
 
 function shellReply(result: RunResult, seconds: number) {
@@ -7062,7 +7057,6 @@ function howEnded({ code, signal }: ChildExit) {
 // 2. What a model gives is no option: no revision begins with a dash, paths stand after `--`,
 //    literal. A revision is a commit: blobs and trees would show what is outside of the paths.
 // 3. The repository is the workspace's or of a folder around it, not one a `.git` leads to.
-//    Alternates may lead anywhere: they add what only a hash can name, and no configuration.
 // Not here: push, fetch, merge, rebase; a shell command asks first.
 
 const GIT_GUARDS = [
@@ -7248,16 +7242,14 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
 
 /** Whatever the exit code; fails when git is missing or too slow. */
 async function runGit(git: Repository, words: string, more: readonly string[] = []) {
-  const { context, signal, cwd, maxOutput = SHELL_OUTPUT_MAX } = git
-  const { world, store } = context
+  const { world, store } = git.context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
   const kept = Object.entries(childEnv(world, store.redactor)).filter(
     ([name]) => !GIT_DROPPED.test(name),
   )
   const env = { ...Object.fromEntries(kept), ...GIT_ENV }
   const argv = ['git', '--no-pager', ...settings, ...words.split(' '), ...more]
-  const options = { argv, cwd, env, maxOutput, world, signal, timeout: GIT_TIMEOUT }
-  const result = await runCommand(options)
+  const result = await runCommand({ ...git, argv, env, world, timeout: GIT_TIMEOUT })
   if (result.timedOut) fail(`git took longer than ${formatDuration(GIT_TIMEOUT)}`)
   return result
 }
@@ -7683,9 +7675,7 @@ export const ASK_TOOLS = toolsOf('agents', {
       const lines = options.map((option, i) => `  ${i + 1}  ${option.replaceAll('\n', ' ')}`)
       const asked = inMargin([question, ...lines].join('\n'), QUESTION_MAX)
       const text = ['the model asks:', ...asked].join('\n')
-      const answer = prompter.available
-        ? await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
-        : undefined
+      const answer = await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
       const chosen = readAnswer(answer ?? '', options, multi)
       if (chosen !== undefined) return `the user answered: ${chosen}`
       const why = prompter.available ? 'the user gave no answer' : 'nobody can be asked'
