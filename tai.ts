@@ -6069,8 +6069,8 @@ const DESTROYS = annotate('Medium', 'destroys')
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
 const READ_LINES_MAX = 5_000
-const SNIFF = 8 * KB // a NUL byte in these makes a file binary, as in git
-const DIFF_TIME = 1 * SECOND // a diff that takes longer is not shown
+const SNIFF = 8 * KB // with a NUL byte in these a file is binary, as in git
+const DIFF_TIME = 1 * SECOND // then no diff is shown
 const NAMES_COMPARED = 2_000 // for "did you mean"
 
 /** Many files that nobody wrote. */
@@ -6092,7 +6092,7 @@ function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
   return stats
 }
 
-function kindOfEntry(entry: fs.Stats | fs.Dirent): WalkEntry['kind'] {
+function kindOfEntry(entry: fs.Stats | fs.Dirent) {
   if (entry.isFile()) return 'file'
   if (entry.isDirectory()) return 'folder'
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
@@ -6153,11 +6153,7 @@ function withHead(lines: string[], first: number, total: number) {
   return head ? `[${head}]\n${withLf(text)}` : text
 }
 
-export type WalkEntry = {
-  at: string
-  name: string
-  kind: 'file' | 'folder' | 'link' | 'device or pipe'
-}
+export type WalkEntry = { at: string; name: string; kind: ReturnType<typeof kindOfEntry> }
 
 /** By name, as `judge` says of each; `remarks`: what was not seen. */
 export async function walkTree(
@@ -6315,7 +6311,7 @@ export function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
-/** Where to write, and what stands there. Refuses folders and read-only files. */
+/** Refuses folders and read-only files. */
 export async function writeTarget(given: string, workspace: Workspace) {
   const at = await workspace.write(given)
   const [before, shown] = [fileState(at, workspace), workspace.show(at)]
@@ -6380,7 +6376,7 @@ function inOrder(changes: Change[]) {
   return new Set([...removals.toReversed(), ...outward])
 }
 
-/** In one step: readers see the old content or the new, never a part. */
+/** In one step: readers see the old content or the new. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
@@ -6510,21 +6506,20 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const isThere = before.kind !== 'absent'
   if (file.creates && isThere) fail(`${name} exists already`)
   if (!file.creates && !isThere) failMissing(target.at, workspace)
-  const whole = decodeFileText(before.bytes, name)
-  const [, bom = '', text = ''] = /^(\ufeff?)([^]*)/.exec(whole) ?? []
-  const bytes = Buffer.from(bom + (await patchedText(text, file)))
+  const bytes = Buffer.from(await patchedText(decodeFileText(before.bytes, name), file))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
   if (!file.deletes) return { ...target, after: { kind: 'file', bytes, mode } }
   if (bytes.length > 0) fail(`${name}: the patch deletes the file but not all of its lines`)
   return { ...target, after: ABSENT_STATE }
 }
 
-async function patchedText(text: string, { hunks, name, ...file }: FilePatch) {
+async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
   const { applyPatch } = await import('diff')
+  const [, bom = '', text = ''] = /^(\ufeff?)([^]*)/.exec(whole) ?? []
   const patched = (n: number) =>
     applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: PATCH_FUZZ })
   const result = patched(hunks.length)
-  if (result !== false) return result
+  if (result !== false) return bom + result
   const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
   const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
   const what = `${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`
@@ -6798,7 +6793,7 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
     }
     return found
   })
-  const hint = 'avoid repetitions inside repetitions, or leave that file out'
+  const hint = 'avoid nested repetitions, or leave that file out'
   return total ?? fail(`the pattern takes too long (stopped in ${last})`, hint)
 }
 
@@ -6860,7 +6855,7 @@ export const FIND_TOOLS = toolsOf('files', {
       const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
       if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
       if (newest.length > paths.length)
-        remarks.push(`${paths.length} of ${newest.length} files shown, newest first`)
+        remarks.push(`${paths.length} of ${newest.length} files shown`)
       return withRemarks(paths, remarks)
     },
   },
@@ -7220,7 +7215,7 @@ async function openRepository(given: string, context: ToolContext, signal: Abort
   const words = 'config --show-scope --name-only --get-regexp ^filter[.]'
   const { code, stdout } = await runGit(bare, words) // 1: nothing of that kind
   if (code !== 1 && (code !== 0 || /^(local|worktree)\t|bytes left out/m.test(stdout)))
-    fail('this repository changes its files by programs (filters in .git/config)', GIT_SHELL)
+    fail(`${whose} changes files by programs (filters in .git/config)`, GIT_SHELL)
   const home = resolveReal(context.world.home)
   const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
   return { ...bare, top, but, spec: top === real ? [] : [`:(literal)${real}`] }
@@ -7345,7 +7340,7 @@ export const WEB_TOOLS = toolsOf('web', {
     parameters: takes(['url'], {
       url: arg.text('As in https://example.org/page.'),
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
-      max_bytes: arg.range([1, 10 * MB], 256 * KB, 'At most so much.'),
+      max_bytes: limitTo(10 * MB, 256 * KB),
     }),
     annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
@@ -7506,9 +7501,6 @@ export function sliceBytes(text: string, offset: number, limit: number) {
 const findRecords = (store: Store, query: string, filter: RecordFilter) =>
   store.listRecords({ ...filter, query: query.trim() || undefined })
 
-const hitLines = (hit: RecordHit) =>
-  `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${hit.snippet.replace(/\s+/g, ' ').trim()}`
-
 const TODOS_MAX = 200
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' }
 
@@ -7532,7 +7524,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
     parameters: takes(['id'], {
       id: arg.text('Of the record.'),
       offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
-      limit: arg.range([1, 65_536], 65_536, 'At most so many bytes.'),
+      limit: limitTo(65_536, 65_536),
     }),
     annotations: READS_ONLY,
     run: async ({ id, offset, limit }, { store, config }) => {
@@ -7582,7 +7574,11 @@ export const NOTE_TOOLS = toolsOf('vault', {
     run: async ({ query, kind, limit }, { store }) => {
       const wanted = kind === 'any' ? undefined : kind
       const hits = await findRecords(store, query, { kind: wanted, limit })
-      return hits.map(hitLines).join('\n') || `nothing matches "${visible(query)}"`
+      const lines = hits.map((hit) => {
+        const snippet = hit.snippet.replace(/\s+/g, ' ').trim()
+        return `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${snippet}`
+      })
+      return lines.join('\n') || `nothing matches "${visible(query)}"`
     },
   },
   vault_delete: {
@@ -7651,11 +7647,8 @@ function momentIn(zone: string, now: number, add = 'PT0S') {
     const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
     return { iso, tz, weekday, week, unix_ms }
   } catch (cause) {
-    return fail(
-      `no time zone and duration: ${visible(JSON.stringify({ tz: zone, add }))}`,
-      undefined,
-      cause,
-    )
+    const given = visible(JSON.stringify({ tz: zone, add }))
+    return fail(`no time zone and duration: ${given}`, undefined, cause)
   }
 }
 
