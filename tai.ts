@@ -6174,7 +6174,7 @@ export async function walkTree(
       if (left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
       if (left <= 0) return
       const at = path.join(folder, child.name)
-      const entry = { at, name: child.name, kind: kindOfEntry(child) }
+      const entry: WalkEntry = { at, name: child.name, kind: kindOfEntry(child) }
       const verdict = judge(entry)
       if (verdict === 'skip') found.skipped += 1
       else found.entries.push(entry)
@@ -7392,11 +7392,8 @@ function bodyText(bytes: Buffer, type: string) {
   if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}: get it with curl -o]`
   const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
   const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
-  try {
-    return new TextDecoder(charset).decode(bytes)
-  } catch {
-    return new TextDecoder().decode(bytes) // a charset that no standard knows
-  }
+  const decoder = attempt(() => new TextDecoder(charset)) ?? new TextDecoder() // no known charset
+  return decoder.decode(bytes)
 }
 
 async function pageText(html: string, url: string, format: string) {
@@ -7639,17 +7636,15 @@ export function readAnswer(answer: string, options: readonly string[], multi: bo
 }
 
 function momentIn(zone: string, now: number, add = 'PT0S') {
-  try {
-    const start = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(zone)
-    const at = start.add(add)
-    const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-    const weekday = at.toLocaleString('en', { weekday: 'long' })
-    const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
-    return { iso, tz, weekday, week, unix_ms }
-  } catch (cause) {
-    const given = visible(JSON.stringify({ tz: zone, add }))
-    return fail(`no time zone and duration: ${given}`, undefined, cause)
-  }
+  const start = Temporal.Instant.fromEpochMilliseconds(now)
+  const given = visible(JSON.stringify({ tz: zone, add }))
+  const at =
+    attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
+    fail(`no time zone and duration: ${given}`)
+  const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
+  const weekday = at.toLocaleString('en', { weekday: 'long' })
+  const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
+  return { iso, tz, weekday, week, unix_ms }
 }
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
