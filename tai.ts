@@ -6196,17 +6196,15 @@ function listLine({ at, name, kind }: WalkEntry) {
   return `${name} -> ${fs.readlinkSync(at)}${end}`
 }
 
-const anyPath = arg.text('File or folder of the workspace.')
-const filePath = arg.text('File of the workspace.')
-const folderPath = arg.text('Folder of the workspace.', { default: '.' })
+const somePath = arg.text('In the workspace.')
+const pathOrRoot = arg.text('In the workspace.', { default: '.' })
 const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At most so many.')
 
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
-    description:
-      'Read a text file or some of its lines; a head in [brackets] says what is not shown.',
+    description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
     parameters: takes(['path'], {
-      path: filePath,
+      path: somePath,
       offset: arg.whole('First line.', { minimum: 1, default: 1 }),
       limit: limitTo(READ_LINES_MAX, READ_LINES_MAX),
     }),
@@ -6224,7 +6222,7 @@ export const FILE_TOOLS = toolsOf('files', {
   list_dir: {
     description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
     parameters: takes([], {
-      path: folderPath,
+      path: pathOrRoot,
       depth: arg.range([1, 5], 1, 'How many levels.'),
       hidden: arg.flag('Also dot files.'),
     }),
@@ -6248,7 +6246,7 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
-    parameters: takes(['path'], { path: anyPath, hash: arg.flag('Also the SHA-256.') }),
+    parameters: takes(['path'], { path: somePath, hash: arg.flag('Also the SHA-256.') }),
     annotations: READS_ONLY,
     run: async (args, { workspace }) => {
       const stats = statsOf(await workspace.read(args.path), workspace)
@@ -6545,7 +6543,7 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
 export const EDIT_TOOLS = planned({
   write_file: {
     description: 'Create a file or replace one whole; to change a part use edit_file.',
-    parameters: takes(['path', 'content'], { path: filePath, content: arg.text('All of it.') }),
+    parameters: takes(['path', 'content'], { path: somePath, content: arg.text('All of it.') }),
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
@@ -6556,10 +6554,9 @@ export const EDIT_TOOLS = planned({
     },
   },
   edit_file: {
-    description:
-      'Replace a text that stands in the file exactly once; a miss shows where it may be.',
+    description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
     parameters: takes(['path', 'old', 'new'], {
-      path: filePath,
+      path: somePath,
       old: arg.text('The text to replace, copied exactly.'),
       new: arg.text('The text in its place; may be empty.'),
       replace_all: arg.flag('Every occurrence.'),
@@ -6612,7 +6609,7 @@ export const EDIT_TOOLS = planned({
   move_path: {
     description: 'Move, rename or copy a file or folder inside the workspace.',
     parameters: takes(['from', 'to'], {
-      from: anyPath,
+      from: somePath,
       to: arg.text('Its new path, with the new name.'),
       copy: arg.flag('Keep the original.'),
       overwrite: arg.flag('Replace a file at `to`.'),
@@ -6641,7 +6638,7 @@ export const EDIT_TOOLS = planned({
   delete_path: {
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
     parameters: takes(['path'], {
-      path: anyPath,
+      path: somePath,
       recursive: arg.flag('Needed for a folder that is not empty.'),
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
@@ -6833,7 +6830,7 @@ export const FIND_TOOLS = toolsOf('files', {
     description: 'Find files by name, newest first; ignored ones only where their folder is named.',
     parameters: takes(['pattern'], {
       pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
-      path: folderPath,
+      path: pathOrRoot,
       limit: limitTo(1000, 200),
     }),
     annotations: READS_ONLY,
@@ -6863,7 +6860,7 @@ export const FIND_TOOLS = toolsOf('files', {
     description: 'Search files line by line; returns path:line:text.',
     parameters: takes(['pattern'], {
       pattern: arg.text('A JavaScript regular expression.'),
-      path: { ...anyPath, default: '.' },
+      path: pathOrRoot,
       glob: arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.'),
       ignore_case: arg.flag('Upper and lower case are equal.'),
       context: arg.range([0, 20], 0, 'Lines around each match.'),
@@ -6914,7 +6911,7 @@ const FIRST_LOOK = 500 // ms for the first words of a background process
 
 const COMMAND_LINE = {
   command: arg.text('For bash, sh or cmd.exe, without a terminal.'),
-  cwd: folderPath,
+  cwd: pathOrRoot,
   env: arg.map('Variables to add.'),
 }
 const PROCESS_ID = arg.text('Such as p1.')
@@ -6946,7 +6943,7 @@ export const SHELL_TOOLS = toolsOf('process', {
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
       const started = await context.processes.start({ ...start, command: args.command, name })
-      return processReply(started, 0, FIRST_LOOK, signal)
+      return outputReply(started, 0, FIRST_LOOK, signal)
     },
   },
   process_output: {
@@ -6958,7 +6955,7 @@ export const SHELL_TOOLS = toolsOf('process', {
     }),
     annotations: annotate('Low', 'reads'),
     run: async ({ id, since, wait_s }, { processes }, signal) =>
-      processReply(processes.find(id), since, wait_s * SECOND, signal),
+      outputReply(processes.find(id), since, wait_s * SECOND, signal),
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
@@ -7024,10 +7021,8 @@ function shellReply(result: RunResult, seconds: number) {
   return { text: parts.filter(Boolean).join('\n'), isError, structured }
 }
 
-type ReadArgs = Parameters<BackgroundProcess['read']>
-
-async function processReply(one: BackgroundProcess, ...where: ReadArgs) {
-  const { text, next, dropped } = await one.read(...where)
+async function outputReply(one: BackgroundProcess, since: number, ms: number, signal: AbortSignal) {
+  const { text, next, dropped } = await one.read(since, ms, signal)
   const before = dropped > 0 ? `[${dropped} older bytes are gone]\n` : ''
   const output = text.trimEnd() || '(no new output)'
   return `${before}${output}\n[${one.id}: ${processState(one)}; next offset ${next}]`
