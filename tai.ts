@@ -6273,6 +6273,7 @@ export const FILE_TOOLS = toolsOf('files', {
 // A change is first a plan, what stands at each path and what shall: the person is shown it, the
 // call commits it, undoing is one too. All or nothing: journalled before the disk, taken back
 // when a path fails. Nothing is undone where a file is not what the journal left.
+// Writing keeps line ends, byte order mark and mode.
 // Not here: what may be changed (§policy).
 
 const DIFF_SHOWN = 6 * KB // characters of a diff in a result
@@ -6481,9 +6482,9 @@ async function parseDiff(patch: string) {
     const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit)
     if (useful.length === 0) fail('it has no hunk')
     return useful.map((file) => {
-      const [creates, deletes] = [file.oldFileName === NO_FILE, file.newFileName === NO_FILE]
-      const named = deletes ? file.oldFileName : file.newFileName
-      return { ...file, creates, deletes, name: named?.replace(deletes ? /^a\// : /^b\//, '') }
+      const old = file.oldFileName?.replace(/^a\//, '')
+      const fresh = file.newFileName?.replace(/^b\//, '')
+      return { ...file, old, fresh, name: fresh === NO_FILE ? old : fresh }
     })
   } catch (cause) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
@@ -6500,12 +6501,12 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
     fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
   const target = await writeTarget(name, workspace)
   const { before } = target
-  const isThere = before.kind !== 'absent'
-  if (file.creates && isThere) fail(`${name} exists already`)
-  if (!file.creates && !isThere) failMissing(target.at, workspace)
+  const [isNew, isThere] = [file.old === NO_FILE, before.kind !== 'absent']
+  if (isNew && isThere) fail(`${name} exists already`)
+  if (!isNew && !isThere) failMissing(target.at, workspace)
   const bytes = Buffer.from(await patchedText(decodeFileText(before.bytes, name), file))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
-  if (!file.deletes) return { ...target, after: { kind: 'file', bytes, mode } }
+  if (file.fresh !== NO_FILE) return { ...target, after: { kind: 'file', bytes, mode } }
   if (bytes.length > 0) fail(`${name}: the patch deletes the file but not all of its lines`)
   return { ...target, after: ABSENT_STATE }
 }
@@ -6593,7 +6594,8 @@ export const EDIT_TOOLS = planned({
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
       const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
-      return files.flatMap(({ name = [] }) => name)
+      const names = files.flatMap(({ old = NO_FILE, fresh = NO_FILE }) => [old, fresh])
+      return names.filter((name) => name !== NO_FILE)
     },
     run: async ({ patch, dry_run }, { workspace }) => {
       refuseMarks('the patch', patch)
@@ -7046,6 +7048,7 @@ function howEnded({ code, signal }: ChildExit) {
 // 2. What a model gives is no option: no revision begins with a dash, paths stand after `--`,
 //    literal. A revision is a commit: blobs and trees would show what is outside of the paths.
 // 3. The repository is the workspace's or of a folder around it, not one a `.git` leads to.
+//    Alternates may lead anywhere: they add what only a hash can name, and no configuration.
 // Not here: push, fetch, merge, rebase; a shell command asks first.
 
 const GIT_GUARDS = [
