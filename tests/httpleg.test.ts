@@ -20,7 +20,6 @@ import {
   HttpClient,
   LinkError,
   McpHttpTransport,
-  mcpServeHandler,
   McpServeContext,
   MCP_HTTP_MAX_BODY,
   MCP_PROTOCOL_VERSION,
@@ -773,7 +772,7 @@ t.test('tai itself', async (t) => {
   const key = 'key-of-a-test-server'
   const app = new App({ ...outsideOf(), given: new Given() })
   const context = await McpServeContext.open(app, key)
-  const server = createServer(mcpServeHandler(new Door(context, new Set(['127.0.0.1']))))
+  const server = createServer(new Door(context, new Set(['127.0.0.1'])).serve)
   const { port } = await listen(t, server)
   const url = `http://127.0.0.1:${port}/mcp`
   const { ask, greet, call } = connect(t, {

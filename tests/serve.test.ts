@@ -44,8 +44,8 @@ async function inside(t: Test, { turns = [], key = KEY, ...setup }: Setup = {}) 
   const ask = async (id: string, name: string, args: JsonObject, stop = new AbortController()) => {
     const session = context.session(id)
     const params = { name, arguments: args }
-    const request = { kind: 'request', id: ++ids, method: 'tools/call', params } as const
-    return JSON.parse(await answerRpc(context, request, { session, stop })) as Body
+    const call = { id: ++ids, params, session, stop }
+    return JSON.parse(await answerRpc(context, 'tools/call', call)) as Body
   }
   const history = async (id: string): Promise<Message[]> =>
     (await store.messages(id)).map((row) => row.message)
@@ -108,7 +108,7 @@ t.test('the key is compared whole', async (t) => {
   ])
     t.equal(context.admits(header), false, `${header}`)
   t.notMatch(err.text, KEY)
-  t.equal(context.wordsOf(new Error(`it was ${KEY}`)), 'it was [redacted:mcp-key]')
+  t.equal(context.told(new Error(`it was ${KEY}`)).message, 'it was [redacted:mcp-key]')
 })
 
 t.test('a flood of initialize leaves nothing in memory, and forged ids neither', async (t) => {

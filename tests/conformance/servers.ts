@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import * as http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pipeline } from 'node:stream'
-import { App, Door, Given, McpServeContext, mcpServeHandler, TOOLS } from '../../tai.ts'
+import { App, Door, Given, McpServeContext, TOOLS } from '../../tai.ts'
 import { outsideOf } from '../fakes/outside.ts'
 import { KEY, serve } from '../fakes/served.ts'
 import { FIXTURES } from './fixtures.ts'
@@ -45,7 +45,7 @@ export async function openFixtureServer(): Promise<Target> {
   const app = new App({ ...outsideOf(), given: new Given() })
   const context = await McpServeContext.open(app, KEY, [...TOOLS, ...FIXTURES])
   const door = new Door(context, new Set(['localhost', '127.0.0.1', '[::1]']))
-  const server = http.createServer(mcpServeHandler(door))
+  const server = http.createServer(door.serve)
   const proxy = await openProxy(await listen(server))
   return {
     url: proxy.url,
