@@ -10579,10 +10579,8 @@ async function talkOf(
   if (row === undefined) await store.createSession({ id, ...facts, workspace: app.root })
   const seat = { session: id, processes, rows: parts.native }
   const tools = talks.get(id) ?? openServed(parts, seat, profile)
-  talks.delete(id)
+  if (talks.size >= MCP_QUEUE_MAX) talks.clear()
   talks.set(id, tools)
-  const [oldest = ''] = talks.keys()
-  if (talks.size > MCP_QUEUE_MAX) talks.delete(oldest)
   return converse(app, { session: id, profile, choice, tools: await tools, maxSteps })
 }
 
@@ -10638,7 +10636,7 @@ export class McpSession {
 /** Who may come in, which sessions there are, what they are answered. */
 export class McpServeContext {
   readonly #parts
-  readonly #sessions = new Map<string, McpSession>() // the longest unused first
+  readonly sessions = new Map<string, McpSession>() // the longest unused first
   readonly mode
   readonly list
   readonly toolCount
@@ -10663,10 +10661,6 @@ export class McpServeContext {
     return new McpServeContext(await servePartsOf(app, key, native))
   }
 
-  get size() {
-    return this.#sessions.size
-  }
-
   /** Compares an Authorization header in constant time. */
   admits(header = '') {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
@@ -10683,11 +10677,11 @@ export class McpServeContext {
 
   /** Undefined: none of this key, ended, or unused for too long. Throws RpcError: no room. */
   session(id: string) {
-    const session = this.#sessions.get(id) ?? this.#adopt(id)
+    const session = this.sessions.get(id) ?? this.#adopt(id)
     if (session === undefined || this.#isOver(session)) return undefined
     this.#touch(session)
-    this.#sessions.delete(id)
-    this.#sessions.set(id, session)
+    this.sessions.delete(id)
+    this.sessions.set(id, session)
     return session
   }
 
@@ -10703,7 +10697,7 @@ export class McpServeContext {
     const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
     ifVault(() => {
       store.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten) // and nothing glanced at counts
-      for (const session of this.#sessions.values()) this.#isOver(session)
+      for (const session of this.sessions.values()) this.#isOver(session)
     })
   }
 
@@ -10714,7 +10708,7 @@ export class McpServeContext {
   }
 
   async close() {
-    const sessions = [...this.#sessions.values()]
+    const sessions = [...this.sessions.values()]
     await within(MCP_STOP_GRACE, Promise.all(sessions.map((session) => session.settled())))
     await Promise.all(sessions.map((session) => session.end()))
   }
@@ -10777,16 +10771,16 @@ export class McpServeContext {
   #adopt(id: string) {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
-    if (this.#sessions.size >= MCP_SESSIONS_MAX) this.#makeRoom()
+    if (this.sessions.size >= MCP_SESSIONS_MAX) this.#makeRoom()
     const { app, store } = this.#parts
     const created = Math.min(parseInt(made, 36), app.world.now())
     return new McpSession(id, created, new Processes(app.world, store.redactor))
   }
 
   #makeRoom() {
-    const idle = [...this.#sessions.values()].find((session) => session.isIdle)
+    const idle = [...this.sessions.values()].find((session) => session.isIdle)
     if (idle === undefined) throw new RpcError('busy', `${MCP_SESSIONS_MAX} sessions are at work`)
-    this.#sessions.delete(idle.id)
+    this.sessions.delete(idle.id)
   }
 
   #write(session: McpSession, ended: 0 | 1) {
@@ -10795,7 +10789,7 @@ export class McpServeContext {
   }
 
   #drop(session: McpSession) {
-    this.#sessions.delete(session.id)
+    this.sessions.delete(session.id)
     session.end().catch((error: unknown) => this.#parts.app.report(error))
   }
 }
@@ -10864,24 +10858,33 @@ export const RPC_METHODS = new Map<string, RpcMethod>([
   ['tools/call', { isOpen: false, answer: (context, call) => context.callTool(call) }],
 ])
 
-/** The reply to a request. Throws RpcError for one outside of a session that needs one. */
-export async function answerRpc(context: McpServeContext, method: string, call: RpcCall) {
-  const row = RPC_METHODS.get(method)
-  if (call.session === undefined && row?.isOpen !== true)
-    throw new RpcError('request', 'Mcp-Session-Id is missing: initialize first')
-  try {
-    if (row !== undefined) return rpcResult(call.id, await row.answer(context, call))
-    throw new RpcError('method', `there is no method ${visible(clip(method, 80))}`)
-  } catch (error) {
-    return rpcFailure(call.id, context.told(error))
-  }
-}
-
 /** Others pass unheard. */
 export const RPC_NOTIFICATIONS = new Map<string, (from: McpSession, params: JsonObject) => void>([
   ['notifications/initialized', () => {}],
   ['notifications/cancelled', (from, { requestId }) => from.cancel(requestId)],
 ])
+
+/** The reply, if one is due. Throws RpcError for a request that needs a session and has none. */
+export async function answerRpc(
+  context: McpServeContext,
+  message: RpcMessage,
+  { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
+) {
+  if (message.kind === 'notification' && session !== undefined)
+    RPC_NOTIFICATIONS.get(message.method)?.(session, message.params)
+  if (message.kind !== 'request') return undefined
+  const { id, method, params } = message
+  const row = RPC_METHODS.get(method)
+  if (session === undefined && row?.isOpen !== true)
+    throw new RpcError('request', 'Mcp-Session-Id is missing: initialize first')
+  try {
+    if (row === undefined)
+      throw new RpcError('method', `there is no method ${visible(clip(method, 80))}`)
+    return rpcResult(id, await row.answer(context, { id, params, session, stop }))
+  } catch (error) {
+    return rpcFailure(id, context.told(error))
+  }
+}
 
 //#endregion §serve
 
@@ -11020,22 +11023,27 @@ export class Door {
     stop: AbortController,
   ): Promise<HttpAnswer> {
     const { context } = this
-    const { headers, httpVersionMinor } = request
+    const { headers } = request
     let id: RpcId | null = null
     try {
       const gate = GATES.find(([objects]) => objects(request, this))
       if (gate !== undefined) return gate[1]
+      const body = await this.#receive(request, response)
+      if (!Buffer.isBuffer(body)) return body
+      const session = context.session(`${headers['mcp-session-id'] ?? ''}`)
       if (!isPost(request)) {
-        context.endSession(this.#session(headers) ?? raise(NO_SESSION))
+        context.endSession(session ?? raise(NO_SESSION))
         return { status: 200 }
       }
-      if (headers.expect !== undefined && httpVersionMinor > 0) response.writeContinue()
-      const body = await this.#receive(request)
-      if (!Buffer.isBuffer(body)) return body
       if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
       const message = readRpc(body.toString())
       if (message.kind === 'request') id = message.id
-      return await this.#reply(message, headers, stop)
+      const isNew = message.kind === 'request' && message.method === 'initialize'
+      checkHeaders(headers, session, isNew)
+      const reply = await answerRpc(context, message, { session, stop })
+      if (reply === undefined) return { status: 202 }
+      const more = isNew && { 'Mcp-Session-Id': context.newSession() }
+      return { status: 200, body: reply, headers: more }
     } catch (error) {
       const told = context.told(error)
       return { status: STATUSES[told.code] ?? 400, body: rpcFailure(told.id ?? id, told) }
@@ -11043,7 +11051,9 @@ export class Door {
   }
 
   /** The body, or why it is not read. */
-  #receive(request: IncomingMessage) {
+  #receive(request: IncomingMessage, response: ServerResponse) {
+    if (request.headers.expect !== undefined && request.httpVersionMinor > 0)
+      response.writeContinue()
     const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer>()
     const pieces: Buffer[] = []
     let size = 0
@@ -11064,46 +11074,30 @@ export class Door {
     request.on('error', () => settle(CROWDED)) // it has left: nobody is told
     return promise
   }
-
-  #session({ 'mcp-session-id': id = '' }: IncomingHttpHeaders) {
-    return this.context.session(`${id}`)
-  }
-
-  /** Throws RpcError for headers that do not fit the message. */
-  async #reply(message: RpcMessage, headers: IncomingHttpHeaders, stop: AbortController) {
-    const { context } = this
-    const session = this.#session(headers)
-    const isNew = message.kind === 'request' && message.method === 'initialize'
-    if (!isNew) checkHeaders(headers, session)
-    else if (session !== undefined)
-      throw new RpcError('request', 'this session is initialized already')
-    if (message.kind === 'notification' && session !== undefined)
-      RPC_NOTIFICATIONS.get(message.method)?.(session, message.params)
-    if (message.kind !== 'request') return { status: 202 }
-    const body = await answerRpc(context, message.method, { ...message, session, stop })
-    return { status: 200, body, headers: isNew && { 'Mcp-Session-Id': context.newSession() } }
-  }
 }
 
-function checkHeaders(headers: IncomingHttpHeaders, session?: McpSession) {
+/** Throws RpcError. */
+function checkHeaders(headers: IncomingHttpHeaders, session?: McpSession, isNew = false) {
+  const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
+  if (isNew && session !== undefined)
+    throw new RpcError('request', 'this session is initialized already')
+  if (isNew) return
   if (session === undefined && 'mcp-session-id' in headers) throw NO_SESSION
-  const version = headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION
-  if (!MCP_VERSIONS.includes(`${version}`))
+  if (!MCP_VERSIONS.includes(version))
     throw new RpcError('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
 }
 
 const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
 
 async function listen(door: Door, bind: string, port: number) {
-  const options = {
+  const server = builtin('node:http').createServer({
     headersTimeout: MCP_HEADERS_TIMEOUT,
     requestTimeout: MCP_REQUEST_TIMEOUT,
     keepAliveTimeout: MCP_KEEP_ALIVE,
     connectionsCheckingInterval: 5 * SECOND,
-  }
-  const server = builtin('node:http').createServer(options, door.serve)
+  })
   server.maxConnections = MCP_CONNECTIONS_MAX
-  server.on('checkContinue', door.serve)
+  for (const asked of ['request', 'checkContinue']) server.on(asked, door.serve)
   try {
     await builtin('node:events').once(server.listen(port, bind), 'listening')
     return server
@@ -11149,7 +11143,7 @@ export async function mcpServeMain(app: App) {
     )
   app.notice(`serving ${count(tools, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
   app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
-  app.notice('clients send the header Authorization: Bearer KEY; Ctrl-C ends the server')
+  app.notice('it is sent as Authorization: Bearer KEY; Ctrl-C ends the server')
   app.print({ url, tools, mode, workspace: app.root }, url)
   if (!signal.aborted) await builtin('node:events').once(signal, 'abort')
   door.isClosing = true
@@ -11221,16 +11215,14 @@ const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
       : ['warn', 'none: calls that need approval are denied'],
 }
 
+const brokenDown = (error: unknown): Looked => ['bad', explain(error).replace('\n ', ':')]
+
 /** Complete even when some checks could not be made. */
-export async function examine(app: App) {
-  const findings: Finding[] = []
-  for (const [name, look] of Object.entries(CHECKS)) {
-    const failed = (error: unknown): Looked => ['bad', explain(error).replace('\n ', ':')]
-    const [health, text] = await look(app).catch(failed)
-    findings.push({ name, health, text })
-  }
-  return findings
-}
+export const examine = (app: App) =>
+  Array.fromAsync(Object.entries(CHECKS), async ([name, look]): Promise<Finding> => {
+    const [health, text] = await look(app).catch(brokenDown)
+    return { name, health, text }
+  })
 
 function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['verifyAudit']>>) {
   const state = problems.length === 0 ? 'unbroken' : count(problems.length, 'problem')

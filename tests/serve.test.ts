@@ -44,8 +44,8 @@ async function inside(t: Test, { turns = [], key = KEY, ...setup }: Setup = {}) 
   const ask = async (id: string, name: string, args: JsonObject, stop = new AbortController()) => {
     const session = context.session(id)
     const params = { name, arguments: args }
-    const call = { id: ++ids, params, session, stop }
-    return JSON.parse(await answerRpc(context, 'tools/call', call)) as Body
+    const request = { kind: 'request', id: ++ids, method: 'tools/call', params } as const
+    return JSON.parse(`${await answerRpc(context, request, { session, stop })}`) as Body
   }
   const history = async (id: string): Promise<Message[]> =>
     (await store.messages(id)).map((row) => row.message)
@@ -115,7 +115,7 @@ t.test('a flood of initialize leaves nothing in memory, and forged ids neither',
   const { context } = await inside(t)
   const ids = Array.from({ length: 20_000 }, () => context.newSession())
   t.equal(new Set(ids).size, ids.length)
-  t.equal(context.size, 0)
+  t.equal(context.sessions.size, 0)
   const [id = ''] = ids
   const [random = '', made = '', mac = ''] = id.split('.')
   const forged = [
@@ -130,9 +130,9 @@ t.test('a flood of initialize leaves nothing in memory, and forged ids neither',
     id.slice(0, -1),
   ]
   for (const each of forged) t.equal(context.session(each), undefined, each)
-  t.equal(context.size, 0)
+  t.equal(context.sessions.size, 0)
   t.type(context.session(id), McpSession)
-  t.equal(context.size, 1)
+  t.equal(context.sessions.size, 1)
 })
 
 t.test('a session counts for every server of its key and home, until one ends it', async (t) => {
@@ -152,7 +152,7 @@ t.test('a session counts for every server of its key and home, until one ends it
   t.equal(one.context.session(id), undefined)
   two.clock.now += MINUTE
   two.context.sweep()
-  t.equal(two.context.size, 0)
+  t.equal(two.context.sessions.size, 0)
   t.ok(await groupIsGone(group), 'what it had started elsewhere ends with the next sweep')
   t.equal(two.context.session(id), undefined)
   t.equal(inTwo?.isIdle, false)
@@ -193,7 +193,7 @@ t.test(
     pass(31 * MINUTE)
     pass(30 * MINUTE)
     for (const { context } of [one, two]) {
-      t.equal(context.size, 0, 'looking for what is over is no use of it')
+      t.equal(context.sessions.size, 0, 'looking for what is over is no use of it')
       t.equal(context.session(id), undefined)
     }
     pass(5 * MCP_SESSION_IDLE)
@@ -215,13 +215,13 @@ t.test('idleness ends what a session has started, but no call that runs', async 
   const running = ask(id, 'shell_exec', { command: 'sleep 30' }, stop)
   clock.now += MCP_SESSION_IDLE + 1
   context.sweep()
-  t.equal(context.size, 1)
+  t.equal(context.sessions.size, 1)
   t.equal(membersOf(group).length, 1)
   stop.abort(new Error('enough'))
   t.match(await running, { error: { code: -32000, message: /interrupted/ } })
   clock.now += MCP_SESSION_IDLE + 1
   context.sweep()
-  t.equal(context.size, 0)
+  t.equal(context.sessions.size, 0)
   t.ok(await groupIsGone(group))
 })
 
@@ -235,10 +235,10 @@ t.test(
     context.session(first)
     const kept = context.session(first)
     context.session(context.newSession())
-    t.equal(context.size, MCP_SESSIONS_MAX)
+    t.equal(context.sessions.size, MCP_SESSIONS_MAX)
     t.equal(context.session(first), kept, 'it was used lately')
     t.ok(context.session(second), 'one that was let go is taken up again')
-    t.equal(context.size, MCP_SESSIONS_MAX)
+    t.equal(context.sessions.size, MCP_SESSIONS_MAX)
 
     const hold = Promise.withResolvers<void>()
     const busy = Array.from({ length: MCP_SESSIONS_MAX }, () => context.newSession())
