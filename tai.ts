@@ -132,9 +132,9 @@
 //   §repl       the plain chat
 //     Chat beginChat
 //   §serve      what other agents are answered
-//     McpSession McpServeContext RpcCall RPC_METHODS answerRpc RPC_NOTIFICATIONS
+//     McpSession McpServeContext RpcCall RPC_METHODS RPC_NOTIFICATIONS answerRpc
 //   §listen     MCP over Streamable HTTP, the server's end
-//     Door mcpServeHandler mcpServeMain
+//     Door mcpServeMain
 //   §doctor     is everything as it should be?
 //     Finding examine
 //   §commands   what each verb does
@@ -10430,7 +10430,6 @@ export async function beginChat(app: App) {
 // Not here: HTTP (§listen); tools of other servers, which are never served again.
 
 const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
-const SESSION_SALT = 'tai mcp session' // of every server of one key
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
 const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
 // A call that is late must not bring back a session that another server has ended.
@@ -10460,11 +10459,11 @@ async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
     native,
     mode: tighterMode(asked, profile?.mode ?? asked),
     only: toolNames(config, profile),
-    turns: new Map<string, Lane>(), // of chats, by session of the vault
-    bearer: Buffer.from(`Bearer ${key}`), // the one Authorization that is let in
+    turns: new Map<string, Lane>(), // chats of one session of the vault wait for each other
+    bearer: Buffer.from(`Bearer ${key}`),
     isSame: timingSafeEqual,
     // Slow on purpose: ids are seen by others, and a weak key must not be guessed from one.
-    signing: scryptSync(key, SESSION_SALT, 32),
+    signing: scryptSync(key, 'tai mcp session', 32),
   }
 }
 
@@ -10489,27 +10488,34 @@ const CHAT = takes(['message'], {
 
 /** The two tools beside the native ones, for one MCP session. */
 function agentTools(parts: ServeParts) {
-  const { app, config, turns } = parts
-  const talks: ChatSeat['talks'] = new Map()
+  const { app, config, native: rows, turns } = parts
+  const talks = new Map<string, Promise<Tools>>() // with them stays what an agent was offered
   return toolsOf('agents', {
     chat: {
       description:
         'Give a task to the tai agent of this session, which works with all its tools until it can answer and remembers earlier messages.',
       parameters: CHAT,
       annotations: annotate('Medium', 'changes', { openWorld: true }), // its tools are judged one by one
-      run: (args, { session, processes }, signal) => {
-        const id = args.session ?? session
-        return inTurn(turns, id, async () => {
+      run: (args, { session: own, processes }, signal) => {
+        const { message, session = own, max_steps: maxSteps } = args
+        const lane = turns.get(session) ?? new Lane()
+        turns.set(session, lane)
+        const turn = lane.run(async () => {
           using clock = chatClock(signal)
           signal.throwIfAborted() // while it waited
-          const talk = await talkOf(parts, args, { id, processes, talks })
-          return await playServed(app, talk, args.message, clock.signal)
+          const { profile, choice } = await seatOf(parts, session, args)
+          const opened = talks.get(session)
+          const tools = opened ?? openServed(parts, { session, processes, rows }, profile)
+          if (talks.size >= MCP_QUEUE_MAX) talks.clear()
+          talks.set(session, tools)
+          const talk = { session, profile, choice, tools: await tools, maxSteps }
+          return await playServed(app, await converse(app, talk), message, clock.signal)
         })
+        return turn.finally(() => lane.length === 0 && turns.delete(session))
       },
     },
     completions: {
-      description:
-        'One reply of the current model to a list of messages: no tools, nothing is kept.',
+      description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
       parameters: takes(['messages'], {
         messages: {
           type: 'array',
@@ -10546,42 +10552,19 @@ function asMessage(role: 'system' | 'user' | 'assistant', text: string) {
   return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
 }
 
-/** Turns of one session of the vault wait for each other. */
-async function inTurn<T>(turns: Map<string, Lane>, id: string, work: () => Promise<T>) {
-  const lane = turns.get(id) ?? new Lane()
-  turns.set(id, lane)
-  try {
-    return await lane.run(work)
-  } finally {
-    if (lane.length === 0) turns.delete(id)
-  }
-}
-
-type ChatSeat = {
-  id: string // of the session in the vault
-  processes: Processes
-  talks: Map<string, Promise<Tools>> // of such sessions; with them stays what the agent was offered
-}
-
-async function talkOf(
-  parts: ServeParts,
-  { message, session, profile: wanted, max_steps: maxSteps }: ArgsOf<typeof CHAT>,
-  { id, processes, talks }: ChatSeat,
-) {
+/** Who speaks in a session, which begins if it is the caller's own. */
+async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) {
   const { app, store, config } = parts
   const row = await store.findSession(id)
-  if (session !== undefined && row?.id !== id)
+  if (args.session !== undefined && row?.id !== id)
     fail(`there is no session ${visible(id)}`, 'leave `session` out to go on with your own')
-  const profile = await profileOf(store, row?.profile ?? wanted ?? config.get('profile'))
+  const profile = await profileOf(store, row?.profile ?? args.profile ?? config.get('profile'))
   const choice = await chosenModel(app, { profile })
+  const facts = { title: titleOf([textPart(args.message)]), model: modelName(choice) }
   const name = profile?.name ?? 'default'
-  const facts = { title: titleOf([textPart(message)]), profile: name, model: modelName(choice) }
-  if (row === undefined) await store.createSession({ id, ...facts, workspace: app.root })
-  const seat = { session: id, processes, rows: parts.native }
-  const tools = talks.get(id) ?? openServed(parts, seat, profile)
-  if (talks.size >= MCP_QUEUE_MAX) talks.clear()
-  talks.set(id, tools)
-  return converse(app, { session: id, profile, choice, tools: await tools, maxSteps })
+  if (row === undefined)
+    await store.createSession({ id, ...facts, profile: name, workspace: app.root })
+  return { profile, choice }
 }
 
 /** Without an answer, what there was of it and why it ended. */
@@ -10603,8 +10586,8 @@ export class McpSession {
   readonly id
   readonly processes
   readonly lane = new Lane()
-  readonly calls = new Set<RpcCall>()
-  tools: Promise<Tools> | undefined // since its first call
+  readonly calls = new Set<RpcCall>() // running or waiting
+  tools: Promise<Tools> | undefined
   seen
   written = 0 // when the vault was last told so
   looked: number | undefined // data_version of the vault it was looked for in
@@ -10616,7 +10599,7 @@ export class McpSession {
   }
 
   get isIdle() {
-    return this.lane.length === 0 && this.processes.list().length === 0
+    return this.calls.size === 0 && this.processes.list().length === 0
   }
 
   cancel(id: unknown) {
@@ -10647,16 +10630,12 @@ export class McpServeContext {
     const all = [...parts.native, ...agentTools(parts)]
     const rows = parts.only?.map((name) => pickTool(all, name)) ?? all
     this.toolCount = rows.length
-    const tools = rows.map(({ name, description, parameters: inputSchema, annotations }) => ({
-      name,
-      description,
-      inputSchema,
-      annotations,
-    }))
+    const tools = rows.map(({ name, description, parameters, annotations }) => {
+      return { name, description, inputSchema: parameters, annotations }
+    })
     this.list = JSON.stringify({ tools })
   }
 
-  /** Throws UsageError, SealedError. */
   static async open(app: App, key: string, native = TOOLS) {
     return new McpServeContext(await servePartsOf(app, key, native))
   }
@@ -10720,15 +10699,15 @@ export class McpServeContext {
     if (typeof name !== 'string') throw new RpcError('params', 'params.name is no text')
     if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
     if (session === undefined) throw new RpcError('request', 'there is no session')
-    const { lane, calls } = session
-    if (lane.length >= MCP_QUEUE_MAX)
+    const { calls, lane } = session
+    if (calls.size >= MCP_QUEUE_MAX)
       throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`, {
         data: { retry_after_s: 1 },
       })
     calls.add(call)
-    const tools = (session.tools ??= this.#openTools(session))
     try {
-      const run = async () => (await tools).dispatch(name, args as JsonObject, stop.signal)
+      const tools = await (session.tools ??= this.#openTools(session))
+      const run = () => tools.dispatch(name, args as JsonObject, stop.signal)
       return JSON.stringify(callResult(await lane.run(run)))
     } finally {
       calls.delete(call)
@@ -10751,7 +10730,7 @@ export class McpServeContext {
     session.looked = others?.data_version
     const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
-    const isOver = row?.ended === 1 || (isUnused && session.lane.length === 0)
+    const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
     if (isOver) this.#drop(session)
     return isOver
   }
@@ -10767,20 +10746,18 @@ export class McpServeContext {
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
 
-  /** One not met here, or let go; undefined when the id is not of this key. */
+  /** Undefined when the id is not of this key. */
   #adopt(id: string) {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
-    if (this.sessions.size >= MCP_SESSIONS_MAX) this.#makeRoom()
+    if (this.sessions.size >= MCP_SESSIONS_MAX) {
+      const idle = [...this.sessions.values()].find((session) => session.isIdle)
+      const why = `${MCP_SESSIONS_MAX} sessions are at work`
+      this.sessions.delete(idle?.id ?? raise(new RpcError('busy', why)))
+    }
     const { app, store } = this.#parts
     const created = Math.min(parseInt(made, 36), app.world.now())
     return new McpSession(id, created, new Processes(app.world, store.redactor))
-  }
-
-  #makeRoom() {
-    const idle = [...this.sessions.values()].find((session) => session.isIdle)
-    if (idle === undefined) throw new RpcError('busy', `${MCP_SESSIONS_MAX} sessions are at work`)
-    this.sessions.delete(idle.id)
   }
 
   #write(session: McpSession, ended: 0 | 1) {
@@ -10817,13 +10794,11 @@ function callResult(outcome: Outcome) {
   if (outcome.kind === 'refused')
     throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
   const { text, images = [], blocks = [], structured, isError } = outcome.output
-  const pictures = images.map(({ mime, base64 }) => ({
-    type: 'image',
-    data: base64,
-    mimeType: mime,
-  }))
-  const content: object[] = [...pictures, ...blocks]
-  if (text !== '' || content.length === 0) content.unshift({ type: 'text', text })
+  const content: object[] = text === '' ? [] : [{ type: 'text', text }]
+  for (const { mime, base64 } of images)
+    content.push({ type: 'image', data: base64, mimeType: mime })
+  content.push(...blocks)
+  if (content.length === 0) content.push({ type: 'text', text })
   return {
     content,
     ...(isObject(structured) && { structuredContent: structured }),
@@ -10845,13 +10820,10 @@ function greeting({ protocolVersion: asked }: JsonObject) {
   return JSON.stringify({ protocolVersion, capabilities: { tools: {} }, serverInfo })
 }
 
-type RpcMethod = {
-  isOpen: boolean // answered without a session too
-  answer: (context: McpServeContext, call: RpcCall) => string | Promise<string>
-}
+type RpcAnswer = (context: McpServeContext, call: RpcCall) => string | Promise<string> // JSON
 
-/** Each gives its result as JSON. */
-export const RPC_METHODS = new Map<string, RpcMethod>([
+/** An open one is answered without a session too. */
+export const RPC_METHODS = new Map<string, { isOpen: boolean; answer: RpcAnswer }>([
   ['initialize', { isOpen: true, answer: (_, { params }) => greeting(params) }],
   ['ping', { isOpen: true, answer: () => '{}' }],
   ['tools/list', { isOpen: false, answer: ({ list }) => list }],
@@ -10899,11 +10871,10 @@ export async function answerRpc(
 // Not here: what a message is answered (§serve).
 
 const MCP_PATH = '/mcp'
-const LAST_ANSWERS = SECOND / 4 // for those being sent when all else has ended
 
 type HttpAnswer = { status: number; body?: string; headers?: object | false } // the body is JSON
 
-const refusal = (status: number, message: string, headers = {}) => ({
+const refused = (status: number, message: string, headers = {}) => ({
   status,
   body: rpcFailure(null, new RpcError('request', message)),
   headers,
@@ -10911,8 +10882,8 @@ const refusal = (status: number, message: string, headers = {}) => ({
 
 const isPost = ({ method }: IncomingMessage) => method === 'POST'
 
-const TOO_LARGE = refusal(413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
-const CROWDED = refusal(503, 'too much is under way', { 'Retry-After': '1' })
+const TOO_LARGE = refused(413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
 
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
 
@@ -10925,30 +10896,30 @@ const STATUSES: Record<number, number> = {
 
 /** In this order, before a body is read. */
 const GATES: [objects: (it: IncomingMessage, door: Door) => boolean, answer: HttpAnswer][] = [
-  [(it, door) => !door.expects(it), refusal(403, 'this Host or Origin is not expected')],
+  [(it, door) => !door.expects(it), refused(403, 'this Host or Origin is not expected')],
   [
     ({ headers }, { context }) => !context.admits(headers.authorization),
-    refusal(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' }),
+    refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' }),
   ],
-  [({ url = '' }) => url.split('?', 1)[0] !== MCP_PATH, refusal(404, 'no such path')],
+  [({ url = '' }) => url.split('?', 1)[0] !== MCP_PATH, refused(404, 'no such path')],
   [
     (it) => !isPost(it) && it.method !== 'DELETE',
-    refusal(405, 'use POST or DELETE', { Allow: 'POST, DELETE' }),
+    refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' }),
   ],
   [(_, { isClosing }) => isClosing, CROWDED],
   [
     (it) => isPost(it) && !/\*\/\*|application\/(\*|json)/i.test(it.headers.accept ?? '*/*'),
-    refusal(406, 'replies are application/json'),
+    refused(406, 'replies are application/json'),
   ],
   [
     (it) => isPost(it) && !/^application\/json\s*(;|$)/i.test(it.headers['content-type'] ?? ''),
-    refusal(415, 'requests are application/json'),
+    refused(415, 'requests are application/json'),
   ],
   [
     (it) => !/^(identity)?$/i.test(it.headers['content-encoding'] ?? ''),
-    refusal(415, 'requests are not compressed'),
+    refused(415, 'requests are not compressed'),
   ],
-  [(it) => Number(it.headers['content-length'] ?? 0) > MCP_HTTP_MAX_BODY, TOO_LARGE],
+  [(it) => Number(it.headers['content-length']) > MCP_HTTP_MAX_BODY, TOO_LARGE],
 ]
 
 function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer) {
@@ -10977,8 +10948,7 @@ export class Door {
   }
 
   /** For node:http. */
-  serve: RequestListener = async (request, response) => {
-    const { socket } = request
+  serve: RequestListener = async ({ socket }, response) => {
     const open = (this.#open.get(socket) ?? 0) + 1
     if (!this.#open.has(socket)) socket.on('close', () => this.#open.delete(socket))
     if (open > MCP_PIPELINE_MAX) return void socket.destroy()
@@ -10988,7 +10958,7 @@ export class Door {
     response.on('close', () => {
       if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
     })
-    const answer = await this.#answer(request, response, stop)
+    const answer = await this.#answer(response, stop)
     const left = (this.#open.get(socket) ?? 0) - 1
     if (left < 0) return // the client too
     this.#open.set(socket, left)
@@ -11017,29 +10987,25 @@ export class Door {
   }
 
   /** Never throws. */
-  async #answer(
-    request: IncomingMessage,
-    response: ServerResponse,
-    stop: AbortController,
-  ): Promise<HttpAnswer> {
+  async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
     const { context } = this
-    const { headers } = request
+    const { req } = response
+    const { headers } = req
     let id: RpcId | null = null
     try {
-      const gate = GATES.find(([objects]) => objects(request, this))
+      const gate = GATES.find(([objects]) => objects(req, this))
       if (gate !== undefined) return gate[1]
-      const body = await this.#receive(request, response)
+      const body = await this.#receive(response)
       if (!Buffer.isBuffer(body)) return body
       const session = context.session(`${headers['mcp-session-id'] ?? ''}`)
-      if (!isPost(request)) {
+      if (!isPost(req)) {
         context.endSession(session ?? raise(NO_SESSION))
         return { status: 200 }
       }
       if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
       const message = readRpc(body.toString())
       if (message.kind === 'request') id = message.id
-      const isNew = message.kind === 'request' && message.method === 'initialize'
-      checkHeaders(headers, session, isNew)
+      const isNew = beginsSession(message, headers, session)
       const reply = await answerRpc(context, message, { session, stop })
       if (reply === undefined) return { status: 202 }
       const more = isNew && { 'Mcp-Session-Id': context.newSession() }
@@ -11051,40 +11017,39 @@ export class Door {
   }
 
   /** The body, or why it is not read. */
-  #receive(request: IncomingMessage, response: ServerResponse) {
-    if (request.headers.expect !== undefined && request.httpVersionMinor > 0)
-      response.writeContinue()
+  #receive(response: ServerResponse) {
+    const { req } = response
+    if (req.headers.expect !== undefined && req.httpVersionMinor > 0) response.writeContinue()
     const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer>()
     const pieces: Buffer[] = []
     let size = 0
     const settle = (result: Buffer | HttpAnswer) => {
-      request.removeAllListeners('data')
+      req.removeAllListeners('data')
       this.#held -= size
       size = 0
       this.#together(() => resolve(result))
     }
-    request.on('data', (piece: Buffer) => {
+    req.on('data', (piece: Buffer) => {
       size += piece.length
       this.#held += piece.length
       pieces.push(piece)
       if (size > MCP_HTTP_MAX_BODY) settle(TOO_LARGE)
       else if (this.#held > MCP_BODIES_MAX) settle(CROWDED)
     })
-    request.on('end', () => settle(Buffer.concat(pieces)))
-    request.on('error', () => settle(CROWDED)) // it has left: nobody is told
+    req.on('end', () => settle(Buffer.concat(pieces)))
+    req.on('error', () => settle(CROWDED)) // it has left: nobody is told
     return promise
   }
 }
 
-/** Throws RpcError. */
-function checkHeaders(headers: IncomingHttpHeaders, session?: McpSession, isNew = false) {
+/** Whether one does. Throws RpcError for headers that do not fit. */
+function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
   const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
-  if (isNew && session !== undefined)
-    throw new RpcError('request', 'this session is initialized already')
-  if (isNew) return
+  if (message.kind === 'request' && message.method === 'initialize')
+    return session === undefined || raise(new RpcError('request', 'initialized already'))
   if (session === undefined && 'mcp-session-id' in headers) throw NO_SESSION
-  if (!MCP_VERSIONS.includes(version))
-    throw new RpcError('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  if (MCP_VERSIONS.includes(version)) return false
+  throw new RpcError('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
 }
 
 const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
@@ -11103,13 +11068,13 @@ async function listen(door: Door, bind: string, port: number) {
     return server
   } catch (cause) {
     const hint = 'choose another with --mcp-port (0: a free one) or --mcp-bind'
-    return fail(`cannot serve: ${visible(messageOf(cause))}`, hint, cause)
+    return fail(`cannot serve: ${messageOf(cause)}`, hint, cause)
   }
 }
 
 function keyOf({ given, world }: App, bind: string) {
-  const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
-  if (key === '') failUsage('--serve-mcp has no key', KEY_HINT)
+  const said = given.text('serve-mcp') || world.env['TAI_MCP_KEY']
+  const key = said || failUsage('--serve-mcp has no key', KEY_HINT)
   const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN // a shorter one could not be redacted
   if (key.length < least)
     failUsage(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
@@ -11150,9 +11115,9 @@ export async function mcpServeMain(app: App) {
   clearInterval(sweeper)
   const closed = new Promise((resolve) => server.close(resolve))
   await context.close()
-  await sleep(0) // the last answers are being written
+  await sleep(0) // the last answers are written
   server.closeIdleConnections()
-  await within(LAST_ANSWERS, closed)
+  await within(SECOND / 4, closed) // for answers that are being sent
   server.closeAllConnections()
   return EXIT.answered
 }
@@ -11171,7 +11136,7 @@ type Looked = [Finding['health'], string]
 const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
   version: async ({ world }) => [
     'ok',
-    `tai ${VERSION}, Node ${process.versions.node}, ${world.platform}`,
+    `tai ${VERSION}, Node ${process.version}, ${world.platform}`,
   ],
   home: async ({ world: { home, platform } }) => {
     const { mode } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
@@ -11224,7 +11189,7 @@ export const examine = (app: App) =>
     return { name, health, text }
   })
 
-function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['verifyAudit']>>) {
+function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
   const state = problems.length === 0 ? 'unbroken' : count(problems.length, 'problem')
   return `${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`
 }

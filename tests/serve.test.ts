@@ -5,7 +5,6 @@ import t from 'tap'
 import { mock } from 'node:test'
 import {
   answerRpc,
-  type Lane,
   MCP_CHAT_TIMEOUT,
   MCP_QUEUE_MAX,
   MCP_SESSION_IDLE,
@@ -240,19 +239,15 @@ t.test(
     t.ok(context.session(second), 'one that was let go is taken up again')
     t.equal(context.sessions.size, MCP_SESSIONS_MAX)
 
-    const hold = Promise.withResolvers<void>()
+    const call = { stop: new AbortController() } as RpcCall
     const busy = Array.from({ length: MCP_SESSIONS_MAX }, () => context.newSession())
-    for (const id of busy) {
-      const lane: Lane | undefined = context.session(id)?.lane
-      void lane?.run(() => hold.promise)
-    }
+    for (const id of busy) context.session(id)?.calls.add(call)
     t.throws(() => context.session(context.newSession()), {
       code: -32002,
       message: /1000 sessions are at work/,
     })
     t.equal(context.session(busy[0] ?? '')?.id, busy[0], 'those that are here go on')
-    hold.resolve()
-    await new Promise(setImmediate)
+    for (const id of busy) context.session(id)?.calls.delete(call)
     t.match(await ask(context.newSession(), 'time_now', {}), { result: {} })
   },
 )
