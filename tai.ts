@@ -10470,12 +10470,12 @@ async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
 /** A profile's word counts where it allows no more. */
 function openServed(
   parts: ServeParts,
-  seat: Required<Pick<ToolSeat, 'session' | 'processes' | 'rows'>>,
+  seat: Pick<ToolSeat, 'session' | 'processes' | 'rows'>,
   profile?: ProfileRow,
 ) {
   const { app, workspace, only: names = profile?.tools } = parts
   const mode = tighterMode(parts.mode, profile?.mode ?? parts.mode)
-  const only = names?.filter((name) => seat.rows.some((row) => row.name === name))
+  const only = names?.filter((name) => seat.rows?.some((row) => row.name === name))
   return openTools(app, { ...seat, workspace, mode, prompter: denyPrompter, only })
 }
 
@@ -10560,10 +10560,9 @@ async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) 
     fail(`there is no session ${visible(id)}`, 'leave `session` out to go on with your own')
   const profile = await profileOf(store, row?.profile ?? args.profile ?? config.get('profile'))
   const choice = await chosenModel(app, { profile })
-  const facts = { title: titleOf([textPart(args.message)]), model: modelName(choice) }
-  const name = profile?.name ?? 'default'
-  if (row === undefined)
-    await store.createSession({ id, ...facts, profile: name, workspace: app.root })
+  const title = titleOf([textPart(args.message)])
+  const begun = { id, title, profile: profile?.name ?? 'default', model: modelName(choice) }
+  if (row === undefined) await store.createSession({ ...begun, workspace: app.root })
   return { profile, choice }
 }
 
@@ -10577,7 +10576,7 @@ async function playServed(app: App, talk: Conversation, message: string, signal:
   })
   const structured: JsonObject = outcomeOf(result, redactor, talk)
   if (result.error === undefined) return { text: result.answer, structured }
-  const text = [said, explain(result.error)].filter((part) => part !== '').join('\n\n')
+  const text = [said, explain(result.error)].filter(Boolean).join('\n\n')
   return { text, isError: true, structured: { ...structured, answer: redactor.known(said) } }
 }
 
@@ -10683,22 +10682,21 @@ export class McpServeContext {
   /** What a client may know of an error. */
   told(error: unknown) {
     if (error instanceof RpcError) return error
-    return new RpcError('internal', this.#parts.store.redactor.redact(messageOf(error)))
+    return new RpcError('internal', this.#parts.app.redactor.redact(messageOf(error)))
   }
 
   async close() {
     const sessions = [...this.sessions.values()]
-    await within(MCP_STOP_GRACE, Promise.all(sessions.map((session) => session.settled())))
-    await Promise.all(sessions.map((session) => session.end()))
+    await within(MCP_STOP_GRACE, Promise.all(sessions.map((it) => it.settled())))
+    await Promise.all(sessions.map((it) => it.end()))
   }
 
   /** The result as JSON, after the session's earlier calls. Throws RpcError. */
   async callTool(call: RpcCall) {
-    const { params, session, stop } = call
-    const { name, arguments: args = {} } = params
+    const { session = raise(new RpcError('request', 'there is no session')), stop } = call
+    const { name, arguments: args = {} } = call.params
     if (typeof name !== 'string') throw new RpcError('params', 'params.name is no text')
     if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
-    if (session === undefined) throw new RpcError('request', 'there is no session')
     const { calls, lane } = session
     if (calls.size >= MCP_QUEUE_MAX)
       throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`, {
@@ -10751,13 +10749,13 @@ export class McpServeContext {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
     if (this.sessions.size >= MCP_SESSIONS_MAX) {
-      const idle = [...this.sessions.values()].find((session) => session.isIdle)
+      const idle = [...this.sessions.values()].find((it) => it.isIdle)
       const why = `${MCP_SESSIONS_MAX} sessions are at work`
       this.sessions.delete(idle?.id ?? raise(new RpcError('busy', why)))
     }
-    const { app, store } = this.#parts
+    const { app } = this.#parts
     const created = Math.min(parseInt(made, 36), app.world.now())
-    return new McpSession(id, created, new Processes(app.world, store.redactor))
+    return new McpSession(id, created, new Processes(app.world, app.redactor))
   }
 
   #write(session: McpSession, ended: 0 | 1) {
@@ -10872,7 +10870,7 @@ export async function answerRpc(
 
 const MCP_PATH = '/mcp'
 
-type HttpAnswer = { status: number; body?: string; headers?: object | false } // the body is JSON
+type HttpAnswer = { status: number; body?: string; headers?: object | false } // body: JSON
 
 const refused = (status: number, message: string, headers = {}) => ({
   status,
@@ -10968,8 +10966,9 @@ export class Door {
   }
 
   /** Not a page of another server that asks (DNS rebinding). */
-  expects({ headers: { host = '', origin }, headersDistinct }: IncomingMessage) {
-    if ((headersDistinct['host'] ?? []).length > 1) return false // `headers` has only one
+  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage) {
+    const all = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
+    if (all.length > 1) return false // `headers` has only one
     const name = host.replace(/:\d*$/, '').toLowerCase()
     const hosts = this.#hosts ?? new Set([name])
     if (origin === undefined) return hosts.has(name)
@@ -11024,7 +11023,6 @@ export class Door {
     const pieces: Buffer[] = []
     let size = 0
     const settle = (result: Buffer | HttpAnswer) => {
-      req.removeAllListeners('data')
       this.#held -= size
       size = 0
       this.#together(() => resolve(result))
@@ -11033,8 +11031,9 @@ export class Door {
       size += piece.length
       this.#held += piece.length
       pieces.push(piece)
-      if (size > MCP_HTTP_MAX_BODY) settle(TOO_LARGE)
-      else if (this.#held > MCP_BODIES_MAX) settle(CROWDED)
+      if (size <= MCP_HTTP_MAX_BODY && this.#held <= MCP_BODIES_MAX) return
+      req.removeAllListeners('data') // the rest is not kept
+      settle(size > MCP_HTTP_MAX_BODY ? TOO_LARGE : CROWDED)
     })
     req.on('end', () => settle(Buffer.concat(pieces)))
     req.on('error', () => settle(CROWDED)) // it has left: nobody is told
@@ -11081,11 +11080,12 @@ function keyOf({ given, world }: App, bind: string) {
   return key
 }
 
+const inUrl = (host: string) => (builtin('node:net').isIPv6(host) ? `[${host}]` : host)
+
 function hostNames(bind: string, named: readonly string[]) {
   if (!isLoopback(bind) && named.length === 0) return undefined
-  const { isIPv6 } = builtin('node:net')
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
-  return new Set(all.map((it) => (isIPv6(it) ? `[${it}]` : it).toLowerCase()))
+  return new Set(all.map((it) => inUrl(it).toLowerCase()))
 }
 
 /** Until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
@@ -11099,8 +11099,8 @@ export async function mcpServeMain(app: App) {
   builtin('node:v8').setFlagsFromString('--heap-growing-percent=50') // or old objects multiply
   const server = await listen(door, bind, config.number('mcp_port'))
   const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
-  const { address, family, port } = server.address() as AddressInfo
-  const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${port}${MCP_PATH}`
+  const { address, port } = server.address() as AddressInfo
+  const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
   const { mode, toolCount: tools } = context
   if (hosts === undefined)
     app.notice(
