@@ -138,7 +138,7 @@
 //   §repl       the plain chat
 //     beginChat
 //   §serve      what other agents are answered
-//     McpSession McpServeContext RpcCall RPC_METHODS answerRpc RPC_NOTIFICATIONS
+//     McpSession McpServeContext RpcCall RPC_METHODS RPC_NOTIFICATIONS answerRpc
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
 //   §doctor     is everything as it should be?
@@ -158,7 +158,6 @@ import type {
   IncomingMessage,
   RequestListener,
   RequestOptions,
-  Server as HttpServer,
   ServerResponse,
 } from 'node:http'
 import type { Token, Tokens } from 'marked'
@@ -10997,221 +10996,221 @@ async function readLine(store: Store) {
 // Not here: HTTP (§listen); tools of other servers, which are never served again.
 
 const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
-const SESSION_SALT = 'tai mcp session' // of every server of one key
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
 const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
 // A call that is late must not bring back a session that another server has ended.
 const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?, ?, ?)
   ON CONFLICT DO UPDATE SET seen = excluded.seen, ended = max(ended, excluded.ended)`
 
-const EXTRAS = {
-  chat: {
-    description:
-      'Give a task to the tai agent of this session: it works with all its tools until it can answer. It remembers earlier messages of the session.',
-    parameters: takes(['message'], {
-      message: arg.text('What to do or to answer.', { minLength: 1 }),
-      session: arg.text('Go on with this saved session, whose id an earlier answer gave.'),
-      profile: arg.text('The profile a new session starts with.'),
-      max_steps: arg.whole('Requests to the model before it gives up.', { minimum: 1 }),
-    }),
-    annotations: annotate('Medium', 'changes', { openWorld: true }), // its tools are judged one by one
-  },
-  completions: {
-    description: 'One reply of the current model to a list of messages: no tools, nothing is kept.',
-    parameters: takes(['messages'], {
-      messages: {
-        type: 'array',
-        items: takes(['role', 'content'], {
-          role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
-          content: arg.text('What is said.'),
-        }),
-        minItems: 1,
-        description: 'The conversation, oldest first.',
-      },
-    }),
-    annotations: annotate('Low', 'reads', { openWorld: true }),
-  },
-}
-type ChatArgs = ArgsOf<typeof EXTRAS.chat.parameters>
-type CompletionsArgs = ArgsOf<typeof EXTRAS.completions.parameters>
+type ServeParts = Awaited<ReturnType<typeof servePartsOf>>
 
-function asMessage({ role, content: text }: CompletionsArgs['messages'][number]) {
+/** Throws UsageError for a key that no client could send, SealedError. */
+async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
+  if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
+  app.redactor.add('mcp-key', key)
+  await app.store() // calls that cannot be audited are not served
+  const store = await app.storeForTurn()
+  const config = await app.config()
+  const workspace = await Workspace.open(app.root, app.world.home)
+  const profile = await profileOf(store, config.get('profile'))
+  const { value, source } = config.explain('permission_mode')
+  const { scryptSync, timingSafeEqual } = builtin('node:crypto')
+  const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
+  return {
+    app,
+    store,
+    config,
+    workspace,
+    native,
+    mode: tighterMode(asked, profile?.mode ?? asked),
+    only: toolNames(config, profile),
+    profile: profile?.name ?? 'default',
+    turns: new Map<string, Lane>(), // chats of one session of the vault wait for each other
+    bearer: Buffer.from(`Bearer ${key}`),
+    isSame: timingSafeEqual,
+    // Slow on purpose: ids are seen by others, and a weak key must not be guessed from one.
+    signing: scryptSync(key, 'tai mcp session', 32),
+  }
+}
+
+/** A profile's word counts where it allows no more. */
+function openServed(
+  parts: ServeParts,
+  seat: Pick<ToolSeat, 'session' | 'processes' | 'rows' | 'offersBridged'>,
+  profile?: ProfileRow,
+) {
+  const { app, workspace, only: names = profile?.tools } = parts
+  const mode = tighterMode(parts.mode, profile?.mode ?? parts.mode)
+  const only = names?.filter((name) => seat.rows?.some((row) => row.name === name))
+  const own = { mode, only, prompter: denyPrompter, profile: profile?.name ?? parts.profile }
+  return openTools(app, { ...seat, ...own, workspace })
+}
+
+const CHAT = takes(['message'], {
+  message: arg.text('What to do or to answer.', { minLength: 1 }),
+  session: arg.text('Go on with this saved session, whose id an earlier answer gave.'),
+  profile: arg.text('The profile a new session starts with.'),
+  max_steps: arg.whole('Requests to the model before it gives up.', { minimum: 1 }),
+})
+
+/** The two tools beside the native ones, for one MCP session. */
+function agentTools(parts: ServeParts) {
+  const { app, config, native: rows, turns } = parts
+  const talks = new Map<string, Promise<Tools>>() // with them stays what an agent was offered
+  return toolsOf('agents', {
+    chat: {
+      description:
+        'Give a task to the tai agent of this session, which works with all its tools until it can answer and remembers earlier messages.',
+      parameters: CHAT,
+      annotations: annotate('Medium', 'changes', { openWorld: true }), // its tools are judged one by one
+      run: (args, { session: own, processes }, signal) => {
+        const { message, session = own, max_steps: maxSteps } = args
+        const lane = turns.get(session) ?? new Lane()
+        turns.set(session, lane)
+        const turn = lane.run(async () => {
+          using clock = chatClock(signal)
+          signal.throwIfAborted() // while it waited
+          const { profile, choice } = await seatOf(parts, session, args)
+          const opened = talks.get(session)
+          const tools = opened ?? openServed(parts, { session, processes, rows }, profile)
+          if (talks.size >= MCP_QUEUE_MAX) talks.clear()
+          talks.set(session, tools)
+          const talk = { session, profile, choice, tools: await tools, maxSteps }
+          return await playServed(app, await converse(app, talk), message, clock.signal)
+        })
+        return turn.finally(() => lane.length === 0 && turns.delete(session))
+      },
+    },
+    completions: {
+      description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
+      parameters: takes(['messages'], {
+        messages: {
+          type: 'array',
+          items: takes(['role', 'content'], {
+            role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
+            content: arg.text('What is said.'),
+          }),
+          minItems: 1,
+          description: 'The conversation, oldest first.',
+        },
+      }),
+      annotations: annotate('Low', 'reads', { openWorld: true }),
+      run: async ({ messages: given }, _, signal) => {
+        using clock = chatClock(signal)
+        const choice = await chosenModel(app)
+        const messages = given.map((it) => asMessage(it.role, app.redactor.known(it.content)))
+        const chat = chatClient(app, config, choice)
+        const reply = await chat.complete({ messages, tools: [] }, clock.signal)
+        const { message, usage = null, cost = null } = reply
+        return { text: message.text, structured: { model: modelName(choice), usage, cost } }
+      },
+    },
+  })
+}
+
+function chatClock(signal: AbortSignal) {
+  const message = `no answer within ${formatDuration(MCP_CHAT_TIMEOUT)}`
+  const hint = 'ask for less, or go on with the same session'
+  return timeout(MCP_CHAT_TIMEOUT, () => new LimitError(message, { hint }), signal)
+}
+
+function asMessage(role: 'system' | 'user' | 'assistant', text: string) {
   if (role === 'user') return userMessage(text)
   return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
 }
 
-type Listed = Pick<Tool, 'name' | 'description' | 'parameters' | 'annotations'>
-
-const listed = ({ name, description, parameters: inputSchema, annotations }: Listed) => ({
-  name,
-  description,
-  inputSchema,
-  annotations,
-})
-
-const REFUSAL_KINDS: Record<Refusal, keyof typeof RPC_CODES> = {
-  unknown: 'method',
-  invalid: 'params',
-  denied: 'denied',
-  busy: 'busy',
-  crashed: 'failed',
-  interrupted: 'failed',
+/** Who speaks in a session, which begins if it is the caller's own. */
+async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) {
+  const { app, store, config } = parts
+  const row = await store.findSession(id)
+  if (args.session !== undefined && row?.id !== id)
+    fail(`there is no session ${visible(id)}`, 'leave `session` out to go on with your own')
+  const profile = await profileOf(store, row?.profile ?? args.profile ?? config.get('profile'))
+  const choice = await chosenModel(app, profile)
+  const title = titleOf([textPart(args.message)])
+  const begun = { id, title, profile: profile?.name ?? 'default', model: modelName(choice) }
+  if (row === undefined) await store.createSession({ ...begun, workspace: app.root })
+  return { profile, choice }
 }
 
-/** In MCP's words. Throws RpcError for a refusal. */
-function callResult(outcome: Outcome): JsonObject {
-  if (outcome.kind === 'refused')
-    throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
-  const { text, images = [], blocks = [], structured, isError } = outcome.output
-  const pictures = images.map(({ mime: mimeType, base64: data }) => ({
-    type: 'image',
-    data,
-    mimeType,
-  }))
-  const more = [...pictures, ...blocks]
-  return {
-    content: text === '' && more.length > 0 ? more : [{ type: 'text', text }, ...more],
-    ...(isObject(structured) && { structuredContent: structured as JsonObject }),
-    ...(isError === true && { isError }),
-  }
-}
-
-/** A full disk must not end the service. */
-function ifVault(work: () => void) {
-  try {
-    work()
-  } catch (error) {
-    if (!(error instanceof VaultError)) throw error
-  }
+/** Without an answer, what there was of it and why it ended. */
+async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
+  const { redactor } = app
+  let said = ''
+  const events = talk.agent.runTurn([textPart(redactor.known(message))], signal)
+  const result = await resultOf(events, (event) => {
+    if (event.kind === 'text') said += event.text
+  })
+  const structured: JsonObject = outcomeOf(result, redactor, talk)
+  if (result.error === undefined) return { text: result.answer, structured }
+  const text = [said, explain(result.error)].filter(Boolean).join('\n\n')
+  return { text, isError: true, structured: { ...structured, answer: redactor.known(said) } }
 }
 
 /** One client's session. */
 export class McpSession {
   readonly id
-  readonly vaultId // where its chat is kept
+  readonly processes
   readonly lane = new Lane()
+  readonly calls = new Set<RpcCall>() // running or waiting
+  tools: Promise<Tools> | undefined
   seen
   written = 0 // when the vault was last told so
   looked: number | undefined // data_version of the vault it was looked for in
-  readonly #open
-  readonly #processes
-  readonly #calls = new Map<AbortController, RpcId>() // an id may come twice
-  #tools: Promise<Tools> | undefined
 
-  constructor(
-    { id, vaultId, created }: { id: string; vaultId: string; created: number },
-    processes: Processes,
-    open: (session: string) => Promise<Tools>,
-  ) {
+  constructor(id: string, created: number, processes: Processes) {
     this.id = id
-    this.vaultId = vaultId
     this.seen = created
-    this.#processes = processes
-    this.#open = open
+    this.processes = processes
   }
 
   get isIdle() {
-    return this.lane.length === 0 && this.#processes.list().length === 0
-  }
-
-  /** After those before it. Throws RpcError when too many wait. */
-  async call(id: RpcId, { name, args }: { name: string; args: JsonObject }, stop: AbortController) {
-    if (this.lane.length >= MCP_QUEUE_MAX)
-      throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`, {
-        data: { retry_after_s: 1 },
-      })
-    this.#calls.set(stop, id)
-    this.#tools ??= this.#open(this.vaultId)
-    const tools = this.#tools
-    try {
-      return await this.lane.run(async () => (await tools).dispatch(name, args, stop.signal))
-    } finally {
-      this.#calls.delete(stop)
-    }
+    return this.calls.size === 0 && this.processes.list().length === 0
   }
 
   cancel(id: unknown) {
-    for (const [stop, own] of this.#calls)
-      if (own === id) stop.abort(new InterruptedError('the client cancelled the call'))
+    for (const call of this.calls)
+      if (call.id === id) call.stop.abort(new InterruptedError('the client cancelled the call'))
   }
 
   settled = () => this.lane.run(async () => {})
 
-  async end(): Promise<void> {
-    for (const stop of this.#calls.keys()) stop.abort(new InterruptedError('the session has ended'))
-    await Promise.all([this.#processes.stopAll(), this.settled()])
-    await this.#processes.stopAll() // what a call was about to start
+  async end() {
+    for (const { stop } of this.calls) stop.abort(new InterruptedError('the session has ended'))
+    await Promise.all([this.processes.stopAll(), this.settled()])
+    await this.processes.stopAll() // what a call was about to start
   }
-}
-
-const lateTurn = () =>
-  new LimitError(`no answer within ${formatDuration(MCP_CHAT_TIMEOUT)}`, {
-    hint: 'ask for less, or go on with the same session',
-  })
-
-type ServeParts = {
-  app: App
-  store: Store
-  config: Config
-  workspace: Workspace
-  mode: Mode
-  native: readonly Tool[] // all but the extras
-  bearer: Buffer // the one Authorization that is let in
-  signing: Buffer
-  only: readonly string[] | undefined
 }
 
 /** Who may come in, which sessions there are, what they are answered. */
 export class McpServeContext {
   readonly #parts
-  readonly #sessions = new Map<string, McpSession>() // the longest unused first
-  readonly #turns = new Map<string, Lane>()
-  readonly #isSame = builtin('node:crypto').timingSafeEqual
+  readonly sessions = new Map<string, McpSession>() // the longest unused first
+  readonly mode
   readonly list
   readonly toolCount
 
   private constructor(parts: ServeParts) {
     this.#parts = parts
-    const extras = Object.entries(EXTRAS).map(([name, row]) => ({ name, ...row }))
-    const all = [...parts.native, ...extras]
+    this.mode = parts.mode
+    const all = [...parts.native, ...agentTools(parts)]
     const rows = parts.only?.map((name) => pickTool(all, name)) ?? all
     this.toolCount = rows.length
-    this.list = JSON.stringify({ tools: rows.map(listed) })
+    const tools = rows.map(({ name, description, parameters, annotations }) => {
+      return { name, description, inputSchema: parameters, annotations }
+    })
+    this.list = JSON.stringify({ tools })
   }
 
-  /** Throws UsageError for a key that no client could send, SealedError. */
   static async open(app: App, key: string, native = TOOLS) {
-    if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
-    app.redactor.add('mcp-key', key)
-    await app.store() // calls that cannot be audited are not served
-    const store = await app.storeForTurn()
-    const config = await app.config()
-    const workspace = await Workspace.open(app.root, app.world.home)
-    const profile = await profileOf(store, config.get('profile'))
-    const { value, source } = config.explain('permission_mode')
-    const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
-    const mode = tighterMode(asked, profile?.mode ?? asked)
-    const only = toolNames(config, profile)
-    // Slow on purpose: ids are seen by others, and a weak key must not be guessed from one.
-    const signing = builtin('node:crypto').scryptSync(key, SESSION_SALT, 32)
-    const bearer = Buffer.from(`Bearer ${key}`)
-    const parts = { app, store, config, workspace, mode, native, bearer, signing, only }
-    return new McpServeContext(parts)
-  }
-
-  get mode() {
-    return this.#parts.mode
-  }
-
-  get size() {
-    return this.#sessions.size
+    return new McpServeContext(await servePartsOf(app, key, native))
   }
 
   /** Compares an Authorization header in constant time. */
   admits(header = '') {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
-    const { bearer } = this.#parts
-    return given.length === bearer.length && this.#isSame(given, bearer)
+    const { bearer, isSame } = this.#parts
+    return given.length === bearer.length && isSame(given, bearer)
   }
 
   /** Its id: random bits, when it was made, a signature. Nothing is kept of it. */
@@ -11223,11 +11222,11 @@ export class McpServeContext {
 
   /** Undefined: none of this key, ended, or unused for too long. Throws RpcError: no room. */
   session(id: string) {
-    const session = this.#sessions.get(id) ?? this.#adopt(id)
+    const session = this.sessions.get(id) ?? this.#adopt(id)
     if (session === undefined || this.#isOver(session)) return undefined
     this.#touch(session)
-    this.#sessions.delete(id)
-    this.#sessions.set(id, session)
+    this.sessions.delete(id)
+    this.sessions.set(id, session)
     return session
   }
 
@@ -11243,29 +11242,49 @@ export class McpServeContext {
     const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
     ifVault(() => {
       store.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten) // and nothing glanced at counts
-      for (const session of this.#sessions.values()) this.#isOver(session)
+      for (const session of this.sessions.values()) this.#isOver(session)
     })
   }
 
-  wordsOf(error: unknown) {
-    return this.#parts.store.redactor.redact(messageOf(error))
+  /** What a client may know of an error. */
+  told(error: unknown) {
+    if (error instanceof RpcError) return error
+    return new RpcError('internal', this.#parts.app.redactor.redact(messageOf(error)))
   }
 
   async close() {
-    const sessions = [...this.#sessions.values()]
-    await within(MCP_STOP_GRACE, Promise.all(sessions.map((session) => session.settled())))
-    await Promise.all(sessions.map((session) => session.end()))
+    const sessions = [...this.sessions.values()]
+    await within(MCP_STOP_GRACE, Promise.all(sessions.map((it) => it.settled())))
+    await Promise.all(sessions.map((it) => it.end()))
   }
 
-  /** The result as JSON. Throws RpcError. */
-  async callTool({ id, params, session, stop }: RpcCall) {
-    const { name, arguments: args = {} } = params
+  /** The result as JSON, after the session's earlier calls. Throws RpcError. */
+  async callTool(call: RpcCall) {
+    const { session = raise(new RpcError('request', 'there is no session')), stop } = call
+    const { name, arguments: args = {} } = call.params
     if (typeof name !== 'string') throw new RpcError('params', 'params.name is no text')
     if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
-    if (session === undefined) throw new RpcError('request', 'there is no session')
-    const outcome = await session.call(id, { name, args: args as JsonObject }, stop)
-    this.#touch(session)
-    return JSON.stringify(callResult(outcome))
+    const { calls, lane } = session
+    if (calls.size >= MCP_QUEUE_MAX)
+      throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`, {
+        data: { retry_after_s: 1 },
+      })
+    calls.add(call)
+    try {
+      const tools = await (session.tools ??= this.#openTools(session))
+      const run = () => tools.dispatch(name, args as JsonObject, stop.signal)
+      return JSON.stringify(callResult(await lane.run(run)))
+    } finally {
+      calls.delete(call)
+      this.#touch(session)
+    }
+  }
+
+  #openTools({ id, processes }: McpSession) {
+    const bytes = Buffer.from(id, 'base64url').subarray(0, ID_BYTES) // random, and its id in the vault
+    const rows = [...this.#parts.native, ...agentTools(this.#parts)]
+    const offersBridged = false // tools of others are never served again
+    return openServed(this.#parts, { session: idLetters(bytes), processes, rows, offersBridged })
   }
 
   /** Ended by any server, or unused for too long; then nothing of it stays. */
@@ -11277,7 +11296,7 @@ export class McpServeContext {
     session.looked = others?.data_version
     const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
-    const isOver = row?.ended === 1 || (isUnused && session.lane.length === 0)
+    const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
     if (isOver) this.#drop(session)
     return isOver
   }
@@ -11293,24 +11312,18 @@ export class McpServeContext {
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
 
-  /** One not met here, or let go; undefined when the id is not of this key. */
+  /** Undefined when the id is not of this key. */
   #adopt(id: string) {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
-    if (this.#sessions.size >= MCP_SESSIONS_MAX) this.#makeRoom()
-    const { app, store } = this.#parts
+    if (this.sessions.size >= MCP_SESSIONS_MAX) {
+      const idle = [...this.sessions.values()].find((it) => it.isIdle)
+      const why = `${MCP_SESSIONS_MAX} sessions are at work`
+      this.sessions.delete(idle?.id ?? raise(new RpcError('busy', why)))
+    }
+    const { app } = this.#parts
     const created = Math.min(parseInt(made, 36), app.world.now())
-    const vaultId = idLetters(Buffer.from(random, 'base64url').subarray(0, ID_BYTES))
-    const processes = new Processes(app.world, store.redactor)
-    return new McpSession({ id, vaultId, created }, processes, (session) =>
-      this.#openTools(session, processes, this.#extras(processes)),
-    )
-  }
-
-  #makeRoom() {
-    const idle = [...this.#sessions.values()].find((session) => session.isIdle)
-    if (idle === undefined) throw new RpcError('busy', `${MCP_SESSIONS_MAX} sessions are at work`)
-    this.#sessions.delete(idle.id)
+    return new McpSession(id, created, new Processes(app.world, app.redactor))
   }
 
   #write(session: McpSession, ended: 0 | 1) {
@@ -11319,115 +11332,44 @@ export class McpServeContext {
   }
 
   #drop(session: McpSession) {
-    this.#sessions.delete(session.id)
+    this.sessions.delete(session.id)
     session.end().catch((error: unknown) => this.#parts.app.report(error))
   }
+}
 
-  /** A profile's word counts where it allows no more. */
-  #openTools(session: string, processes: Processes, extras: readonly Tool[], profile?: ProfileRow) {
-    const { app, workspace, native, only: names = profile?.tools } = this.#parts
-    const mode = tighterMode(this.mode, profile?.mode ?? this.mode)
-    const rows = [...native, ...extras]
-    const only = names?.filter((name) => rows.some((row) => row.name === name))
-    const prompter = denyPrompter
-    const seat = { session, workspace, mode, processes, prompter, only, rows }
-    const offersBridged = extras.length === 0 // a chat's; a client's own calls are never theirs
-    return openTools(app, { ...seat, offersBridged, profile: profile?.name ?? 'default' })
-  }
-
-  #extras(processes: Processes) {
-    const talks = new Map<string, Promise<Tools>>()
-    const { chat, completions } = EXTRAS
-    return toolsOf('agents', {
-      chat: {
-        ...chat,
-        run: (args, { session }, signal) => this.#chat(args, { session, processes, talks }, signal),
-      },
-      completions: { ...completions, run: (args, _, signal) => this.#complete(args, signal) },
-    })
-  }
-
-  /** Turns of one session of the vault wait for each other. */
-  async #chat(args: ChatArgs, seat: ChatSeat, signal: AbortSignal) {
-    const { app, store } = this.#parts
-    const row = args.session === undefined ? undefined : await store.findSession(args.session)
-    const hint = 'leave `session` out to go on with your own'
-    if (row?.id !== args.session) fail(`there is no session ${visible(`${args.session}`)}`, hint)
-    const id = row?.id ?? seat.session
-    const lane = this.#turns.get(id) ?? new Lane()
-    this.#turns.set(id, lane)
-    try {
-      return await lane.run(async () => {
-        using clock = timeout(MCP_CHAT_TIMEOUT, lateTurn, signal)
-        signal.throwIfAborted() // while it waited
-        const talk = await this.#talk(id, args, seat)
-        return await playServed(app, talk, args.message, clock.signal)
-      })
-    } finally {
-      if (lane.length === 0) this.#turns.delete(id)
-    }
-  }
-
-  async #talk(id: string, args: ChatArgs, seat: ChatSeat) {
-    const { app, store, config } = this.#parts
-    const row = await store.findSession(id)
-    const name = row?.profile ?? args.profile ?? config.get('profile')
-    const profile = await profileOf(store, name)
-    const choice = await chosenModel(app, profile)
-    if (row === undefined) {
-      const title = titleOf([textPart(args.message)])
-      const model = modelName(choice)
-      const begun = { id, title, profile: profile?.name ?? 'default', model, workspace: app.root }
-      await store.createSession(begun)
-    }
-    const tools = await this.#talkTools(id, seat, profile)
-    return converse(app, { session: id, profile, choice, tools, maxSteps: args.max_steps })
-  }
-
-  /** They stay from turn to turn, and with them what the agent was offered. */
-  #talkTools(id: string, seat: ChatSeat, profile: ProfileRow | undefined) {
-    const { processes, talks } = seat
-    const tools = talks.get(id) ?? this.#openTools(id, processes, [], profile)
-    talks.delete(id)
-    talks.set(id, tools)
-    const [oldest = ''] = talks.keys()
-    if (talks.size > MCP_QUEUE_MAX) talks.delete(oldest)
-    return tools
-  }
-
-  async #complete({ messages }: CompletionsArgs, signal: AbortSignal) {
-    const { app, config } = this.#parts
-    using clock = timeout(MCP_CHAT_TIMEOUT, lateTurn, signal)
-    const choice = await chosenModel(app)
-    const safe = messages.map((row) =>
-      asMessage({ ...row, content: app.redactor.known(row.content) }),
-    )
-    const chat = chatClient(app, config, choice)
-    const reply = await chat.complete({ messages: safe, tools: [] }, clock.signal)
-    const { message, usage = null, cost = null } = reply
-    return { text: message.text, structured: { model: modelName(choice), usage, cost } }
+/** A full disk must not end the service. */
+function ifVault(work: () => void) {
+  try {
+    work()
+  } catch (error) {
+    if (!(error instanceof VaultError)) throw error
   }
 }
 
-type ChatSeat = {
-  session: string
-  processes: Processes
-  talks: Map<string, Promise<Tools>> // by session of the vault
-}
+const REFUSAL_KINDS = {
+  unknown: 'method',
+  invalid: 'params',
+  denied: 'denied',
+  busy: 'busy',
+  crashed: 'failed',
+  interrupted: 'failed',
+} as const
 
-/** Without an answer, what there was of it and why it ended. */
-async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
-  let said = ''
-  const events = talk.agent.runTurn([textPart(app.redactor.known(message))], signal)
-  const result = await resultOf(events, (event) => {
-    if (event.kind === 'text') said += event.text
-  })
-  const { answer, error } = result
-  const outcome: JsonObject = outcomeOf(result, app.redactor, talk)
-  if (error === undefined) return { text: answer, structured: outcome }
-  const structured = { ...outcome, answer: app.redactor.known(said) }
-  const text = [said, explain(error)].filter((part) => part !== '').join('\n\n')
-  return { text, isError: true, structured }
+/** In MCP's words. Throws RpcError for a refusal. */
+function callResult(outcome: Outcome) {
+  if (outcome.kind === 'refused')
+    throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
+  const { text, images = [], blocks = [], structured, isError } = outcome.output
+  const content: object[] = text === '' ? [] : [{ type: 'text', text }]
+  for (const { mime, base64 } of images)
+    content.push({ type: 'image', data: base64, mimeType: mime })
+  content.push(...blocks)
+  if (content.length === 0) content.push({ type: 'text', text })
+  return {
+    content,
+    ...(isObject(structured) && { structuredContent: structured }),
+    ...(isError === true && { isError }),
+  }
 }
 
 /** `stop` is aborted when nobody waits for the result any more. */
@@ -11438,50 +11380,49 @@ export type RpcCall = Readonly<{
   stop: AbortController
 }>
 
-function greeting({ protocolVersion: asked }: JsonObject): JsonObject {
-  const isKnown = typeof asked === 'string' && MCP_VERSIONS.includes(asked)
-  return {
-    protocolVersion: isKnown ? asked : MCP_PROTOCOL_VERSION,
-    capabilities: { tools: {} },
-    serverInfo: { name: 'tai', version: VERSION },
-  }
+function greeting({ protocolVersion: asked }: JsonObject) {
+  const protocolVersion = MCP_VERSIONS.find((known) => known === asked) ?? MCP_PROTOCOL_VERSION
+  const serverInfo = { name: 'tai', version: VERSION }
+  return JSON.stringify({ protocolVersion, capabilities: { tools: {} }, serverInfo })
 }
 
-type RpcMethod = {
-  isOpen: boolean // answered without a session too
-  answer: (context: McpServeContext, call: RpcCall) => string | Promise<string>
-}
+type RpcAnswer = (context: McpServeContext, call: RpcCall) => string | Promise<string> // JSON
 
-/** Each gives its result as JSON. */
-export const RPC_METHODS = new Map<string, RpcMethod>([
-  ['initialize', { isOpen: true, answer: (_, { params }) => JSON.stringify(greeting(params)) }],
+/** An open one is answered without a session too. */
+export const RPC_METHODS = new Map<string, { isOpen: boolean; answer: RpcAnswer }>([
+  ['initialize', { isOpen: true, answer: (_, { params }) => greeting(params) }],
   ['ping', { isOpen: true, answer: () => '{}' }],
   ['tools/list', { isOpen: false, answer: ({ list }) => list }],
   ['tools/call', { isOpen: false, answer: (context, call) => context.callTool(call) }],
 ])
-
-/** The reply to a request, whatever happens. */
-export async function answerRpc(
-  context: McpServeContext,
-  { id, method, params }: RpcMessage & { kind: 'request' },
-  { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
-) {
-  try {
-    const row = RPC_METHODS.get(method)
-    if (row === undefined)
-      throw new RpcError('method', `there is no method ${visible(clip(method, 80))}`)
-    return rpcResult(id, await row.answer(context, { id, params, session, stop }))
-  } catch (error) {
-    const known = error instanceof RpcError
-    return rpcFailure(id, known ? error : new RpcError('internal', context.wordsOf(error)))
-  }
-}
 
 /** Others pass unheard. */
 export const RPC_NOTIFICATIONS = new Map<string, (from: McpSession, params: JsonObject) => void>([
   ['notifications/initialized', () => {}],
   ['notifications/cancelled', (from, { requestId }) => from.cancel(requestId)],
 ])
+
+/** The reply, if one is due. Throws RpcError for a request that needs a session and has none. */
+export async function answerRpc(
+  context: McpServeContext,
+  message: RpcMessage,
+  { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
+) {
+  if (message.kind === 'notification' && session !== undefined)
+    RPC_NOTIFICATIONS.get(message.method)?.(session, message.params)
+  if (message.kind !== 'request') return undefined
+  const { id, method, params } = message
+  const row = RPC_METHODS.get(method)
+  if (session === undefined && row?.isOpen !== true)
+    throw new RpcError('request', 'Mcp-Session-Id is missing: initialize first')
+  try {
+    if (row === undefined)
+      throw new RpcError('method', `there is no method ${visible(clip(method, 80))}`)
+    return rpcResult(id, await row.answer(context, { id, params, session, stop }))
+  } catch (error) {
+    return rpcFailure(id, context.told(error))
+  }
+}
 
 //#endregion §serve
 
@@ -11496,29 +11437,56 @@ export const RPC_NOTIFICATIONS = new Map<string, (from: McpSession, params: Json
 // Not here: what a message is answered (§serve).
 
 const MCP_PATH = '/mcp'
-const METHODS = ['POST', 'DELETE']
-const ALLOW = METHODS.join(', ')
-const SMALL_HEAP = '--heap-growing-percent=50' // V8's own lets old objects multiply
-const CHECK_INTERVAL = 5 * SECOND
-const RETRY_AFTER = '1' // seconds
-const LAST_ANSWERS = SECOND / 4 // for those being sent when all else has ended
 
-type HttpRefusal = [status: number, message: string, headers?: Record<string, string>]
-type HttpAnswer = {
-  status: number
-  body?: string // JSON
-  headers?: Record<string, string>
-}
+type HttpAnswer = { status: number; body?: string; headers?: object | false } // body: JSON
 
-const errorAnswer = (status: number, id: RpcId | null, error: RpcError) => ({
+const refused = (status: number, message: string, headers = {}) => ({
   status,
-  body: rpcFailure(id, error),
-})
-
-const refused = ([status, message, headers = {}]: HttpRefusal) => ({
-  ...errorAnswer(status, null, new RpcError('request', message)),
+  body: rpcFailure(null, new RpcError('request', message)),
   headers,
 })
+
+const isPost = ({ method }: IncomingMessage) => method === 'POST'
+
+const TOO_LARGE = refused(413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
+
+const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
+
+/** Of an error before a request has its reply; others are 400. */
+const STATUSES: Record<number, number> = {
+  [RPC_CODES.session]: 404,
+  [RPC_CODES.internal]: 500,
+  [RPC_CODES.busy]: 503,
+}
+
+/** In this order, before a body is read. */
+const GATES: [objects: (it: IncomingMessage, door: Door) => boolean, answer: HttpAnswer][] = [
+  [(it, door) => !door.expects(it), refused(403, 'this Host or Origin is not expected')],
+  [
+    ({ headers }, { context }) => !context.admits(headers.authorization),
+    refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' }),
+  ],
+  [({ url = '' }) => url.split('?', 1)[0] !== MCP_PATH, refused(404, 'no such path')],
+  [
+    (it) => !isPost(it) && it.method !== 'DELETE',
+    refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' }),
+  ],
+  [(_, { isClosing }) => isClosing, CROWDED],
+  [
+    (it) => isPost(it) && !/\*\/\*|application\/(\*|json)/i.test(it.headers.accept ?? '*/*'),
+    refused(406, 'replies are application/json'),
+  ],
+  [
+    (it) => isPost(it) && !/^application\/json\s*(;|$)/i.test(it.headers['content-type'] ?? ''),
+    refused(415, 'requests are application/json'),
+  ],
+  [
+    (it) => !/^(identity)?$/i.test(it.headers['content-encoding'] ?? ''),
+    refused(415, 'requests are not compressed'),
+  ],
+  [(it) => Number(it.headers['content-length']) > MCP_HTTP_MAX_BODY, TOO_LARGE],
+]
 
 function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer) {
   if (response.destroyed) return
@@ -11531,302 +11499,198 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
   response.end(body)
 }
 
-/** The server's names, and what its clients have open. */
+/** Whoever knocks: who may, what is held for them, what they are answered. */
 export class Door {
   readonly context
   readonly #hosts // undefined: any
-  readonly #open = new WeakMap<object, number>() // requests without an answer, by connection
-  readonly #ready: [ServerResponse, HttpAnswer][] = []
-  #turn: Promise<void> | undefined
-  #connections = 0 // that have asked
+  readonly #open = new Map<object, number>() // requests without an answer, by connection
+  readonly #due: (() => void)[] = []
+  #held = 0 // bytes of bodies being read
   isClosing = false
-  held = 0 // bytes of bodies being read
 
   constructor(context: McpServeContext, hosts: ReadonlySet<string> | undefined) {
     this.context = context
     this.#hosts = hosts
   }
 
-  /** Not a page of another server that asks (DNS rebinding). */
-  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage) {
-    const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
-    if (hosts.length > 1) return false // node:http hears only one
-    const name = host.replace(/:\d*$/, '').toLowerCase()
-    if (this.#hosts !== undefined && !this.#hosts.has(name)) return false
-    if (origin === undefined) return true
-    const from = URL.parse(origin)?.hostname ?? ''
-    return from !== '' && (this.#hosts?.has(from) ?? from === name)
-  }
-
-  /** Undefined when the connection has too many requests without an answer. */
-  enter({ socket }: IncomingMessage, response: ServerResponse) {
-    const open = (this.#open.get(socket) ?? this.#meet(socket)) + 1
+  /** For node:http. */
+  serve: RequestListener = async ({ socket }, response) => {
+    const open = (this.#open.get(socket) ?? 0) + 1
+    if (!this.#open.has(socket)) socket.on('close', () => this.#open.delete(socket))
+    if (open > MCP_PIPELINE_MAX) return void socket.destroy()
     this.#open.set(socket, open)
     socket.setTimeout(0)
     const stop = new AbortController()
     response.on('close', () => {
       if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
     })
-    return open > MCP_PIPELINE_MAX ? undefined : stop
-  }
-
-  /** Until all requests that came together are read, where there are more clients. */
-  together(): Promise<void> | undefined {
-    if (this.#connections < 2) return undefined
-    this.#turn ??= new Promise((resolve) =>
-      setImmediate(() => {
-        this.#turn = undefined
-        resolve()
-      }),
-    )
-    return this.#turn
-  }
-
-  /** Answers that are ready together leave together, to wake clients once. */
-  answer({ socket }: IncomingMessage, response: ServerResponse, answer: HttpAnswer) {
-    const open = (this.#open.get(socket) ?? 1) - 1
-    this.#open.set(socket, open)
+    const answer = await this.#answer(response, stop)
+    const left = (this.#open.get(socket) ?? 0) - 1
+    if (left < 0) return // the client too
+    this.#open.set(socket, left)
     // node:http has no limit of its own for clients that do not read.
-    if (open === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
-    if (this.#connections < 2) return sendAnswer(response, answer)
-    if (this.#ready.push([response, answer]) > 1) return
+    if (left === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
+    this.#together(() => sendAnswer(response, answer))
+  }
+
+  /** Not a page of another server that asks (DNS rebinding). */
+  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage) {
+    const all = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
+    if (all.length > 1) return false // `headers` has only one
+    const name = host.replace(/:\d*$/, '').toLowerCase()
+    const hosts = this.#hosts ?? new Set([name])
+    if (origin === undefined) return hosts.has(name)
+    const from = URL.parse(origin)?.hostname ?? ''
+    return from !== '' && hosts.has(from) && hosts.has(name)
+  }
+
+  /** With more clients than one, after all that came at once is read: each is woken once. */
+  #together(work: () => void) {
+    if (this.#open.size < 2) return work()
+    if (this.#due.push(work) > 1) return
     setImmediate(() => {
-      for (const [to, what] of this.#ready.splice(0)) sendAnswer(to, what)
+      for (const each of this.#due.splice(0)) each()
     })
   }
 
-  #meet(socket: IncomingMessage['socket']) {
-    this.#connections += 1
-    socket.on('close', () => (this.#connections -= 1))
-    return 0
+  /** Never throws. */
+  async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
+    const { context } = this
+    const { req } = response
+    const { headers } = req
+    let id: RpcId | null = null
+    try {
+      const gate = GATES.find(([objects]) => objects(req, this))
+      if (gate !== undefined) return gate[1]
+      const body = await this.#receive(response)
+      if (!Buffer.isBuffer(body)) return body
+      const session = context.session(`${headers['mcp-session-id'] ?? ''}`)
+      if (!isPost(req)) {
+        context.endSession(session ?? raise(NO_SESSION))
+        return { status: 200 }
+      }
+      if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
+      const message = readRpc(body.toString())
+      if (message.kind === 'request') id = message.id
+      const isNew = beginsSession(message, headers, session)
+      const reply = await answerRpc(context, message, { session, stop })
+      if (reply === undefined) return { status: 202 }
+      const more = isNew && { 'Mcp-Session-Id': context.newSession() }
+      return { status: 200, body: reply, headers: more }
+    } catch (error) {
+      const told = context.told(error)
+      return { status: STATUSES[told.code] ?? 400, body: rpcFailure(told.id ?? id, told) }
+    }
+  }
+
+  /** The body, or why it is not read. */
+  #receive(response: ServerResponse) {
+    const { req } = response
+    if (req.headers.expect !== undefined && req.httpVersionMinor > 0) response.writeContinue()
+    const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer>()
+    const pieces: Buffer[] = []
+    let size = 0
+    const settle = (result: Buffer | HttpAnswer) => {
+      this.#held -= size
+      size = 0
+      this.#together(() => resolve(result))
+    }
+    req.on('data', (piece: Buffer) => {
+      size += piece.length
+      this.#held += piece.length
+      pieces.push(piece)
+      if (size <= MCP_HTTP_MAX_BODY && this.#held <= MCP_BODIES_MAX) return
+      req.removeAllListeners('data') // the rest is not kept
+      settle(size > MCP_HTTP_MAX_BODY ? TOO_LARGE : CROWDED)
+    })
+    req.on('end', () => settle(Buffer.concat(pieces)))
+    req.on('error', () => settle(CROWDED)) // it has left: nobody is told
+    return promise
   }
 }
 
-const isPost = ({ method }: IncomingMessage) => method === 'POST'
-
-const TOO_LARGE: HttpRefusal = [413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`]
-const CROWDED: HttpRefusal = [503, 'too much is under way', { 'Retry-After': RETRY_AFTER }]
-
-/** In this order, before a body is read. */
-const GATES: [objects: (it: IncomingMessage, door: Door) => boolean, says: HttpRefusal][] = [
-  [(it, door) => !door.expects(it), [403, 'this Host or Origin is not expected']],
-  [
-    ({ headers }, { context }) => !context.admits(headers.authorization),
-    [401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' }],
-  ],
-  [({ url = '' }) => url !== MCP_PATH && !url.startsWith(`${MCP_PATH}?`), [404, 'no such path']],
-  [({ method = '' }) => !METHODS.includes(method), [405, `use ${ALLOW}`, { Allow: ALLOW }]],
-  [(_, { isClosing }) => isClosing, CROWDED],
-  [
-    (it) => isPost(it) && !/\*\/\*|application\/(\*|json)/i.test(it.headers.accept ?? '*/*'),
-    [406, 'replies are application/json'],
-  ],
-  [
-    (it) => isPost(it) && !/^application\/json\s*(;|$)/i.test(it.headers['content-type'] ?? ''),
-    [415, 'requests are application/json'],
-  ],
-  [
-    (it) => !/^(identity)?$/i.test(it.headers['content-encoding'] ?? ''),
-    [415, 'requests are not compressed'],
-  ],
-  [(it) => Number(it.headers['content-length'] ?? 0) > MCP_HTTP_MAX_BODY, TOO_LARGE],
-]
-
-/** The body, or why it is not read; undefined when the client has left. */
-function receive(request: IncomingMessage, door: Door): Promise<Buffer | HttpAnswer | undefined> {
-  const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer | undefined>()
-  const pieces: Buffer[] = []
-  let size = 0
-  const settle = (result: Buffer | HttpAnswer | undefined) => {
-    request.off('data', take)
-    door.held -= size
-    size = 0
-    resolve(result)
-  }
-  function take(piece: Buffer) {
-    size += piece.length
-    door.held += piece.length
-    pieces.push(piece)
-    if (size > MCP_HTTP_MAX_BODY) settle(refused(TOO_LARGE))
-    else if (door.held > MCP_BODIES_MAX) settle(refused(CROWDED))
-  }
-  request.on('data', take)
-  request.on('end', () => settle(Buffer.concat(pieces)))
-  request.on('close', () => settle(undefined))
-  return promise
+/** Whether one does. Throws RpcError for headers that do not fit. */
+function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
+  const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
+  if (message.kind === 'request' && message.method === 'initialize')
+    return session === undefined || raise(new RpcError('request', 'initialized already'))
+  if (session === undefined && 'mcp-session-id' in headers) throw NO_SESSION
+  if (MCP_VERSIONS.includes(version)) return false
+  throw new RpcError('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
 }
 
-/** Undefined when nobody is there any more. */
-async function answerHttp(
-  request: IncomingMessage,
-  response: ServerResponse,
-  door: Door,
-  stop: AbortController,
-): Promise<HttpAnswer | undefined> {
-  const gate = GATES.find(([objects]) => objects(request, door))
-  if (gate !== undefined) return refused(gate[1])
-  const { 'mcp-session-id': given, expect } = request.headers
-  try {
-    if (!isPost(request)) return dismiss(door.context, String(given ?? ''))
-    if (expect !== undefined && request.httpVersionMinor > 0) response.writeContinue()
-    const body = await receive(request, door)
-    if (!Buffer.isBuffer(body)) return body
-    const others = door.together()
-    if (others !== undefined) await others
-    if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
-    return await answerMessage(readRpc(body.toString()), request.headers, door.context, stop)
-  } catch (error) {
-    if (!(error instanceof RpcError)) throw error
-    return errorAnswer(error.code === RPC_CODES.busy ? 503 : 400, error.id, error)
-  }
-}
-
-const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
-
-function dismiss(context: McpServeContext, id: string) {
-  const session = context.session(id)
-  if (session === undefined) return errorAnswer(404, null, NO_SESSION)
-  context.endSession(session)
-  return { status: 200 }
-}
-
-const begins = (message: RpcMessage) =>
-  message.kind === 'request' && message.method === 'initialize'
-
-/** What a message is answered that its headers do not fit. */
-function objectionTo(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
-  const isRequest = message.kind === 'request'
-  const id = isRequest ? message.id : null
-  const wrong = (why: string) => errorAnswer(400, id, new RpcError('request', why))
-  const version = headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION
-  if (begins(message)) return session && wrong('this session is initialized already')
-  if (headers['mcp-session-id'] !== undefined && session === undefined)
-    return errorAnswer(404, id, NO_SESSION)
-  if (!MCP_VERSIONS.includes(version.toString()))
-    return wrong(`MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
-  if (session === undefined && isRequest && RPC_METHODS.get(message.method)?.isOpen !== true)
-    return wrong('Mcp-Session-Id is missing: initialize first')
-  return undefined
-}
-
-async function answerMessage(
-  message: RpcMessage,
-  headers: IncomingHttpHeaders,
-  context: McpServeContext,
-  stop: AbortController,
-) {
-  const given = headers['mcp-session-id']?.toString()
-  const session = given === undefined ? undefined : context.session(given)
-  const objection = objectionTo(message, headers, session)
-  if (objection !== undefined) return objection
-  if (message.kind === 'notification' && session !== undefined)
-    RPC_NOTIFICATIONS.get(message.method)?.(session, message.params)
-  if (message.kind !== 'request') return { status: 202 }
-  const body = await answerRpc(context, message, { session, stop })
-  const fresh = begins(message) && { headers: { 'Mcp-Session-Id': context.newSession() } }
-  return { status: 200, body, ...fresh }
-}
-
-/** For node:http. */
-export function mcpServeHandler(door: Door): RequestListener {
-  return (request, response) => {
-    const stop = door.enter(request, response)
-    if (stop === undefined) return void request.socket.destroy()
-    const failed = (error: unknown) =>
-      errorAnswer(500, null, new RpcError('internal', door.context.wordsOf(error)))
-    const answer = answerHttp(request, response, door, stop).catch(failed)
-    void answer.then((found) => found && door.answer(request, response, found))
-  }
-}
+/** What node:http is to call for each request. */
+export const mcpServeHandler = (door: Door) => door.serve
 
 const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
-
-const LISTEN_FAULTS: Record<string, [says: string, hint: string]> = {
-  EADDRINUSE: [
-    'is in use',
-    'end what listens there, or choose another with --mcp-port or TAI_MCP_PORT (0: a free one)',
-  ],
-  EADDRNOTAVAIL: ['is no address of this machine', 'see --mcp-bind'],
-  ENOTFOUND: ['is no address that can be found', 'see --mcp-bind'],
-  EACCES: ['may not be listened on', 'ports under 1024 are for the system'],
-}
 
 async function listen(door: Door, bind: string, port: number) {
   const server = builtin('node:http').createServer({
     headersTimeout: MCP_HEADERS_TIMEOUT,
     requestTimeout: MCP_REQUEST_TIMEOUT,
     keepAliveTimeout: MCP_KEEP_ALIVE,
-    connectionsCheckingInterval: CHECK_INTERVAL,
+    connectionsCheckingInterval: 5 * SECOND,
   })
   server.maxConnections = MCP_CONNECTIONS_MAX
-  const handler = mcpServeHandler(door)
-  server.on('request', handler)
-  server.on('checkContinue', handler)
-  const up = builtin('node:events').once(server, 'listening')
-  server.listen(port, bind)
+  for (const asked of ['request', 'checkContinue']) server.on(asked, mcpServeHandler(door))
   try {
-    await up
+    await builtin('node:events').once(server.listen(port, bind), 'listening')
     return server
   } catch (cause) {
-    const where = visible(`${bind}:${port}`)
-    const [says, hint] = LISTEN_FAULTS[codeOf(cause)] ?? [
-      `cannot be listened on: ${messageOf(cause)}`,
-      'see --mcp-bind',
-    ]
-    return fail(`${where} ${says}`, hint, cause)
+    const hint = 'choose another with --mcp-port (0: a free one) or --mcp-bind'
+    return fail(`cannot serve: ${messageOf(cause)}`, hint, cause)
   }
 }
 
 function keyOf({ given, world }: App, bind: string) {
-  const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
-  if (key === '') failUsage('--serve-mcp has no key', KEY_HINT)
+  const said = given.text('serve-mcp') || world.env['TAI_MCP_KEY']
+  const key = said || failUsage('--serve-mcp has no key', KEY_HINT)
   const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN // a shorter one could not be redacted
-  if (key.length >= least) return key
-  return failUsage(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
+  if (key.length < least)
+    failUsage(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
+  return key
 }
+
+const inUrl = (host: string) => (builtin('node:net').isIPv6(host) ? `[${host}]` : host)
 
 function hostNames(bind: string, named: readonly string[]) {
   if (!isLoopback(bind) && named.length === 0) return undefined
-  const { isIPv6 } = builtin('node:net')
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
-  return new Set(all.map((it) => (isIPv6(it) ? `[${it}]` : it).toLowerCase()))
+  return new Set(all.map((it) => inUrl(it).toLowerCase()))
 }
 
 /** Until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
 export async function mcpServeMain(app: App) {
+  const { signal } = app
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
   const context = await McpServeContext.open(app, keyOf(app, bind))
   const hosts = hostNames(bind, config.list('mcp_hosts'))
   const door = new Door(context, hosts)
-  builtin('node:v8').setFlagsFromString(SMALL_HEAP)
+  builtin('node:v8').setFlagsFromString('--heap-growing-percent=50') // or old objects multiply
   const server = await listen(door, bind, config.number('mcp_port'))
   const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
-  const anyHost =
-    'it answers to any host name, so a web page could pose as its own: name its hosts with --mcp-hosts'
-  if (hosts === undefined) app.notice(anyHost)
-  tellStart(app, context, server)
-  const { signal } = app
+  const { address, port } = server.address() as AddressInfo
+  const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
+  const { mode, toolCount: tools } = context
+  if (hosts === undefined)
+    app.notice(
+      'any host is let in, so a web page could pose as its own: name its hosts with --mcp-hosts',
+    )
+  app.notice(`serving ${count(tools, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
+  app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
+  app.notice('it is sent as Authorization: Bearer KEY; Ctrl-C ends the server')
+  app.print({ url, tools, mode, workspace: app.root }, url)
   if (!signal.aborted) await builtin('node:events').once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
   const closed = new Promise((resolve) => server.close(resolve))
   await context.close()
-  await sleep(0) // the last answers are being written
+  await sleep(0) // the last answers are written
   server.closeIdleConnections()
-  await within(LAST_ANSWERS, closed)
+  await within(SECOND / 4, closed) // for answers that are being sent
   server.closeAllConnections()
   return EXIT.answered
-}
-
-function tellStart(app: App, { mode, toolCount }: McpServeContext, server: HttpServer) {
-  const { address, port } = server.address() as AddressInfo
-  const host = address.includes(':') ? `[${address}]` : address
-  const url = `http://${host}:${port}${MCP_PATH}`
-  app.notice(`serving ${count(toolCount, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
-  app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
-  app.notice('clients send the header Authorization: Bearer KEY; Ctrl-C ends the server')
-  app.print({ url, tools: toolCount, mode, workspace: app.root }, url)
 }
 
 //#endregion §listen
@@ -11841,15 +11705,15 @@ export type Finding = Readonly<{ name: string; health: 'ok' | 'warn' | 'bad'; te
 type Looked = [Finding['health'], string]
 
 const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
-  version: async ({ world: { platform } }) => [
+  version: async ({ world }) => [
     'ok',
-    `tai ${VERSION}, Node ${process.versions.node}, ${platform}`,
+    `tai ${VERSION}, Node ${process.version}, ${world.platform}`,
   ],
   home: async ({ world: { home, platform } }) => {
-    const stat = fs.statSync(home, { throwIfNoEntry: false })
-    if (stat === undefined) return ['ok', `${home} (made when first needed)`]
-    const open = platform !== 'win32' && (stat.mode & 0o077) !== 0
-    return open ? ['warn', `${home} can be read by others: chmod 700 ${home}`] : ['ok', home]
+    const { mode } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
+    if (mode === undefined) return ['ok', `${home} (made when first needed)`]
+    const isOpen = platform !== 'win32' && (mode & 0o077) !== 0
+    return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : ['ok', home]
   },
   vault: async (app) => {
     await app.store()
@@ -11879,8 +11743,8 @@ const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
     const models = await listModels(app.http, choice, app.signal)
     const offers = count(models.length, 'model')
     const text = `${modelName(choice)} (${why}) at ${provider.baseUrl}, ${offers}`
-    const known = models.length === 0 || models.some((row) => row.id === model)
-    return known ? ['ok', text] : ['warn', `${text}, this one not among them`]
+    const isListed = models.length === 0 || models.some(({ id }) => id === model)
+    return isListed ? ['ok', text] : ['warn', `${text}, this one not among them`]
   },
   terminal: async ({ prompter }) =>
     prompter.available
@@ -11888,18 +11752,16 @@ const CHECKS: Record<string, (app: App) => Promise<Looked>> = {
       : ['warn', 'none: calls that need approval are denied'],
 }
 
-/** Complete even when some checks could not be made. */
-export async function examine(app: App) {
-  const findings: Finding[] = []
-  for (const [name, look] of Object.entries(CHECKS)) {
-    const failed = (error: unknown): Looked => ['bad', explain(error).replace('\n ', ':')]
-    const [health, text] = await look(app).catch(failed)
-    findings.push({ name, health, text })
-  }
-  return findings
-}
+const brokenDown = (error: unknown): Looked => ['bad', explain(error).replace('\n ', ':')]
 
-function auditInWords({ rows, chains, problems }: Awaited<ReturnType<Store['verifyAudit']>>) {
+/** Complete even when some checks could not be made. */
+export const examine = (app: App) =>
+  Array.fromAsync(Object.entries(CHECKS), async ([name, look]): Promise<Finding> => {
+    const [health, text] = await look(app).catch(brokenDown)
+    return { name, health, text }
+  })
+
+function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
   const state = problems.length === 0 ? 'unbroken' : count(problems.length, 'problem')
   return `${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`
 }
