@@ -397,7 +397,8 @@ export type Choice = Readonly<{ key: string; label: string }>
 // 2. The message says what is wrong and where, the hint what to do: no stack trace, no
 //    secret, no control character. `-v` shows the chain of causes.
 
-type ErrorOptions = { hint?: string | undefined; cause?: unknown }
+type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
+type ErrorOptions = Loose<{ hint: string; cause: unknown }>
 
 /** An error fit to show. */
 export class TaiError extends Error {
@@ -442,6 +443,13 @@ export class InterruptedError extends TaiError {
 /** A secret is needed, and the seal is locked. */
 export class SealedError extends TaiError {}
 
+type ModelFault = Loose<{
+  status: number
+  retryAfter: number // ms
+  kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty'
+  partial: AssistantMessage // of a reply that broke off
+}>
+
 /** One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
@@ -449,15 +457,7 @@ export class ModelError extends TaiError {
   readonly retryAfter
   readonly kind
   readonly partial
-  constructor(
-    message: string,
-    options: ErrorOptions & {
-      status?: number | undefined
-      retryAfter?: number | undefined // ms
-      kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
-      partial?: AssistantMessage | undefined // of a reply that broke off
-    } = {},
-  ) {
+  constructor(message: string, options: ErrorOptions & ModelFault = {}) {
     super(message, options)
     this.status = options.status
     this.retryAfter = options.retryAfter
@@ -486,8 +486,8 @@ export function explain(error: unknown, verbose = false) {
 
 function causes(error: unknown) {
   const found: unknown[] = []
-  for (let at = error; at instanceof Error && at.cause !== undefined && !found.includes(at.cause); )
-    found.push((at = at.cause))
+  for (let { cause } = Object(error); cause && !found.includes(cause); { cause } = Object(cause))
+    found.push(cause)
   return found
 }
 
@@ -564,7 +564,7 @@ export function clip(text: string, max: number) {
 
 /** JSON in RFC 8785's order: equal values, equal text. */
 export function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join()}]`
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
   let text = ''
   for (const key of Object.keys(value).toSorted()) {
@@ -579,9 +579,8 @@ export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash
 
 export const digest = (value: unknown) => sha256(canonicalJson(value))
 
-const HIDDEN =
-  // oxlint-disable-next-line no-control-regex -- its subject
-  /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
+/** Controls, breaks, blanks, and what no font shows; but emoji need the variation selectors. */
+const HIDDEN = /[\p{Cc}\p{Zl}\p{Zp}[\p{DI}--\p{VS}]\u2800\ufff9-\ufffb]/gv
 const C1 = /[\u007f-\u009f]/g
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
@@ -615,9 +614,8 @@ export function columns(rows: readonly (readonly string[])[]) {
   const widths: number[] = []
   for (const row of rows)
     row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)))
-  const line = (row: readonly string[]) =>
-    row.map((cell, i) => cell.padEnd(i + 1 < row.length ? (widths[i] ?? 0) : 0)).join('  ')
-  return rows.map((row) => line(row).trimEnd()).join('\n')
+  const line = (row: readonly string[]) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0))
+  return rows.map((row) => line(row).join('  ').trimEnd()).join('\n')
 }
 
 /** What a mistyped word may mean. */
@@ -677,33 +675,18 @@ export class Reader {
     return this.value === undefined || this.value === null
   }
 
-  string() {
-    return typeof this.value === 'string' ? this.value : this.#wrong('a string')
-  }
+  string = () => this.#as<string>('a string', typeof this.value === 'string')
+  number = () => this.#as<number>('a number', Number.isFinite(this.value))
+  boolean = () => this.#as<boolean>('true or false', typeof this.value === 'boolean')
+  object = () => this.#as<JsonObject>('an object', isObject(this.value))
+  list = () =>
+    this.#as<unknown[]>('a list', Array.isArray(this.value)).map(
+      (item, i) => new Reader(item, `${this.where}[${i}]`),
+    )
+  optional = <T>(read: (reader: Reader) => T) => (this.absent ? undefined : read(this))
 
-  number() {
-    const { value } = this
-    return typeof value === 'number' && Number.isFinite(value) ? value : this.#wrong('a number')
-  }
-
-  boolean() {
-    return typeof this.value === 'boolean' ? this.value : this.#wrong('true or false')
-  }
-
-  object() {
-    return isObject(this.value) ? (this.value as JsonObject) : this.#wrong('an object')
-  }
-
-  list() {
-    if (!Array.isArray(this.value)) return this.#wrong('a list')
-    return this.value.map((item: unknown, i) => new Reader(item, `${this.where}[${i}]`))
-  }
-
-  optional<T>(read: (reader: Reader) => T) {
-    return this.absent ? undefined : read(this)
-  }
-
-  #wrong(wanted: string): never {
+  #as<T>(wanted: string, fits: boolean) {
+    if (fits) return this.value as T
     const kind = Array.isArray(this.value) ? 'a list' : typeof this.value
     const found = this.value === null ? 'null' : kind.replace('undefined', 'missing')
     throw new InvalidError(`${this.where} is ${found}, not ${wanted}`)
@@ -812,7 +795,7 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
 
 /** Work that runs one after the other. */
 export class Lane {
-  #last = Promise.resolve()
+  #last: Promise<unknown> = Promise.resolve()
   #length = 0
 
   /** Running or waiting. */
@@ -821,17 +804,10 @@ export class Lane {
   }
 
   async run<T>(work: () => Promise<T>) {
-    const before = this.#last
-    const own = Promise.withResolvers<void>()
-    this.#last = own.promise
     this.#length += 1
-    try {
-      await before
-      return await work()
-    } finally {
-      this.#length -= 1
-      own.resolve()
-    }
+    const done = this.#last.then(work).finally(() => (this.#length -= 1))
+    this.#last = done.catch(() => {}) // it is told to its caller
+    return done
   }
 }
 
@@ -886,21 +862,16 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 /** Knows secrets and takes them out. */
 export class Redactor {
   readonly #names = new Map<string, string>() // by written form
-  #pattern: RegExp | undefined
-  #longest = 0
+  #pattern: RegExp | undefined = /(?!)/g
 
   /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
-    for (const form of writtenForms(value)) {
-      if (!this.#names.has(form)) this.#names.set(form, name)
-      this.#longest = Math.max(this.#longest, form.length)
-    }
+    for (const form of writtenForms(value)) this.#names.set(form, this.#names.get(form) ?? name)
     this.#pattern = undefined
   }
 
   known(text: string) {
-    if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
@@ -920,11 +891,11 @@ export class Redactor {
 
   /** Characters at the end that may begin a known value. */
   pending(text: string) {
-    const from = Math.max(0, text.length - this.#longest + 1)
-    for (let at = from; at < text.length; at++) {
-      const end = text.slice(at)
-      for (const form of this.#names.keys())
-        if (form.length > end.length && form.startsWith(end)) return end.length
+    const forms = [...this.#names.keys()]
+    const longest = Math.max(...forms.map((form) => form.length - 1))
+    for (let most = Math.min(text.length, longest); most > 0; most--) {
+      const end = text.slice(-most)
+      if (forms.some((form) => form.length > most && form.startsWith(end))) return most
     }
     return 0
   }
@@ -978,12 +949,12 @@ function writtenForms(value: string) {
     hex.toUpperCase(),
     ...base64Forms(value),
   ]
-  return new Set(forms.filter((form) => form.length >= SECRET_MIN))
+  return forms.filter((form) => form.length >= SECRET_MIN)
 }
 
 function alternatives(texts: string[]) {
-  const escaped = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
-  return new RegExp(escaped.toSorted((a, b) => b.length - a.length).join('|'), 'g')
+  const literal = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
+  return RegExp(literal.toSorted((a, b) => b.length - a.length).join('|'), 'g')
 }
 
 //#endregion §redact
@@ -1018,43 +989,44 @@ const SETTING_SHAPES = {
   'set of tables': /^/,
 }
 
-export type Setting<Key = string> = Readonly<{
-  key: Key
-  type: keyof typeof SETTING_SHAPES
-  default?: string
-  project?: 'free' | 'tighten' // what a project file may do
-  help: string
-}>
-const settingRows = <const Key>(rows: readonly Setting<Key>[]) => rows
+type SettingCells<Key> = readonly [
+  key: Key,
+  type: keyof typeof SETTING_SHAPES,
+  standard: string, // '': none
+  project: 'free' | 'tighten' | 'no', // what a project file may do
+  help: string,
+]
+const settingRows = <const Key>(rows: readonly SettingCells<Key>[]) =>
+  rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
 // biome-ignore format: a table
 export const SETTINGS = settingRows([
-  { key: 'model', type: 'text', project: 'free', help: 'the model: provider/model, or a bare name' },
-  { key: 'profile', type: 'text', help: 'the profile a session starts with' },
-  { key: 'permission_mode', type: 'mode', default: 'prompt', project: 'tighten',
-    help: `what may run without asking: ${MODES.join(', ')}` },
-  { key: 'max_steps', type: 'whole number from 1', default: `${AGENT_MAX_STEPS}`,
-    project: 'tighten', help: 'requests to the model in one turn' },
-  { key: 'max_cost', type: 'number from 0', project: 'tighten', help: 'US dollars one turn may cost' },
-  { key: 'system', type: 'text', project: 'free', help: 'system prompt in place of the usual one' },
-  { key: 'tools', type: 'list', project: 'tighten', help: 'the only tools offered; empty: none' },
-  { key: 'stdin_wait', type: 'number from 0 to 99999', default: `${STDIN_WAIT / SECOND}`,
-    project: 'tighten', help: 'seconds to wait for a silent pipe' },
-  { key: 'stream_idle', type: 'whole number from 1 to 99999', default: `${STREAM_IDLE / SECOND}`,
-    project: 'tighten', help: 'seconds a model stream may stay silent' },
-  { key: 'context_window', type: 'whole number from 1', project: 'free',
-    help: "tokens of the model's window" },
-  { key: 'result_max', type: 'whole number from 1', default: `${MCP_RESULT_MAX}`,
-    project: 'tighten', help: 'bytes of a tool result that go to the model' },
-  { key: 'web_private', type: 'boolean', default: 'false', help: 'web tools reach private addresses' },
-  { key: 'mcp_port', type: 'port from 0 to 65535', default: `${MCP_DEFAULT_PORT}`,
-    help: 'where --serve-mcp listens; 0 takes a free port' },
-  { key: 'mcp_bind', type: 'text', default: '127.0.0.1', help: 'the address --serve-mcp listens on' },
-  { key: 'mcp_hosts', type: 'list', help: 'host names, beside loopback, that clients may call it by' },
-  { key: 'providers', type: 'set of tables', help: 'providers of your own: [providers.NAME]' },
+  ['model', 'text', '', 'free', 'the model: provider/model, or a bare name'],
+  ['profile', 'text', '', 'no', 'the profile a session starts with'],
+  ['permission_mode', 'mode', 'prompt', 'tighten',
+    `what may run without asking: ${MODES.join(', ')}`],
+  ['max_steps', 'whole number from 1', `${AGENT_MAX_STEPS}`, 'tighten',
+    'requests to the model in one turn'],
+  ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
+  ['system', 'text', '', 'free', 'system prompt in place of the usual one'],
+  ['tools', 'list', '', 'tighten', 'the only tools offered; empty: none'],
+  ['stdin_wait', 'number from 0 to 99999', `${STDIN_WAIT / SECOND}`, 'tighten',
+    'seconds to wait for a silent pipe'],
+  ['stream_idle', 'whole number from 1 to 99999', `${STREAM_IDLE / SECOND}`, 'tighten',
+    'seconds a model stream may stay silent'],
+  ['context_window', 'whole number from 1', '', 'free', "tokens of the model's window"],
+  ['result_max', 'whole number from 1', `${MCP_RESULT_MAX}`, 'tighten',
+    'bytes of a tool result that go to the model'],
+  ['web_private', 'boolean', 'false', 'no', 'web tools reach private addresses'],
+  ['mcp_port', 'port from 0 to 65535', `${MCP_DEFAULT_PORT}`, 'no',
+    'where --serve-mcp listens; 0 takes a free port'],
+  ['mcp_bind', 'text', '127.0.0.1', 'no', 'the address --serve-mcp listens on'],
+  ['mcp_hosts', 'list', '', 'no', 'host names, beside loopback, that clients may call it by'],
+  ['providers', 'set of tables', '', 'no', 'providers of your own: [providers.NAME]'],
 ])
 
-export type SettingKey = (typeof SETTINGS)[number]['key']
+export type Setting = (typeof SETTINGS)[number]
+export type SettingKey = Setting['key']
 
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
 
@@ -1069,9 +1041,6 @@ export function configPaths(world: World, root: string) {
 const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
-
-/** Throws UsageError. */
-export const settingKey = (key: string) => settingRow(key).key
 
 /** The text to keep. Throws UsageError. */
 export const parseSetting = (key: string, text: string) =>
@@ -1096,7 +1065,7 @@ const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() 
 
 function projectRefusal({ project, type }: Setting, value: string, limit: string | undefined) {
   if (project === 'free') return undefined
-  if (project === undefined) return 'a project file may not set it'
+  if (project === 'no') return 'a project file may not set it'
   if (limit === undefined || isTighter(type, value, limit)) return undefined
   return `a project file may only tighten it (here it is ${visible(limit) || 'empty'})`
 }
@@ -1130,17 +1099,18 @@ export class Config {
   /** Throws UsageError. */
   static async load(
     world: World,
-    sources: Record<'flags' | 'stored', Record<string, string>> & { root: string },
+    { flags, stored, root }: { flags: object; stored: object; root: string },
   ) {
     const config = new Config()
-    const { home, project = '' } = configPaths(world, sources.root)
-    for (const row of SETTINGS) config.#take({ [row.key]: row.default }, 'default')
-    config.#take(sources.stored, 'tai config set')
+    const { home, project = '' } = configPaths(world, root)
+    for (const { key, standard } of SETTINGS)
+      config.#take({ [key]: standard || undefined }, 'default')
+    config.#take(stored, 'tai config set')
     config.#take(await readToml(home), home)
     config.#take(await readToml(project), project, projectRefusal)
     for (const { key } of SETTINGS)
       config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
-    for (const [key, text] of Object.entries(sources.flags))
+    for (const [key, text] of Object.entries(flags))
       config.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
     return config
   }
@@ -1165,8 +1135,9 @@ export class Config {
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** `shadows`: what it hides. */
-  explain(key: SettingKey) {
+  /** `shadows`: what it hides. Throws UsageError. */
+  explain(name: string) {
+    const { key } = settingRow(name)
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
     return { key, value: first?.value, source: first?.source ?? 'default', shadows }
   }
@@ -1193,14 +1164,12 @@ const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
 type SealKey = { id: string; bytes: Buffer }
 
-const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
-  new SealedError(`needs-unlock: ${why}`, {
-    hint: 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks',
-    cause,
-  })
+function failLocked(why = 'the vault is sealed and locked', cause?: unknown): never {
+  const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks'
+  throw new SealedError(`needs-unlock: ${why}`, { hint, cause })
+}
 
-function encryptValue(world: World, key: SealKey, value: string, slot: string) {
-  const nonce = world.randomBytes(12)
+function encryptValue(nonce: Buffer, key: SealKey, value: string, slot: string) {
   const cipher = builtin('node:crypto').createCipheriv('aes-256-gcm', key.bytes, nonce)
   cipher.setAAD(Buffer.from(slot))
   const body = [nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]
@@ -1251,8 +1220,7 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
     if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
     // Asked back: macOS's program ends well whatever its stdin did.
     const found = Buffer.from(await ask(get), 'hex')
-    if (found.length !== 32) throw new Error('it holds no such key')
-    return found
+    return found.length === 32 ? found : raise(new Error('it holds no such key'))
   } catch (cause) {
     fail('the keychain of this system cannot be used', 'a passphrase works everywhere', cause)
   }
@@ -1278,10 +1246,9 @@ export class Seal {
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
-    const key = await findKey(world, id, passphrase, world.randomBytes(32))
-    const proof = encryptValue(world, key, id, 'proof')
     const seal = new Seal(world)
-    seal.#key = key
+    seal.#key = await findKey(world, id, passphrase, world.randomBytes(32))
+    const proof = encryptValue(world.randomBytes(12), seal.#key, id, 'proof')
     seal.state = { id, source: passphrase === undefined ? 'keychain' : 'passphrase', proof }
     return seal
   }
@@ -1290,27 +1257,26 @@ export class Seal {
     return this.state !== undefined
   }
   get locked() {
-    return this.state !== undefined && this.#key?.id !== this.state.id
+    return this.on && this.#key?.id !== this.state?.id
   }
 
   /** Throws SealedError: no passphrase, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
-    const passphrase = source === 'passphrase' ? await ask?.() : undefined
-    if (source === 'passphrase' && passphrase === undefined) throw needsUnlock()
+    const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
     try {
       const key = await findKey(this.#world, id, passphrase)
       decryptValue(key, proof, 'proof')
       this.#key = key
     } catch (cause) {
-      throw needsUnlock(`the ${source} does not open the vault`, cause)
+      failLocked(`the ${source} does not open the vault`, cause)
     }
   }
 
   seal(value: string, slot: string) {
     if (this.state === undefined) return value
-    return encryptValue(this.#world, this.#keyOf(this.state.id), value, slot)
+    return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
   /** What is no envelope stays. Throws SealedError, TaiError. */
@@ -1319,10 +1285,7 @@ export class Seal {
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
   }
 
-  #keyOf(id: string) {
-    if (this.#key?.id === id) return this.#key
-    throw needsUnlock()
-  }
+  #keyOf = (id: string) => (this.#key?.id === id ? this.#key : failLocked())
 }
 
 //#endregion §seal
@@ -1670,7 +1633,6 @@ type AuditEntry = {
   data: JsonObject
   hash: string
 }
-type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 export type AuditFilter = { readonly limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
@@ -11642,7 +11604,7 @@ async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
   if (checked === undefined) return app.print({ key, value: null }, `${key} is no longer set`)
-  const { source } = (await app.config()).explain(settingKey(key))
+  const { source } = (await app.config()).explain(key)
   const hidden = source === 'tai config set' ? '' : `; but ${source} hides it`
   return app.print({ key, value: checked }, `${key} = ${checked}${hidden}`)
 }
@@ -11657,7 +11619,7 @@ async function configList(app: App) {
 }
 
 async function configGet(app: App, key = '') {
-  const setting = (await app.config()).explain(settingKey(key))
+  const setting = (await app.config()).explain(key)
   return app.print(setting, setting.value ?? '')
 }
 
