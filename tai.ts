@@ -394,8 +394,8 @@ export type Choice = Readonly<{ key: string; label: string }>
 //#region §errors: what can go wrong, and how the user hears of it
 //
 // 1. A kind exists only where some caller acts on it; what is no TaiError is a bug of tai.
-// 2. The message says what is wrong and where, the hint what to do: no stack trace, no
-//    secret, no control character. `-v` shows the chain of causes.
+// 2. The message says what is wrong and where, the hint what to do; neither has a secret or a
+//    control character. `-v` shows the causes.
 
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 type ErrorOptions = Loose<{ hint: string; cause: unknown }>
@@ -443,36 +443,26 @@ export class InterruptedError extends TaiError {
 /** A secret is needed, and the seal is locked. */
 export class SealedError extends TaiError {}
 
-type ModelFault = Loose<{
-  status: number
-  retryAfter: number // ms
-  kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty'
-  partial: AssistantMessage // of a reply that broke off
-}>
-
 /** One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
-  readonly status
-  readonly retryAfter
-  readonly kind
-  readonly partial
-  constructor(message: string, options: ErrorOptions & ModelFault = {}) {
-    super(message, options)
-    this.status = options.status
-    this.retryAfter = options.retryAfter
-    this.kind = options.kind ?? 'broken'
-    this.partial = options.partial
+  readonly status: number | undefined
+  readonly retryAfter: number | undefined // ms
+  readonly kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
+  readonly partial: AssistantMessage | undefined // of a reply that broke off
+  constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
+    super(message, { hint, cause })
+    Object.assign(this, facts)
   }
 }
 
-/** Of anything thrown, on one line. */
+/** On one line. */
 export function messageOf(error: unknown) {
   const text = error instanceof Error ? error.message || error.name : String(error)
   return text.replace(/\s*\n\s*/g, ' ')
 }
 
-/** Lines: message, hint, and with `verbose` the causes. */
+/** Message, hint, and with `verbose` the causes. */
 export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
@@ -494,9 +484,9 @@ function causes(error: unknown) {
 export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
-/** Of a system error ('ENOENT'), or ''. */
-export function codeOf(error: unknown) {
-  const code = error instanceof Error && 'code' in error && error.code
+/** Such as 'ENOENT', or ''. */
+export function codeOf(error: unknown): string {
+  const { code } = Object(error)
   return typeof code === 'string' ? code : ''
 }
 
@@ -642,8 +632,8 @@ function editDistance(a: string, b: string) {
 
 //#region §json: from unknown to typed, at the border
 //
-// What arrives is `unknown` until a Reader has looked at it, which never coerces, and whose
-// errors name the place.
+// What arrives is `unknown` until a Reader has looked at it.
+// A Reader never coerces, and its errors name the place.
 // Schemas of others are looked through before they are used.
 
 /** No array, no null. */
@@ -651,7 +641,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** If the text is one in JSON. */
+/** If the text is one. */
 export function parseObject(text: string) {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
@@ -697,7 +687,7 @@ const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer',
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
 const SCHEMA_DEPTH = 200 // steps of a JSON pointer; checking recurses
 
-/** What is wrong: the JSON pointer to it ('' for all), and why. */
+/** `at`: a JSON pointer, '' for all. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
 /** Throws InvalidError for an unusable schema. */
@@ -760,13 +750,6 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
   }
 }
 
-/** Throws `late()` after `ms`; `work` is left alone then. */
-export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error) {
-  if (await within(ms, work)) return work
-  work.catch(() => {}) // given up
-  throw late()
-}
-
 /** Aborts after `ms`, or with `parent`. Dispose it to stop the clock. */
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
@@ -822,7 +805,7 @@ export async function inParallel<T, R>(
   const lane = async () => {
     for (const [i, item] of waiting) results[i] = await work(item)
   }
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane))
+  await Promise.all(Array.from({ length: width }, lane))
   return results
 }
 
@@ -831,8 +814,7 @@ export async function inParallel<T, R>(
 //#region §redact: secrets never leave
 //
 // 1. A known value is found raw, in JSON (once or twice), URLs, base64, hex, and in pieces.
-// 2. It leaves a mark, `[redacted:NAME]`, that no write may hold: a round trip would destroy
-//    the secret.
+// 2. Its mark, `[redacted:NAME]`, is never written to a file: that would destroy the secret.
 // Not here: which values are secret.
 
 const SECRET_SHAPES = {
@@ -862,7 +844,7 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 /** Knows secrets and takes them out. */
 export class Redactor {
   readonly #names = new Map<string, string>() // by written form
-  #pattern: RegExp | undefined = /(?!)/g
+  #pattern: RegExp | undefined = /^(?!)/g
 
   /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
@@ -963,9 +945,8 @@ function alternatives(texts: string[]) {
 //
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
 //    `tai config set`, default. A value keeps its source and those it hides.
-// 2. A project file is a stranger's word: it never widens a limit and never says where
-//    credentials go. What it may not say is left out with a notice.
-// Not here: writing these files.
+// 2. A project file is a stranger's word: it never widens a limit or says where credentials
+//    go, but is left out with a notice.
 
 /** Tightest first. */
 export const MODES = [
@@ -989,13 +970,9 @@ const SETTING_SHAPES = {
   'set of tables': /^/,
 }
 
-type SettingCells<Key> = readonly [
-  key: Key,
-  type: keyof typeof SETTING_SHAPES,
-  standard: string, // '': none
-  project: 'free' | 'tighten' | 'no', // what a project file may do
-  help: string,
-]
+type SettingType = keyof typeof SETTING_SHAPES
+type Project = 'free' | 'tighten' | 'no' // what its file may do
+type SettingCells<Key> = readonly [Key, SettingType, standard: string, Project, help: string]
 const settingRows = <const Key>(rows: readonly SettingCells<Key>[]) =>
   rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
@@ -1058,7 +1035,7 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
   const isTables = isObject(value) && Object.values(value).every(isObject)
   if (isTables === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
   const given = clip(visible(JSON.stringify(value)), 60)
-  throw new UsageError(`${source}: ${key} is ${given}, not a ${type}`, { hint: help })
+  failUsage(`${source}: ${key} is ${given}, not a ${type}`, help)
 }
 
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
@@ -1070,7 +1047,7 @@ function projectRefusal({ project, type }: Setting, value: string, limit: string
   return `a project file may only tighten it (here it is ${visible(limit) || 'empty'})`
 }
 
-function isTighter(type: Setting['type'], value: string, limit: string) {
+function isTighter(type: SettingType, value: string, limit: string) {
   if (type === 'list') return splitNames(value).every((name) => splitNames(limit).includes(name))
   if (type === 'mode') return MODES.indexOf(value as Mode) <= MODES.indexOf(limit as Mode)
   return Number(value) <= Number(limit)
@@ -1086,8 +1063,7 @@ async function readToml(file: string): Promise<object> {
   } catch (cause) {
     const at = cause instanceof TomlError ? `:${cause.line}:${cause.column}` : ''
     const why = messageOf(cause).split(/ +\d+: /, 1) // without TomlError's excerpt
-    const hint = 'mend it, or move it away'
-    throw new UsageError(`cannot read ${file}${at}: ${why}`, { hint, cause })
+    failUsage(`cannot read ${file}${at}: ${why}`, 'mend it, or move it away', cause)
   }
 }
 
@@ -1139,7 +1115,7 @@ export class Config {
   explain(name: string) {
     const { key } = settingRow(name)
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
-    return { key, value: first?.value, source: first?.source ?? 'default', shadows }
+    return { key, value: undefined, source: 'default', ...first, shadows }
   }
 
   all = () => SETTINGS.map(({ key }) => this.explain(key))
@@ -1149,10 +1125,10 @@ export class Config {
 
 //#region §seal: secrets at rest
 //
-// With the seal on, what opens doors is encrypted in the vault: files are copied.
+// What opens doors can be encrypted in the vault: files are copied.
 //
-// 1. Each value is AES-256-GCM, and bound to its slot (table, column, row): moved elsewhere,
-//    it does not open. The key is of a passphrase or the system's keychain.
+// 1. Each value is AES-256-GCM, and opens only in its slot (table, column, row). The key is of
+//    a passphrase or the system's keychain.
 // 2. Locked means closed: to seal or to open throws SealedError.
 // Not here: which columns are sealed (§secrets).
 
@@ -1178,7 +1154,7 @@ function encryptValue(nonce: Buffer, key: SealKey, value: string, slot: string) 
 
 function decryptValue(key: SealKey, envelope: string, slot: string) {
   const { createDecipheriv } = builtin('node:crypto')
-  const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
+  const bytes = Buffer.from(envelope.split(':').pop() ?? '', 'base64url')
   const options = { authTagLength: 16 } // a shorter one would be easier to forge
   try {
     const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, 12), options)
@@ -1242,7 +1218,7 @@ export class Seal {
     this.#world = world
   }
 
-  /** No passphrase: the keychain holds the key. Throws InvalidError, TaiError. */
+  /** No passphrase: by the keychain. Throws InvalidError, TaiError. */
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
@@ -1293,18 +1269,25 @@ export class Seal {
 //#region §db: one SQLite file, opened with care
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS lead forward, in one transaction, after a backup under the same lock: a tai
-//    killed on the way leaves the old vault.
+// 2. MIGRATIONS are one transaction, after a backup: a tai killed on the way leaves the old vault.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
 // Not here: what the tables mean.
 
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931 // 'tai1'
 
+const BAD_JSON = 'SyntaxError' // in a row
+
 /** Message, hint, and codes: sqlite.org/rescode.html, and the system's. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
-  corrupt: ['is damaged, or is no vault', 'put back a backup (vault.db.backup-*)', 11, 26],
+  corrupt: [
+    'is damaged, or is no vault',
+    'put back a backup (vault.db.backup-*)',
+    11,
+    26,
+    BAD_JSON,
+  ],
   readonly: ['cannot be written', 'check who owns TAI_HOME', 8, 'EACCES', 'EPERM', 'EROFS'],
   full: ['cannot grow: the disk is full', 'free some space', 13, 'ENOSPC', 'EDQUOT'],
   busy: ['is busy: another tai keeps writing', 'wait for it, or end it', 5, 6],
@@ -1330,12 +1313,11 @@ function withFaults<T>(file: string, work: () => T) {
 }
 
 function asVaultError(error: unknown, file: string) {
-  if (!(error instanceof Error)) return error
-  if (error instanceof SyntaxError) return new VaultError('corrupt', file, error) // JSON of a row
-  const code = 'errcode' in error ? Number(error.errcode) & 0xff : codeOf(error)
+  const { name, syscall, errcode } = Object(error)
+  const code = errcode ? errcode & 0xff : codeOf(error) || name
   const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
   const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
-  const kind = known ?? ('syscall' in error ? 'broken' : undefined)
+  const kind = known ?? (syscall ? 'broken' : undefined)
   if (kind === undefined) return error
   // SQLite has many words for a full disk.
   const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
@@ -1345,48 +1327,48 @@ function asVaultError(error: unknown, file: string) {
 const STAMPS = 'created INTEGER, updated INTEGER'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A bare column is TEXT; it or a bare INTEGER is NOT NULL, but for a `?`. */
+/** A column is TEXT and NOT NULL, unless it says INTEGER or `?`; `*` marks the primary key. */
 const FIRST_TABLES = {
-  settings: 'key TEXT PRIMARY KEY, value',
-  seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
-  secrets: `name TEXT PRIMARY KEY, value, ${STAMPS}`,
-  mcp_servers: `name TEXT PRIMARY KEY, transport, command?, args_json?, env_json?, url?,
-    headers_json?, cwd?, allow_json?, deny_json?, source, ${STAMPS}`,
-  mcp_server_profiles: 'server, profile, enabled INTEGER, PRIMARY KEY (server, profile)',
-  mcp_tool_pins: 'server, tool, hash, updated INTEGER, PRIMARY KEY (server, tool)',
-  mcp_server_tools:
-    'server, tool, description, schema_json, updated INTEGER, PRIMARY KEY (server, tool)',
-  mcp_server_options: 'server, key, value, PRIMARY KEY (server, key)',
-  mcp_consents: 'server, digest, created INTEGER, PRIMARY KEY (server, digest)',
-  mcp_tokens: 'server, kind, value, updated INTEGER, PRIMARY KEY (server, kind)',
-  mcp_trust: 'server TEXT PRIMARY KEY, value, updated INTEGER',
-  records: `seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-    kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
-    title, body, tags, session?, ${STAMPS}`,
-  profiles: 'name TEXT PRIMARY KEY, prompt?, model?, tools?, mode?, created INTEGER',
-  sessions: `id TEXT PRIMARY KEY, title, profile, model, workspace, ${STAMPS}`,
-  messages: `seq INTEGER PRIMARY KEY,
-    session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, n INTEGER,
-    compacted INTEGER NOT NULL DEFAULT 0, created INTEGER, message_json, UNIQUE (session, n)`,
-  todos: 'session TEXT PRIMARY KEY, todos',
-  history: 'seq INTEGER PRIMARY KEY, line',
-  audit: `seq INTEGER PRIMARY KEY, chain, n INTEGER, ts INTEGER, kind, session?, data_json,
-    prev_hash, hash, UNIQUE (chain, n)`,
-  audit_heads: 'seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER, hash',
-  approvals: `id TEXT PRIMARY KEY, tool,
-    scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
-    mode?, digest?, session?, root?, paths, commands, created INTEGER, expires INTEGER?`,
-  undo: `n INTEGER PRIMARY KEY, session, "group", path,
-    kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
+  settings: 'key*, value',
+  seal: "id*, source IN ('passphrase', 'keychain'), proof",
+  secrets: `name*, value, ${STAMPS}`,
+  mcp_servers: `name*, transport, command?, args_json?, env_json?, url?, headers_json?, cwd?,
+    allow_json?, deny_json?, source, ${STAMPS}`,
+  mcp_server_profiles: 'server*, profile*, enabled INTEGER',
+  mcp_tool_pins: 'server*, tool*, hash, updated INTEGER',
+  mcp_server_tools: 'server*, tool*, description, schema_json, updated INTEGER',
+  mcp_server_options: 'server*, key*, value',
+  mcp_consents: 'server*, digest*, created INTEGER',
+  mcp_tokens: 'server*, kind*, value, updated INTEGER',
+  mcp_trust: 'server*, value, updated INTEGER',
+  records: `seq INTEGER*, id, kind IN ('note', 'memory', 'spill', 'summary'), title, body, tags,
+    session?, ${STAMPS}, UNIQUE (id)`,
+  profiles: 'name*, prompt?, model?, tools?, mode?, created INTEGER',
+  sessions: `id*, title, profile, model, workspace, ${STAMPS}`,
+  messages: `seq INTEGER*, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    n INTEGER, compacted INTEGER NOT NULL DEFAULT 0, created INTEGER, message_json,
+    UNIQUE (session, n)`,
+  todos: 'session*, todos',
+  history: 'seq INTEGER*, line',
+  audit: `seq INTEGER*, chain, n INTEGER, ts INTEGER, kind, session?, data_json, prev_hash, hash,
+    UNIQUE (chain, n)`,
+  audit_heads: 'seq INTEGER*, chain, n INTEGER, hash, UNIQUE (chain)',
+  approvals: `id*, tool, scope IN ('once', 'session', 'always', 'deny'), mode?, digest?, session?,
+    root?, paths, commands, created INTEGER, expires INTEGER?`,
+  undo: `n INTEGER*, session, "group", path, kind IN ('file', 'folder', 'link', 'absent'),
     mode INTEGER?, after?, created INTEGER, before BLOB`,
 }
 
 function createTable([name, said]: [string, string]) {
-  const plain = /(?<=^|,\s+)("?\w+"?)( INTEGER)?(\??)(?=,|$)/g
-  const inSql = said.replace(plain, (_, column: string, type = ' TEXT', mark: string) =>
-    mark === '?' ? column + type : `${column}${type} NOT NULL`,
-  )
-  return `CREATE TABLE ${name} (${inSql}) STRICT;`
+  const keys: string[] = []
+  const plain = /(?<=^|,\s+)("?\w+"?)( INTEGER)?([?*]?)(?=,|$)/g
+  const inSql = said
+    .replace(plain, (_, column: string, type = ' TEXT', mark: string) => {
+      if (mark === '*') keys.push(column)
+      return column + type + (mark === '?' ? '' : ' NOT NULL')
+    })
+    .replace(/(\w+) IN \(.*?\)/g, '$1 TEXT NOT NULL CHECK ($&)')
+  return `CREATE TABLE ${name} (${inSql}, PRIMARY KEY (${keys})) STRICT;`
 }
 
 const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
@@ -1429,6 +1411,7 @@ CREATE TABLE mcp_sessions (
 
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Record<string, SqlValue>
+type Sql = string | readonly string[] // as a tag: what stands in the template is a parameter
 
 const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 'data']
 
@@ -1447,7 +1430,7 @@ function tableRow<T>(row: object): T {
 export class Db {
   readonly file
   readonly #connection: DatabaseSync
-  readonly #statements = new Map<string, StatementSync>()
+  readonly #statements = new Map<Sql, StatementSync>()
   readonly #glances = new Map<string, readonly unknown[]>()
   #glanced = 0 // when the oldest was read
 
@@ -1457,15 +1440,15 @@ export class Db {
     this.#connection = withFaults(file, () => new Connection(file, { timeout: STORE_BUSY }))
   }
 
-  all<T>(sql: string, ...values: readonly SqlValue[]) {
+  all<T>(sql: Sql, ...values: SqlValue[]) {
     const work = () => this.#prepared(sql).all(...values.map(toColumn))
     return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
-  get = <T>(sql: string, ...values: readonly SqlValue[]) => this.all<T>(sql, ...values)[0]
+  get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
   /** Perhaps as it was STORE_GLANCE ago, but for this connection's writes. */
-  glance<T>(sql: string, ...values: readonly string[]) {
+  glance<T>(sql: string, ...values: string[]) {
     const now = performance.now()
     if (now - this.#glanced > STORE_GLANCE) this.#glances.clear()
     if (this.#glances.size === 0) this.#glanced = now
@@ -1475,7 +1458,7 @@ export class Db {
     return known as readonly T[]
   }
 
-  run(sql: string, ...values: readonly SqlValue[]) {
+  run(sql: Sql, ...values: SqlValue[]) {
     this.#glances.clear()
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
@@ -1510,12 +1493,12 @@ export class Db {
 
   close() {
     if (this.#connection.isOpen) this.#connection.close()
-    this.#statements.clear()
   }
 
-  #prepared(sql: string) {
-    const statement = this.#statements.get(sql) ?? this.#connection.prepare(sql)
-    this.#statements.set(sql, statement)
+  #prepared(sql: Sql) {
+    const known = this.#statements.get(sql)
+    const statement = known ?? this.#connection.prepare([sql].flat().join('?'))
+    if (!known) this.#statements.set(sql, statement)
     return statement
   }
 }
@@ -1528,7 +1511,7 @@ const idLetters = (bytes: Uint8Array) =>
 
 /** 50 random bits. By SQLite: node:crypto loads slowly. */
 export function newId(db: Db) {
-  const row = db.get<{ bytes: Uint8Array }>(`SELECT randomblob(${ID_BYTES}) AS bytes`)
+  const row = db.get<{ bytes: Uint8Array }>`SELECT randomblob(${ID_BYTES}) AS bytes`
   return idLetters(row?.bytes ?? new Uint8Array())
 }
 
@@ -1539,9 +1522,10 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   try {
     migrateDb(db, migrations)
     await useWal(db)
-    db.exec('PRAGMA synchronous = NORMAL') // a power cut may take the last moments
-    db.exec('PRAGMA secure_delete = ON')
-    db.exec('PRAGMA recursive_triggers = ON') // no REPLACE gets around a forbidden deletion
+    // A power cut may take the last moments; no REPLACE gets around a forbidden deletion.
+    db.exec(
+      'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON',
+    )
     return db
   } catch (error) {
     db.close()
@@ -1549,14 +1533,14 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   }
 }
 
-/** Node's `recursive` never ends where a system refuses (/proc). */
+/** Node's `recursive` never ends in /proc. */
 function makeFolders(folder: string) {
   if (fs.existsSync(folder)) return
   makeFolders(path.dirname(folder))
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** It opens no vault: closing that would drop the locks of others (POSIX). */
+/** Opens no vault: to close it would drop others' locks (POSIX). */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
@@ -1618,54 +1602,38 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// Each row has the hash of the row before it: one that is changed or taken out shows.
-//
-// 1. Each writing process has its chain: no two ever need the same head.
-// 2. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
-// Not here: who writes what (§policy, §toolbox, the bridge).
+// 1. Each row has the hash of the row before it: one that is changed or taken out shows.
+// 2. Each writing process has its chain: no two ever need the same head.
+// 3. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
 
-type AuditEntry = {
-  chain: string
-  n: number
-  ts: number
-  kind: string
-  session: string | undefined
-  data: JsonObject
-  hash: string
-}
-export type AuditFilter = { readonly limit: number } & Loose<
+type AuditHead = { chain: string; n: number; hash: string }
+type AuditSaid = { ts: number; kind: string; session: string | undefined; data_json: string }
+type AuditEntry = AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }
+export type AuditFilter = { limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
-type AuditRow = Omit<AuditEntry, 'data'> & { data_json: string; prev_hash: string }
-type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 
 const GENESIS = 'genesis' // before row 0
 const CHAIN_OPENING = 'chain' // row 0's kind
 
-const hashedColumns = (row: Omit<AuditRow, 'hash'>) =>
-  [row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash] as const
-
 /** Of the columns as a list, in this order. */
-export const auditHash = (row: Omit<AuditRow, 'hash'>) => digest(hashedColumns(row))
-
-const AUDIT_INSERT = `INSERT INTO audit (chain, n, ts, kind, session, data_json, prev_hash, hash)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-
-type AuditSaid = Omit<AuditRow, 'prev_hash' | keyof AuditHead>
+export const auditHash = (row: Omit<AuditHead, 'hash'> & AuditSaid & { prev_hash: string }) =>
+  digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
 /** The new head, which `audit_heads` must be told. */
-function addAuditRow(db: Db, { chain, n, hash }: AuditHead, said: AuditSaid) {
-  const row = { chain, n: n + 1, ...said, prev_hash: hash }
-  const head = { chain, n: row.n, hash: auditHash(row) }
-  db.run(AUDIT_INSERT, ...hashedColumns(row), head.hash)
-  return head
+function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
+  const n = last + 1
+  const row = { chain, n, ...said, prev_hash }
+  const hash = auditHash(row)
+  db.insert('audit', { ...row, hash })
+  return { chain, n, hash }
 }
 
 function openAuditChain(db: Db, ts: number) {
-  const sql = 'SELECT chain, n, hash FROM audit_heads ORDER BY seq DESC LIMIT ?'
-  const data_json = canonicalJson({ heads: db.all<AuditHead>(sql, AUDIT_ANCHORS) })
-  const head = { chain: newId(db), n: -1, hash: GENESIS }
-  return addAuditRow(db, head, { ts, kind: CHAIN_OPENING, session: undefined, data_json })
+  const heads = db.all`SELECT chain, n, hash FROM audit_heads
+    ORDER BY seq DESC LIMIT ${AUDIT_ANCHORS}`
+  const said = { ts, kind: CHAIN_OPENING, session: undefined, data_json: canonicalJson({ heads }) }
+  return addAuditRow(db, { chain: newId(db), n: -1, hash: GENESIS }, said)
 }
 
 const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
@@ -1699,11 +1667,10 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
 /** In SQLite: a long audit would fill the memory. */
 function checkAudit(db: Db) {
   db.define('audit_hash', (...values) => digest(values))
-  const sql =
-    'SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit'
-  const { rows = 0, chains = 0 } = db.get<{ rows: number; chains: number }>(sql) ?? {}
-  const found = db.all<{ said: string }>(AUDIT_PROBLEMS)
-  return { rows, chains, problems: found.map(({ said }) => said) }
+  const counts = db.get<{ rows: number; chains: number }>`
+    SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit`
+  const problems = db.all<{ said: string }>(AUDIT_PROBLEMS).map(({ said }) => said)
+  return { rows: 0, chains: 0, ...counts, problems }
 }
 
 //#endregion §audit
@@ -1711,9 +1678,8 @@ function checkAudit(db: Db) {
 //#region §secrets: what the seal covers, and the values behind it
 //
 // 1. Who sees a secret value tells the redactor.
-// 2. Sealed columns go by the vault's seal of the moment: another process may have turned it.
-// 3. The seal turns in one transaction; then the file is written anew, without old values.
-// Not here: the cipher (§seal).
+// 2. The vault's seal is asked each time: another process may have turned it.
+// 3. It turns in one transaction; then the file is written anew, without old values.
 
 export type StoreOptions = Readonly<{
   passphrase?: () => Promise<string | undefined> // when a sealed value is first needed
@@ -1730,18 +1696,16 @@ const SEALED_COLUMNS = [
   ['mcp_trust', 'value', 'server'],
 ] as const
 
-export const columnSlot = (table: string, column: string, ...keys: readonly string[]) =>
+export const columnSlot = (table: string, column: string, ...keys: string[]) =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
 function rewriteSealed(db: Db, from: Seal, to: Seal) {
   for (const [table, column, ...keys] of SEALED_COLUMNS) {
-    const sql = `SELECT * FROM ${table} WHERE ${column} IS NOT NULL`
-    const where = keys.map((key) => `${key} = ?`).join(' AND ')
-    for (const row of db.all<Record<string, string>>(sql)) {
-      const names = keys.map((key) => row[key] ?? '')
-      const slot = columnSlot(table, column, ...names)
+    const sql = `SELECT rowid, * FROM ${table} WHERE ${column} IS NOT NULL`
+    for (const { rowid, ...row } of db.all<Record<string, string>>(sql)) {
+      const slot = columnSlot(table, column, ...keys.map((key) => row[key] ?? ''))
       const value = to.seal(from.open(row[column] ?? '', slot), slot)
-      db.run(`UPDATE ${table} SET ${column} = ? WHERE ${where}`, value, ...names)
+      db.run(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`, value, rowid)
     }
   }
   db.run('DELETE FROM seal')
@@ -1751,15 +1715,14 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
 /** Into the vault; false when another process reads from it. */
 const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
-/** Says where an old value may still be. */
+/** Where one may still be. */
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const { dir, base } = path.parse(db.file)
-  const busy = emptyLog(db)
-    ? []
-    : ['another tai still reads old values: end it, then rotate the seal']
   const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
-  return [...busy, ...backups.map((name) => `${path.join(dir, name)} still holds old values`)]
+  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
+  const busy = 'another tai still reads old values: end it, then rotate the seal'
+  return emptyLog(db) ? notices : [busy, ...notices]
 }
 
 /** Secrets and the seal over them. */
@@ -1781,7 +1744,7 @@ export class Secrets {
   }
 
   get seal() {
-    this.#seal.state = this.#db.get<SealState>('SELECT * FROM seal')
+    this.#seal.state = this.#db.get<SealState>`SELECT * FROM seal`
     return this.#seal
   }
 
@@ -1790,7 +1753,7 @@ export class Secrets {
     return { on, locked, ...(state && { source: state.source }) }
   }
 
-  /** No passphrase: by the keychain. Returns notices. */
+  /** Returns notices. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
@@ -1823,17 +1786,16 @@ export class Secrets {
 
   async get(name: string) {
     await this.#unlock()
-    const row = this.#db.get<SecretRow>('SELECT * FROM secrets WHERE name = ?', name)
+    const row = this.#db.get<SecretRow>`SELECT * FROM secrets WHERE name = ${name}`
     return row && this.#open(row)
   }
 
-  async list() {
-    const sql = 'SELECT name, created, updated FROM secrets ORDER BY name'
-    return this.#db.all<{ name: string; created: number; updated: number }>(sql)
-  }
+  list = async () =>
+    this.#db.all<{ name: string; created: number; updated: number }>`
+      SELECT name, created, updated FROM secrets ORDER BY name`
 
   async delete(name: string) {
-    const found = this.#db.run('DELETE FROM secrets WHERE name = ?', name) > 0
+    const found = this.#db.run`DELETE FROM secrets WHERE name = ${name}` > 0
     emptyLog(this.#db)
     return found
   }
@@ -1850,8 +1812,8 @@ export class Secrets {
 
   #learn() {
     if (this.seal.locked) return
-    for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets'))
-      attempt(() => this.#open(row)) // who asks for a broken one hears of it
+    const rows = this.#db.all<SecretRow>`SELECT * FROM secrets`
+    for (const row of rows) attempt(() => this.#open(row)) // who asks for a broken one hears of it
   }
 
   #open({ name, value }: SecretRow) {
@@ -1870,33 +1832,23 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// One search over what was kept and what was said, but not by tools.
-//
 // 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
 // 2. Where no text has all of them, those come that have most as parts: signs are found too,
-//    and scripts without spaces.
-// Not here: writing (§store).
+//    and scripts without spaces. What tools said is not searched.
 
-type VaultRecord = {
-  id: string
+type Stamped = { id: string; created: number; updated: number }
+type RecordPlace = {
   kind: 'note' | 'memory' | 'spill' | 'summary'
-  title: string
-  body: string
-  tags: readonly string[]
   session: string | undefined
-  created: number
-  updated: number
 }
+type RecordText = { title: string; body: string; tags: readonly string[] }
+type VaultRecord = Stamped & RecordPlace & RecordText
 type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
-type RecordFilter = { limit: number } & Loose<
-  Pick<VaultRecord, 'kind' | 'session'> & { query: string }
->
-type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
-type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
-  Loose<Pick<VaultRecord, 'tags' | 'session'>>
+type NewRecord = Omit<RecordText, 'tags'> & Pick<RecordPlace, 'kind'> & Loose<VaultRecord>
+type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
-type SessionRow = NewSession & { id: string; created: number; updated: number; messages: number }
+type SessionRow = NewSession & Stamped & { messages: number }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
 const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
@@ -1931,7 +1883,7 @@ function searchRows<T>(
   db: Db,
   { byWords, byParts }: Record<'byWords' | 'byParts', string>,
   query: string | undefined,
-  ...values: readonly SqlValue[]
+  ...values: SqlValue[]
 ) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
   const terms = query.replaceAll('\0', ' ').split(/\s+/).filter(Boolean)
@@ -1970,40 +1922,34 @@ const SESSION_SEARCH = {
 
 //#region §store: the vault, as the program sees it
 //
-// Each method is one transaction, and a promise: another engine could stand here.
-// Records and audit data lose known secrets and the usual shapes, other texts known ones;
-// undo blobs stay as they are.
+// Each method is one transaction.
+// Records and audit data lose known secrets and the usual shapes, other texts known ones; undo none.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
-type ProfileRow = {
+type ProfileRow = Record<'prompt' | 'model', string | undefined> & {
   name: string
-  prompt: string | undefined
-  model: string | undefined
   tools: readonly string[] | undefined
   mode: Mode | undefined
   created: number
 }
-export type Grant = Readonly<{
-  id: string
-  tool: string
-  scope: 'once' | 'session' | 'always' | 'deny'
-  mode: Mode | undefined
-  digest: string | undefined
-  session: string | undefined
-  root: string | undefined // or everywhere
-  paths: readonly string[]
-  commands: readonly string[]
-  created: number
-  expires: number | undefined
-}>
-type UndoEntry = {
+/** Without a root: everywhere. */
+export type Grant = Readonly<
+  Record<'digest' | 'session' | 'root', string | undefined> &
+    Record<'paths' | 'commands', readonly string[]> & {
+      id: string
+      tool: string
+      scope: 'once' | 'session' | 'always' | 'deny'
+      mode: Mode | undefined
+      created: number
+      expires: number | undefined
+    }
+>
+type UndoEntry = Record<'path' | 'group', string> & {
   n: number
-  path: string
   before: Buffer | undefined
   mode: number | undefined
   kind: 'file' | 'folder' | 'link' | 'absent'
   after: string | undefined
-  group: string
   created: number
 }
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
@@ -2057,26 +2003,24 @@ export class Store {
     this.db.close()
   }
 
-  /** Redacted; returns its id. */
   addRecord = async (record: NewRecord) => this.#newRecord(record)
-  async updateRecord(id: string, change: RecordChange) {
+  async updateRecord(id: string, change: Loose<RecordText>) {
     const { title, body, tags } = this.#redacted(change)
-    const sql = `UPDATE records SET title = coalesce(?, title), body = coalesce(?, body),
-      tags = coalesce(?, tags), updated = ? WHERE id = ?`
-    return this.db.run(sql, title, body, tags, this.#world.now(), id) > 0
+    const done = this.db.run`UPDATE records SET title = coalesce(${title}, title),
+      body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#world.now()}
+      WHERE id = ${id}`
+    return done > 0
   }
-  async getRecord(id: string) {
-    const sql = `SELECT id, kind, title, body, tags, session, created, updated FROM records
-      WHERE id = ?`
-    return this.db.get<VaultRecord>(sql, id)
-  }
-  listRecords = async ({ query, kind, session, limit }: RecordFilter) =>
+  getRecord = async (id: string) =>
+    this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
+      FROM records WHERE id = ${id}`
+  listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
     searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   createSession = async ({ id = newId(this.db), ...session }: NewSession & { id?: string }) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
-  /** By the beginning of its id. Throws TaiError for several. */
+  /** By the beginning of its id. */
   async findSession(id: string) {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
@@ -2088,8 +2032,7 @@ export class Store {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
-  /** Newest first; by title and messages. */
-  listSessions = async ({ query, limit }: { query?: string | undefined; limit: number }) =>
+  listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** With all that is its own, but notes and memories. */
   async deleteSession(id: string) {
@@ -2100,28 +2043,25 @@ export class Store {
     })
   }
 
-  /** Its number. Throws TaiError: no such session. */
+  /** Its number. */
   async appendMessage(session: string, message: Message) {
-    const json = this.#knownJson(message)
-    const sql = `INSERT INTO messages (session, n, message_json, created)
-      SELECT id, 1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id), ?2, ?3
-      FROM sessions WHERE id = ?1 RETURNING n`
-    const row = this.db.get<{ n: number }>(sql, session, json, this.#world.now())
-    return (
-      row?.n ?? fail(`there is no session ${visible(session)}`, '`tai session list` shows them')
-    )
+    const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
+      SELECT id, ${this.#knownJson(message)}, ${this.#world.now()},
+        1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
+      FROM sessions WHERE id = ${session} RETURNING n`
+    const hint = '`tai session list` shows them'
+    return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
   /** `compacted` ones are no longer sent. */
   async messages(session: string) {
-    const sql = `SELECT n, created, compacted, message_json AS message FROM messages
-      WHERE session = ? ORDER BY n`
-    const rows = this.db.all<StoredMessage>(sql, session)
+    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+      FROM messages WHERE session = ${session} ORDER BY n`
     return rows.map((row) => {
       checkMessage(row.message, `message ${row.n} of session ${session}`)
       return { ...row, compacted: Boolean(row.compacted) }
     })
   }
-  /** Returns the summary's id. */
+  /** The summary's id. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2131,23 +2071,23 @@ export class Store {
   }
 
   async getTodos(session: string) {
-    const sql = 'SELECT todos FROM todos WHERE session = ?'
-    return this.db.get<{ todos: Todo[] }>(sql, session)?.todos ?? []
+    const row = this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`
+    return row?.todos ?? []
   }
   async setTodos(session: string, todos: readonly Todo[]) {
     this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
-  listProfiles = async () => this.db.all<ProfileRow>('SELECT * FROM profiles ORDER BY name')
+  listProfiles = async () => this.db.all<ProfileRow>`SELECT * FROM profiles ORDER BY name`
   getProfile = async (name: string) =>
-    this.db.get<ProfileRow>('SELECT * FROM profiles WHERE name = ?', name)
+    this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}`
   async saveProfile(profile: Omit<ProfileRow, 'created'>) {
     this.db.insert('profiles', { ...profile, created: this.#world.now() }, 'REPLACE')
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
   async getSettings() {
-    const rows = this.db.all<{ key: string; value: string }>('SELECT key, value FROM settings')
+    const rows = this.db.all<{ key: string; value: string }>`SELECT * FROM settings`
     return Object.fromEntries(rows.map(({ key, value }) => [key, value]))
   }
   async setSetting(key: string, value: string | undefined) {
@@ -2168,13 +2108,8 @@ export class Store {
   async auditSoon(kind: string, data: JsonObject, session?: string) {
     this.#say(kind, data, session)
     if (this.#unwritten.length >= AUDIT_BATCH) return this.#writeAudit()
-    this.#writer ??= setTimeout(() => {
-      try {
-        this.#writeAudit()
-      } catch {
-        this.#writer = undefined // a full disk: written with the next
-      }
-    }, AUDIT_DELAY).unref()
+    // What meets a full disk is written with the next.
+    this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
   }
   async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
     this.#writeAudit()
@@ -2192,12 +2127,13 @@ export class Store {
   }
 
   #writeAudit() {
-    const rows = this.#unwritten
-    if (rows.length === 0) return
     clearTimeout(this.#writer)
     this.#writer = undefined
+    const rows = this.#unwritten
+    const [first] = rows
+    if (first === undefined) return
     this.#head = this.db.tx(() => {
-      const head = this.#head ?? openAuditChain(this.db, rows[0]?.ts ?? 0)
+      const head = this.#head ?? openAuditChain(this.db, first.ts)
       const last = rows.reduce((before, row) => addAuditRow(this.db, before, row), head)
       this.db.insert('audit_heads', last, 'REPLACE')
       return last
@@ -2221,46 +2157,51 @@ export class Store {
   }
   /** False when another process took it first. */
   async consumeGrant(id: string) {
-    const sql = `DELETE FROM approvals WHERE id = ? AND scope = 'once' AND (expires IS NULL OR expires > ?)`
-    return this.db.run(sql, id, this.#world.now()) > 0
+    const taken = this.db.run`DELETE FROM approvals WHERE id = ${id} AND scope = 'once'
+      AND (expires IS NULL OR expires > ${this.#world.now()})`
+    return taken > 0
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
   /** What paths held before one change, a `group`; the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
-    const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
-      (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
-      this.db.run(sql, session, UNDO_STEPS_MAX)
+      this.db.run(
+        `DELETE FROM undo WHERE session = ? AND "group" NOT IN (
+        SELECT "group" FROM undo WHERE session = ?
+        GROUP BY 1 ORDER BY max(n) DESC LIMIT ?)`,
+        session,
+        session,
+        UNDO_STEPS_MAX,
+      )
     })
   }
   async listUndo(session: string, { limit }: { limit: number }) {
-    const sql = 'SELECT * FROM undo WHERE session = ? ORDER BY n DESC LIMIT ?'
-    const rows = this.db.all<UndoEntry>(sql, session, limit)
+    const rows = this.db.all<UndoEntry>`
+      SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, numbers: readonly number[]) {
-    const sql = 'DELETE FROM undo WHERE session = ? AND n IN (SELECT value FROM json_each(?))'
-    this.db.run(sql, session, JSON.stringify(numbers))
+    for (const n of numbers) this.db.run('DELETE FROM undo WHERE session = ? AND n = ?', session, n)
   }
 
   async addHistory(line: string) {
-    const sql = `INSERT INTO history (line) SELECT ?1
-      WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
-    this.db.run(sql, this.redactor.known(line))
+    if ((await this.listHistory(1))[0] === this.redactor.known(line)) return
+    this.db.insert('history', { line: this.redactor.known(line) })
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
   async listHistory(limit: number) {
-    const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
-    return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
+    const rows = this.db.all<{ line: string }>`
+      SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`
+    return rows.map(({ line }) => line)
   }
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
 
-  #redacted({ title, body, tags }: RecordChange) {
+  #redacted({ title, body, tags }: Loose<RecordText>) {
     const clean = (text: string) => this.redactor.redact(text)
     return { title: title && clean(title), body: body && clean(body), tags: tags?.map(clean) }
   }
@@ -4992,7 +4933,8 @@ export class McpStdioTransport implements RpcTransport {
     const written = new Promise<boolean>((end) => stdin?.write(`${text}\n`, (error) => end(!error)))
     const late = () =>
       new LinkError('timeout', `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`)
-    if (await deadline(MCP_WRITE_TIMEOUT, written, late)) return
+    if (!(await within(MCP_WRITE_TIMEOUT, written))) throw late()
+    if (await written) return
     await within(SHELL_STOP_GRACE, this.#group.ended) // its end says more
     throw this.#over ?? new LinkError('lost', 'it closed its stdin')
   }
@@ -7546,7 +7488,7 @@ export function sliceBytes(text: string, offset: number, limit: number) {
 }
 
 /** Without words, the newest. */
-const findRecords = (store: Store, query: string, filter: RecordFilter) =>
+const findRecords = (store: Store, query: string, filter: Search & Loose<RecordPlace>) =>
   store.listRecords({ ...filter, query: query.trim() === '' ? undefined : query })
 
 const hitLines = (hit: RecordHit) =>
