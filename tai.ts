@@ -698,10 +698,10 @@ export async function schemaCheck(schema: JsonSchema) {
     const parts = dereference(own)
     for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
     const check: SchemaCheck = (value) => {
-      const { valid, errors } = validate(value, own, '2020-12', parts)
-      const { instanceLocation = '#', error = 'it does not fit' } = errors.at(-1) ?? {}
-      const why = error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/^Instance/, 'it')
-      return valid ? undefined : { at: instanceLocation.slice(1), why: why.replace(/\.$/, '') }
+      const found = validate(value, own, '2020-12', parts).errors.at(-1)
+      if (found === undefined) return undefined
+      const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
+      return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
     }
     for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only at work
     return check
@@ -909,9 +909,9 @@ export class RedactStream {
 /** Per alignment, what stays the same whatever stands around it. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
-    const bytes = Buffer.from('\0'.repeat(shift) + value)
-    const end = bytes.length % 3 === 0 ? undefined : -1
-    const form = bytes.toString('base64url').slice(shift === 0 ? 0 : shift + 1, end)
+    const bytes = Buffer.from('\0'.repeat(shift) + value) // three of them are four characters
+    const [from = 0, to] = [shift, bytes.length].map((n) => (n * 4) / 3)
+    const form = bytes.toString('base64url').slice(Math.ceil(from), to)
     return [form, form.replaceAll('-', '+').replaceAll('_', '/')]
   })
 
@@ -1094,13 +1094,13 @@ export class Config {
   #take(given: object, source: string, refusal?: typeof projectRefusal) {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
-      if (row === undefined)
-        this.notices.push(`${source}: ${explain(unknownSetting(name)).replace('\n ', ';')}`)
+      const note = (text: string) => this.notices.push(`${source}: ${text}`)
+      if (row === undefined) note(explain(unknownSetting(name)).replace('\n ', ';'))
       if (row === undefined || raw === undefined) continue
       const value = settingText(row, raw, source)
       const why = refusal?.(row, value, this.get(row.key))
       if (why === undefined) this.#given.unshift({ key: row.key, value, source })
-      else this.notices.push(`${source}: ${name} = ${visible(value)} is left out: ${why}`)
+      else note(`${name} = ${visible(value)} is left out: ${why}`)
     }
   }
 
@@ -1523,9 +1523,7 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
     migrateDb(db, migrations)
     await useWal(db)
     // A power cut may take the last moments; no REPLACE gets around a forbidden deletion.
-    db.exec(
-      'PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON; PRAGMA recursive_triggers = ON',
-    )
+    db.exec('PRAGMA synchronous = NORMAL; PRAGMA secure_delete = 1; PRAGMA recursive_triggers = 1')
     return db
   } catch (error) {
     db.close()
@@ -1837,10 +1835,7 @@ export class Secrets {
 //    and scripts without spaces. What tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
-type RecordPlace = {
-  kind: 'note' | 'memory' | 'spill' | 'summary'
-  session: string | undefined
-}
+type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
 type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
@@ -1926,35 +1921,29 @@ const SESSION_SEARCH = {
 // Records and audit data lose known secrets and the usual shapes, other texts known ones; undo none.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
-type ProfileRow = Record<'prompt' | 'model', string | undefined> & {
-  name: string
-  tools: readonly string[] | undefined
-  mode: Mode | undefined
-  created: number
-}
-/** Without a root: everywhere. */
-export type Grant = Readonly<
-  Record<'digest' | 'session' | 'root', string | undefined> &
-    Record<'paths' | 'commands', readonly string[]> & {
-      id: string
-      tool: string
-      scope: 'once' | 'session' | 'always' | 'deny'
-      mode: Mode | undefined
-      created: number
-      expires: number | undefined
-    }
+type ProfileRow = { name: string; created: number } & Loose<
+  Record<'prompt' | 'model', string> & { tools: readonly string[]; mode: Mode }
 >
+/** Without a root: everywhere. */
+export type Grant = Readonly<{
+  id: string
+  tool: string
+  scope: 'once' | 'session' | 'always' | 'deny'
+  paths: readonly string[]
+  commands: readonly string[]
+  created: number
+}> &
+  Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
 type UndoEntry = Record<'path' | 'group', string> & {
   n: number
-  before: Buffer | undefined
-  mode: number | undefined
   kind: 'file' | 'folder' | 'link' | 'absent'
-  after: string | undefined
   created: number
-}
+} & Loose<{ before: Buffer; mode: number; after: string }>
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
 const HISTORY_MAX = 1_000 // lines of input kept
+const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
+  (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
 
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
@@ -2095,21 +2084,22 @@ export class Store {
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  async audit(kind: string, data: JsonObject, session?: string) {
-    this.#say(kind, data, session)
+  /** Soon is within AUDIT_DELAY, many rows in one transaction: for what only reads. */
+  async audit(kind: string, data: JsonObject, session?: string, when: 'now' | 'soon' = 'now') {
+    const clean = mapStrings(data, (text) => this.redactor.redact(text))
+    const rows = this.#unwritten
+    rows.push({ ts: this.#world.now(), kind, session, data_json: canonicalJson(clean) })
+    if (when === 'soon' && rows.length < AUDIT_BATCH) {
+      // A full disk: written with the next.
+      this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
+      return
+    }
     try {
       this.#writeAudit()
     } catch (error) {
-      this.#unwritten.pop() // its caller is told
+      rows.pop() // its caller is told
       throw error
     }
-  }
-  /** Within AUDIT_DELAY, many rows in one transaction: for what only reads. */
-  async auditSoon(kind: string, data: JsonObject, session?: string) {
-    this.#say(kind, data, session)
-    if (this.#unwritten.length >= AUDIT_BATCH) return this.#writeAudit()
-    // What meets a full disk is written with the next.
-    this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
   }
   async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
     this.#writeAudit()
@@ -2118,12 +2108,6 @@ export class Store {
   async verifyAudit() {
     this.#writeAudit()
     return checkAudit(this.db)
-  }
-
-  #say(kind: string, data: JsonObject, session: string | undefined) {
-    const clean = mapStrings(data, (text) => this.redactor.redact(text))
-    const data_json = canonicalJson(clean)
-    this.#unwritten.push({ ts: this.#world.now(), kind, session, data_json })
   }
 
   #writeAudit() {
@@ -2168,14 +2152,7 @@ export class Store {
     const created = this.#world.now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
-      this.db.run(
-        `DELETE FROM undo WHERE session = ? AND "group" NOT IN (
-        SELECT "group" FROM undo WHERE session = ?
-        GROUP BY 1 ORDER BY max(n) DESC LIMIT ?)`,
-        session,
-        session,
-        UNDO_STEPS_MAX,
-      )
+      this.db.run(UNDO_TRIM, session, UNDO_STEPS_MAX)
     })
   }
   async listUndo(session: string, { limit }: { limit: number }) {
@@ -2184,12 +2161,14 @@ export class Store {
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, numbers: readonly number[]) {
-    for (const n of numbers) this.db.run('DELETE FROM undo WHERE session = ? AND n = ?', session, n)
+    const sql = 'DELETE FROM undo WHERE session = ? AND n IN (SELECT value FROM json_each(?))'
+    this.db.run(sql, session, JSON.stringify(numbers))
   }
 
   async addHistory(line: string) {
-    if ((await this.listHistory(1))[0] === this.redactor.known(line)) return
-    this.db.insert('history', { line: this.redactor.known(line) })
+    const sql = `INSERT INTO history (line) SELECT ?1
+      WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
+    this.db.run(sql, this.redactor.known(line))
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
   async listHistory(limit: number) {
@@ -7922,8 +7901,8 @@ export class Tools implements Catalog {
     const outcome = await this.#attempt(asked, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
     const facts = { tool: clip(name, 80), digest: asked.digest, ms: world.now() - started }
-    const row = ['tool-call', { ...facts, ...factsOf(safe) }, session] as const
-    const writing = this.reads({ name, args }) ? store.auditSoon(...row) : store.audit(...row)
+    const when = this.reads({ name, args }) ? 'soon' : 'now'
+    const writing = store.audit('tool-call', { ...facts, ...factsOf(safe) }, session, when)
     await writing.catch(() => {}) // a full disk must not lose the result
     return safe
   }
