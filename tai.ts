@@ -528,20 +528,16 @@ export function headBytes(text: string, max: number) {
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
 }
 
-const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
-
 /** The longest such end. */
 export function tailBytes(text: string, max: number) {
   const bytes = Buffer.from(text)
-  let from = Math.max(0, bytes.length - max)
-  while (isInner(bytes, from)) from += 1
-  return bytes.toString('utf8', from)
+  return bytes.toString('utf8', characterStart(bytes, Math.max(0, bytes.length - max), 1))
 }
 
-/** The last one up to `at`. */
-export function characterStart(bytes: Uint8Array, at: number) {
+/** The last one up to `at`, or the first from there. */
+export function characterStart(bytes: Uint8Array, at: number, step: -1 | 1 = -1) {
   let start = Math.min(at, bytes.length)
-  while (start > 0 && isInner(bytes, start)) start -= 1
+  while (((bytes[start] ?? 0) & 0xc0) === 0x80) start += step
   return start
 }
 
@@ -564,14 +560,12 @@ export function canonicalJson(value: unknown): string {
   return `{${text}}`
 }
 
-/** In hex. */
 export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash('sha256', data)
 
 export const digest = (value: unknown) => sha256(canonicalJson(value))
 
 /** Controls, breaks, blanks, and what no font shows; but emoji need the variation selectors. */
 const HIDDEN = /[\p{Cc}\p{Zl}\p{Zp}[\p{DI}--\p{VS}]\u2800\ufff9-\ufffb]/gv
-const C1 = /[\u007f-\u009f]/g
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
 /** Control and invisible characters written out. */
@@ -580,9 +574,8 @@ export const visible = (text: string) =>
 
 /** C1 bytes, which JSON lets pass, are escaped. */
 export const jsonLine = (value: unknown) =>
-  `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
+  `${JSON.stringify(value).replace(/[\u007f-\u009f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
-/** Lines and tabs stay. */
 export const visibleLines = (text: string) =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
@@ -594,8 +587,8 @@ export const formatDuration = (ms: number) =>
   inUnits(ms, { d: 24 * HOUR, h: HOUR, min: MINUTE, s: SECOND, ms: 1 })
 
 function inUnits(n: number, units: Record<string, number>) {
-  const found = Object.entries(units).find(([, size]) => n >= size || size === 1)
-  const [name = '', size = 1] = found ?? []
+  const fits = ([, size]: [string, number]) => n >= size || size === 1
+  const [name, size] = Object.entries(units).find(fits) ?? ['', 1]
   return `${(n / size).toFixed(/^(MB|KB|s)$/.test(name) ? 1 : 0)} ${name}`
 }
 
@@ -781,7 +774,6 @@ export class Lane {
   #last: Promise<unknown> = Promise.resolve()
   #length = 0
 
-  /** Running or waiting. */
   get length() {
     return this.#length
   }
@@ -946,7 +938,7 @@ function alternatives(texts: string[]) {
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
 //    `tai config set`, default. A value keeps its source and those it hides.
 // 2. A project file is a stranger's word: it never widens a limit or says where credentials
-//    go, but is left out with a notice.
+//    go. What it may not say is left out with a notice.
 
 /** Tightest first. */
 export const MODES = [
@@ -959,7 +951,7 @@ export const MODES = [
 
 const SETTING_SHAPES = {
   text: /./,
-  mode: new RegExp(`^(${MODES.join('|')})$`),
+  mode: RegExp(`^(${MODES.join('|')})$`),
   list: /^/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
@@ -1002,7 +994,7 @@ export const SETTINGS = settingRows([
   ['providers', 'set of tables', '', 'no', 'providers of your own: [providers.NAME]'],
 ])
 
-export type Setting = (typeof SETTINGS)[number]
+type Setting = (typeof SETTINGS)[number]
 export type SettingKey = Setting['key']
 
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
@@ -1420,7 +1412,7 @@ const toColumn = (value: SqlValue) =>
 
 function tableRow<T>(row: object): T {
   const pairs = Object.entries(row).map(([name, value]) => {
-    const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
+    const isJson = value && JSON_COLUMNS.includes(name)
     return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
   return Object.fromEntries(pairs) as T
@@ -1607,7 +1599,7 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 type AuditHead = { chain: string; n: number; hash: string }
 type AuditSaid = { ts: number; kind: string; session: string | undefined; data_json: string }
 type AuditEntry = AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }
-export type AuditFilter = { limit: number } & Loose<
+type AuditFilter = { limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
 
@@ -1876,7 +1868,7 @@ const termsIn = (text: string) =>
 /** The last parameter of `byWords` is FTS5's. Without a query, every row. */
 function searchRows<T>(
   db: Db,
-  { byWords, byParts }: Record<'byWords' | 'byParts', string>,
+  [byWords, byParts]: readonly [string, string],
   query: string | undefined,
   ...values: SqlValue[]
 ) {
@@ -1893,25 +1885,25 @@ const RECORD_HITS = `SELECT r.id, kind, r.title, r.tags, session, created, updat
   substr(r.body, max(1, coalesce(instr(lower(r.body), lower(?1 ->> '$[0]')), 1) - 50), 200) AS snippet`
 const RECORD_PARTS = termsIn("title || ' ' || tags || ' ' || body")
 const RECORD_FILTER = '(?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR session = ?3)'
-const RECORD_SEARCH = {
-  byWords: `${RECORD_HITS} FROM records_fts JOIN records r ON r.seq = records_fts.rowid
+const RECORD_SEARCH = [
+  `${RECORD_HITS} FROM records_fts JOIN records r ON r.seq = records_fts.rowid
     WHERE records_fts MATCH ?5 AND ${RECORD_FILTER}
     ORDER BY bm25(records_fts, 4, 1, 2), updated DESC LIMIT ?4`,
-  byParts: `${RECORD_HITS} FROM records r
+  `${RECORD_HITS} FROM records r
     WHERE (?1 = '[]' OR ${RECORD_PARTS} > 0) AND ${RECORD_FILTER}
     ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
-}
+] as const
 
 const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
 const NEWEST_FIRST = 'ORDER BY updated DESC, s.rowid DESC LIMIT ?2'
-const SESSION_SEARCH = {
-  byWords: `${SESSION_ROWS} WHERE ${termsIn('title')} = json_array_length(?1) OR id IN (
+const SESSION_SEARCH = [
+  `${SESSION_ROWS} WHERE ${termsIn('title')} = json_array_length(?1) OR id IN (
     SELECT session FROM messages_fts f JOIN messages m ON m.seq = f.rowid
     WHERE messages_fts MATCH ?3) ${NEWEST_FIRST}`,
-  byParts: `${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
+  `${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
     SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ${NEWEST_FIRST}`,
-}
+] as const
 
 //#endregion §recall
 
