@@ -1671,10 +1671,10 @@ function checkAudit(db: Db) {
 // 2. The vault's seal is asked each time: another process may have turned it.
 // 3. It turns in one transaction; then the file is written anew, without old values.
 
-export type StoreOptions = Readonly<{
+export type StoreOptions = {
   passphrase?: () => Promise<string | undefined> // when a sealed value is first needed
   redactor?: Redactor
-}>
+}
 type SecretRow = { name: string; value: string }
 
 /** Table, column, keys of the row. */
@@ -1769,8 +1769,8 @@ export class Secrets {
     await this.within((seal) => {
       const sealed = seal.seal(value, columnSlot('secrets', 'value', name))
       this.#db.run(sql, name, sealed, this.#world.now())
+      this.#open({ name, value: sealed })
     })
-    this.#tell(name, value)
     emptyLog(this.#db)
   }
 
@@ -1806,15 +1806,11 @@ export class Secrets {
     for (const row of rows) attempt(() => this.#open(row)) // who asks for a broken one hears of it
   }
 
+  /** The redactor hears of it, under a name that a mark may hold. */
   #open({ name, value }: SecretRow) {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
-    this.#tell(name, opened)
+    this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), opened)
     return opened
-  }
-
-  /** Under a name that a mark may hold. */
-  #tell(name: string, value: string) {
-    this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), value)
   }
 }
 
@@ -1831,7 +1827,7 @@ type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: st
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
 type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
-type NewRecord = Omit<RecordText, 'tags'> & Pick<RecordPlace, 'kind'> & Loose<VaultRecord>
+type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
@@ -2078,9 +2074,9 @@ export class Store {
 
   /** Soon is within AUDIT_DELAY, many rows in one transaction: for what only reads. */
   async audit(kind: string, data: JsonObject, session?: string, when: 'now' | 'soon' = 'now') {
-    const clean = mapStrings(data, (text) => this.redactor.redact(text))
     const rows = this.#unwritten
-    rows.push({ ts: this.#world.now(), kind, session, data_json: canonicalJson(clean) })
+    const data_json = canonicalJson(this.#redacted(data))
+    rows.push({ ts: this.#world.now(), kind, session, data_json })
     if (when === 'soon' && rows.length < AUDIT_BATCH) {
       // A full disk: written with the next.
       this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
@@ -2172,13 +2168,10 @@ export class Store {
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
 
-  #redacted({ title, body, tags }: Loose<RecordText>) {
-    const clean = (text: string) => this.redactor.redact(text)
-    return { title: title && clean(title), body: body && clean(body), tags: tags?.map(clean) }
-  }
+  #redacted = <T>(value: T) => mapStrings(value, (text) => this.redactor.redact(text)) as T
 
-  #newRecord = ({ kind, session, tags = [], ...text }: NewRecord) =>
-    this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
+  #newRecord = (record: NewRecord) =>
+    this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
 
   #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)) {
     const now = this.#world.now()
