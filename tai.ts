@@ -654,10 +654,6 @@ export class Reader {
     return new Reader(inner, `${this.where}.${key}`)
   }
 
-  get absent() {
-    return this.value === undefined || this.value === null
-  }
-
   string = () => this.#as<string>('a string', typeof this.value === 'string')
   number = () => this.#as<number>('a number', Number.isFinite(this.value))
   boolean = () => this.#as<boolean>('true or false', typeof this.value === 'boolean')
@@ -666,7 +662,7 @@ export class Reader {
     this.#as<unknown[]>('a list', Array.isArray(this.value)).map(
       (item, i) => new Reader(item, `${this.where}[${i}]`),
     )
-  optional = <T>(read: (reader: Reader) => T) => (this.absent ? undefined : read(this))
+  optional = <T>(read: (reader: Reader) => T) => (this.value == null ? undefined : read(this))
 
   #as<T>(wanted: string, fits: boolean) {
     if (fits) return this.value as T
@@ -705,14 +701,14 @@ export async function schemaCheck(schema: JsonSchema) {
 
 /** What the library stumbles over only at a value. */
 function refuseBroken(at: string, part: unknown, parts: object) {
-  if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
+  if (at.split('/').length > SCHEMA_DEPTH) fail('it is nested too deeply')
   if (!isObject(part)) return
   const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target, type = [] } = part
   const odd = [type].flat().find((name) => !SCHEMA_TYPES.includes(String(name)))
-  if (odd !== undefined && !at.endsWith('/properties')) throw new InvalidError(`${odd} is no type`)
+  if (odd !== undefined && !at.endsWith('/properties')) fail(`${odd} is no type`)
   for (const each of [String(pattern), ...Object.keys(Object(patternProperties))]) RegExp(each, 'u')
   if (ref !== undefined && !Object.hasOwn(parts, String(target)))
-    throw new InvalidError(`$ref ${JSON.stringify(ref)} leads nowhere`)
+    fail(`$ref ${JSON.stringify(ref)} leads nowhere`)
 }
 
 //#endregion §json
@@ -1316,48 +1312,48 @@ function asVaultError(error: unknown, file: string) {
   return new VaultError(free === 0 ? 'full' : kind, file, error)
 }
 
-const STAMPS = 'created INTEGER, updated INTEGER'
+const STAMPS = 'created#, updated#'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A column is TEXT and NOT NULL, unless it says INTEGER or `?`; `*` marks the primary key. */
+/** A bare column is TEXT NOT NULL; `#`: INTEGER, `?`: or NULL, `*`: of the primary key. */
 const FIRST_TABLES = {
   settings: 'key*, value',
   seal: "id*, source IN ('passphrase', 'keychain'), proof",
   secrets: `name*, value, ${STAMPS}`,
   mcp_servers: `name*, transport, command?, args_json?, env_json?, url?, headers_json?, cwd?,
     allow_json?, deny_json?, source, ${STAMPS}`,
-  mcp_server_profiles: 'server*, profile*, enabled INTEGER',
-  mcp_tool_pins: 'server*, tool*, hash, updated INTEGER',
-  mcp_server_tools: 'server*, tool*, description, schema_json, updated INTEGER',
+  mcp_server_profiles: 'server*, profile*, enabled#',
+  mcp_tool_pins: 'server*, tool*, hash, updated#',
+  mcp_server_tools: 'server*, tool*, description, schema_json, updated#',
   mcp_server_options: 'server*, key*, value',
-  mcp_consents: 'server*, digest*, created INTEGER',
-  mcp_tokens: 'server*, kind*, value, updated INTEGER',
-  mcp_trust: 'server*, value, updated INTEGER',
-  records: `seq INTEGER*, id, kind IN ('note', 'memory', 'spill', 'summary'), title, body, tags,
+  mcp_consents: 'server*, digest*, created#',
+  mcp_tokens: 'server*, kind*, value, updated#',
+  mcp_trust: 'server*, value, updated#',
+  records: `seq#*, id, kind IN ('note', 'memory', 'spill', 'summary'), title, body, tags,
     session?, ${STAMPS}, UNIQUE (id)`,
-  profiles: 'name*, prompt?, model?, tools?, mode?, created INTEGER',
+  profiles: 'name*, prompt?, model?, tools?, mode?, created#',
   sessions: `id*, title, profile, model, workspace, ${STAMPS}`,
-  messages: `seq INTEGER*, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    n INTEGER, compacted INTEGER NOT NULL DEFAULT 0, created INTEGER, message_json,
+  messages: `seq#*, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+    n#, compacted INTEGER NOT NULL DEFAULT 0, created#, message_json,
     UNIQUE (session, n)`,
   todos: 'session*, todos',
-  history: 'seq INTEGER*, line',
-  audit: `seq INTEGER*, chain, n INTEGER, ts INTEGER, kind, session?, data_json, prev_hash, hash,
+  history: 'seq#*, line',
+  audit: `seq#*, chain, n#, ts#, kind, session?, data_json, prev_hash, hash,
     UNIQUE (chain, n)`,
-  audit_heads: 'seq INTEGER*, chain, n INTEGER, hash, UNIQUE (chain)',
+  audit_heads: 'seq#*, chain, n#, hash, UNIQUE (chain)',
   approvals: `id*, tool, scope IN ('once', 'session', 'always', 'deny'), mode?, digest?, session?,
-    root?, paths, commands, created INTEGER, expires INTEGER?`,
-  undo: `n INTEGER*, session, "group", path, kind IN ('file', 'folder', 'link', 'absent'),
-    mode INTEGER?, after?, created INTEGER, before BLOB`,
+    root?, paths, commands, created#, expires#?`,
+  undo: `n#*, session, "group", path, kind IN ('file', 'folder', 'link', 'absent'),
+    mode#?, after?, created#, before BLOB`,
 }
 
 function createTable([name, said]: [string, string]) {
   const keys: string[] = []
-  const plain = /(?<=^|,\s+)("?\w+"?)( INTEGER)?([?*]?)(?=,|$)/g
+  const plain = /(?<=^|,\s+)("?\w+"?)(#?)([?*]?)(?=,|$)/g
   const inSql = said
-    .replace(plain, (_, column: string, type = ' TEXT', mark: string) => {
+    .replace(plain, (_, column: string, number: string, mark: string) => {
       if (mark === '*') keys.push(column)
-      return column + type + (mark === '?' ? '' : ' NOT NULL')
+      return `${column} ${number ? 'INTEGER' : 'TEXT'} ${mark === '?' ? '' : 'NOT NULL'}`
     })
     .replace(/(\w+) IN \(.*?\)/g, '$1 TEXT NOT NULL CHECK ($&)')
   return `CREATE TABLE ${name} (${inSql}, PRIMARY KEY (${keys})) STRICT;`
