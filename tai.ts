@@ -672,7 +672,7 @@ export class Reader {
   }
 }
 
-const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
+const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
 const SCHEMA_DEPTH = 200 // steps of a JSON pointer; checking recurses
 
@@ -704,7 +704,7 @@ function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) fail('it is nested too deeply')
   if (!isObject(part)) return
   const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target, type = [] } = part
-  const odd = [type].flat().find((name) => !SCHEMA_TYPES.includes(String(name)))
+  const odd = [type].flat().find((name) => !SCHEMA_TYPES.test(String(name)))
   if (odd !== undefined && !at.endsWith('/properties')) fail(`${odd} is no type`)
   for (const each of [String(pattern), ...Object.keys(Object(patternProperties))]) RegExp(each, 'u')
   if (ref !== undefined && !Object.hasOwn(parts, String(target)))
@@ -768,15 +768,11 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
 /** Work that runs one after the other. */
 export class Lane {
   #last: Promise<unknown> = Promise.resolve()
-  #length = 0
-
-  get length() {
-    return this.#length
-  }
+  length = 0 // running or waiting
 
   async run<T>(work: () => Promise<T>) {
-    this.#length += 1
-    const done = this.#last.then(work).finally(() => (this.#length -= 1))
+    this.length += 1
+    const done = this.#last.then(work).finally(() => (this.length -= 1))
     this.#last = done.catch(() => {}) // it is told to its caller
     return done
   }
@@ -959,31 +955,31 @@ const SETTING_SHAPES = {
 }
 
 type SettingType = keyof typeof SETTING_SHAPES
-type Project = 'free' | 'tighten' | 'no' // what its file may do
-type SettingCells<Key> = readonly [Key, SettingType, standard: string, Project, help: string]
+type Project = 'free' | 'tighten' | 'no'
+type SettingCells<Key> = readonly [Key, SettingType, string | number, Project, help: string]
 const settingRows = <const Key>(rows: readonly SettingCells<Key>[]) =>
   rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
-// biome-ignore format: a table
+// biome-ignore format: a table, with the default ('': none) and what a project file may do
 export const SETTINGS = settingRows([
   ['model', 'text', '', 'free', 'the model: provider/model, or a bare name'],
   ['profile', 'text', '', 'no', 'the profile a session starts with'],
   ['permission_mode', 'mode', 'prompt', 'tighten',
     `what may run without asking: ${MODES.join(', ')}`],
-  ['max_steps', 'whole number from 1', `${AGENT_MAX_STEPS}`, 'tighten',
+  ['max_steps', 'whole number from 1', AGENT_MAX_STEPS, 'tighten',
     'requests to the model in one turn'],
   ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
   ['system', 'text', '', 'free', 'system prompt in place of the usual one'],
   ['tools', 'list', '', 'tighten', 'the only tools offered; empty: none'],
-  ['stdin_wait', 'number from 0 to 99999', `${STDIN_WAIT / SECOND}`, 'tighten',
+  ['stdin_wait', 'number from 0 to 99999', STDIN_WAIT / SECOND, 'tighten',
     'seconds to wait for a silent pipe'],
-  ['stream_idle', 'whole number from 1 to 99999', `${STREAM_IDLE / SECOND}`, 'tighten',
+  ['stream_idle', 'whole number from 1 to 99999', STREAM_IDLE / SECOND, 'tighten',
     'seconds a model stream may stay silent'],
   ['context_window', 'whole number from 1', '', 'free', "tokens of the model's window"],
-  ['result_max', 'whole number from 1', `${MCP_RESULT_MAX}`, 'tighten',
+  ['result_max', 'whole number from 1', MCP_RESULT_MAX, 'tighten',
     'bytes of a tool result that go to the model'],
   ['web_private', 'boolean', 'false', 'no', 'web tools reach private addresses'],
-  ['mcp_port', 'port from 0 to 65535', `${MCP_DEFAULT_PORT}`, 'no',
+  ['mcp_port', 'port from 0 to 65535', MCP_DEFAULT_PORT, 'no',
     'where --serve-mcp listens; 0 takes a free port'],
   ['mcp_bind', 'text', '127.0.0.1', 'no', 'the address --serve-mcp listens on'],
   ['mcp_hosts', 'list', '', 'no', 'host names, beside loopback, that clients may call it by'],
@@ -1296,32 +1292,27 @@ function withFaults<T>(file: string, work: () => T) {
   try {
     return work()
   } catch (error) {
-    throw asVaultError(error, file)
+    const { name, syscall, errcode } = Object(error)
+    const code = errcode ? errcode & 0xff : codeOf(error) || name
+    const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
+    const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
+    const kind = known ?? (syscall ? 'broken' : undefined)
+    if (kind === undefined) throw error
+    // SQLite has many words for a full disk.
+    const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
+    throw new VaultError(free === 0 ? 'full' : kind, file, error)
   }
 }
 
-function asVaultError(error: unknown, file: string) {
-  const { name, syscall, errcode } = Object(error)
-  const code = errcode ? errcode & 0xff : codeOf(error) || name
-  const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
-  const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
-  const kind = known ?? (syscall ? 'broken' : undefined)
-  if (kind === undefined) return error
-  // SQLite has many words for a full disk.
-  const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
-  return new VaultError(free === 0 ? 'full' : kind, file, error)
-}
-
-const STAMPS = 'created#, updated#'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
 /** A bare column is TEXT NOT NULL; `#`: INTEGER, `?`: or NULL, `*`: of the primary key. */
 const FIRST_TABLES = {
   settings: 'key*, value',
   seal: "id*, source IN ('passphrase', 'keychain'), proof",
-  secrets: `name*, value, ${STAMPS}`,
+  secrets: 'name*, value, created#, updated#',
   mcp_servers: `name*, transport, command?, args_json?, env_json?, url?, headers_json?, cwd?,
-    allow_json?, deny_json?, source, ${STAMPS}`,
+    allow_json?, deny_json?, source, created#, updated#`,
   mcp_server_profiles: 'server*, profile*, enabled#',
   mcp_tool_pins: 'server*, tool*, hash, updated#',
   mcp_server_tools: 'server*, tool*, description, schema_json, updated#',
@@ -1330,16 +1321,14 @@ const FIRST_TABLES = {
   mcp_tokens: 'server*, kind*, value, updated#',
   mcp_trust: 'server*, value, updated#',
   records: `seq#*, id, kind IN ('note', 'memory', 'spill', 'summary'), title, body, tags,
-    session?, ${STAMPS}, UNIQUE (id)`,
+    session?, created#, updated#, UNIQUE (id)`,
   profiles: 'name*, prompt?, model?, tools?, mode?, created#',
-  sessions: `id*, title, profile, model, workspace, ${STAMPS}`,
-  messages: `seq#*, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-    n#, compacted INTEGER NOT NULL DEFAULT 0, created#, message_json,
-    UNIQUE (session, n)`,
+  sessions: 'id*, title, profile, model, workspace, created#, updated#',
+  messages: `seq#*, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, n#,
+    compacted INTEGER NOT NULL DEFAULT 0, created#, message_json, UNIQUE (session, n)`,
   todos: 'session*, todos',
   history: 'seq#*, line',
-  audit: `seq#*, chain, n#, ts#, kind, session?, data_json, prev_hash, hash,
-    UNIQUE (chain, n)`,
+  audit: 'seq#*, chain, n#, ts#, kind, session?, data_json, prev_hash, hash, UNIQUE (chain, n)',
   audit_heads: 'seq#*, chain, n#, hash, UNIQUE (chain)',
   approvals: `id*, tool, scope IN ('once', 'session', 'always', 'deny'), mode?, digest?, session?,
     root?, paths, commands, created#, expires#?`,
@@ -1363,7 +1352,7 @@ const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
   VALUES (new.seq, new.title, new.body, new.tags); END;`
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
-/** What was released is never changed. */
+/** What they lead to is never changed. */
 export const MIGRATIONS: readonly string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
@@ -1385,16 +1374,9 @@ END;
 CREATE TRIGGER messages_removed AFTER DELETE ON messages BEGIN
   DELETE FROM messages_fts WHERE rowid = old.seq;
 END;
-CREATE TRIGGER audit_added AFTER INSERT ON audit BEGIN
-  REPLACE INTO audit_heads (chain, n, hash) VALUES (new.chain, new.n, new.hash);
-END;
 CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit ${REFUSE}
 CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
-  `
-DROP TRIGGER audit_added;
-CREATE TABLE mcp_sessions (
-  id TEXT PRIMARY KEY, seen INTEGER NOT NULL, ended INTEGER NOT NULL
-) STRICT;`,
+  `DROP TRIGGER IF EXISTS audit_added; ${createTable(['mcp_sessions', 'id*, seen#, ended#'])}`,
 ]
 
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined

@@ -89,7 +89,7 @@ t.test('every setting has a variable, a type, help, and a place in `all`', async
   for (const row of SETTINGS) {
     t.match(variableOf(row.key), /^TAI_[A-Z_]+$/)
     t.notMatch(row.help, /[.\n]$/)
-    if (row.standard !== '') t.equal(parseSetting(row.key, row.standard), row.standard)
+    if (row.standard !== '') t.equal(parseSetting(row.key, `${row.standard}`), `${row.standard}`)
   }
   const modes: readonly Mode[] = MODES
   t.equal(modes[0], 'read-only')

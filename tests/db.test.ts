@@ -133,8 +133,10 @@ t.test(
     const old = await openDb(file, MIGRATIONS.slice(0, 1))
     old.insert('settings', { key: 'colour', value: 'blue' })
     t.throws(() => old.get('SELECT * FROM mcp_sessions'), /no such table/)
+    old.exec('CREATE TRIGGER audit_added AFTER INSERT ON audit BEGIN SELECT 1; END') // it had one
     old.close()
     const db = await openDb(file)
+    t.notOk(db.get("SELECT 1 FROM sqlite_schema WHERE name = 'audit_added'"))
     t.strictSame(db.get('SELECT value FROM settings'), { value: 'blue' })
     const row = { id: 'a.b.c', seen: 1, ended: 0 }
     db.insert('mcp_sessions', row)
