@@ -394,8 +394,8 @@ export type Choice = Readonly<{ key: string; label: string }>
 //#region §errors: what can go wrong, and how the user hears of it
 //
 // 1. A kind exists only where some caller acts on it; what is no TaiError is a bug of tai.
-// 2. The message says what is wrong and where, the hint what to do; neither has a secret or a
-//    control character. `-v` shows the causes.
+// 2. The message says what is wrong and where, the hint what to do.
+// 3. Neither holds a secret or a control character. `-v` shows the causes.
 
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 type ErrorOptions = Loose<{ hint: string; cause: unknown }>
@@ -431,7 +431,7 @@ export class InvalidError extends TaiError {
   override readonly exitCode = EXIT.invalid
 }
 
-/** By the person or a signal; the code is 128 plus the signal's number. */
+/** The code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
   override readonly exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
@@ -440,7 +440,7 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** A secret is needed, and the seal is locked. */
+/** The seal is locked. */
 export class SealedError extends TaiError {}
 
 /** One that is `busy` may be asked again, a `context` be compacted. */
@@ -522,7 +522,7 @@ const builtin = process.getBuiltinModule
 
 export const byteLength = (text: string) => Buffer.byteLength(text)
 
-/** The longest start, in whole characters, of at most `max` bytes. */
+/** The longest start of at most `max` bytes. */
 export function headBytes(text: string, max: number) {
   if (text.length * 3 <= max) return text
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
@@ -564,15 +564,15 @@ export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash
 
 export const digest = (value: unknown) => sha256(canonicalJson(value))
 
-/** Controls, breaks, blanks, and what no font shows; but emoji need the variation selectors. */
+/** Emoji need the variation selectors. */
 const HIDDEN = /[\p{Cc}\p{Zl}\p{Zp}[\p{DI}--\p{VS}]\u2800\ufff9-\ufffb]/gv
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
-/** Control and invisible characters written out. */
+/** What would hide is written out. */
 export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
-/** C1 bytes, which JSON lets pass, are escaped. */
+/** JSON lets C1 bytes pass. */
 export const jsonLine = (value: unknown) =>
   `${JSON.stringify(value).replace(/[\u007f-\u009f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
@@ -674,7 +674,7 @@ export class Reader {
 
 const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
-const SCHEMA_DEPTH = 200 // steps of a JSON pointer; checking recurses
+const SCHEMA_DEPTH = 200 // checking recurses
 
 /** `at`: a JSON pointer, '' for all. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
@@ -747,7 +747,7 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
-/** Takes steps, waiting ms after each, until `ended` settles; whether it did. */
+/** Takes steps until `ended` settles; whether it did. */
 export async function retreat(ended: Promise<unknown>, steps: { do: () => void; wait: number }[]) {
   for (const step of steps) {
     step.do()
@@ -756,7 +756,7 @@ export async function retreat(ended: Promise<unknown>, steps: { do: () => void; 
   return false
 }
 
-/** What a generator returns; `see` gets what it yields before. */
+/** What a generator returns; `see` gets what it yields. */
 async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => void) {
   for (;;) {
     const { done, value } = await events.next()
@@ -890,12 +890,12 @@ export class RedactStream {
   }
 }
 
-/** Per alignment, what stays the same whatever stands around it. */
+/** Per alignment, what does not hang on its surroundings. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
-    const bytes = Buffer.from('\0'.repeat(shift) + value) // three of them are four characters
-    const [from = 0, to] = [shift, bytes.length].map((n) => (n * 4) / 3)
-    const form = bytes.toString('base64url').slice(Math.ceil(from), to)
+    const bytes = Buffer.from('\0'.repeat(shift) + value)
+    const own = bytes.toString('base64url').slice(0, (bytes.length * 4) / 3)
+    const form = own.slice(Math.ceil((shift * 4) / 3))
     return [form, form.replaceAll('-', '+').replaceAll('_', '/')]
   })
 
@@ -1057,20 +1057,17 @@ export class Config {
   readonly #given: { key: SettingKey; value: string; source: string }[] = [] // by rank
 
   /** Throws UsageError. */
-  static async load(
-    world: World,
-    { flags, stored, root }: { flags: object; stored: object; root: string },
-  ) {
+  static async load(world: World, sources: { flags: object; stored: object; root: string }) {
     const config = new Config()
-    const { home, project = '' } = configPaths(world, root)
+    const { home, project = '' } = configPaths(world, sources.root)
     for (const { key, standard } of SETTINGS)
       config.#take({ [key]: standard || undefined }, 'default')
-    config.#take(stored, 'tai config set')
+    config.#take(sources.stored, 'tai config set')
     config.#take(await readToml(home), home)
     config.#take(await readToml(project), project, projectRefusal)
     for (const { key } of SETTINGS)
       config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
-    for (const [key, text] of Object.entries(flags))
+    for (const [key, text] of Object.entries(sources.flags))
       config.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
     return config
   }
@@ -1150,7 +1147,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
   }
 }
 
-/** How its program gives a key, and takes one from stdin: arguments can be seen. */
+/** Gives a key, and takes one from stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1262,7 +1259,7 @@ const APPLICATION_ID = 0x74616931 // 'tai1'
 
 const BAD_JSON = 'SyntaxError' // in a row
 
-/** Message, hint, and codes: sqlite.org/rescode.html, and the system's. */
+/** Message, hint, codes of sqlite.org/rescode.html and the system. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
   corrupt: [
@@ -1381,7 +1378,7 @@ CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
 
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Record<string, SqlValue>
-type Sql = string | readonly string[] // as a tag: what stands in the template is a parameter
+type Sql = string | readonly string[] // of a template, whose values are parameters
 
 const JSON_COLUMNS = ['tags', 'tools', 'paths', 'commands', 'todos', 'message', 'data']
 
@@ -1408,6 +1405,8 @@ export class Db {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
     this.file = file
     this.#connection = withFaults(file, () => new Connection(file, { timeout: STORE_BUSY }))
+    const options = { deterministic: true, varargs: true }
+    this.#connection.function('digest', options, (...values) => digest(values))
   }
 
   all<T>(sql: Sql, ...values: SqlValue[]) {
@@ -1457,10 +1456,6 @@ export class Db {
     }
   }
 
-  define(name: string, work: (...values: unknown[]) => string) {
-    this.#connection.function(name, { deterministic: true, varargs: true }, work)
-  }
-
   close() {
     if (this.#connection.isOpen) this.#connection.close()
   }
@@ -1485,7 +1480,7 @@ export function newId(db: Db) {
   return idLetters(row?.bytes ?? new Uint8Array())
 }
 
-/** Makes a vault (0600, in 0700), or brings it up to date. Throws VaultError. */
+/** Makes a vault, or brings it up to date. Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
@@ -1610,11 +1605,11 @@ const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
     AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
-/** Rows that are wrong, and those that a head or a row 0 names in vain. */
+/** Wrong rows, and those that a head or a row 0 names in vain. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
-    WHEN hash <> audit_hash(chain, n, ts, kind, session, data_json, prev_hash)
+    WHEN hash <> digest(chain, n, ts, kind, session, data_json, prev_hash)
       THEN 'changed after it was written'
     WHEN prev_hash <> last_hash THEN 'does not continue the row before it'
     WHEN last_n < 0 AND chain NOT IN (SELECT chain FROM audit_heads)
@@ -1634,7 +1629,6 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
 
 /** In SQLite: a long audit would fill the memory. */
 function checkAudit(db: Db) {
-  db.define('audit_hash', (...values) => digest(values))
   const counts = db.get<{ rows: number; chains: number }>`
     SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit`
   const problems = db.all<{ said: string }>(AUDIT_PROBLEMS).map(({ said }) => said)
@@ -1839,7 +1833,7 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** The last parameter of `byWords` is FTS5's. Without a query, every row. */
+/** The last parameter of `byWords` is FTS5's. */
 function searchRows<T>(
   db: Db,
   [byWords, byParts]: readonly [string, string],
@@ -1914,7 +1908,7 @@ const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** From a vault that cannot be written, if it can be read. */
+/** From a vault that can only be read. */
 function carryOver(file: string, into: Db) {
   // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
@@ -2042,15 +2036,15 @@ export class Store {
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
   async getSettings() {
-    const rows = this.db.all<{ key: string; value: string }>`SELECT * FROM settings`
-    return Object.fromEntries(rows.map(({ key, value }) => [key, value]))
+    const sql = 'SELECT json_group_object(key, value) AS data FROM settings'
+    return this.db.get<{ data: object }>(sql)?.data ?? {}
   }
   async setSetting(key: string, value: string | undefined) {
     if (value === undefined) this.#delete('settings', 'key', key)
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  /** Soon is within AUDIT_DELAY, many rows in one transaction: for what only reads. */
+  /** Soon: within AUDIT_DELAY, many rows in one transaction, for what only reads. */
   async audit(kind: string, data: JsonObject, session?: string, when: 'now' | 'soon' = 'now') {
     const rows = this.#unwritten
     const data_json = canonicalJson(this.#redacted(data))
