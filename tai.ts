@@ -40,17 +40,17 @@
 //   §json       from unknown to typed, at the border
 //     isObject parseObject Reader schemaCheck
 //   §waiting    deadlines and ordered retreats
-//     sleep within deadline timeout retreat Lane inParallel
+//     sleep within timeout retreat Lane inParallel
 //   §redact     secrets never leave
 //     looksSecret hasRedactionMark Redactor RedactStream
 //   §config     settings, and where each comes from
-//     MODES Setting SETTINGS SettingKey variableOf configPaths settingKey parseSetting Config
+//     MODES SETTINGS SettingKey variableOf configPaths parseSetting Config
 //   §seal       secrets at rest
 //     Seal
 //   §db         one SQLite file, opened with care
 //     VaultError MIGRATIONS SqlValue Db newId openDb
 //   §audit      what was done, in chains that cannot be mended
-//     AuditFilter auditHash
+//     auditHash
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
 //   §recall     records and sessions, and finding in them
@@ -456,11 +456,8 @@ export class ModelError extends TaiError {
   }
 }
 
-/** On one line. */
-export function messageOf(error: unknown) {
-  const text = error instanceof Error ? error.message || error.name : String(error)
-  return text.replace(/\s*\n\s*/g, ' ')
-}
+export const messageOf = (error: unknown) =>
+  (error instanceof Error ? error.message || error.name : String(error)).replace(/\s*\n\s*/g, ' ')
 
 /** Message, hint, and with `verbose` the causes. */
 export function explain(error: unknown, verbose = false) {
@@ -629,10 +626,8 @@ function editDistance(a: string, b: string) {
 // A Reader never coerces, and its errors name the place.
 // Schemas of others are looked through before they are used.
 
-/** No array, no null. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** If the text is one. */
 export function parseObject(text: string) {
@@ -877,7 +872,7 @@ export class RedactStream {
 
   push(piece: string) {
     const text = this.#redactor.known(this.#held + piece)
-    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // of a character
+    const half = Number(/[\ud800-\udbff]$/.test(text)) // a character
     const shown = text.length - Math.max(this.#redactor.pending(text), half)
     this.#held = text.slice(shown)
     return text.slice(0, shown)
@@ -955,9 +950,8 @@ const SETTING_SHAPES = {
 }
 
 type SettingType = keyof typeof SETTING_SHAPES
-type Project = 'free' | 'tighten' | 'no'
-type SettingCells<Key> = readonly [Key, SettingType, string | number, Project, help: string]
-const settingRows = <const Key>(rows: readonly SettingCells<Key>[]) =>
+type Cells<Key> = readonly [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
+const settingRows = <const Key>(rows: readonly Cells<Key>[]) =>
   rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
