@@ -2039,11 +2039,11 @@ export class Store {
   }
 
   /** Soon: within AUDIT_DELAY, many rows in one transaction, for what only reads. */
-  async audit(kind: string, data: JsonObject, session?: string, when: 'now' | 'soon' = 'now') {
+  async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
     const rows = this.#unwritten
     const data_json = canonicalJson(this.#redacted(data))
     rows.push({ ts: this.#world.now(), kind, session, data_json })
-    if (when === 'soon' && rows.length < AUDIT_BATCH) {
+    if (pace === 'soon' && rows.length < AUDIT_BATCH) {
       // A full disk: written with the next.
       this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
       return
@@ -7852,8 +7852,8 @@ export class Tools implements Catalog {
     const outcome = await this.#attempt(asked, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
     const facts = { tool: clip(name, 80), digest: asked.digest, ms: world.now() - started }
-    const when = this.reads({ name, args }) ? 'soon' : 'now'
-    const writing = store.audit('tool-call', { ...facts, ...factsOf(safe) }, session, when)
+    const pace = this.reads({ name, args }) ? 'soon' : 'now'
+    const writing = store.audit('tool-call', { ...facts, ...factsOf(safe) }, session, pace)
     await writing.catch(() => {}) // a full disk must not lose the result
     return safe
   }
