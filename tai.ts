@@ -1136,7 +1136,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
     decipher.setAAD(Buffer.from(slot)).setAuthTag(bytes.subarray(-16))
     return decipher.update(bytes.subarray(12, -16), undefined, 'utf8') + decipher.final('utf8')
   } catch (cause) {
-    const hint = 'it was changed or moved outside of tai; set it anew'
+    const hint = 'changed or moved outside of tai: set it anew'
     fail(`the sealed value of ${slot} does not open`, hint, cause)
   }
 }
@@ -1173,7 +1173,7 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
     const found = Buffer.from(await ask(get), 'hex')
     return found.length === 32 ? found : raise(new Error('it holds no such key'))
   } catch (cause) {
-    fail('the keychain of this system cannot be used', 'a passphrase works everywhere', cause)
+    fail("the system's keychain cannot be used", 'a passphrase works everywhere', cause)
   }
 }
 
