@@ -41,17 +41,17 @@
 //   §json       from unknown to typed, at the border
 //     isObject parseObject Reader schemaCheck
 //   §waiting    deadlines and ordered retreats
-//     sleep within deadline timeout retreat Lane inParallel
+//     sleep within timeout retreat Lane inParallel
 //   §redact     secrets never leave
 //     looksSecret hasRedactionMark Redactor RedactStream
 //   §config     settings, and where each comes from
-//     MODES Setting SETTINGS SettingKey variableOf configPaths settingKey parseSetting Config
+//     MODES SETTINGS SettingKey variableOf configPaths parseSetting Config
 //   §seal       secrets at rest
 //     Seal
 //   §db         one SQLite file, opened with care
 //     VaultError MIGRATIONS SqlValue Db newId openDb
 //   §audit      what was done, in chains that cannot be mended
-//     AuditFilter auditHash
+//     auditHash
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
 //   §recall     records and sessions, and finding in them
@@ -403,10 +403,11 @@ export type Choice = Readonly<{ key: string; label: string }>
 //#region §errors: what can go wrong, and how the user hears of it
 //
 // 1. A kind exists only where some caller acts on it; what is no TaiError is a bug of tai.
-// 2. The message says what is wrong and where, the hint what to do: no stack trace, no
-//    secret, no control character. `-v` shows the chain of causes.
+// 2. The message says what is wrong and where, the hint what to do.
+// 3. Neither holds a secret or a control character. `-v` shows the causes.
 
-type ErrorOptions = { hint?: string | undefined; cause?: unknown }
+type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
+type ErrorOptions = Loose<{ hint: string; cause: unknown }>
 
 /** An error fit to show. */
 export class TaiError extends Error {
@@ -439,7 +440,7 @@ export class InvalidError extends TaiError {
   override readonly exitCode = EXIT.invalid
 }
 
-/** By the person or a signal; the code is 128 plus the signal's number. */
+/** The code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
   override readonly exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
@@ -448,40 +449,26 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** A secret is needed, and the seal is locked. */
+/** The seal is locked. */
 export class SealedError extends TaiError {}
 
 /** One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
-  readonly status
-  readonly retryAfter
-  readonly kind
-  readonly partial
-  constructor(
-    message: string,
-    options: ErrorOptions & {
-      status?: number | undefined
-      retryAfter?: number | undefined // ms
-      kind?: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' | undefined
-      partial?: AssistantMessage | undefined // of a reply that broke off
-    } = {},
-  ) {
-    super(message, options)
-    this.status = options.status
-    this.retryAfter = options.retryAfter
-    this.kind = options.kind ?? 'broken'
-    this.partial = options.partial
+  readonly status: number | undefined
+  readonly retryAfter: number | undefined // ms
+  readonly kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
+  readonly partial: AssistantMessage | undefined // of a reply that broke off
+  constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
+    super(message, { hint, cause })
+    Object.assign(this, facts)
   }
 }
 
-/** Of anything thrown, on one line. */
-export function messageOf(error: unknown) {
-  const text = error instanceof Error ? error.message || error.name : String(error)
-  return text.replace(/\s*\n\s*/g, ' ')
-}
+export const messageOf = (error: unknown) =>
+  (error instanceof Error ? error.message || error.name : String(error)).replace(/\s*\n\s*/g, ' ')
 
-/** Lines: message, hint, and with `verbose` the causes. */
+/** Message, hint, and with `verbose` the causes. */
 export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
@@ -495,17 +482,17 @@ export function explain(error: unknown, verbose = false) {
 
 function causes(error: unknown) {
   const found: unknown[] = []
-  for (let at = error; at instanceof Error && at.cause !== undefined && !found.includes(at.cause); )
-    found.push((at = at.cause))
+  for (let { cause } = Object(error); cause && !found.includes(cause); { cause } = Object(cause))
+    found.push(cause)
   return found
 }
 
 export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
-/** Of a system error ('ENOENT'), or ''. */
-export function codeOf(error: unknown) {
-  const code = error instanceof Error && 'code' in error && error.code
+/** Such as 'ENOENT', or ''. */
+export function codeOf(error: unknown): string {
+  const { code } = Object(error)
   return typeof code === 'string' ? code : ''
 }
 
@@ -541,26 +528,22 @@ const builtin = process.getBuiltinModule
 
 export const byteLength = (text: string) => Buffer.byteLength(text)
 
-/** The longest start, in whole characters, of at most `max` bytes. */
+/** The longest start of at most `max` bytes. */
 export function headBytes(text: string, max: number) {
   if (text.length * 3 <= max) return text
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
 }
 
-const isInner = (bytes: Uint8Array, at: number) => ((bytes[at] ?? 0) & 0xc0) === 0x80
-
 /** The longest such end. */
 export function tailBytes(text: string, max: number) {
   const bytes = Buffer.from(text)
-  let from = Math.max(0, bytes.length - max)
-  while (isInner(bytes, from)) from += 1
-  return bytes.toString('utf8', from)
+  return bytes.toString('utf8', characterStart(bytes, Math.max(0, bytes.length - max), 1))
 }
 
-/** The last one up to `at`. */
-export function characterStart(bytes: Uint8Array, at: number) {
+/** The last one up to `at`, or the first from there. */
+export function characterStart(bytes: Uint8Array, at: number, step: -1 | 1 = -1) {
   let start = Math.min(at, bytes.length)
-  while (start > 0 && isInner(bytes, start)) start -= 1
+  while (((bytes[start] ?? 0) & 0xc0) === 0x80) start += step
   return start
 }
 
@@ -573,7 +556,7 @@ export function clip(text: string, max: number) {
 
 /** JSON in RFC 8785's order: equal values, equal text. */
 export function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item)).join()}]`
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
   let text = ''
   for (const key of Object.keys(value).toSorted()) {
@@ -583,26 +566,22 @@ export function canonicalJson(value: unknown): string {
   return `{${text}}`
 }
 
-/** In hex. */
 export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash('sha256', data)
 
 export const digest = (value: unknown) => sha256(canonicalJson(value))
 
-const HIDDEN =
-  // oxlint-disable-next-line no-control-regex -- its subject
-  /[\u034f\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu
-const C1 = /[\u007f-\u009f]/g
+/** Emoji need the variation selectors. */
+const HIDDEN = /[\p{Cc}\p{Zl}\p{Zp}[\p{DI}--\p{VS}]\u2800\ufff9-\ufffb]/gv
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
-/** Control and invisible characters written out. */
+/** What would hide is written out. */
 export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
-/** C1 bytes, which JSON lets pass, are escaped. */
+/** JSON lets C1 bytes pass. */
 export const jsonLine = (value: unknown) =>
-  `${JSON.stringify(value).replace(C1, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
+  `${JSON.stringify(value).replace(/[\u007f-\u009f]/g, (char) => `\\u00${char.charCodeAt(0).toString(16)}`)}\n`
 
-/** Lines and tabs stay. */
 export const visibleLines = (text: string) =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
@@ -614,8 +593,8 @@ export const formatDuration = (ms: number) =>
   inUnits(ms, { d: 24 * HOUR, h: HOUR, min: MINUTE, s: SECOND, ms: 1 })
 
 function inUnits(n: number, units: Record<string, number>) {
-  const found = Object.entries(units).find(([, size]) => n >= size || size === 1)
-  const [name = '', size = 1] = found ?? []
+  const fits = ([, size]: [string, number]) => n >= size || size === 1
+  const [name, size] = Object.entries(units).find(fits) ?? ['', 1]
   return `${(n / size).toFixed(/^(MB|KB|s)$/.test(name) ? 1 : 0)} ${name}`
 }
 
@@ -624,9 +603,8 @@ export function columns(rows: readonly (readonly string[])[]) {
   const widths: number[] = []
   for (const row of rows)
     row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)))
-  const line = (row: readonly string[]) =>
-    row.map((cell, i) => cell.padEnd(i + 1 < row.length ? (widths[i] ?? 0) : 0)).join('  ')
-  return rows.map((row) => line(row).trimEnd()).join('\n')
+  const line = (row: readonly string[]) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0))
+  return rows.map((row) => line(row).join('  ').trimEnd()).join('\n')
 }
 
 /** What a mistyped word may mean. */
@@ -658,16 +636,14 @@ function didYouMean(word: string, known: readonly string[]) {
 
 //#region §json: from unknown to typed, at the border
 //
-// What arrives is `unknown` until a Reader has looked at it, which never coerces, and whose
-// errors name the place.
+// What arrives is `unknown` until a Reader has looked at it.
+// A Reader never coerces, and its errors name the place.
 // Schemas of others are looked through before they are used.
 
-/** No array, no null. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** If the text is one in JSON. */
+/** If the text is one. */
 export function parseObject(text: string) {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
@@ -687,48 +663,29 @@ export class Reader {
     return new Reader(inner, `${this.where}.${key}`)
   }
 
-  get absent() {
-    return this.value === undefined || this.value === null
-  }
+  string = () => this.#as<string>('a string', typeof this.value === 'string')
+  number = () => this.#as<number>('a number', Number.isFinite(this.value))
+  boolean = () => this.#as<boolean>('true or false', typeof this.value === 'boolean')
+  object = () => this.#as<JsonObject>('an object', isObject(this.value))
+  list = () =>
+    this.#as<unknown[]>('a list', Array.isArray(this.value)).map(
+      (item, i) => new Reader(item, `${this.where}[${i}]`),
+    )
+  optional = <T>(read: (reader: Reader) => T) => (this.value == null ? undefined : read(this))
 
-  string() {
-    return typeof this.value === 'string' ? this.value : this.#wrong('a string')
-  }
-
-  number() {
-    const { value } = this
-    return typeof value === 'number' && Number.isFinite(value) ? value : this.#wrong('a number')
-  }
-
-  boolean() {
-    return typeof this.value === 'boolean' ? this.value : this.#wrong('true or false')
-  }
-
-  object() {
-    return isObject(this.value) ? (this.value as JsonObject) : this.#wrong('an object')
-  }
-
-  list() {
-    if (!Array.isArray(this.value)) return this.#wrong('a list')
-    return this.value.map((item: unknown, i) => new Reader(item, `${this.where}[${i}]`))
-  }
-
-  optional<T>(read: (reader: Reader) => T) {
-    return this.absent ? undefined : read(this)
-  }
-
-  #wrong(wanted: string): never {
+  #as<T>(wanted: string, fits: boolean) {
+    if (fits) return this.value as T
     const kind = Array.isArray(this.value) ? 'a list' : typeof this.value
     const found = this.value === null ? 'null' : kind.replace('undefined', 'missing')
     throw new InvalidError(`${this.where} is ${found}, not ${wanted}`)
   }
 }
 
-const SCHEMA_TYPES = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string']
+const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
-const SCHEMA_DEPTH = 200 // steps of a JSON pointer; checking recurses
+const SCHEMA_DEPTH = 200 // checking recurses
 
-/** What is wrong: the JSON pointer to it ('' for all), and why. */
+/** `at`: a JSON pointer, '' for all. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
 /** Throws InvalidError for an unusable schema. */
@@ -739,10 +696,10 @@ export async function schemaCheck(schema: JsonSchema) {
     const parts = dereference(own)
     for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
     const check: SchemaCheck = (value) => {
-      const { valid, errors } = validate(value, own, '2020-12', parts)
-      const { instanceLocation = '#', error = 'it does not fit' } = errors.at(-1) ?? {}
-      const why = error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/^Instance/, 'it')
-      return valid ? undefined : { at: instanceLocation.slice(1), why: why.replace(/\.$/, '') }
+      const found = validate(value, own, '2020-12', parts).errors.at(-1)
+      if (found === undefined) return undefined
+      const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
+      return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
     }
     for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only at work
     return check
@@ -753,14 +710,14 @@ export async function schemaCheck(schema: JsonSchema) {
 
 /** What the library stumbles over only at a value. */
 function refuseBroken(at: string, part: unknown, parts: object) {
-  if (at.split('/').length > SCHEMA_DEPTH) throw new InvalidError('it is nested too deeply')
+  if (at.split('/').length > SCHEMA_DEPTH) fail('it is nested too deeply')
   if (!isObject(part)) return
   const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target, type = [] } = part
-  const odd = [type].flat().find((name) => !SCHEMA_TYPES.includes(String(name)))
-  if (odd !== undefined && !at.endsWith('/properties')) throw new InvalidError(`${odd} is no type`)
+  const odd = [type].flat().find((name) => !SCHEMA_TYPES.test(String(name)))
+  if (odd !== undefined && !at.endsWith('/properties')) fail(`${odd} is no type`)
   for (const each of [String(pattern), ...Object.keys(Object(patternProperties))]) RegExp(each, 'u')
   if (ref !== undefined && !Object.hasOwn(parts, String(target)))
-    throw new InvalidError(`$ref ${JSON.stringify(ref)} leads nowhere`)
+    fail(`$ref ${JSON.stringify(ref)} leads nowhere`)
 }
 
 //#endregion §json
@@ -791,13 +748,6 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
   }
 }
 
-/** Throws `late()` after `ms`; `work` is left alone then. */
-export async function deadline<T>(ms: number, work: Promise<T>, late: () => Error) {
-  if (await within(ms, work)) return work
-  work.catch(() => {}) // given up
-  throw late()
-}
-
 /** Aborts after `ms`, or with `parent`. Dispose it to stop the clock. */
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
@@ -806,7 +756,7 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
-/** Takes steps, waiting ms after each, until `ended` settles; whether it did. */
+/** Takes steps until `ended` settles; whether it did. */
 export async function retreat(ended: Promise<unknown>, steps: { do: () => void; wait: number }[]) {
   for (const step of steps) {
     step.do()
@@ -815,7 +765,7 @@ export async function retreat(ended: Promise<unknown>, steps: { do: () => void; 
   return false
 }
 
-/** What a generator returns; `see` gets what it yields before. */
+/** What a generator returns; `see` gets what it yields. */
 async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => void) {
   for (;;) {
     const { done, value } = await events.next()
@@ -826,26 +776,14 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
 
 /** Work that runs one after the other. */
 export class Lane {
-  #last = Promise.resolve()
-  #length = 0
-
-  /** Running or waiting. */
-  get length() {
-    return this.#length
-  }
+  #last: Promise<unknown> = Promise.resolve()
+  length = 0 // running or waiting
 
   async run<T>(work: () => Promise<T>) {
-    const before = this.#last
-    const own = Promise.withResolvers<void>()
-    this.#last = own.promise
-    this.#length += 1
-    try {
-      await before
-      return await work()
-    } finally {
-      this.#length -= 1
-      own.resolve()
-    }
+    this.length += 1
+    const done = this.#last.then(work).finally(() => (this.length -= 1))
+    this.#last = done.catch(() => {}) // it is told to its caller
+    return done
   }
 }
 
@@ -860,7 +798,7 @@ export async function inParallel<T, R>(
   const lane = async () => {
     for (const [i, item] of waiting) results[i] = await work(item)
   }
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane))
+  await Promise.all(Array.from({ length: width }, lane))
   return results
 }
 
@@ -869,8 +807,7 @@ export async function inParallel<T, R>(
 //#region §redact: secrets never leave
 //
 // 1. A known value is found raw, in JSON (once or twice), URLs, base64, hex, and in pieces.
-// 2. It leaves a mark, `[redacted:NAME]`, that no write may hold: a round trip would destroy
-//    the secret.
+// 2. Its mark, `[redacted:NAME]`, is never written to a file: that would destroy the secret.
 // Not here: which values are secret.
 
 const SECRET_SHAPES = {
@@ -900,21 +837,16 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 /** Knows secrets and takes them out. */
 export class Redactor {
   readonly #names = new Map<string, string>() // by written form
-  #pattern: RegExp | undefined
-  #longest = 0
+  #pattern: RegExp | undefined = /^(?!)/g
 
   /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
-    for (const form of writtenForms(value)) {
-      if (!this.#names.has(form)) this.#names.set(form, name)
-      this.#longest = Math.max(this.#longest, form.length)
-    }
+    for (const form of writtenForms(value)) this.#names.set(form, this.#names.get(form) ?? name)
     this.#pattern = undefined
   }
 
   known(text: string) {
-    if (this.#names.size === 0) return text
     this.#pattern ??= alternatives([...this.#names.keys()])
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
@@ -934,11 +866,11 @@ export class Redactor {
 
   /** Characters at the end that may begin a known value. */
   pending(text: string) {
-    const from = Math.max(0, text.length - this.#longest + 1)
-    for (let at = from; at < text.length; at++) {
-      const end = text.slice(at)
-      for (const form of this.#names.keys())
-        if (form.length > end.length && form.startsWith(end)) return end.length
+    const forms = [...this.#names.keys()]
+    const longest = Math.max(...forms.map((form) => form.length - 1))
+    for (let most = Math.min(text.length, longest); most > 0; most--) {
+      const end = text.slice(-most)
+      if (forms.some((form) => form.length > most && form.startsWith(end))) return most
     }
     return 0
   }
@@ -954,7 +886,7 @@ export class RedactStream {
 
   push(piece: string) {
     const text = this.#redactor.known(this.#held + piece)
-    const half = /[\ud800-\udbff]$/.test(text) ? 1 : 0 // of a character
+    const half = Number(/[\ud800-\udbff]$/.test(text)) // a character
     const shown = text.length - Math.max(this.#redactor.pending(text), half)
     this.#held = text.slice(shown)
     return text.slice(0, shown)
@@ -967,12 +899,12 @@ export class RedactStream {
   }
 }
 
-/** Per alignment, what stays the same whatever stands around it. */
+/** Per alignment, what does not hang on its surroundings. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
-    const end = bytes.length % 3 === 0 ? undefined : -1
-    const form = bytes.toString('base64url').slice(shift === 0 ? 0 : shift + 1, end)
+    const own = bytes.toString('base64url').slice(0, (bytes.length * 4) / 3)
+    const form = own.slice(Math.ceil((shift * 4) / 3))
     return [form, form.replaceAll('-', '+').replaceAll('_', '/')]
   })
 
@@ -992,12 +924,12 @@ function writtenForms(value: string) {
     hex.toUpperCase(),
     ...base64Forms(value),
   ]
-  return new Set(forms.filter((form) => form.length >= SECRET_MIN))
+  return forms.filter((form) => form.length >= SECRET_MIN)
 }
 
 function alternatives(texts: string[]) {
-  const escaped = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
-  return new RegExp(escaped.toSorted((a, b) => b.length - a.length).join('|'), 'g')
+  const literal = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
+  return RegExp(literal.toSorted((a, b) => b.length - a.length).join('|'), 'g')
 }
 
 //#endregion §redact
@@ -1006,9 +938,8 @@ function alternatives(texts: string[]) {
 //
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
 //    `tai config set`, default. A value keeps its source and those it hides.
-// 2. A project file is a stranger's word: it never widens a limit and never says where
-//    credentials go. What it may not say is left out with a notice.
-// Not here: writing these files.
+// 2. A project file is a stranger's word: it never widens a limit or says where credentials
+//    go. What it may not say is left out with a notice.
 
 /** Tightest first. */
 export const MODES = [
@@ -1021,7 +952,7 @@ export const MODES = [
 
 const SETTING_SHAPES = {
   text: /./,
-  mode: new RegExp(`^(${MODES.join('|')})$`),
+  mode: RegExp(`^(${MODES.join('|')})$`),
   list: /^/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
@@ -1032,43 +963,39 @@ const SETTING_SHAPES = {
   'set of tables': /^/,
 }
 
-export type Setting<Key = string> = Readonly<{
-  key: Key
-  type: keyof typeof SETTING_SHAPES
-  default?: string
-  project?: 'free' | 'tighten' // what a project file may do
-  help: string
-}>
-const settingRows = <const Key>(rows: readonly Setting<Key>[]) => rows
+type SettingType = keyof typeof SETTING_SHAPES
+type Cells<Key> = readonly [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
+const settingRows = <const Key>(rows: readonly Cells<Key>[]) =>
+  rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
-// biome-ignore format: a table
+// biome-ignore format: a table, with the default ('': none) and what a project file may do
 export const SETTINGS = settingRows([
-  { key: 'model', type: 'text', project: 'free', help: 'the model: provider/model, or a bare name' },
-  { key: 'profile', type: 'text', help: 'the profile a session starts with' },
-  { key: 'permission_mode', type: 'mode', default: 'prompt', project: 'tighten',
-    help: `what may run without asking: ${MODES.join(', ')}` },
-  { key: 'max_steps', type: 'whole number from 1', default: `${AGENT_MAX_STEPS}`,
-    project: 'tighten', help: 'requests to the model in one turn' },
-  { key: 'max_cost', type: 'number from 0', project: 'tighten', help: 'US dollars one turn may cost' },
-  { key: 'system', type: 'text', project: 'free', help: 'system prompt in place of the usual one' },
-  { key: 'tools', type: 'list', project: 'tighten', help: 'the only tools offered; empty: none' },
-  { key: 'stdin_wait', type: 'number from 0 to 99999', default: `${STDIN_WAIT / SECOND}`,
-    project: 'tighten', help: 'seconds to wait for a silent pipe' },
-  { key: 'stream_idle', type: 'whole number from 1 to 99999', default: `${STREAM_IDLE / SECOND}`,
-    project: 'tighten', help: 'seconds a model stream may stay silent' },
-  { key: 'context_window', type: 'whole number from 1', project: 'free',
-    help: "tokens of the model's window" },
-  { key: 'result_max', type: 'whole number from 1', default: `${MCP_RESULT_MAX}`,
-    project: 'tighten', help: 'bytes of a tool result that go to the model' },
-  { key: 'web_private', type: 'boolean', default: 'false', help: 'web tools reach private addresses' },
-  { key: 'mcp_port', type: 'port from 0 to 65535', default: `${MCP_DEFAULT_PORT}`,
-    help: 'where --serve-mcp listens; 0 takes a free port' },
-  { key: 'mcp_bind', type: 'text', default: '127.0.0.1', help: 'the address --serve-mcp listens on' },
-  { key: 'mcp_hosts', type: 'list', help: 'host names, beside loopback, that clients may call it by' },
-  { key: 'providers', type: 'set of tables', help: 'providers of your own: [providers.NAME]' },
+  ['model', 'text', '', 'free', 'the model: provider/model, or a bare name'],
+  ['profile', 'text', '', 'no', 'the profile a session starts with'],
+  ['permission_mode', 'mode', 'prompt', 'tighten',
+    `what may run without asking: ${MODES.join(', ')}`],
+  ['max_steps', 'whole number from 1', AGENT_MAX_STEPS, 'tighten',
+    'requests to the model in one turn'],
+  ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
+  ['system', 'text', '', 'free', 'system prompt in place of the usual one'],
+  ['tools', 'list', '', 'tighten', 'the only tools offered; empty: none'],
+  ['stdin_wait', 'number from 0 to 99999', STDIN_WAIT / SECOND, 'tighten',
+    'seconds to wait for a silent pipe'],
+  ['stream_idle', 'whole number from 1 to 99999', STREAM_IDLE / SECOND, 'tighten',
+    'seconds a model stream may stay silent'],
+  ['context_window', 'whole number from 1', '', 'free', "tokens of the model's window"],
+  ['result_max', 'whole number from 1', MCP_RESULT_MAX, 'tighten',
+    'bytes of a tool result that go to the model'],
+  ['web_private', 'boolean', 'false', 'no', 'web tools reach private addresses'],
+  ['mcp_port', 'port from 0 to 65535', MCP_DEFAULT_PORT, 'no',
+    'where --serve-mcp listens; 0 takes a free port'],
+  ['mcp_bind', 'text', '127.0.0.1', 'no', 'the address --serve-mcp listens on'],
+  ['mcp_hosts', 'list', '', 'no', 'host names, beside loopback, that clients may call it by'],
+  ['providers', 'set of tables', '', 'no', 'providers of your own: [providers.NAME]'],
 ])
 
-export type SettingKey = (typeof SETTINGS)[number]['key']
+type Setting = (typeof SETTINGS)[number]
+export type SettingKey = Setting['key']
 
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
 
@@ -1083,9 +1010,6 @@ export function configPaths(world: World, root: string) {
 const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
-
-/** Throws UsageError. */
-export const settingKey = (key: string) => settingRow(key).key
 
 /** The text to keep. Throws UsageError. */
 export const parseSetting = (key: string, text: string) =>
@@ -1103,19 +1027,19 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
   const isTables = isObject(value) && Object.values(value).every(isObject)
   if (isTables === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
   const given = clip(visible(JSON.stringify(value)), 60)
-  throw new UsageError(`${source}: ${key} is ${given}, not a ${type}`, { hint: help })
+  failUsage(`${source}: ${key} is ${given}, not a ${type}`, help)
 }
 
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
 function projectRefusal({ project, type }: Setting, value: string, limit: string | undefined) {
   if (project === 'free') return undefined
-  if (project === undefined) return 'a project file may not set it'
+  if (project === 'no') return 'a project file may not set it'
   if (limit === undefined || isTighter(type, value, limit)) return undefined
   return `a project file may only tighten it (here it is ${visible(limit) || 'empty'})`
 }
 
-function isTighter(type: Setting['type'], value: string, limit: string) {
+function isTighter(type: SettingType, value: string, limit: string) {
   if (type === 'list') return splitNames(value).every((name) => splitNames(limit).includes(name))
   if (type === 'mode') return MODES.indexOf(value as Mode) <= MODES.indexOf(limit as Mode)
   return Number(value) <= Number(limit)
@@ -1131,8 +1055,7 @@ async function readToml(file: string): Promise<object> {
   } catch (cause) {
     const at = cause instanceof TomlError ? `:${cause.line}:${cause.column}` : ''
     const why = messageOf(cause).split(/ +\d+: /, 1) // without TomlError's excerpt
-    const hint = 'mend it, or move it away'
-    throw new UsageError(`cannot read ${file}${at}: ${why}`, { hint, cause })
+    failUsage(`cannot read ${file}${at}: ${why}`, 'mend it, or move it away', cause)
   }
 }
 
@@ -1142,13 +1065,11 @@ export class Config {
   readonly #given: { key: SettingKey; value: string; source: string }[] = [] // by rank
 
   /** Throws UsageError. */
-  static async load(
-    world: World,
-    sources: Record<'flags' | 'stored', Record<string, string>> & { root: string },
-  ) {
+  static async load(world: World, sources: { flags: object; stored: object; root: string }) {
     const config = new Config()
     const { home, project = '' } = configPaths(world, sources.root)
-    for (const row of SETTINGS) config.#take({ [row.key]: row.default }, 'default')
+    for (const { key, standard } of SETTINGS)
+      config.#take({ [key]: standard || undefined }, 'default')
     config.#take(sources.stored, 'tai config set')
     config.#take(await readToml(home), home)
     config.#take(await readToml(project), project, projectRefusal)
@@ -1162,13 +1083,13 @@ export class Config {
   #take(given: object, source: string, refusal?: typeof projectRefusal) {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
-      if (row === undefined)
-        this.notices.push(`${source}: ${explain(unknownSetting(name)).replace('\n ', ';')}`)
+      const note = (text: string) => this.notices.push(`${source}: ${text}`)
+      if (row === undefined) note(explain(unknownSetting(name)).replace('\n ', ';'))
       if (row === undefined || raw === undefined) continue
       const value = settingText(row, raw, source)
       const why = refusal?.(row, value, this.get(row.key))
       if (why === undefined) this.#given.unshift({ key: row.key, value, source })
-      else this.notices.push(`${source}: ${name} = ${visible(value)} is left out: ${why}`)
+      else note(`${name} = ${visible(value)} is left out: ${why}`)
     }
   }
 
@@ -1179,10 +1100,11 @@ export class Config {
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** `shadows`: what it hides. */
-  explain(key: SettingKey) {
+  /** `shadows`: what it hides. Throws UsageError. */
+  explain(name: string) {
+    const { key } = settingRow(name)
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
-    return { key, value: first?.value, source: first?.source ?? 'default', shadows }
+    return { key, value: undefined, source: 'default', ...first, shadows }
   }
 
   all = () => SETTINGS.map(({ key }) => this.explain(key))
@@ -1192,10 +1114,10 @@ export class Config {
 
 //#region §seal: secrets at rest
 //
-// With the seal on, what opens doors is encrypted in the vault: files are copied.
+// What opens doors can be encrypted in the vault: files are copied.
 //
-// 1. Each value is AES-256-GCM, and bound to its slot (table, column, row): moved elsewhere,
-//    it does not open. The key is of a passphrase or the system's keychain.
+// 1. Each value is AES-256-GCM, and opens only in its slot (table, column, row). The key is of
+//    a passphrase or the system's keychain.
 // 2. Locked means closed: to seal or to open throws SealedError.
 // Not here: which columns are sealed (§secrets).
 
@@ -1207,14 +1129,12 @@ const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
 type SealKey = { id: string; bytes: Buffer }
 
-const needsUnlock = (why = 'the vault is sealed and locked', cause?: unknown) =>
-  new SealedError(`needs-unlock: ${why}`, {
-    hint: 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks',
-    cause,
-  })
+function failLocked(why = 'the vault is sealed and locked', cause?: unknown): never {
+  const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks'
+  throw new SealedError(`needs-unlock: ${why}`, { hint, cause })
+}
 
-function encryptValue(world: World, key: SealKey, value: string, slot: string) {
-  const nonce = world.randomBytes(12)
+function encryptValue(nonce: Buffer, key: SealKey, value: string, slot: string) {
   const cipher = builtin('node:crypto').createCipheriv('aes-256-gcm', key.bytes, nonce)
   cipher.setAAD(Buffer.from(slot))
   const body = [nonce, cipher.update(value, 'utf8'), cipher.final(), cipher.getAuthTag()]
@@ -1223,19 +1143,19 @@ function encryptValue(world: World, key: SealKey, value: string, slot: string) {
 
 function decryptValue(key: SealKey, envelope: string, slot: string) {
   const { createDecipheriv } = builtin('node:crypto')
-  const bytes = Buffer.from(envelope.slice(envelope.lastIndexOf(':') + 1), 'base64url')
+  const bytes = Buffer.from(envelope.split(':').pop() ?? '', 'base64url')
   const options = { authTagLength: 16 } // a shorter one would be easier to forge
   try {
     const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, 12), options)
     decipher.setAAD(Buffer.from(slot)).setAuthTag(bytes.subarray(-16))
     return decipher.update(bytes.subarray(12, -16), undefined, 'utf8') + decipher.final('utf8')
   } catch (cause) {
-    const hint = 'it was changed or moved outside of tai; set it anew'
+    const hint = 'changed or moved outside of tai: set it anew'
     fail(`the sealed value of ${slot} does not open`, hint, cause)
   }
 }
 
-/** How its program gives a key, and takes one from stdin: arguments can be seen. */
+/** Gives a key, and takes one from stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1265,10 +1185,9 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
     if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
     // Asked back: macOS's program ends well whatever its stdin did.
     const found = Buffer.from(await ask(get), 'hex')
-    if (found.length !== 32) throw new Error('it holds no such key')
-    return found
+    return found.length === 32 ? found : raise(new Error('it holds no such key'))
   } catch (cause) {
-    fail('the keychain of this system cannot be used', 'a passphrase works everywhere', cause)
+    fail("the system's keychain cannot be used", 'a passphrase works everywhere', cause)
   }
 }
 
@@ -1288,14 +1207,13 @@ export class Seal {
     this.#world = world
   }
 
-  /** No passphrase: the keychain holds the key. Throws InvalidError, TaiError. */
+  /** No passphrase: by the keychain. Throws InvalidError, TaiError. */
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
-    const key = await findKey(world, id, passphrase, world.randomBytes(32))
-    const proof = encryptValue(world, key, id, 'proof')
     const seal = new Seal(world)
-    seal.#key = key
+    seal.#key = await findKey(world, id, passphrase, world.randomBytes(32))
+    const proof = encryptValue(world.randomBytes(12), seal.#key, id, 'proof')
     seal.state = { id, source: passphrase === undefined ? 'keychain' : 'passphrase', proof }
     return seal
   }
@@ -1304,27 +1222,26 @@ export class Seal {
     return this.state !== undefined
   }
   get locked() {
-    return this.state !== undefined && this.#key?.id !== this.state.id
+    return this.on && this.#key?.id !== this.state?.id
   }
 
   /** Throws SealedError: no passphrase, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
-    const passphrase = source === 'passphrase' ? await ask?.() : undefined
-    if (source === 'passphrase' && passphrase === undefined) throw needsUnlock()
+    const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
     try {
       const key = await findKey(this.#world, id, passphrase)
       decryptValue(key, proof, 'proof')
       this.#key = key
     } catch (cause) {
-      throw needsUnlock(`the ${source} does not open the vault`, cause)
+      failLocked(`the ${source} does not open the vault`, cause)
     }
   }
 
   seal(value: string, slot: string) {
     if (this.state === undefined) return value
-    return encryptValue(this.#world, this.#keyOf(this.state.id), value, slot)
+    return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
   /** What is no envelope stays. Throws SealedError, TaiError. */
@@ -1333,10 +1250,7 @@ export class Seal {
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
   }
 
-  #keyOf(id: string) {
-    if (this.#key?.id === id) return this.#key
-    throw needsUnlock()
-  }
+  #keyOf = (id: string) => (this.#key?.id === id ? this.#key : failLocked())
 }
 
 //#endregion §seal
@@ -1344,18 +1258,25 @@ export class Seal {
 //#region §db: one SQLite file, opened with care
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS lead forward, in one transaction, after a backup under the same lock: a tai
-//    killed on the way leaves the old vault.
+// 2. MIGRATIONS are one transaction, after a backup: a tai killed on the way leaves the old vault.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
 // Not here: what the tables mean.
 
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931 // 'tai1'
 
-/** Message, hint, and codes: sqlite.org/rescode.html, and the system's. */
+const BAD_JSON = 'SyntaxError' // in a row
+
+/** Message, hint, codes of sqlite.org/rescode.html and the system. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
-  corrupt: ['is damaged, or is no vault', 'put back a backup (vault.db.backup-*)', 11, 26],
+  corrupt: [
+    'is damaged, or is no vault',
+    'put back a backup (vault.db.backup-*)',
+    11,
+    26,
+    BAD_JSON,
+  ],
   readonly: ['cannot be written', 'check who owns TAI_HOME', 8, 'EACCES', 'EPERM', 'EROFS'],
   full: ['cannot grow: the disk is full', 'free some space', 13, 'ENOSPC', 'EDQUOT'],
   busy: ['is busy: another tai keeps writing', 'wait for it, or end it', 5, 6],
@@ -1376,75 +1297,67 @@ function withFaults<T>(file: string, work: () => T) {
   try {
     return work()
   } catch (error) {
-    throw asVaultError(error, file)
+    const { name, syscall, errcode } = Object(error)
+    const code = errcode ? errcode & 0xff : codeOf(error) || name
+    const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
+    const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
+    const kind = known ?? (syscall ? 'broken' : undefined)
+    if (kind === undefined) throw error
+    // SQLite has many words for a full disk.
+    const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
+    throw new VaultError(free === 0 ? 'full' : kind, file, error)
   }
 }
 
-function asVaultError(error: unknown, file: string) {
-  if (!(error instanceof Error)) return error
-  if (error instanceof SyntaxError) return new VaultError('corrupt', file, error) // JSON of a row
-  const code = 'errcode' in error ? Number(error.errcode) & 0xff : codeOf(error)
-  const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
-  const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
-  const kind = known ?? ('syscall' in error ? 'broken' : undefined)
-  if (kind === undefined) return error
-  // SQLite has many words for a full disk.
-  const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
-  return new VaultError(free === 0 ? 'full' : kind, file, error)
-}
-
-const STAMPS = 'created INTEGER, updated INTEGER'
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A bare column is TEXT; it or a bare INTEGER is NOT NULL, but for a `?`. */
+/** A bare column is TEXT NOT NULL; `#`: INTEGER, `?`: or NULL, `*`: of the primary key. */
 const FIRST_TABLES = {
-  settings: 'key TEXT PRIMARY KEY, value',
-  seal: `id TEXT PRIMARY KEY, source TEXT NOT NULL CHECK (source IN ('passphrase', 'keychain')), proof`,
-  secrets: `name TEXT PRIMARY KEY, value, ${STAMPS}`,
-  mcp_servers: `name TEXT PRIMARY KEY, transport, command?, args_json?, env_json?, url?,
-    headers_json?, cwd?, allow_json?, deny_json?, source, ${STAMPS}`,
-  mcp_server_profiles: 'server, profile, enabled INTEGER, PRIMARY KEY (server, profile)',
-  mcp_tool_pins: 'server, tool, hash, updated INTEGER, PRIMARY KEY (server, tool)',
-  mcp_server_tools:
-    'server, tool, description, schema_json, updated INTEGER, PRIMARY KEY (server, tool)',
-  mcp_server_options: 'server, key, value, PRIMARY KEY (server, key)',
-  mcp_consents: 'server, digest, created INTEGER, PRIMARY KEY (server, digest)',
-  mcp_tokens: 'server, kind, value, updated INTEGER, PRIMARY KEY (server, kind)',
-  mcp_trust: 'server TEXT PRIMARY KEY, value, updated INTEGER',
-  records: `seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
-    kind TEXT NOT NULL CHECK (kind IN ('note', 'memory', 'spill', 'summary')),
-    title, body, tags, session?, ${STAMPS}`,
-  profiles: 'name TEXT PRIMARY KEY, prompt?, model?, tools?, mode?, created INTEGER',
-  sessions: `id TEXT PRIMARY KEY, title, profile, model, workspace, ${STAMPS}`,
-  messages: `seq INTEGER PRIMARY KEY,
-    session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, n INTEGER,
-    compacted INTEGER NOT NULL DEFAULT 0, created INTEGER, message_json, UNIQUE (session, n)`,
-  todos: 'session TEXT PRIMARY KEY, todos',
-  history: 'seq INTEGER PRIMARY KEY, line',
-  audit: `seq INTEGER PRIMARY KEY, chain, n INTEGER, ts INTEGER, kind, session?, data_json,
-    prev_hash, hash, UNIQUE (chain, n)`,
-  audit_heads: 'seq INTEGER PRIMARY KEY, chain TEXT NOT NULL UNIQUE, n INTEGER, hash',
-  approvals: `id TEXT PRIMARY KEY, tool,
-    scope TEXT NOT NULL CHECK (scope IN ('once', 'session', 'always', 'deny')),
-    mode?, digest?, session?, root?, paths, commands, created INTEGER, expires INTEGER?`,
-  undo: `n INTEGER PRIMARY KEY, session, "group", path,
-    kind TEXT NOT NULL CHECK (kind IN ('file', 'folder', 'link', 'absent')),
-    mode INTEGER?, after?, created INTEGER, before BLOB`,
+  settings: 'key*, value',
+  seal: "id*, source IN ('passphrase', 'keychain'), proof",
+  secrets: 'name*, value, created#, updated#',
+  mcp_servers: `name*, transport, command?, args_json?, env_json?, url?, headers_json?, cwd?,
+    allow_json?, deny_json?, source, created#, updated#`,
+  mcp_server_profiles: 'server*, profile*, enabled#',
+  mcp_tool_pins: 'server*, tool*, hash, updated#',
+  mcp_server_tools: 'server*, tool*, description, schema_json, updated#',
+  mcp_server_options: 'server*, key*, value',
+  mcp_consents: 'server*, digest*, created#',
+  mcp_tokens: 'server*, kind*, value, updated#',
+  mcp_trust: 'server*, value, updated#',
+  records: `seq#*, id, kind IN ('note', 'memory', 'spill', 'summary'), title, body, tags,
+    session?, created#, updated#, UNIQUE (id)`,
+  profiles: 'name*, prompt?, model?, tools?, mode?, created#',
+  sessions: 'id*, title, profile, model, workspace, created#, updated#',
+  messages: `seq#*, session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE, n#,
+    compacted INTEGER NOT NULL DEFAULT 0, created#, message_json, UNIQUE (session, n)`,
+  todos: 'session*, todos',
+  history: 'seq#*, line',
+  audit: 'seq#*, chain, n#, ts#, kind, session?, data_json, prev_hash, hash, UNIQUE (chain, n)',
+  audit_heads: 'seq#*, chain, n#, hash, UNIQUE (chain)',
+  approvals: `id*, tool, scope IN ('once', 'session', 'always', 'deny'), mode?, digest?, session?,
+    root?, paths, commands, created#, expires#?`,
+  undo: `n#*, session, "group", path, kind IN ('file', 'folder', 'link', 'absent'),
+    mode#?, after?, created#, before BLOB`,
 }
 
 function createTable([name, said]: [string, string]) {
-  const plain = /(?<=^|,\s+)("?\w+"?)( INTEGER)?(\??)(?=,|$)/g
-  const inSql = said.replace(plain, (_, column: string, type = ' TEXT', mark: string) =>
-    mark === '?' ? column + type : `${column}${type} NOT NULL`,
-  )
-  return `CREATE TABLE ${name} (${inSql}) STRICT;`
+  const keys: string[] = []
+  const plain = /(?<=^|,\s+)("?\w+"?)(#?)([?*]?)(?=,|$)/g
+  const inSql = said
+    .replace(plain, (_, column: string, number: string, mark: string) => {
+      if (mark === '*') keys.push(column)
+      return `${column} ${number ? 'INTEGER' : 'TEXT'} ${mark === '?' ? '' : 'NOT NULL'}`
+    })
+    .replace(/(\w+) IN \(.*?\)/g, '$1 TEXT NOT NULL CHECK ($&)')
+  return `CREATE TABLE ${name} (${inSql}, PRIMARY KEY (${keys})) STRICT;`
 }
 
 const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
   VALUES (new.seq, new.title, new.body, new.tags); END;`
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
-/** What was released is never changed. */
+/** What they lead to is never changed. */
 export const MIGRATIONS: readonly string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
@@ -1466,20 +1379,14 @@ END;
 CREATE TRIGGER messages_removed AFTER DELETE ON messages BEGIN
   DELETE FROM messages_fts WHERE rowid = old.seq;
 END;
-CREATE TRIGGER audit_added AFTER INSERT ON audit BEGIN
-  REPLACE INTO audit_heads (chain, n, hash) VALUES (new.chain, new.n, new.hash);
-END;
 CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit ${REFUSE}
 CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
-  `
-DROP TRIGGER audit_added;
-CREATE TABLE mcp_sessions (
-  id TEXT PRIMARY KEY, seen INTEGER NOT NULL, ended INTEGER NOT NULL
-) STRICT;`,
+  `DROP TRIGGER IF EXISTS audit_added; ${createTable(['mcp_sessions', 'id*, seen#, ended#'])}`,
 ]
 
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Record<string, SqlValue>
+type Sql = string | readonly string[] // of a template, whose values are parameters
 
 const JSON_COLUMNS =
   'tags tools paths commands todos message data args allow deny options profiles'.split(' ')
@@ -1489,7 +1396,7 @@ const toColumn = (value: SqlValue) =>
 
 function tableRow<T>(row: object): T {
   const pairs = Object.entries(row).map(([name, value]) => {
-    const isJson = typeof value === 'string' && JSON_COLUMNS.includes(name)
+    const isJson = value && JSON_COLUMNS.includes(name)
     return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
   return Object.fromEntries(pairs) as T
@@ -1499,7 +1406,7 @@ function tableRow<T>(row: object): T {
 export class Db {
   readonly file
   readonly #connection: DatabaseSync
-  readonly #statements = new Map<string, StatementSync>()
+  readonly #statements = new Map<Sql, StatementSync>()
   readonly #glances = new Map<string, readonly unknown[]>()
   #glanced = 0 // when the oldest was read
   readonly #writes = new Map<string, number>() // by the first word of the table
@@ -1508,17 +1415,19 @@ export class Db {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
     this.file = file
     this.#connection = withFaults(file, () => new Connection(file, { timeout: STORE_BUSY }))
+    const options = { deterministic: true, varargs: true }
+    this.#connection.function('digest', options, (...values) => digest(values))
   }
 
-  all<T>(sql: string, ...values: readonly SqlValue[]) {
+  all<T>(sql: Sql, ...values: SqlValue[]) {
     const work = () => this.#prepared(sql).all(...values.map(toColumn))
     return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
   }
 
-  get = <T>(sql: string, ...values: readonly SqlValue[]) => this.all<T>(sql, ...values)[0]
+  get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
   /** Perhaps as it was STORE_GLANCE ago, but for this connection's writes. */
-  glance<T>(sql: string, ...values: readonly string[]) {
+  glance<T>(sql: string, ...values: string[]) {
     const now = performance.now()
     if (now - this.#glanced > STORE_GLANCE) this.#glances.clear()
     if (this.#glances.size === 0) this.#glanced = now
@@ -1534,9 +1443,9 @@ export class Db {
     return `${others?.data_version} ${this.#writes.get(family) ?? 0}`
   }
 
-  run(sql: string, ...values: readonly SqlValue[]) {
+  run(sql: Sql, ...values: SqlValue[]) {
     this.#glances.clear()
-    const [, family = ''] = /(?:INTO|FROM|UPDATE) ([a-z]+)/.exec(sql) ?? []
+    const [, family = ''] = /(?:INTO|FROM|UPDATE) ([a-z]+)/.exec(String(sql)) ?? []
     this.#writes.set(family, (this.#writes.get(family) ?? 0) + 1)
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
@@ -1565,18 +1474,14 @@ export class Db {
     }
   }
 
-  define(name: string, work: (...values: unknown[]) => string) {
-    this.#connection.function(name, { deterministic: true, varargs: true }, work)
-  }
-
   close() {
     if (this.#connection.isOpen) this.#connection.close()
-    this.#statements.clear()
   }
 
-  #prepared(sql: string) {
-    const statement = this.#statements.get(sql) ?? this.#connection.prepare(sql)
-    this.#statements.set(sql, statement)
+  #prepared(sql: Sql) {
+    const known = this.#statements.get(sql)
+    const statement = known ?? this.#connection.prepare([sql].flat().join('?'))
+    if (!known) this.#statements.set(sql, statement)
     return statement
   }
 }
@@ -1589,20 +1494,19 @@ const idLetters = (bytes: Uint8Array) =>
 
 /** 50 random bits. By SQLite: node:crypto loads slowly. */
 export function newId(db: Db) {
-  const row = db.get<{ bytes: Uint8Array }>(`SELECT randomblob(${ID_BYTES}) AS bytes`)
+  const row = db.get<{ bytes: Uint8Array }>`SELECT randomblob(${ID_BYTES}) AS bytes`
   return idLetters(row?.bytes ?? new Uint8Array())
 }
 
-/** Makes a vault (0600, in 0700), or brings it up to date. Throws VaultError. */
+/** Makes a vault, or brings it up to date. Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
   try {
     migrateDb(db, migrations)
     await useWal(db)
-    db.exec('PRAGMA synchronous = NORMAL') // a power cut may take the last moments
-    db.exec('PRAGMA secure_delete = ON')
-    db.exec('PRAGMA recursive_triggers = ON') // no REPLACE gets around a forbidden deletion
+    // A power cut may take the last moments; no REPLACE gets around a forbidden deletion.
+    db.exec('PRAGMA synchronous = NORMAL; PRAGMA secure_delete = 1; PRAGMA recursive_triggers = 1')
     return db
   } catch (error) {
     db.close()
@@ -1610,14 +1514,14 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   }
 }
 
-/** Node's `recursive` never ends where a system refuses (/proc). */
+/** Node's `recursive` never ends in /proc. */
 function makeFolders(folder: string) {
   if (fs.existsSync(folder)) return
   makeFolders(path.dirname(folder))
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** It opens no vault: closing that would drop the locks of others (POSIX). */
+/** Opens no vault: to close it would drop others' locks (POSIX). */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
@@ -1679,55 +1583,38 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// Each row has the hash of the row before it: one that is changed or taken out shows.
-//
-// 1. Each writing process has its chain: no two ever need the same head.
-// 2. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
-// Not here: who writes what (§policy, §toolbox, the bridge).
+// 1. Each row has the hash of the row before it: one that is changed or taken out shows.
+// 2. Each writing process has its chain: no two ever need the same head.
+// 3. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
 
-type AuditEntry = {
-  chain: string
-  n: number
-  ts: number
-  kind: string
-  session: string | undefined
-  data: JsonObject
-  hash: string
-}
-type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
-export type AuditFilter = { readonly limit: number } & Loose<
+type AuditHead = { chain: string; n: number; hash: string }
+type AuditSaid = { ts: number; kind: string; session: string | undefined; data_json: string }
+type AuditEntry = AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }
+type AuditFilter = { limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
-type AuditRow = Omit<AuditEntry, 'data'> & { data_json: string; prev_hash: string }
-type AuditHead = Pick<AuditEntry, 'chain' | 'n' | 'hash'>
 
 const GENESIS = 'genesis' // before row 0
 const CHAIN_OPENING = 'chain' // row 0's kind
 
-const hashedColumns = (row: Omit<AuditRow, 'hash'>) =>
-  [row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash] as const
-
 /** Of the columns as a list, in this order. */
-export const auditHash = (row: Omit<AuditRow, 'hash'>) => digest(hashedColumns(row))
-
-const AUDIT_INSERT = `INSERT INTO audit (chain, n, ts, kind, session, data_json, prev_hash, hash)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
-
-type AuditSaid = Omit<AuditRow, 'prev_hash' | keyof AuditHead>
+export const auditHash = (row: Omit<AuditHead, 'hash'> & AuditSaid & { prev_hash: string }) =>
+  digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
 /** The new head, which `audit_heads` must be told. */
-function addAuditRow(db: Db, { chain, n, hash }: AuditHead, said: AuditSaid) {
-  const row = { chain, n: n + 1, ...said, prev_hash: hash }
-  const head = { chain, n: row.n, hash: auditHash(row) }
-  db.run(AUDIT_INSERT, ...hashedColumns(row), head.hash)
-  return head
+function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
+  const n = last + 1
+  const row = { chain, n, ...said, prev_hash }
+  const hash = auditHash(row)
+  db.insert('audit', { ...row, hash })
+  return { chain, n, hash }
 }
 
 function openAuditChain(db: Db, ts: number) {
-  const sql = 'SELECT chain, n, hash FROM audit_heads ORDER BY seq DESC LIMIT ?'
-  const data_json = canonicalJson({ heads: db.all<AuditHead>(sql, AUDIT_ANCHORS) })
-  const head = { chain: newId(db), n: -1, hash: GENESIS }
-  return addAuditRow(db, head, { ts, kind: CHAIN_OPENING, session: undefined, data_json })
+  const heads = db.all`SELECT chain, n, hash FROM audit_heads
+    ORDER BY seq DESC LIMIT ${AUDIT_ANCHORS}`
+  const said = { ts, kind: CHAIN_OPENING, session: undefined, data_json: canonicalJson({ heads }) }
+  return addAuditRow(db, { chain: newId(db), n: -1, hash: GENESIS }, said)
 }
 
 const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
@@ -1736,11 +1623,11 @@ const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
     AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
-/** Rows that are wrong, and those that a head or a row 0 names in vain. */
+/** Wrong rows, and those that a head or a row 0 names in vain. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
-    WHEN hash <> audit_hash(chain, n, ts, kind, session, data_json, prev_hash)
+    WHEN hash <> digest(chain, n, ts, kind, session, data_json, prev_hash)
       THEN 'changed after it was written'
     WHEN prev_hash <> last_hash THEN 'does not continue the row before it'
     WHEN last_n < 0 AND chain NOT IN (SELECT chain FROM audit_heads)
@@ -1760,12 +1647,10 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
 
 /** In SQLite: a long audit would fill the memory. */
 function checkAudit(db: Db) {
-  db.define('audit_hash', (...values) => digest(values))
-  const sql =
-    'SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit'
-  const { rows = 0, chains = 0 } = db.get<{ rows: number; chains: number }>(sql) ?? {}
-  const found = db.all<{ said: string }>(AUDIT_PROBLEMS)
-  return { rows, chains, problems: found.map(({ said }) => said) }
+  const counts = db.get<{ rows: number; chains: number }>`
+    SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit`
+  const problems = db.all<{ said: string }>(AUDIT_PROBLEMS).map(({ said }) => said)
+  return { rows: 0, chains: 0, ...counts, problems }
 }
 
 //#endregion §audit
@@ -1773,14 +1658,13 @@ function checkAudit(db: Db) {
 //#region §secrets: what the seal covers, and the values behind it
 //
 // 1. Who sees a secret value tells the redactor.
-// 2. Sealed columns go by the vault's seal of the moment: another process may have turned it.
-// 3. The seal turns in one transaction; then the file is written anew, without old values.
-// Not here: the cipher (§seal).
+// 2. The vault's seal is asked each time: another process may have turned it.
+// 3. It turns in one transaction; then the file is written anew, without old values.
 
-export type StoreOptions = Readonly<{
+export type StoreOptions = {
   passphrase?: () => Promise<string | undefined> // when a sealed value is first needed
   redactor?: Redactor
-}>
+}
 type SecretRow = { name: string; value: string }
 
 /** Table, column, keys of the row. */
@@ -1792,18 +1676,16 @@ const SEALED_COLUMNS = [
   ['mcp_trust', 'value', 'server'],
 ] as const
 
-export const columnSlot = (table: string, column: string, ...keys: readonly string[]) =>
+export const columnSlot = (table: string, column: string, ...keys: string[]) =>
   [table, column, ...keys].map(encodeURIComponent).join('/')
 
 function rewriteSealed(db: Db, from: Seal, to: Seal) {
   for (const [table, column, ...keys] of SEALED_COLUMNS) {
-    const sql = `SELECT * FROM ${table} WHERE ${column} IS NOT NULL`
-    const where = keys.map((key) => `${key} = ?`).join(' AND ')
-    for (const row of db.all<Record<string, string>>(sql)) {
-      const names = keys.map((key) => row[key] ?? '')
-      const slot = columnSlot(table, column, ...names)
+    const sql = `SELECT rowid, * FROM ${table} WHERE ${column} IS NOT NULL`
+    for (const { rowid, ...row } of db.all<Record<string, string>>(sql)) {
+      const slot = columnSlot(table, column, ...keys.map((key) => row[key] ?? ''))
       const value = to.seal(from.open(row[column] ?? '', slot), slot)
-      db.run(`UPDATE ${table} SET ${column} = ? WHERE ${where}`, value, ...names)
+      db.run(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`, value, rowid)
     }
   }
   db.run('DELETE FROM seal')
@@ -1813,15 +1695,14 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
 /** Into the vault; false when another process reads from it. */
 const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
-/** Says where an old value may still be. */
+/** Where one may still be. */
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const { dir, base } = path.parse(db.file)
-  const busy = emptyLog(db)
-    ? []
-    : ['another tai still reads old values: end it, then rotate the seal']
   const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
-  return [...busy, ...backups.map((name) => `${path.join(dir, name)} still holds old values`)]
+  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
+  const busy = 'another tai still reads old values: end it, then rotate the seal'
+  return emptyLog(db) ? notices : [busy, ...notices]
 }
 
 /** Secrets and the seal over them. */
@@ -1843,7 +1724,7 @@ export class Secrets {
   }
 
   get seal() {
-    this.#seal.state = this.#db.get<SealState>('SELECT * FROM seal')
+    this.#seal.state = this.#db.get<SealState>`SELECT * FROM seal`
     return this.#seal
   }
 
@@ -1852,7 +1733,7 @@ export class Secrets {
     return { on, locked, ...(state && { source: state.source }) }
   }
 
-  /** No passphrase: by the keychain. Returns notices. */
+  /** Returns notices. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
@@ -1878,24 +1759,23 @@ export class Secrets {
     await this.within((seal) => {
       const sealed = seal.seal(value, columnSlot('secrets', 'value', name))
       this.#db.run(sql, name, sealed, this.#world.now())
+      this.#open({ name, value: sealed })
     })
-    this.#tell(name, value)
     emptyLog(this.#db)
   }
 
   async get(name: string) {
     await this.#unlock()
-    const row = this.#db.get<SecretRow>('SELECT * FROM secrets WHERE name = ?', name)
+    const row = this.#db.get<SecretRow>`SELECT * FROM secrets WHERE name = ${name}`
     return row && this.#open(row)
   }
 
-  async list() {
-    const sql = 'SELECT name, created, updated FROM secrets ORDER BY name'
-    return this.#db.all<{ name: string; created: number; updated: number }>(sql)
-  }
+  list = async () =>
+    this.#db.all<{ name: string; created: number; updated: number }>`
+      SELECT name, created, updated FROM secrets ORDER BY name`
 
   async delete(name: string) {
-    const found = this.#db.run('DELETE FROM secrets WHERE name = ?', name) > 0
+    const found = this.#db.run`DELETE FROM secrets WHERE name = ${name}` > 0
     emptyLog(this.#db)
     return found
   }
@@ -1912,19 +1792,15 @@ export class Secrets {
 
   #learn() {
     if (this.seal.locked) return
-    for (const row of this.#db.all<SecretRow>('SELECT * FROM secrets'))
-      attempt(() => this.#open(row)) // who asks for a broken one hears of it
+    const rows = this.#db.all<SecretRow>`SELECT * FROM secrets`
+    for (const row of rows) attempt(() => this.#open(row)) // who asks for a broken one hears of it
   }
 
+  /** The redactor hears of it, under a name that a mark may hold. */
   #open({ name, value }: SecretRow) {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
-    this.#tell(name, opened)
+    this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), opened)
     return opened
-  }
-
-  /** Under a name that a mark may hold. */
-  #tell(name: string, value: string) {
-    this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), value)
   }
 }
 
@@ -1932,33 +1808,20 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// One search over what was kept and what was said, but not by tools.
-//
 // 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
 // 2. Where no text has all of them, those come that have most as parts: signs are found too,
-//    and scripts without spaces.
-// Not here: writing (§store).
+//    and scripts without spaces. What tools said is not searched.
 
-type VaultRecord = {
-  id: string
-  kind: 'note' | 'memory' | 'spill' | 'summary'
-  title: string
-  body: string
-  tags: readonly string[]
-  session: string | undefined
-  created: number
-  updated: number
-}
+type Stamped = { id: string; created: number; updated: number }
+type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
+type RecordText = { title: string; body: string; tags: readonly string[] }
+type VaultRecord = Stamped & RecordPlace & RecordText
 type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
-type RecordFilter = { limit: number } & Loose<
-  Pick<VaultRecord, 'kind' | 'session'> & { query: string }
->
-type RecordChange = Loose<Pick<VaultRecord, 'title' | 'body' | 'tags'>>
-type NewRecord = Pick<VaultRecord, 'kind' | 'title' | 'body'> &
-  Loose<Pick<VaultRecord, 'tags' | 'session'>>
+type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
+type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
-type SessionRow = NewSession & { id: string; created: number; updated: number; messages: number }
+type SessionRow = NewSession & Stamped & { messages: number }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
 const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
@@ -1988,12 +1851,12 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** The last parameter of `byWords` is FTS5's. Without a query, every row. */
+/** The last parameter of `byWords` is FTS5's. */
 function searchRows<T>(
   db: Db,
-  { byWords, byParts }: Record<'byWords' | 'byParts', string>,
+  [byWords, byParts]: readonly [string, string],
   query: string | undefined,
-  ...values: readonly SqlValue[]
+  ...values: SqlValue[]
 ) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
   const terms = query.replaceAll('\0', ' ').split(/\s+/).filter(Boolean)
@@ -2008,74 +1871,62 @@ const RECORD_HITS = `SELECT r.id, kind, r.title, r.tags, session, created, updat
   substr(r.body, max(1, coalesce(instr(lower(r.body), lower(?1 ->> '$[0]')), 1) - 50), 200) AS snippet`
 const RECORD_PARTS = termsIn("title || ' ' || tags || ' ' || body")
 const RECORD_FILTER = '(?2 IS NULL OR kind = ?2) AND (?3 IS NULL OR session = ?3)'
-const RECORD_SEARCH = {
-  byWords: `${RECORD_HITS} FROM records_fts JOIN records r ON r.seq = records_fts.rowid
+const RECORD_SEARCH = [
+  `${RECORD_HITS} FROM records_fts JOIN records r ON r.seq = records_fts.rowid
     WHERE records_fts MATCH ?5 AND ${RECORD_FILTER}
     ORDER BY bm25(records_fts, 4, 1, 2), updated DESC LIMIT ?4`,
-  byParts: `${RECORD_HITS} FROM records r
+  `${RECORD_HITS} FROM records r
     WHERE (?1 = '[]' OR ${RECORD_PARTS} > 0) AND ${RECORD_FILTER}
     ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
-}
+] as const
 
 const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
 const NEWEST_FIRST = 'ORDER BY updated DESC, s.rowid DESC LIMIT ?2'
-const SESSION_SEARCH = {
-  byWords: `${SESSION_ROWS} WHERE ${termsIn('title')} = json_array_length(?1) OR id IN (
+const SESSION_SEARCH = [
+  `${SESSION_ROWS} WHERE ${termsIn('title')} = json_array_length(?1) OR id IN (
     SELECT session FROM messages_fts f JOIN messages m ON m.seq = f.rowid
     WHERE messages_fts MATCH ?3) ${NEWEST_FIRST}`,
-  byParts: `${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
+  `${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
     SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ${NEWEST_FIRST}`,
-}
+] as const
 
 //#endregion §recall
 
 //#region §store: the vault, as the program sees it
 //
-// Each method is one transaction, and a promise: another engine could stand here.
-// Records and audit data lose known secrets and the usual shapes, other texts known ones;
-// undo blobs stay as they are.
+// Each method is one transaction.
+// Records and audit data lose known secrets and the usual shapes, other texts known ones; undo none.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
-type ProfileRow = {
-  name: string
-  prompt: string | undefined
-  model: string | undefined
-  tools: readonly string[] | undefined
-  mode: Mode | undefined
-  created: number
-}
+type ProfileRow = { name: string; created: number } & Loose<
+  Record<'prompt' | 'model', string> & { tools: readonly string[]; mode: Mode }
+>
+/** Without a root: everywhere. */
 export type Grant = Readonly<{
   id: string
   tool: string
   scope: 'once' | 'session' | 'always' | 'deny'
-  mode: Mode | undefined
-  digest: string | undefined
-  session: string | undefined
-  root: string | undefined // or everywhere
   paths: readonly string[]
   commands: readonly string[]
   created: number
-  expires: number | undefined
-}>
-type UndoEntry = {
+}> &
+  Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
+type UndoEntry = Record<'path' | 'group', string> & {
   n: number
-  path: string
-  before: Buffer | undefined
-  mode: number | undefined
   kind: 'file' | 'folder' | 'link' | 'absent'
-  after: string | undefined
-  group: string
   created: number
-}
+} & Loose<{ before: Buffer; mode: number; after: string }>
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
 const HISTORY_MAX = 1_000 // lines of input kept
+const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
+  (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
 
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** From a vault that cannot be written, if it can be read. */
+/** From a vault that can only be read. */
 function carryOver(file: string, into: Db) {
   // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
@@ -2119,26 +1970,24 @@ export class Store {
     this.db.close()
   }
 
-  /** Redacted; returns its id. */
   addRecord = async (record: NewRecord) => this.#newRecord(record)
-  async updateRecord(id: string, change: RecordChange) {
+  async updateRecord(id: string, change: Loose<RecordText>) {
     const { title, body, tags } = this.#redacted(change)
-    const sql = `UPDATE records SET title = coalesce(?, title), body = coalesce(?, body),
-      tags = coalesce(?, tags), updated = ? WHERE id = ?`
-    return this.db.run(sql, title, body, tags, this.#world.now(), id) > 0
+    const done = this.db.run`UPDATE records SET title = coalesce(${title}, title),
+      body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#world.now()}
+      WHERE id = ${id}`
+    return done > 0
   }
-  async getRecord(id: string) {
-    const sql = `SELECT id, kind, title, body, tags, session, created, updated FROM records
-      WHERE id = ?`
-    return this.db.get<VaultRecord>(sql, id)
-  }
-  listRecords = async ({ query, kind, session, limit }: RecordFilter) =>
+  getRecord = async (id: string) =>
+    this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
+      FROM records WHERE id = ${id}`
+  listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
     searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   createSession = async ({ id = newId(this.db), ...session }: NewSession & { id?: string }) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
-  /** By the beginning of its id. Throws TaiError for several. */
+  /** By the beginning of its id. */
   async findSession(id: string) {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
@@ -2150,8 +1999,7 @@ export class Store {
     const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
-  /** Newest first; by title and messages. */
-  listSessions = async ({ query, limit }: { query?: string | undefined; limit: number }) =>
+  listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** With all that is its own, but notes and memories. */
   async deleteSession(id: string) {
@@ -2162,28 +2010,25 @@ export class Store {
     })
   }
 
-  /** Its number. Throws TaiError: no such session. */
+  /** Its number. */
   async appendMessage(session: string, message: Message) {
-    const json = this.#knownJson(message)
-    const sql = `INSERT INTO messages (session, n, message_json, created)
-      SELECT id, 1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id), ?2, ?3
-      FROM sessions WHERE id = ?1 RETURNING n`
-    const row = this.db.get<{ n: number }>(sql, session, json, this.#world.now())
-    return (
-      row?.n ?? fail(`there is no session ${visible(session)}`, '`tai session list` shows them')
-    )
+    const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
+      SELECT id, ${this.#knownJson(message)}, ${this.#world.now()},
+        1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
+      FROM sessions WHERE id = ${session} RETURNING n`
+    const hint = '`tai session list` shows them'
+    return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
   /** `compacted` ones are no longer sent. */
   async messages(session: string) {
-    const sql = `SELECT n, created, compacted, message_json AS message FROM messages
-      WHERE session = ? ORDER BY n`
-    const rows = this.db.all<StoredMessage>(sql, session)
+    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+      FROM messages WHERE session = ${session} ORDER BY n`
     return rows.map((row) => {
       checkMessage(row.message, `message ${row.n} of session ${session}`)
       return { ...row, compacted: Boolean(row.compacted) }
     })
   }
-  /** Returns the summary's id. */
+  /** The summary's id. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2193,50 +2038,46 @@ export class Store {
   }
 
   async getTodos(session: string) {
-    const sql = 'SELECT todos FROM todos WHERE session = ?'
-    return this.db.get<{ todos: Todo[] }>(sql, session)?.todos ?? []
+    const row = this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`
+    return row?.todos ?? []
   }
   async setTodos(session: string, todos: readonly Todo[]) {
     this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
-  listProfiles = async () => this.db.all<ProfileRow>('SELECT * FROM profiles ORDER BY name')
+  listProfiles = async () => this.db.all<ProfileRow>`SELECT * FROM profiles ORDER BY name`
   getProfile = async (name: string) =>
-    this.db.get<ProfileRow>('SELECT * FROM profiles WHERE name = ?', name)
+    this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}`
   async saveProfile(profile: Omit<ProfileRow, 'created'>) {
     this.db.insert('profiles', { ...profile, created: this.#world.now() }, 'REPLACE')
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
   async getSettings() {
-    const rows = this.db.all<{ key: string; value: string }>('SELECT key, value FROM settings')
-    return Object.fromEntries(rows.map(({ key, value }) => [key, value]))
+    const sql = 'SELECT json_group_object(key, value) AS data FROM settings'
+    return this.db.get<{ data: object }>(sql)?.data ?? {}
   }
   async setSetting(key: string, value: string | undefined) {
     if (value === undefined) this.#delete('settings', 'key', key)
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  async audit(kind: string, data: JsonObject, session?: string) {
-    this.#say(kind, data, session)
+  /** Soon: within AUDIT_DELAY, many rows in one transaction, for what only reads. */
+  async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
+    const rows = this.#unwritten
+    const data_json = canonicalJson(this.#redacted(data))
+    rows.push({ ts: this.#world.now(), kind, session, data_json })
+    if (pace === 'soon' && rows.length < AUDIT_BATCH) {
+      // A full disk: written with the next.
+      this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
+      return
+    }
     try {
       this.#writeAudit()
     } catch (error) {
-      this.#unwritten.pop() // its caller is told
+      rows.pop() // its caller is told
       throw error
     }
-  }
-  /** Within AUDIT_DELAY, many rows in one transaction: for what only reads. */
-  async auditSoon(kind: string, data: JsonObject, session?: string) {
-    this.#say(kind, data, session)
-    if (this.#unwritten.length >= AUDIT_BATCH) return this.#writeAudit()
-    this.#writer ??= setTimeout(() => {
-      try {
-        this.#writeAudit()
-      } catch {
-        this.#writer = undefined // a full disk: written with the next
-      }
-    }, AUDIT_DELAY).unref()
   }
   async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
     this.#writeAudit()
@@ -2247,19 +2088,14 @@ export class Store {
     return checkAudit(this.db)
   }
 
-  #say(kind: string, data: JsonObject, session: string | undefined) {
-    const clean = mapStrings(data, (text) => this.redactor.redact(text))
-    const data_json = canonicalJson(clean)
-    this.#unwritten.push({ ts: this.#world.now(), kind, session, data_json })
-  }
-
   #writeAudit() {
-    const rows = this.#unwritten
-    if (rows.length === 0) return
     clearTimeout(this.#writer)
     this.#writer = undefined
+    const rows = this.#unwritten
+    const [first] = rows
+    if (first === undefined) return
     this.#head = this.db.tx(() => {
-      const head = this.#head ?? openAuditChain(this.db, rows[0]?.ts ?? 0)
+      const head = this.#head ?? openAuditChain(this.db, first.ts)
       const last = rows.reduce((before, row) => addAuditRow(this.db, before, row), head)
       this.db.insert('audit_heads', last, 'REPLACE')
       return last
@@ -2283,24 +2119,23 @@ export class Store {
   }
   /** False when another process took it first. */
   async consumeGrant(id: string) {
-    const sql = `DELETE FROM approvals WHERE id = ? AND scope = 'once' AND (expires IS NULL OR expires > ?)`
-    return this.db.run(sql, id, this.#world.now()) > 0
+    const taken = this.db.run`DELETE FROM approvals WHERE id = ${id} AND scope = 'once'
+      AND (expires IS NULL OR expires > ${this.#world.now()})`
+    return taken > 0
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
   /** What paths held before one change, a `group`; the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#world.now()
-    const sql = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
-      (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
-      this.db.run(sql, session, UNDO_STEPS_MAX)
+      this.db.run(UNDO_TRIM, session, UNDO_STEPS_MAX)
     })
   }
   async listUndo(session: string, { limit }: { limit: number }) {
-    const sql = 'SELECT * FROM undo WHERE session = ? ORDER BY n DESC LIMIT ?'
-    const rows = this.db.all<UndoEntry>(sql, session, limit)
+    const rows = this.db.all<UndoEntry>`
+      SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, numbers: readonly number[]) {
@@ -2315,20 +2150,18 @@ export class Store {
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
   async listHistory(limit: number) {
-    const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
-    return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
+    const rows = this.db.all<{ line: string }>`
+      SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`
+    return rows.map(({ line }) => line)
   }
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
 
-  #redacted({ title, body, tags }: RecordChange) {
-    const clean = (text: string) => this.redactor.redact(text)
-    return { title: title && clean(title), body: body && clean(body), tags: tags?.map(clean) }
-  }
+  #redacted = <T>(value: T) => mapStrings(value, (text) => this.redactor.redact(text)) as T
 
-  #newRecord = ({ kind, session, tags = [], ...text }: NewRecord) =>
-    this.#insertNew('records', { kind, session, ...this.#redacted({ ...text, tags }) })
+  #newRecord = (record: NewRecord) =>
+    this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
 
   #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)) {
     const now = this.#world.now()
@@ -4486,8 +4319,9 @@ class Said extends Reader {
     return new Said(value, where, this.#notes)
   }
 
-  override list() {
-    return this.absent ? [] : super.list().map(({ value, where }) => this.other(value, where))
+  items() {
+    const items = this.optional((it) => it.list()) ?? []
+    return items.map(({ value, where }) => this.other(value, where))
   }
 
   /** Its placeholders as ${NAME}; what could be a password is left alone. */
@@ -4512,7 +4346,7 @@ class Said extends Reader {
   /** A list, or a text that is split as a shell would, with nothing expanded. */
   words(): string[] {
     const { value, where } = this
-    if (typeof value !== 'string') return this.list().map((item) => item.text())
+    if (typeof value !== 'string') return this.items().map((item) => item.text())
     if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
     const words = value.match(WORD) ?? []
     if (words.length > 1) this.note(`is split into ${words.length} words`)
@@ -4524,12 +4358,12 @@ class Said extends Reader {
     const { value } = this
     const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
     const argv = isPath ? [this.text()] : this.words()
-    if (!this.absent && !argv[0]?.trim()) unfit(`${this.where} names no program`)
+    if (value != null && !argv[0]?.trim()) unfit(`${this.where} names no program`)
     return argv
   }
 
   pairs(read = (item: Said) => item.text()) {
-    const texts = Object.entries(this.absent ? {} : this.object())
+    const texts = Object.entries(this.optional((it) => it.object()) ?? {})
     return texts.map(([key, value]): [string, string] => {
       const item = this.other(value, `${this.where}.${key}`)
       if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
@@ -4732,7 +4566,7 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
     args,
     env: Object.fromEntries([
       ...it('envVars')
-        .list()
+        .items()
         .map((item) => item.variable()),
       ...it('env').pairs(),
     ]),
@@ -4939,7 +4773,8 @@ export class McpStdioTransport extends RpcTransport {
     const line = `${rpcText(message)}\n`
     const written = new Promise<boolean>((end) => stdin?.write(line, (error) => end(!error)))
     const silence = `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`
-    if (await deadline(MCP_WRITE_TIMEOUT, written, () => new LinkError('timeout', silence))) return
+    if (!(await within(MCP_WRITE_TIMEOUT, written))) throw new LinkError('timeout', silence)
+    if (await written) return
     await within(SHELL_STOP_GRACE, this.#group.ended) // its end says more
     throw new LinkError('lost', 'it closed its stdin')
   }
@@ -6359,9 +6194,8 @@ export class Approvals {
     const facts = { digest: call.digest ?? callDigest(name, args), verdict, reason }
     if (ruling.verdict !== 'run' || riskOf(call.annotations) !== 'low') {
       const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
-      const row = ['approval', { ...facts, ...about }, session] as const
-      const { store } = this.#options
-      await (reason === 'mode' ? store.auditSoon(...row) : store.audit(...row)) // with the call's
+      const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
+      await this.#options.store.audit('approval', { ...facts, ...about }, session, pace)
     }
     const line = () => clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
     const say = ruling.verdict === 'say' ? line() : undefined
@@ -8034,7 +7868,7 @@ export function sliceBytes(text: string, offset: number, limit: number) {
 }
 
 /** Without words, the newest. */
-const findRecords = (store: Store, query: string, filter: RecordFilter) =>
+const findRecords = (store: Store, query: string, filter: Search & Loose<RecordPlace>) =>
   store.listRecords({ ...filter, query: query.trim() || undefined })
 
 const TODOS_MAX = 200
@@ -8797,9 +8631,9 @@ export class Tools implements Catalog {
     const safe = await this.#tidy(name, outcome).catch(fall)
     const from = { tool: origin?.tool ?? clip(name, 80), ...(origin && { server: origin.server }) }
     const facts = { ...from, digest: asked.digest, ms: world.now() - started, ...factsOf(safe) }
-    const entry = [origin ? 'mcp-call' : 'tool-call', facts, session] as const
-    const isSoon = origin !== undefined || (row && annotationsOf(row, args).readOnly) // or it is slower than the call
-    const writing = isSoon ? store.auditSoon(...entry) : store.audit(...entry)
+    const isQuick = origin !== undefined || (row && annotationsOf(row, args).readOnly)
+    const pace = isQuick ? 'soon' : 'now' // else the record takes longer than the call
+    const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
     await writing.catch(() => {}) // a full disk must not lose the result
     return safe
   }
@@ -12161,7 +11995,7 @@ async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
   if (checked === undefined) return app.print({ key, value: null }, `${key} is no longer set`)
-  const { source } = (await app.config()).explain(settingKey(key))
+  const { source } = (await app.config()).explain(key)
   const hidden = source === 'tai config set' ? '' : `; but ${source} hides it`
   return app.print({ key, value: checked }, `${key} = ${checked}${hidden}`)
 }
@@ -12176,7 +12010,7 @@ async function configList(app: App) {
 }
 
 async function configGet(app: App, key = '') {
-  const setting = (await app.config()).explain(settingKey(key))
+  const setting = (await app.config()).explain(key)
   return app.print(setting, setting.value ?? '')
 }
 

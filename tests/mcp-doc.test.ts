@@ -118,7 +118,7 @@ const CHECKS: Check[] = [
   ['transport', (text) => firstNames(text, 'transport'), TRANSPORTS.map(([name]) => name)],
   ['flag', (text) => firstNames(text, 'flag'), flags.filter((name) => name.includes('mcp')), flags],
   ['setting', (text) => rows(text, 'setting').map((row) => row.slice(0, 2).flatMap(ticked).join(' ')),
-    settings.map((row) => [row.key, ...('default' in row ? [row.default] : [])].join(' '))],
+    settings.map((row) => [row.key, row.standard].join(' ').trim())],
   ['mode', (text) => rows(text, 'mode').map(([name, ...cells]) =>
     [...ticked(name), ...cells.map((cell) => cell.replace(/,.*/, ''))].join(' ')),
     Object.entries(VERDICTS).map(([name, row]) => [name, ...Object.values(row).map(verdictWord)].join(' '))],
