@@ -37,9 +37,8 @@ async function openAgent(script: ModelTurn[], setup: With = {}) {
   const model = await startModel(script)
   const w = await openWorld(setup)
   const choice = {
-    provider: openai,
+    provider: { ...openai, baseUrl: `${model.url}/v1` },
     model: 'm',
-    baseUrl: `${model.url}/v1`,
     key: 'k',
     window: setup.window ?? 100_000,
     why: '',

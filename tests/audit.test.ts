@@ -1,5 +1,5 @@
 import t from 'tap'
-import { auditHash, Store, type AuditFilter } from '../tai.ts'
+import { auditHash, Store } from '../tai.ts'
 import { makeBigVault } from './fakes/bigvault.ts'
 import { makeHome, makeWorld, oneRow, openStore, tamper } from './fakes/vault.ts'
 
@@ -40,7 +40,7 @@ t.test('rows are listed newest first, and filtered', async (t) => {
       [1, 'mcp-call', 'session1', 'read'],
     ],
   )
-  const cases: readonly [Partial<AuditFilter>, number[]][] = [
+  const cases: readonly [Partial<Parameters<Store['listAudit']>[0]>, number[]][] = [
     [{ kind: 'mcp-call' }, [2, 1]],
     [{ tool: 'write' }, [3, 2]],
     [{ server: 'files', tool: 'write' }, [2]],

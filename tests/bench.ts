@@ -27,7 +27,10 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { binary } from './fakes/binary.ts'
 import { makeBigVault } from './fakes/bigvault.ts'
+import { entryOf } from './fakes/entry.ts'
 import type { Load, Loaded } from './fakes/load.ts'
+import { peer } from './fakes/peers.ts'
+import { never, openWorld } from './fakes/world.ts'
 
 /** Which side of the budget a ratio is to be on. */
 type Bound = 'at most' | 'at least'
@@ -170,7 +173,45 @@ async function servedMemory(): Promise<Row[]> {
   return [{ ...row(name, 1.2, 'MiB', [[many, few]]), other: round(few) }]
 }
 
-const ROWS = { version, oneShot, openVault, size, servedCalls, servedMemory }
+const CALLS = 50 // of a block, whose median is one figure
+const WARM_BLOCKS = 5 // not counted
+
+/** A call of a server's tool with all that tai does about it (approval, drift, redaction, audit),
+ * beside the official client alone; each has its own server, and they take turns. */
+async function bridgedCall(): Promise<Row[]> {
+  const args = { message: 'x' }
+  const server = await peer('@modelcontextprotocol/server-everything/dist/index.js')
+  const it = await openWorld({ mode: 'danger-full-access' })
+  const entry = entryOf({ name: 'it', command: process.execPath, args: [server] })
+  await it.bridge.add(entry, 'explicit', never)
+  await it.bridge.enable('it', 'default')
+  const sdk = '@modelcontextprotocol/sdk/dist/esm/client'
+  const { Client: Official } = await import(await peer(`${sdk}/index.js`))
+  const { StdioClientTransport } = await import(await peer(`${sdk}/stdio.js`))
+  const client = new Official({ name: 'bench', version: '1' })
+  await client.connect(new StdioClientTransport({ command: process.execPath, args: [server] }))
+  const ours = () => it.tools.dispatch('mcp_it_echo', args, never)
+  const theirs = () => client.callTool({ name: 'echo', arguments: args })
+  const p50 = async (call: () => Promise<unknown>) => {
+    const times: number[] = []
+    for (let i = 0; i < CALLS; i++) {
+      const began = performance.now()
+      await call()
+      times.push(performance.now() - began)
+    }
+    return median(times)
+  }
+  const pairs: [number, number][] = []
+  for (let i = -WARM_BLOCKS; i < rounds; i++) {
+    const pair: [number, number] = [await p50(ours), await p50(theirs)]
+    if (i >= 0) pairs.push(pair)
+  }
+  await client.close()
+  await it.close()
+  return [row('bridged stdio call, p50, beside the official client', 1, 'ms', pairs)]
+}
+
+const ROWS = { version, oneShot, openVault, size, servedCalls, servedMemory, bridgedCall }
 
 // --- measuring ---
 

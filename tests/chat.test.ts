@@ -32,15 +32,8 @@ type Outcome = {
 /** A client for the server at `url`, which is without `/v1`. */
 function client(wire: Wire, url: string, more: { idle?: number; provider?: object } = {}) {
   const row = PROVIDERS.find((each) => each.name === wire)!
-  const provider = { ...row, ...more.provider }
-  const choice: ModelChoice = {
-    provider,
-    model: 'm',
-    baseUrl: `${url}/v1`,
-    key: KEY,
-    window: 1000,
-    why: '',
-  }
+  const provider = { ...row, baseUrl: `${url}/v1`, ...more.provider }
+  const choice: ModelChoice = { provider, model: 'm', key: KEY, window: 1000, why: '' }
   return new ChatClient(choice, { http, idle: more.idle ?? 5_000, random: () => 0 })
 }
 

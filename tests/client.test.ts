@@ -1,6 +1,5 @@
 import t from 'tap'
 import {
-  isNested,
   LinkError,
   MCP_DEPTH_MAX,
   MCP_PAGES_MAX,
@@ -142,14 +141,6 @@ t.test('a tool that cannot be used is left out with the reason; the others stay'
     skipped.map(({ name, why }) => `${name}: ${why}`).join('\n'),
     /deep: .*nested[\s\S]*good: .*twice[\s\S]*h1: .*header name[\s\S]*h2: .*simple/,
   )
-})
-
-t.test('isNested counts levels, of lists and objects, however deep', (t) => {
-  t.equal(isNested([[[]]], 3), false)
-  t.equal(isNested([[[[]]]], 3), true)
-  t.equal(isNested({ a: [{ b: 1 }] }, 3), false)
-  t.equal(isNested('text', 0), false)
-  t.end()
 })
 
 const plain: Pick<McpTool, 'name' | 'headers'> = { name: 'tool', headers: new Map() }

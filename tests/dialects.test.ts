@@ -19,13 +19,13 @@ import {
 
 const choiceOf = (name: string, more: Partial<Provider> = {}): ModelChoice => {
   const provider = { ...PROVIDERS.find((row) => row.name === name)!, ...more }
-  return { provider, model: 'm', baseUrl: provider.baseUrl, key: 'k', window: 1000, why: 'test' }
+  return { provider, model: 'm', key: 'k', window: 1000, why: 'test' }
 }
 const encode = (name: string, request: Partial<ChatRequest>, more: Partial<Provider> = {}) => {
   const choice = choiceOf(name, more)
   const dialect: Dialect = DIALECTS[choice.provider.dialect]
   // oxlint-disable-next-line typescript/no-explicit-any -- a request is looked into freely
-  return dialect.encode({ messages: [], tools: [], ...request }, choice) as any
+  return JSON.parse(JSON.stringify(dialect.encode({ messages: [], tools: [], ...request }, choice)))
 }
 
 const user = (text: string): Message => ({ role: 'user', parts: [{ kind: 'text', text }] })
@@ -586,8 +586,8 @@ t.test('failures: what a provider says decides the kind', async (t) => {
     [{ error: { message: '\u001b[2Jx' } }, 400, 'refused', /\\e\[2Jx/],
   ]
   for (const [said, status, kind, message] of rows)
-    t.match(failureOf(said, 'p', status ? { status } : {}), { kind, message })
-  const long = failureOf('é'.repeat(5000), 'p', { status: 400 })
+    t.match(failureOf(sse(said), 'p', status), { kind, message })
+  const long = failureOf('é'.repeat(5000), 'p', 400)
   t.ok(long.message.length < 2_200)
   t.match(long.message, /é… \(2952 more characters\)$/)
 })

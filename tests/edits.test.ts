@@ -34,7 +34,7 @@ t.test('other sections can plan and commit changes too', async (t) => {
   const { before, shown } = await writeTarget('f', context.workspace)
   t.strictSame([shown, before], ['f', fileState(at, context.workspace)])
   const after = { ...before, bytes: Buffer.from('b\n') }
-  await commitPlan({ changes: [{ path: at, before, after }], says: '' }, context)
+  await commitPlan({ changes: [{ at, shown, before, after }] }, context)
   t.equal(text('f'), 'b\n')
   await call('undo_edit', {})
   t.equal(text('f'), 'a\n')
@@ -152,7 +152,7 @@ t.test('an edit that does not match fails and shows the nearest place', async (t
     ['escapes', '\\treturn \\"a\\"', /nearest place is lines 4-4/],
     ['one line of several', 'function two(left, right) {\n\treturn left - right\n}', /lines 7-9:/],
     ['words', 'function two(left, middle, right) {', /lines 7-7:/],
-    ['nothing like it', 'zzz qqq', /no place in its first 10 lines is similar/],
+    ['nothing like it', 'zzz qqq', /no place in 10 lines is similar/],
   ]
   const { call, text } = await bench(t, { 'f.js': code })
   for (const [what, old, expected] of cases) {
@@ -466,7 +466,7 @@ t.test(
       ['.', /./],
       ['.git', /\.git/],
       ['.git/HEAD', /\.git/],
-      ['repo', /holds .git, which tools leave alone/],
+      ['repo', /tools leave repo\/\.git alone/],
       ['nope', /nothing at nope/],
     ] as const)
       t.match(

@@ -7,7 +7,6 @@ import {
   unifiedDiff,
   walkTree,
   type JsonObject,
-  type Walk,
   type WalkEntry,
 } from '../tai.ts'
 import { bench } from './fakes/bench.ts'
@@ -176,7 +175,7 @@ t.test('a folder of 10,000 files is listed quickly, and names of any bytes survi
   t.equal(text.split('\n').length, 10_001)
   t.match(text, /bad-\ufffd/)
   const files: WalkEntry[] = []
-  const found: Walk = await walkTree(root, (entry) => {
+  const found = await walkTree(root, (entry) => {
     files.push(entry)
     return 'list'
   })

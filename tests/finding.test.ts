@@ -80,7 +80,7 @@ t.test('glob gives the newest first and says what it does not show', async (t) =
     fs.utimesSync(path.join(root, name), 1_000 - i, 1_000 - i)
   t.equal((await call('glob', { pattern: '?' })).text, 'b\nc\na')
   const two = await call('glob', { pattern: '?', limit: 2 })
-  t.equal(two.text, 'b\nc\n[2 of 3 files shown, newest first]')
+  t.equal(two.text, 'b\nc\n[2 of 3 files shown]')
   t.match((await call('glob', { pattern: '*.md' })).text, /no file matches/)
   t.equal((await call('glob', { pattern: path.join(root, 'sub/*.md') })).text, 'sub/d.md')
   t.match(await call('glob', { pattern: '*', path: 'a' }), {
@@ -173,14 +173,14 @@ t.test('a bad or a runaway pattern is a clear error, never a hang', async (t) =>
   const hard = /(x+x+)+y/
   t.equal(
     runBounded(50, () => hard.test('x'.repeat(60_000))),
-    false,
+    undefined,
   )
   t.ok(performance.now() - started < 10_000)
   t.equal(compilePattern('a\\-', true).flags, 'i')
   t.ok(compilePattern('^\\p{Lu}', false).test('Ä'))
   t.equal(
-    runBounded(1_000, () => {}),
-    true,
+    runBounded(1_000, () => 1),
+    1,
   )
   t.throws(
     () =>

@@ -20,8 +20,8 @@ import {
   HttpClient,
   LinkError,
   McpHttpTransport,
-  mcpServeHandler,
   McpServeContext,
+  mcpServeHandler,
   MCP_HTTP_MAX_BODY,
   MCP_PROTOCOL_VERSION,
   Redactor,
@@ -334,7 +334,7 @@ t.test('each message is a POST with the stored headers, the session and the vers
   const { transport, greet, call } = connect(t, { url: at, headers: { 'x-api-key': 'k' } })
   await greet()
   const extra = { 'Mcp-Param-City': 'Oslo' }
-  await transport.send('{"jsonrpc":"2.0","id":99,"method":"x"}', undefined, extra)
+  await transport.send({ id: 99, method: 'x' }, undefined, extra)
   await call()
   const [first, second, third, fourth] = seen
   t.notOk(first?.headers['mcp-session-id'] ?? first?.headers['mcp-protocol-version'])
@@ -441,7 +441,7 @@ t.test('connections are used again, after streams too', async (t) => {
   const { transport, call } = connect(t, { url })
   for (let n = 0; n < 3; n++) {
     await call()
-    await transport.send('{"jsonrpc":"2.0","id":"x","method":"x"}') // over when its stream is
+    await transport.send({ id: 'x', method: 'x' }) // over when its stream is
   }
   t.ok(ports.size < 6, `${ports.size} connections for 6 requests`)
 })
@@ -563,8 +563,8 @@ t.test('what is aborted before it begins is not sent', async (t) => {
   const { url, seen } = await serve(t, hello)
   const { transport } = connect(t, { url })
   const reason = new TaiError('enough')
-  await t.rejects(transport.send('{"id":1,"method":"x"}', AbortSignal.abort(reason)), reason)
-  t.notOk(await transport.send('{"method":"x"}'), 'and the next one is')
+  await t.rejects(transport.send({ id: 1, method: 'x' }, AbortSignal.abort(reason)), reason)
+  t.notOk(await transport.send({ method: 'x' }), 'and the next one is')
   t.equal(seen.length, 1)
 })
 

@@ -46,13 +46,13 @@ t.test('what comes on stdin arrives byte for byte', together, async (t) => {
 })
 
 t.test('silence on stdin has an end, and a word about it', together, async (t) => {
-  const waiting = 'waiting for standard input ...\n'
+  const waiting = 'waiting for stdin ...\n'
   const table: [name: string, script: string, stdout: string, stderr: string][] = [
     [
       'beside a prompt',
       'mkfifo "$T"; READ prompted 1200 <>"$T"',
       '{"text":""}\n',
-      `${waiting}standard input stayed silent for 1.2 s and was left out\n`,
+      `${waiting}stdin was silent for 1.2 s and is left out\n`,
     ],
     ['alone', 'sleep 5 | READ alone 100', '{"text":""}\n', waiting],
     ['until Ctrl-C', 'mkfifo "$T"; READ alone 10000 100 <>"$T"', 'aborted\n', ''],
@@ -61,9 +61,7 @@ t.test('silence on stdin has an end, and a word about it', together, async (t) =
   await inParallel(table, 3, async ([name, script, stdout, stderr]) =>
     t.strictSame(await sh(script, { T: join(folder, name) }), { stdout, stderr }, name),
   )
-  await t.rejects(
-    readStdin({ prompted: false, wait: 1, notice: () => {}, signal: AbortSignal.abort() }),
-  )
+  await t.rejects(readStdin({ wait: undefined, notice: () => {}, signal: AbortSignal.abort() }))
 })
 
 t.test('a socket may speak late when there is nothing else', together, async (t) => {
@@ -85,7 +83,7 @@ t.test(
     const child = spawn(process.execPath, [FAKE, 'prompted'], { stdio: [peer, 'pipe', 'pipe'] })
     const [out, err] = await Promise.all([text(child.stdout), text(child.stderr)])
     t.strictSame(JSON.parse(out), { text: '' })
-    t.equal(err, 'standard input stayed silent for 250 ms and was left out\n')
+    t.equal(err, 'stdin was silent for 250 ms and is left out\n')
     client.destroy()
     peer.destroy()
     server.close()
@@ -128,7 +126,7 @@ t.test('stdin stands before the prompt, an empty line between', async (t) => {
     [undefined, undefined, undefined],
   ]
   for (const [stdin, prompt, whole] of table)
-    t.equal(composePrompt({ stdin, prompt }), whole, JSON.stringify([stdin, prompt]))
+    t.equal(composePrompt(stdin, prompt), whole, JSON.stringify([stdin, prompt]))
 })
 
 t.test('--file', async (t) => {
@@ -147,7 +145,7 @@ t.test('--file', async (t) => {
   }
   for (const [name, bytes] of Object.entries(files)) writeFileSync(join(cwd, name), bytes)
   mkdirSync(join(cwd, 'folder'))
-  const read = (name: string) => readPromptFile(name, { cwd, signal })
+  const read = (name: string) => readPromptFile(name, cwd, signal)
   const good: [string, object][] = [
     ['a.txt', { kind: 'text', text: '<file name="a.txt">\none\r\ntwo\n</file>' }],
     ['b "q".txt', { kind: 'text', text: '<file name="b \\"q\\".txt">\nx\n</file>' }],
@@ -171,8 +169,7 @@ t.test('--file', async (t) => {
 
 t.test('--file takes the output of a command', together, async (t) => {
   const script = `import('${new URL('../tai.ts', import.meta.url).href}').then(async (tai) =>
-    console.log(JSON.stringify(await tai.readPromptFile(process.argv[1], { cwd: '/',
-      signal: new AbortController().signal }))))`
+    console.log(JSON.stringify(await tai.readPromptFile(process.argv[1], '/', new AbortController().signal))))`
   const child = spawn('bash', ['-c', `"$NODE" -e "$SCRIPT" <(sleep 0.3; echo hello)`], {
     env: { ...process.env, NODE: process.execPath, SCRIPT: script },
   })

@@ -3,13 +3,15 @@
 import t, { type Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync, readFileSync, watch, writeFileSync } from 'node:fs'
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { startFakeChat, type FakeTurn } from './data/fake-chat.mjs'
 import { binary } from './fakes/binary.ts'
 import { groupIsGone, membersOf } from './fakes/groups.ts'
 import { startModel } from './fakes/model.ts'
+import { peer } from './fakes/peers.ts'
 import { ended, folder, modelEnv, start, tai } from './fakes/tai.ts'
 
 /** A model server that refuses what real providers refuse, a home and a workspace. */
@@ -88,6 +90,67 @@ t.test(
     }
   },
 )
+
+/** server-everything behind a launcher that leaves a sleeper beside it; the group is in the file. */
+async function withServer(it: Awaited<ReturnType<typeof scene>>): Promise<void> {
+  const everything = await peer('@modelcontextprotocol/server-everything/dist/index.js')
+  const launch = `sleep 300 & echo $$ > ${join(it.work, 'group')}; exec ${process.execPath} ${everything}`
+  const stdin = JSON.stringify({ mcpServers: { it: { command: 'sh', args: ['-c', launch] } } })
+  const added = await tai(['mcp', 'add', '-', '--yes', '-P', 'default'], { ...it.options, stdin })
+  assert.equal(added.code, 0, added.err)
+  assert.ok(await groupIsGone(Number(readFileSync(join(it.work, 'group'), 'utf8'))))
+  rmSync(join(it.work, 'group'))
+}
+
+/** It takes 10 s. */
+const LONG = { name: 'mcp_it_trigger_long_running_operation', args: {} }
+const ECHO = { name: 'mcp_it_echo', args: { message: 'x' } }
+
+/** A tai in a call of a server's tool; `group` is that of the server. */
+async function inForeignCall(t: Test, ...args: string[]) {
+  const it = await scene(t, { tools: [LONG] })
+  await withServer(it)
+  const ready = appears(join(it.work, 'group'))
+  const child = await start(['--yolo', ...args, 'do it'], it.options)
+  child.stdin.end()
+  const group = Number(await ready)
+  it.owns(group)
+  while (membersOf(group).length < 2) await delay(10)
+  await delay(300) // the handshake
+  return { it, child, done: ended(child), group }
+}
+
+t.test('no process of a server is left, however tai ends', async (t) => {
+  const quiet = await scene(t, { tools: [ECHO] })
+  await withServer(quiet)
+  const run = await quiet.next('--yolo', 'hi')
+  t.match(run, { code: 0, out: /42/ })
+  t.ok(await groupIsGone(Number(readFileSync(join(quiet.work, 'group'), 'utf8'))), 'by itself')
+  for (const [signal, code] of [
+    ['SIGTERM', 143],
+    ['SIGHUP', 129],
+    ['SIGINT', 130],
+  ] as const) {
+    const { child, done, group } = await inForeignCall(t)
+    child.kill(signal)
+    t.match(await done, { code }, signal)
+    t.ok(await groupIsGone(group), signal)
+  }
+  const { child, done, group } = await inForeignCall(t, '--stream-json')
+  child.stdout.destroy()
+  await done
+  t.ok(await groupIsGone(group), 'a reader that leaves')
+})
+
+t.test('what a killed tai left of a server is ended by the next command', async (t) => {
+  const { it, child, done, group } = await inForeignCall(t)
+  child.kill('SIGKILL')
+  await done
+  t.ok(membersOf(group).length > 0, 'the sleeper at least')
+  t.equal((await it.next('mcp', 'list')).code, 0)
+  t.ok(await groupIsGone(group))
+  t.strictSame(readdirSync(join(it.home, '.tai', 'run')), [])
+})
 
 t.test('a process that has the pid of a killed one, but is another, is left alone', async (t) => {
   const it = await scene(t, { tools: [SLEEP] })

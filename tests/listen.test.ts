@@ -8,7 +8,7 @@ import * as http from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { Door, MCP_PIPELINE_MAX, mcpServeHandler, mcpServeMain, TOOLS } from '../tai.ts'
+import { Door, MCP_PIPELINE_MAX, mcpServeMain, TOOLS } from '../tai.ts'
 import { complains } from './fakes/complaint.ts'
 import {
   begin,
@@ -632,11 +632,11 @@ t.test('a server that cannot be says why and what to do, and never its key', asy
   const { port } = taken.address() as AddressInfo
   // biome-ignore format: a table
   const rows: [string[], number, RegExp, env?: Record<string, string>][] = [
-    [['--serve-mcp', KEY, '--mcp-port', `${port}`], 1, /is in use\n.*--mcp-port/],
+    [['--serve-mcp', KEY, '--mcp-port', `${port}`], 1, /address already in use .*\n.*--mcp-port/],
     [
       ['--serve-mcp', KEY, '--mcp-bind', '192.0.2.1', '--mcp-port', '0'],
       1,
-      /192\.0\.2\.1:0 is no address of this machine/,
+      /address not available 192\.0\.2\.1/,
     ],
     [['--serve-mcp', KEY, '--mcp-bind', 'no.such.host.invalid'], 1, /no\.such\.host\.invalid/],
     [['--serve-mcp', KEY, '--mcp-bind', ''], 2, /mcp_bind is ""/],
@@ -759,5 +759,4 @@ t.test('a run that was told to end while it began serves nobody', async (t) => {
   await t.rejects(send({ port, key: KEY }, { body: ping }), { code: 'ECONNREFUSED' })
   t.notMatch(out.text + err.text, KEY)
   t.equal(Door.length, 2)
-  t.equal(mcpServeHandler.length, 1, 'what is served is a listener of node:http, made for one door')
 })

@@ -1,14 +1,14 @@
 import t from 'tap'
-import { type MarkdownOptions, MarkdownStream, style, terminalText } from '../tai.ts'
+import { markdownStream, style, terminalText } from '../tai.ts'
 
-const renderMarkdown = async (text: string, options: MarkdownOptions) => {
-  const stream = await MarkdownStream.open(options)
+const renderMarkdown = async (text: string, options: Parameters<typeof markdownStream>[0]) => {
+  const stream = await markdownStream(options)
   return stream.push(text) + stream.end()
 }
 
-const plain = { width: 40, color: false }
-const narrow = (text: string) => renderMarkdown(text, { width: 16, color: false })
-const colored = (text: string) => renderMarkdown(text, { width: 40, color: true })
+const plain = { columns: 40, color: false }
+const narrow = (text: string) => renderMarkdown(text, { columns: 16, color: false })
+const colored = (text: string) => renderMarkdown(text, { columns: 40, color: true })
 const words = (text: string) => text.match(/[\p{L}\p{N}]+/gu) ?? []
 // oxlint-disable-next-line no-control-regex -- styles are taken out here
 const withoutStyles = (text: string) => text.replace(/\u001b\[\d+m/g, '')
@@ -92,7 +92,7 @@ t.test('no escape sequence survives, however it is written', async (t) => {
     '![\u001bc](\u001bc)',
   ]
   for (const source of hostile) {
-    const shown = withoutStyles(await renderMarkdown(source, { width: 40, color: true }))
+    const shown = withoutStyles(await renderMarkdown(source, { columns: 40, color: true }))
     t.equal(terminalText(shown), shown, JSON.stringify(source))
   }
 })
@@ -140,26 +140,26 @@ Last words 日本 🙂`
 
 t.test('a stream shows the same as the whole, wherever it is cut', async (t) => {
   for (const color of [true, false]) {
-    const options = { width: 30, color }
+    const options = { columns: 30, color }
     const whole = await renderMarkdown(SAMPLE, options)
     for (let at = 0; at <= SAMPLE.length; at++) {
-      const stream = await MarkdownStream.open(options)
+      const stream = await markdownStream(options)
       const shown = stream.push(SAMPLE.slice(0, at)) + stream.push(SAMPLE.slice(at)) + stream.end()
       if (shown !== whole) t.equal(shown, whole, `cut at ${at}`)
     }
     for (const size of [1, 2, 7]) {
-      const stream = await MarkdownStream.open(options)
+      const stream = await markdownStream(options)
       let shown = ''
       for (let at = 0; at < SAMPLE.length; at += size)
         shown += stream.push(SAMPLE.slice(at, at + size))
       t.equal(shown + stream.end(), whole, `pieces of ${size}`)
     }
-    t.equal(withoutStyles(whole), await renderMarkdown(SAMPLE, { width: 30, color: false }))
+    t.equal(withoutStyles(whole), await renderMarkdown(SAMPLE, { columns: 30, color: false }))
   }
 })
 
 t.test('what is complete is shown at once', async (t) => {
-  const stream = await MarkdownStream.open(plain)
+  const stream = await markdownStream(plain)
   t.equal(stream.push('# He'), '')
   t.equal(stream.push('llo\nText'), 'Hello\n')
   t.equal(stream.push(' goes on\n'), '')
@@ -192,9 +192,9 @@ const NASTY: Readonly<Record<string, string>> = {
 t.test('no word is lost, doubled or moved', async (t) => {
   for (const [name, source] of Object.entries({ ...NASTY, sample: SAMPLE.replace('js\n', '\n') })) {
     const expected = words(source.replace(/^```js/, '```')).join(' ')
-    const shown = await renderMarkdown(source, { width: 2001, color: false })
+    const shown = await renderMarkdown(source, { columns: 2001, color: false })
     t.equal(words(shown).join(' '), expected, name)
-    const stream = await MarkdownStream.open({ width: 2001, color: false })
+    const stream = await markdownStream({ columns: 2001, color: false })
     const pieces = source.match(/[^]{1,3}/g) ?? []
     const streamed = pieces.map((piece) => stream.push(piece)).join('') + stream.end()
     t.equal(words(streamed).join(' '), expected, `${name}, streamed`)
@@ -203,7 +203,7 @@ t.test('no word is lost, doubled or moved', async (t) => {
 
 t.test('a long block does not hold up its stream', async (t) => {
   const start = performance.now()
-  const stream = await MarkdownStream.open({ width: 80, color: true })
+  const stream = await markdownStream({ columns: 80, color: true })
   let size = stream.push('```js\n').length
   for (let i = 0; i < 2000; i++) size += stream.push('const a = "some line" // of code\n').length
   size += stream.end().length

@@ -10,6 +10,7 @@ import { startModel } from './fakes/model.ts'
 import { ended, modelEnv, start, tai } from './fakes/tai.ts'
 
 const {
+  COMMANDS,
   FLAGS,
   HOUR,
   KB,
@@ -24,6 +25,8 @@ const {
   SECOND,
   SETTINGS,
   TOOLS,
+  TRANSPORTS,
+  UNBOUND,
   variableOf,
   VERDICTS,
 } = program
@@ -44,6 +47,9 @@ const settings = SETTINGS.filter(({ key }) => key.startsWith('mcp_'))
 const flags = FLAGS.map(({ name }) => `--${name}`)
 const methods = [...RPC_METHODS.keys()]
 const notifications = [...RPC_NOTIFICATIONS.keys()]
+const verbs = COMMANDS.find(({ name }) => name === 'mcp')?.verbs.map(({ name }) => name) ?? []
+const agentTools = TOOLS.filter(({ name }) => name.startsWith('mcp_')).map(({ name }) => name)
+const CLIENT_METHODS = ['server/discover']
 const listen = source.slice(
   source.indexOf('//#region §listen'),
   source.indexOf('//#endregion §listen'),
@@ -106,20 +112,26 @@ const CHECKS: Check[] = [
     Object.entries(RPC_CODES).map(([name, code]) => `${code} ${name}`)],
   ['status', (text) => rows(text, 'status').map(([status = '']) => status), statuses, BY_NODE],
   ['table', (text) => firstNames(text, 'table'), tables],
+  ['command', (text) => firstNames(text, '`tai mcp`'), verbs],
+  ['agent tool', (text) => firstNames(text, 'agent tool'), agentTools],
+  ['state', (text) => firstNames(text, 'a tool is'), ['offered', ...UNBOUND]],
+  ['transport', (text) => firstNames(text, 'transport'), TRANSPORTS.map(([name]) => name)],
   ['flag', (text) => firstNames(text, 'flag'), flags.filter((name) => name.includes('mcp')), flags],
   ['setting', (text) => rows(text, 'setting').map((row) => row.slice(0, 2).flatMap(ticked).join(' ')),
-    settings.map((row) => [row.key, ...('default' in row ? [row.default] : [])].join(' '))],
+    settings.map((row) => [row.key, row.standard].join(' ').trim())],
   ['mode', (text) => rows(text, 'mode').map(([name, ...cells]) =>
     [...ticked(name), ...cells.map((cell) => cell.replace(/,.*/, ''))].join(' ')),
     Object.entries(VERDICTS).map(([name, row]) => [name, ...Object.values(row).map(verdictWord)].join(' '))],
   // and all that it says
   ['name', (text) => every(text, /\bMCP_[A-Z_]+\b/g), [], exported],
-  ['name', (text) => every(text, /\bmcp_[a-z_]+\b/g), [], [...tables, ...settings.map(({ key }) => key)]],
+  ['name', (text) => every(text, /\bmcp_[a-z_]+\b/g), [],
+    [...tables, ...settings.map(({ key }) => key), ...agentTools, ...every(source, /'(mcp_[a-z_]+)'/g)]],
   ['variable', (text) => every(text, /\bTAI_[A-Z_]+\b/g),
     ['TAI_MCP_KEY', ...settings.map(({ key }) => variableOf(key))],
     ['TAI_HOME', 'TAI_SEAL_PASSPHRASE', ...SETTINGS.map(({ key }) => variableOf(key))]],
   ['flag', (text) => every(text, /(?<![\w-])--(?:mcp|serve)[a-z-]*/g), [], flags],
-  ['method', (text) => every(text, METHOD_NAME), [], [...methods, ...notifications]],
+  ['method', (text) => every(text, METHOD_NAME), [],
+    [...methods, ...notifications, ...CLIENT_METHODS]],
   ['method', (text) => every(text, /"method":"([^"]*)"/g), [], [...methods, ...notifications]],
   ['code', (text) => every(text, /-32\d{3}\b/g), [], Object.values(RPC_CODES).map(String)],
   ['section', (text) => every(text, /§[a-z]+/g), ['§serve', '§listen'], every(source, /^\/\/#region (§[a-z]+)/gm)],
@@ -165,8 +177,12 @@ const LIES: [what: string, text: string, found: string][] = [
   ['a code made up', `${page}\n-32020`, 'code -32020?'],
   ['a status left out', without('413'), 'no status 413'],
   ['a status made up', instead('| 500 |', '| 501 |'), 'status 501?'],
-  ['a table left out', instead(', `mcp_trust`', ''), 'no table mcp_trust'],
+  ['a table left out', without('`mcp_consents`'), 'no table mcp_consents'],
   ['a table made up', `${page}\nmcp_routes`, 'name mcp_routes?'],
+  ['a command left out', without('`pins`'), 'no command pins'],
+  ['an agent tool left out', without('`mcp_call`'), 'no agent tool mcp_call'],
+  ['a state left out', without('`over_cap`'), 'no state over_cap'],
+  ['a transport left out', without('`uds`'), 'no transport uds'],
   ['a flag left out', without('`--mcp-hosts`'), 'no flag --mcp-hosts'],
   ['a flag made up', `${page}\n--mcp-mount`, 'flag --mcp-mount?'],
   ['a default', instead('| `mcp_port` | `8765` |', '| `mcp_port` | `9000` |'), 'setting mcp_port 9000?'],

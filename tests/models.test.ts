@@ -4,8 +4,7 @@ import t from 'tap'
 import {
   chooseModel,
   costOf,
-  endpointHeaders,
-  endpointUrl,
+  endpointOf,
   HttpClient,
   listModels,
   PROVIDERS,
@@ -14,7 +13,6 @@ import {
   type ChooseOptions,
   type Endpoint,
   type ModelChoice,
-  type ModelInfo,
   type Provider,
 } from '../tai.ts'
 import { startModel } from './fakes/model.ts'
@@ -105,7 +103,7 @@ t.test('another address works without a key, and its first chat model answers', 
       window: 5000,
       why: /^OPENAI_BASE_URL is set; the first model/,
     })
-    t.equal(endpointUrl(choice, '/chat/completions'), `${server.url}/v1/chat/completions`)
+    t.equal(endpointOf(choice, '/chat/completions').url, `${server.url}/v1/chat/completions`)
     t.notOk(choice.provider.refuses?.length, 'an unknown server gets the older field')
   }
   for (const version of ['', '/v1', '/v1/']) {
@@ -113,9 +111,9 @@ t.test('another address works without a key, and its first chat model answers', 
       asked: 'anthropic/x',
       env: { ANTHROPIC_BASE_URL: server.url + version },
     })
-    t.equal(endpointUrl(choice, '/messages'), `${server.url}/v1/messages`)
+    t.equal(endpointOf(choice, '/messages').url, `${server.url}/v1/messages`)
     t.strictSame(
-      endpointHeaders(choice),
+      endpointOf(choice, '').headers,
       { 'anthropic-version': '2023-06-01' },
       'no key, no header',
     )
@@ -170,12 +168,12 @@ t.test('tables of config.toml add rows and change them', async (t) => {
   t.equal(rows.length, PROVIDERS.length + 2)
   const at = (name: string): Endpoint => {
     const provider = rows.find((row) => row.name === name)!
-    return { provider, baseUrl: provider.baseUrl, key: 'k' }
+    return { provider, key: 'k', why: '' }
   }
-  t.equal(endpointUrl(at('mine'), '/models'), 'http://h:1/x/models')
-  t.strictSame(endpointHeaders(at('mine')), { authorization: 'Bearer k' })
-  t.equal(endpointUrl(at('claude'), '/messages'), 'https://h/v1/messages')
-  t.equal(endpointHeaders(at('claude'))['x-api-key'], 'k')
+  t.equal(endpointOf(at('mine'), '/models').url, 'http://h:1/x/models')
+  t.strictSame(endpointOf(at('mine'), '').headers, { authorization: 'Bearer k' })
+  t.equal(endpointOf(at('claude'), '/messages').url, 'https://h/v1/messages')
+  t.match(endpointOf(at('claude'), '').headers, { 'x-api-key': 'k' })
   t.equal(
     named(await choose({ providers: rows, asked: 'mine/a/b' })),
     'mine a/b',
@@ -190,7 +188,7 @@ t.test('tables of config.toml add rows and change them', async (t) => {
     model: 'other',
   })
   t.match(await choose({ providers: rows, asked: 'openai/m' }), {
-    baseUrl: 'http://h:2/v1',
+    provider: { baseUrl: 'http://h:2/v1' },
     key: undefined,
   })
 })
@@ -216,14 +214,17 @@ t.test('lists of models in several shapes; a bad one is an error', async (t) => 
     ],
   })
   t.teardown(() => server.close())
-  const [provider] = PROVIDERS as [Provider]
-  const wanted: ModelInfo[] = [
+  const [row] = PROVIDERS as [Provider]
+  const at = (baseUrl: string) => ({ provider: { ...row, baseUrl }, key: undefined, why: '' })
+  const wanted = [
     { id: 'a', provider: 'openai', window: 9 },
     { id: 'b', provider: 'openai', window: undefined },
   ]
-  t.strictSame(await listModels(http, { provider, baseUrl: server.url, key: undefined }), wanted)
-  const closed = { provider, baseUrl: 'http://127.0.0.1:1', key: undefined }
-  await t.rejects(listModels(http, closed), { kind: 'unreachable', message: /cannot reach/ })
+  t.strictSame(await listModels(http, at(server.url)), wanted)
+  await t.rejects(listModels(http, at('http://127.0.0.1:1')), {
+    kind: 'unreachable',
+    message: /cannot reach/,
+  })
 })
 
 const at = async (asked: string) =>
@@ -240,7 +241,7 @@ t.test('windows and prices are known or not', async (t) => {
   t.equal(costOf(await at('openai/never-heard-of'), usage), undefined)
   t.equal(costOf(sonnet, undefined), undefined)
   t.equal(
-    costOf({ ...sonnet, baseUrl: 'http://h' }, usage),
+    costOf({ ...sonnet, provider: { ...sonnet.provider, baseUrl: 'http://h' } }, usage),
     undefined,
     'another server, another price',
   )

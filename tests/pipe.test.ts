@@ -244,7 +244,7 @@ t.test('complaint 1: a pipe that stays silent is named, then left out', async (t
     9_000,
   )
   t.match(run.out, /42.*\ncode 0/)
-  t.match(run.err, /waiting for standard input/i)
+  t.match(run.err, /waiting for stdin/)
   t.match(run.err, /left out/)
   t.ok(Date.now() - began < 30_000)
 })

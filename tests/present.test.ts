@@ -1,16 +1,16 @@
 import t from 'tap'
 import {
+  App,
   firstCodeBlock,
-  JsonPresenter,
-  Redactor,
-  Spinner,
-  TextPresenter,
+  Given,
+  jsonPresenter,
+  textPresenter,
+  withoutSecrets,
   type AgentEvent,
-  type PresentOptions,
-  type Presenter,
+  type Renderer,
   type TurnOutcome,
 } from '../tai.ts'
-import { keptOutput } from './fakes/outside.ts'
+import { outsideOf } from './fakes/outside.ts'
 
 const call = { id: 'c1', name: 'read_file', args: { path: 'a' } }
 const reply = {
@@ -37,27 +37,27 @@ const outcome = (answer: string, error?: TurnOutcome['error']): TurnOutcome => (
   ...(error && { error }),
 })
 
+type Presenter = ReturnType<typeof textPresenter> | ReturnType<typeof jsonPresenter>
+const AS_IT_IS: Renderer = { push: (piece) => piece, end: () => '' }
+
+function openApp(terminal = false, flags: string[] = []) {
+  const given = new Given(new Map(flags.map((flag) => [flag, []])))
+  const outside = outsideOf({ terminal })
+  return { ...outside, app: new App({ ...outside, given }) }
+}
+
 function play(
   events: AgentEvent[],
   end: TurnOutcome,
-  more: Partial<PresentOptions> & { terminal?: boolean } = {},
-  make = (options: PresentOptions): Presenter => new TextPresenter(options),
+  more: { terminal?: boolean; flags?: string[]; renderer?: Renderer; secret?: string } = {},
+  make = (app: App): Presenter => textPresenter(app, more.renderer ?? AS_IT_IS, true),
 ) {
-  const [out, err] = [keptOutput(more.terminal), keptOutput(more.terminal)]
-  const spinner = new Spinner(err, [out])
-  const options = {
-    out,
-    err,
-    spinner,
-    redactor: new Redactor(),
-    quiet: false,
-    hold: true,
-    whole: undefined,
-    render: undefined,
-    ...more,
-  }
-  const presenter = make(options)
-  for (const event of events) presenter.event(event)
+  const { app, out, err } = openApp(more.terminal, more.flags)
+  if (more.secret) app.redactor.add('K', more.secret)
+  const presenter = make(app)
+  const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
+  for (const event of events) see(event)
+  see()
   presenter.end(end)
   return { out: out.text, err: err.text }
 }
@@ -80,7 +80,7 @@ t.test(
     t.equal(
       play([text('Let me look.'), ...done, text('7')], outcome('7'), {
         terminal: true,
-        quiet: true,
+        flags: ['quiet'],
       }).err,
       '',
     )
@@ -88,17 +88,8 @@ t.test(
 )
 
 t.test('a long text is taken for the answer and flows', async (t) => {
-  const out = keptOutput()
-  const presenter = new TextPresenter({
-    out,
-    err: keptOutput(),
-    spinner: new Spinner(keptOutput(), []),
-    redactor: new Redactor(),
-    quiet: false,
-    hold: true,
-    whole: undefined,
-    render: undefined,
-  })
+  const { app, out } = openApp()
+  const presenter = textPresenter(app, AS_IT_IS, true)
   presenter.event(text('x'.repeat(4_000)))
   t.equal(out.text, '')
   presenter.event(text('x'.repeat(4_000)))
@@ -108,26 +99,27 @@ t.test('a long text is taken for the answer and flows', async (t) => {
 t.test('an answer that broke off is shown as far as it came', async (t) => {
   const error = { message: 'broke off', hint: null, code: 3 }
   t.equal(play([text('The answer ')], outcome('', error)).out, 'The answer \n')
-  t.equal(play([text('{"n":')], outcome('', error), { whole: (answer) => answer }).out, '')
+  t.equal(
+    play([text('{"n":')], outcome('', error), {
+      renderer: { push: () => '', end: ({ error: e }) => (e ? '' : 'x') },
+    }).out,
+    '',
+  )
 })
 
 t.test('a secret is taken out of text, thoughts and arguments, also where it is cut', async (t) => {
-  const redactor = new Redactor()
-  redactor.add('K', 'sesame-open')
+  const secret = 'sesame-open'
   const split: AgentEvent[] = [
     { kind: 'reasoning', text: 'it is sesame' },
     { kind: 'reasoning', text: '-open.\n' },
     text('sesa'),
     text('me-open!'),
   ]
-  const shown = play(split, outcome('x'), { redactor, terminal: true })
+  const shown = play(split, outcome('x'), { secret, terminal: true })
   t.notMatch(shown.out + shown.err, 'sesame-open')
   t.equal(shown.out, '[redacted:K]!\n')
-  const stream = play(
-    split,
-    outcome('x'),
-    { redactor },
-    (options) => new JsonPresenter(options, { session: 's' }),
+  const stream = play(split, outcome('x'), { secret, flags: ['stream-json'] }, (app) =>
+    jsonPresenter(app, { session: 's' }),
   )
   const lines = stream.out
     .trim()
@@ -143,8 +135,8 @@ t.test('a secret is taken out of text, thoughts and arguments, also where it is 
 })
 
 t.test('a renderer draws what is shown, and what it holds back at the end', async (t) => {
-  const render: PresentOptions['render'] = { push: (piece) => piece.toUpperCase(), end: () => '.' }
-  t.equal(play([text('hi')], outcome('hi'), { render }).out, 'HI.\n')
+  const renderer: Renderer = { push: (piece) => piece.toUpperCase(), end: () => '.' }
+  t.equal(play([text('hi')], outcome('hi'), { renderer }).out, 'HI.\n')
 })
 
 t.test(
@@ -154,7 +146,7 @@ t.test(
       [text('7'), { kind: 'notice', text: 'tried again' }],
       outcome('7'),
       {},
-      (options) => new JsonPresenter(options),
+      (app) => jsonPresenter(app),
     )
     t.strictSame(JSON.parse(json.out), outcome('7'))
     t.equal(json.err, 'tai: tried again\n')
@@ -163,11 +155,8 @@ t.test(
       text('7'),
       { kind: 'usage', usage: { input: 1, output: 2, cached: 0 }, cost: undefined },
     ]
-    const stream = play(
-      events,
-      outcome('7'),
-      {},
-      (options) => new JsonPresenter(options, { session: 's' }),
+    const stream = play(events, outcome('7'), { flags: ['stream-json'] }, (app) =>
+      jsonPresenter(app, { session: 's' }),
     )
     t.match(
       stream.out

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { COMPACTION_REQUEST, systemPrompt, type PromptFacts } from '../tai.ts'
+import { COMPACTION_REQUEST, systemPrompt } from '../tai.ts'
 
-const facts: PromptFacts = {
+const facts: Parameters<typeof systemPrompt>[0] = {
   root: '/w',
   platform: 'linux',
   day: '2026-05-01',

@@ -487,12 +487,12 @@ t.test('the package of a folder is the one that counts', async (t) => {
   t.strictSame(toldPages(model).named, ['npm @acme/time', 'npm github:acme/weather'])
 })
 
-t.test('a copy of the services that is no address is a usage error', async (t) => {
+t.test('a copy of the services that is no address is told', async (t) => {
   const { env } = await open(t, { pages: {} })
   const run = await runMain(['mcp', 'add', ADDRESS], {
     env: { ...env, TAI_MCP_RESOLVER: 'nowhere' },
   })
-  t.match(run, { code: 2, err: 'mcp_resolver is no http address: nowhere' })
+  t.match(run, { code: 1, err: /\n {2}registry: .*URL/ })
 })
 
 t.test('an interrupt ends it, whoever is asked just then', async (t) => {

@@ -1,10 +1,10 @@
 import t from 'tap'
 import {
+  isNested,
   LinkError,
   MCP_DEPTH_MAX,
   MCP_PROTOCOL_VERSION,
   MCP_VERSIONS,
-  nestsDeeper,
   readRpc,
   RPC_CODES,
   RpcError,
@@ -99,14 +99,13 @@ t.test('names that every object has mean nothing', async (t) => {
   t.match(refusal('{"__proto__":{"jsonrpc":"2.0","method":"x"}}'), { code: -32600 })
 })
 
-t.test('nesting is measured without parsing, and outside of texts only', async (t) => {
+t.test('isNested counts levels, of lists and objects, however deep', async (t) => {
   const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
-  t.equal(nestsDeeper(nested(128), 128), false)
-  t.equal(nestsDeeper(nested(129), 128), true)
-  t.equal(nestsDeeper('{"a":'.repeat(129), 128), true, 'it need not end')
-  t.equal(nestsDeeper(JSON.stringify('['.repeat(1_000)), 128), false)
-  t.equal(nestsDeeper(JSON.stringify(`\\"${'{'.repeat(1_000)}`), 128), false)
-  t.equal(nestsDeeper(`${'[],'.repeat(1_000)}`, 128), false, 'width is no depth')
+  t.equal(isNested([[[]]], 3), false)
+  t.equal(isNested([[[[]]]], 3), true)
+  t.equal(isNested({ a: [{ b: 1 }] }, 3), false)
+  t.equal(isNested('text', 0), false)
+  t.equal(isNested([[], [], []], 2), false, 'width is no depth')
   for (const depth of [1_000, 200_000, 2_000_000]) {
     const text = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":${nested(depth)}}}`
     t.match(refusal(text), { code: -32600, message: `nested deeper than ${MCP_DEPTH_MAX} levels` })
@@ -151,8 +150,8 @@ t.test('replies find their requests in any order; what nobody waits for is dropp
   const peer = new RpcPeer(transport satisfies RpcTransport, (...news) => heard.push(news))
   const [a, b] = ['a', 'b'].map((method) => peer.request(method, {}, { wait: 5_000 }))
   transport.say({ id: 99, result: {} })
-  transport.receive('this is no JSON')
-  transport.receive('[{"jsonrpc":"2.0","id":2,"result":{"n":2}},{"jsonrpc":"2.0","method":"news"}]')
+  transport.receive(undefined) // no JSON
+  transport.receive([{ id: 2, result: { n: 2 } }, { method: 'news' }])
   transport.say({ id: 1, result: { n: 1 } })
   transport.say({ id: 1, result: { n: 'again' } })
   t.strictSame(await Promise.all([a, b]), [{ n: 1 }, { n: 2 }])
@@ -219,6 +218,17 @@ t.test(
   },
 )
 
+t.test('what is nested where a word should stand ends its call, and nothing else', async (t) => {
+  const transport = scripted({ a: () => never })
+  const peer = new RpcPeer(transport, () => {})
+  const deep: unknown = JSON.parse(`${'['.repeat(100_000)}${']'.repeat(100_000)}`)
+  const asked = failure(peer.request('a', {}, { wait: 5_000 }))
+  transport.receive({ id: deep, result: {} })
+  transport.receive({ method: 'notifications/progress', params: { progressToken: deep } })
+  transport.receive({ id: 1, error: { code: deep, message: deep } })
+  t.match(await asked, { code: -32603 })
+})
+
 t.test('a server may ask whether we are there, and nothing else', async (t) => {
   const transport = scripted({})
   t.ok(new RpcPeer(transport, () => {}))
@@ -242,10 +252,9 @@ t.test(
     t.match(await asked, { kind: 'lost', message: /code 3/ })
     t.match(await failure(peer.request('a', {}, { wait: 5_000 })), { kind: 'lost' })
     t.equal(transport.sent.length, 1)
-    const broken: RpcTransport = {
-      ...scripted({}),
+    const broken: RpcTransport = Object.assign(scripted({}), {
       send: () => Promise.reject(new LinkError('lost', 'no')),
-    }
+    })
     t.match(await failure(new RpcPeer(broken, () => {}).request('a', {}, { wait: 5_000 })), {
       kind: 'lost',
     })

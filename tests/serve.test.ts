@@ -5,7 +5,6 @@ import t from 'tap'
 import { mock } from 'node:test'
 import {
   answerRpc,
-  type Lane,
   MCP_CHAT_TIMEOUT,
   MCP_QUEUE_MAX,
   MCP_SESSION_IDLE,
@@ -45,7 +44,7 @@ async function inside(t: Test, { turns = [], key = KEY, ...setup }: Setup = {}) 
     const session = context.session(id)
     const params = { name, arguments: args }
     const request = { kind: 'request', id: ++ids, method: 'tools/call', params } as const
-    return JSON.parse(await answerRpc(context, request, { session, stop })) as Body
+    return JSON.parse(`${await answerRpc(context, request, { session, stop })}`) as Body
   }
   const history = async (id: string): Promise<Message[]> =>
     (await store.messages(id)).map((row) => row.message)
@@ -108,14 +107,14 @@ t.test('the key is compared whole', async (t) => {
   ])
     t.equal(context.admits(header), false, `${header}`)
   t.notMatch(err.text, KEY)
-  t.equal(context.wordsOf(new Error(`it was ${KEY}`)), 'it was [redacted:mcp-key]')
+  t.equal(context.told(new Error(`it was ${KEY}`)).message, 'it was [redacted:mcp-key]')
 })
 
 t.test('a flood of initialize leaves nothing in memory, and forged ids neither', async (t) => {
   const { context } = await inside(t)
   const ids = Array.from({ length: 20_000 }, () => context.newSession())
   t.equal(new Set(ids).size, ids.length)
-  t.equal(context.size, 0)
+  t.equal(context.sessions.size, 0)
   const [id = ''] = ids
   const [random = '', made = '', mac = ''] = id.split('.')
   const forged = [
@@ -130,9 +129,9 @@ t.test('a flood of initialize leaves nothing in memory, and forged ids neither',
     id.slice(0, -1),
   ]
   for (const each of forged) t.equal(context.session(each), undefined, each)
-  t.equal(context.size, 0)
+  t.equal(context.sessions.size, 0)
   t.type(context.session(id), McpSession)
-  t.equal(context.size, 1)
+  t.equal(context.sessions.size, 1)
 })
 
 t.test('a session counts for every server of its key and home, until one ends it', async (t) => {
@@ -152,7 +151,7 @@ t.test('a session counts for every server of its key and home, until one ends it
   t.equal(one.context.session(id), undefined)
   two.clock.now += MINUTE
   two.context.sweep()
-  t.equal(two.context.size, 0)
+  t.equal(two.context.sessions.size, 0)
   t.ok(await groupIsGone(group), 'what it had started elsewhere ends with the next sweep')
   t.equal(two.context.session(id), undefined)
   t.equal(inTwo?.isIdle, false)
@@ -193,7 +192,7 @@ t.test(
     pass(31 * MINUTE)
     pass(30 * MINUTE)
     for (const { context } of [one, two]) {
-      t.equal(context.size, 0, 'looking for what is over is no use of it')
+      t.equal(context.sessions.size, 0, 'looking for what is over is no use of it')
       t.equal(context.session(id), undefined)
     }
     pass(5 * MCP_SESSION_IDLE)
@@ -215,13 +214,13 @@ t.test('idleness ends what a session has started, but no call that runs', async 
   const running = ask(id, 'shell_exec', { command: 'sleep 30' }, stop)
   clock.now += MCP_SESSION_IDLE + 1
   context.sweep()
-  t.equal(context.size, 1)
+  t.equal(context.sessions.size, 1)
   t.equal(membersOf(group).length, 1)
   stop.abort(new Error('enough'))
   t.match(await running, { error: { code: -32000, message: /interrupted/ } })
   clock.now += MCP_SESSION_IDLE + 1
   context.sweep()
-  t.equal(context.size, 0)
+  t.equal(context.sessions.size, 0)
   t.ok(await groupIsGone(group))
 })
 
@@ -235,24 +234,20 @@ t.test(
     context.session(first)
     const kept = context.session(first)
     context.session(context.newSession())
-    t.equal(context.size, MCP_SESSIONS_MAX)
+    t.equal(context.sessions.size, MCP_SESSIONS_MAX)
     t.equal(context.session(first), kept, 'it was used lately')
     t.ok(context.session(second), 'one that was let go is taken up again')
-    t.equal(context.size, MCP_SESSIONS_MAX)
+    t.equal(context.sessions.size, MCP_SESSIONS_MAX)
 
-    const hold = Promise.withResolvers<void>()
+    const call = { stop: new AbortController() } as RpcCall
     const busy = Array.from({ length: MCP_SESSIONS_MAX }, () => context.newSession())
-    for (const id of busy) {
-      const lane: Lane | undefined = context.session(id)?.lane
-      void lane?.run(() => hold.promise)
-    }
+    for (const id of busy) context.session(id)?.calls.add(call)
     t.throws(() => context.session(context.newSession()), {
       code: -32002,
       message: /1000 sessions are at work/,
     })
     t.equal(context.session(busy[0] ?? '')?.id, busy[0], 'those that are here go on')
-    hold.resolve()
-    await new Promise(setImmediate)
+    for (const id of busy) context.session(id)?.calls.delete(call)
     t.match(await ask(context.newSession(), 'time_now', {}), { result: {} })
   },
 )

@@ -316,7 +316,7 @@ t.test('messages come whole, however their bytes arrive', async (t) => {
 })
 
 t.test('a line may have 10 MB, and one that has more ends the connection', async (t) => {
-  const { transport, ask } = await start(t)
+  const { peer, ask } = await start(t)
   const { text } = await ask('large', { size: MCP_HTTP_MAX_BODY })
   t.ok(String(text).length > 10 * MB - 100)
   const waiting = failure(ask('no reply'))
@@ -324,20 +324,20 @@ t.test('a line may have 10 MB, and one that has more ends the connection', async
     kind: 'protocol',
     message: 'a line of its stdout is over 10.0 MB',
   })
-  for (const later of [waiting, failure(transport.send('{}'))])
+  for (const later of [waiting, failure(peer.notify('later'))])
     t.match(await later, { kind: 'protocol' })
 })
 
 t.test('a server that does not read is waited for, up to a limit', async (t) => {
-  const { transport, ask } = await start(t)
+  const { transport, peer, ask } = await start(t)
   await ask('deaf')
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
-  const stuck = failure(transport.send('x'.repeat(MB)))
+  const stuck = failure(peer.notify('x'.repeat(MB)))
   mock.timers.tick(MCP_WRITE_TIMEOUT)
   t.match(await stuck, { kind: 'timeout', message: 'it reads nothing for 30.0 s' })
   mock.timers.reset()
-  const waiting = failure(transport.send('x'.repeat(MB)))
+  const waiting = failure(peer.notify('x'.repeat(MB)))
   await transport.close()
   t.match(await waiting, { kind: 'lost' })
 })
@@ -351,7 +351,7 @@ t.test('a server that closes its stdin is lost to the next message', async (t) =
 t.test('a server that ends tells every waiting call how, and its last words', async (t) => {
   const redactor = new Redactor()
   redactor.add('db', 'hunter2-hunter2')
-  const { home, transport, ask } = await start(t, serverOf(), { redactor })
+  const { home, peer, ask } = await start(t, serverOf(), { redactor })
   await ask('say', { to: 'stdout', text: 'connecting with hunter2-hunter2\n' })
   const text = `Error: no \u001b[31mdb\n  at hunter2-hunter2\n  key sk-${'a'.repeat(40)}\n`
   const [first, second] = [failure(ask('no reply')), failure(ask('end', { code: 3, text }))]
@@ -363,7 +363,7 @@ t.test('a server that ends tells every waiting call how, and its last words', as
       hint: '1 line on its stdout, where only messages belong: connecting with [redacted:db]',
     })
   t.match(await failure(ask('echo')), { message: /exit code 3/ }, 'later ones too')
-  t.match(await failure(transport.send('{}')), { message: /exit code 3/ })
+  t.match(await failure(peer.notify('later')), { message: /exit code 3/ })
   const killed = await start(t, serverOf(), { world: worldIn(home) })
   t.match(await failure(killed.ask('end', { signal: 'SIGSEGV', text: '' })), {
     message: 'it was ended by SIGSEGV',

@@ -8,11 +8,11 @@ import {
   fdKind,
   inParallel,
   Output,
-  Spinner,
+  spinnerOn,
   style,
   terminalText,
   TerminalFilter,
-  TtyPrompter,
+  ttyPrompter,
   wantsColor,
 } from '../tai.ts'
 import { ptyAvailable, runInPty } from './fakes/pty.ts'
@@ -248,7 +248,7 @@ t.test('with no terminal nobody is asked', async (t) => {
   const { stderr } = sh(`setsid ${command('available')} </dev/null 2>&1 >/dev/null | cat >&2`)
   t.equal(stderr, 'answer false\n')
 
-  t.equal(await new TtyPrompter({ platform: 'linux' }).ask('?', {}, AbortSignal.abort()), undefined)
+  t.equal(await ttyPrompter().ask('?', {}, AbortSignal.abort()), undefined)
   t.notOk(denyPrompter.available)
   t.equal(await denyPrompter.ask('?', {}, new AbortController().signal), undefined)
 })
@@ -257,14 +257,13 @@ t.test('nothing turns beside a question, and it goes on after it', needsPty, asy
   const { output } = await runInPty(command('hold'))
   const [before = '', after = ''] = output.split('Name?').slice(-2)
   t.match(before, '⠋ first')
-  const [asking, ...end] = after.split('⠋ second')
+  const [asking, ...end] = after.split('⠋ first')
   t.notMatch(asking, /[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/)
-  t.notMatch(after, 'first')
   t.equal(end.length, 1)
 })
 
 t.test('the spinner leaves no trace, and is never in a pipe', needsPty, async (t) => {
-  t.ok(Spinner)
+  t.ok(spinnerOn)
   const { output } = await runInPty(command('spin'))
   t.match(output, '⠋ thinking\\u{1b}'.replace('\\u{1b}', '\\e[2J'))
   t.match(output, `\r\u001b[Ktext\r\n`)

@@ -11,10 +11,7 @@ import {
   playTurn,
   openConversation,
   openTools,
-  presenterFor,
-  prepared,
   Processes,
-  TextPresenter,
   titleOf,
   Workspace,
   type Conversation,
@@ -100,7 +97,6 @@ t.test('a conversation that goes on has its earlier messages', async (t) => {
   const env = { OPENAI_BASE_URL: `${model.url}/v1`, OPENAI_API_KEY: 'k', TAI_MODEL: 'openai/m' }
   const first = openApp({ home, env }, { 'no-tools': 'true' })
   const conversation: Conversation = await openConversation(first.app, 'who?')
-  t.ok((await presenterFor(first.app, conversation)) instanceof TextPresenter)
   t.equal(await playTurn(first.app, conversation, say('who am I?'), first.signal), undefined)
   await first.app.close()
   t.equal(first.out.text, 'Ada.\n')
@@ -132,6 +128,7 @@ t.test(
       session,
       workspace: await Workspace.open(world.cwd, world.home),
       mode: 'read-only',
+      profile: 'default',
       processes: new Processes(world, store.redactor),
       prompter: denyPrompter,
       only: ['write_file', 'read_file'],
@@ -173,11 +170,11 @@ t.test('a secret that the prompt holds is not sent, and the person is told', asy
 t.test('a turn that could not begin has its object too', async (t) => {
   const { app, out } = openApp({}, { json: 'true' })
   const fail = () => Promise.reject(new ModelError('no model', { hint: 'set one up' }))
-  await t.rejects(prepared(app, fail), { message: 'no model' })
+  await t.rejects(oneShot(app, fail), { message: 'no model' })
   t.match(JSON.parse(out.text), {
     answer: '',
     exit: 3,
     error: { message: 'no model', hint: 'set one up', code: 3 },
   })
-  await t.rejects(prepared(openApp({}).app, fail))
+  await t.rejects(oneShot(openApp({}).app, fail))
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { deadline, inParallel, Lane, retreat, sleep, timeout, within } from '../tai.ts'
+import { inParallel, Lane, retreat, sleep, timeout, within } from '../tai.ts'
 
 const never = new Promise<never>(() => {})
 
@@ -16,13 +16,6 @@ t.test('sleep ends at once when it is stopped', async (t) => {
   await t.rejects(nap, { message: 'enough' })
   await t.rejects(sleep(1, stop.signal), { message: 'enough' })
   await sleep(1)
-})
-
-t.test('deadline gives the result, the failure, or the lateness', async (t) => {
-  const late = () => new Error('late')
-  t.equal(await deadline(1_000, Promise.resolve(7), late), 7)
-  await t.rejects(deadline(1_000, Promise.reject(new Error('bad')), late), { message: 'bad' })
-  await t.rejects(deadline(5, never, late), { message: 'late' })
 })
 
 t.test('a timeout aborts with its reason, or with its parent, and can be called off', async (t) => {

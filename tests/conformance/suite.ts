@@ -1,5 +1,5 @@
-// The official conformance suite against one server, and what its verdicts are worth: a scenario
-// that fails and is not expected to, or passes and is, is a surprise.
+// The official conformance suite against one server or our client, and what its verdicts are worth:
+// a scenario that fails and is not expected to, or passes and is, is a surprise.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -29,27 +29,49 @@ export async function runSuite({ url, version, expected, dir }: Options): Promis
   writeFileSync(list, ['server:', ...expected.map((name) => `  - ${name}`), ''].join('\n'))
   const results = join(dir, 'results')
   const args = ['server', '--url', url, '--requirements', version]
-  const entry = await peer('@modelcontextprotocol/conformance/dist/index.js')
-  const child = spawn(
-    process.execPath,
-    [entry, ...args, '--expected-failures', list, '-o', results],
-    { timeout: SUITE_TIMEOUT, stdio: ['ignore', 'pipe', 'pipe'] },
-  )
-  let said = ''
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (piece: Buffer) => (said += String(piece)))
-  const [code] = await once(child, 'close')
-  if (code !== 0 && code !== 1) throw new Error(`the suite ended with ${code}:\n${said}`)
-  const verdicts = readdirSync(results).map((name) => judge(join(results, name), expected))
+  const { code, said } = await suite([...args, '--expected-failures', list, '-o', results])
+  const verdicts = readdirSync(results).map((name) => {
+    const [, scenario = ''] = /^server-(.+)-\d{4}-\d\d-\d\dT/.exec(name) ?? []
+    return judge(join(results, name), scenario, expected)
+  })
   if (verdicts.length === 0) throw new Error(`the suite ran nothing:\n${said}`)
   if (code === 1 && !verdicts.some(isSurprise))
     throw new Error(`the suite objects to what its files do not show:\n${said}`)
   return verdicts.toSorted((a, b) => a.scenario.localeCompare(b.scenario))
 }
 
-/** The folder of a scenario is named server-SCENARIO-TIME. A warning counts as a failure. */
-function judge(dir: string, expected: readonly string[]): Verdict {
-  const [, scenario = ''] = /server-(.+)-\d{4}-\d\d-\d\dT[^/]*$/.exec(dir) ?? []
+/** One scenario of a client, which the suite starts with `command` and an address. */
+export async function runClientScenario(
+  scenario: string,
+  { command, version, dir }: { command: string; version: string; dir: string },
+): Promise<Verdict> {
+  const results = join(dir, 'results')
+  mkdirSync(results, { recursive: true })
+  const args = ['--command', command, '--scenario', scenario, '--spec-version', version]
+  const { code, said } = await suite(['client', ...args, '-o', results])
+  const [name] = readdirSync(results).filter((each) => each.startsWith(`${scenario}-2`))
+  if (name === undefined) throw new Error(`the suite wrote nothing on ${scenario}:\n${said}`)
+  const verdict = judge(join(results, name), scenario)
+  const isFine = verdict.passed && code === 0
+  return { ...verdict, passed: isFine, why: verdict.why || (isFine ? '' : said) }
+}
+
+async function suite(args: readonly string[]) {
+  const entry = await peer('@modelcontextprotocol/conformance/dist/index.js')
+  const child = spawn(process.execPath, [entry, ...args], {
+    timeout: SUITE_TIMEOUT,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let said = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (piece: Buffer) => (said += String(piece)))
+  const [code] = await once(child, 'close')
+  if (code !== 0 && code !== 1) throw new Error(`the suite ended with ${code}:\n${said}`)
+  return { code, said }
+}
+
+/** A warning counts as a failure. */
+function judge(dir: string, scenario: string, expected: readonly string[] = []): Verdict {
   const checks: Check[] = JSON.parse(readFileSync(join(dir, 'checks.json'), 'utf8'))
   const bad = checks.filter(({ status }) => status === 'FAILURE' || status === 'WARNING')
   return {

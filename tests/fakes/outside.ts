@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import {
   denyPrompter,
-  Spinner,
+  spinnerOn,
   Interrupts,
   main,
   type Output,
@@ -32,6 +32,7 @@ export function keptOutput(isTerminal = false): Written {
       output.text += text
       return true
     },
+    writeLine: (text: string) => output.write(`${output.atLineStart ? '' : '\n'}${text}\n`),
     paint: (text: string) => text,
     beforeWrite: () => {},
     drained: async () => {},
@@ -62,7 +63,7 @@ export function outsideOf(settings: Settings = {}): Outside & { out: Written; er
     },
     out: keptOutput(settings.terminal),
     err: keptOutput(settings.terminal),
-    spinner: new Spinner(keptOutput(), []),
+    spinner: spinnerOn(keptOutput()),
     prompter: settings.prompter ?? denyPrompter,
     signal: new AbortController().signal,
     interrupts: new Interrupts(

@@ -28,11 +28,13 @@ export function scripted(script: Script): Scripted {
   const transport: Scripted = {
     sent: [],
     closed: 0,
-    receive: () => {},
+    receive: () => false,
+    version: undefined,
+    hint: undefined,
     lost: () => {},
-    say: (message) => transport.receive(JSON.stringify({ jsonrpc: '2.0', ...message })),
-    send: async (text, _signal, headers) => {
-      const message: Sent = { ...JSON.parse(text), headers }
+    say: (message) => transport.receive({ jsonrpc: '2.0', ...message }),
+    send: async (said, _signal, headers) => {
+      const message: Sent = { ...JSON.parse(JSON.stringify(said)), headers }
       transport.sent.push(message)
       const { method = '', id, params = {} } = message
       const answer = script[method]

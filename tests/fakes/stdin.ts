@@ -8,8 +8,7 @@ const signal =
   abort === undefined ? new AbortController().signal : AbortSignal.timeout(Number(abort))
 try {
   const text = await readStdin({
-    prompted: mode === 'prompted',
-    wait: Number(wait),
+    wait: mode === 'prompted' ? Number(wait) : undefined,
     notice: (line) => process.stderr.write(`${line}\n`),
     signal,
   })

@@ -2,9 +2,9 @@
 // controlling terminal, and reports on stderr what came of it.
 
 import { setTimeout as pause } from 'node:timers/promises'
-import { Output, Spinner, style, TtyPrompter } from '../../tai.ts'
+import { Output, spinnerOn, style, ttyPrompter } from '../../tai.ts'
 
-const { env, platform } = process
+const { env } = process
 const stdout = new Output(1, { env })
 const stderr = new Output(2, { env })
 const [task = '', extra = ''] = process.argv.slice(2)
@@ -14,11 +14,8 @@ const choices = [
   { key: 's', label: 'session' },
   { key: 'n', label: 'no' },
 ]
-const prompter = new TtyPrompter({
-  platform,
-  ...(extra === 'late' ? { wait: 200 } : {}),
-  onInterrupt: () => void stderr.write('interrupted\n'),
-})
+const prompter = ttyPrompter()
+if (task === 'choose') process.on('SIGINT', () => void stderr.write('interrupted\n'))
 const tell = (answer: unknown) => void stderr.write(`answer ${JSON.stringify(answer)}\n`)
 
 const TASKS: Record<string, () => Promise<void>> = {
@@ -56,26 +53,25 @@ const TASKS: Record<string, () => Promise<void>> = {
   choose: async () => {
     if (extra === 'ahead') stderr.write('not yet\n')
     if (extra === 'ahead') await pause(200)
-    tell(await prompter.choose('Run \u001b[31mrm\u202e?\nSure?', choices, never))
+    const signal = extra === 'late' ? AbortSignal.timeout(200) : never
+    tell(await prompter.choose('Run \u001b[31mrm\u202e?\nSure?', choices, signal))
   },
   two: async () => tell(await Promise.all(['A?', 'B?'].map((q) => prompter.ask(q, {}, never)))),
   secret: async () => tell(await prompter.ask('Passphrase:', { secret: true }, never)),
   abort: async () => tell(await prompter.ask('Anyone?', {}, AbortSignal.timeout(100))),
   hold: async () => {
-    const spinner = new Spinner(stderr, [stdout])
+    const spinner = spinnerOn(stderr, stdout)
     spinner.start('first')
     await pause(150)
-    const asker = new TtyPrompter({ platform, pause: () => spinner.pause() })
+    const asker = ttyPrompter(() => spinner.pause())
     const answer = asker.ask('Name?', {}, AbortSignal.timeout(500))
-    await pause(250)
-    spinner.start('second')
     await answer
     await pause(250)
     spinner.stop()
     tell(spinner.pause()[Symbol.dispose]())
   },
   spin: async () => {
-    const spinner = new Spinner(stderr, [stdout])
+    const spinner = spinnerOn(stderr, stdout)
     spinner.start(`thinking\u001b[2J`)
     await pause(250, undefined)
     stdout.write('text')

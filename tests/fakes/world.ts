@@ -43,8 +43,7 @@ function toolsOver(
   { rows = TOOLS, resultMax = 65_536, only }: Setup,
   say: (line: string) => void,
 ) {
-  const names = rows.map(({ name }) => name)
-  const bridged = () => bridgedTools(context.bridge, context.profile, names, true)
+  const bridged = () => bridgedTools(context.bridge, context.profile)
   return new Tools({ rows, context, bridged, resultMax, say, only })
 }
 

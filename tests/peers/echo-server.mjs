@@ -1,10 +1,11 @@
 // A server of the official SDK with one tool, `echo`, in the way that the first argument names:
 // `events` and `json` are its two kinds of reply, `resume` closes each reply's stream before the
-// answer and keeps it for who asks again, `sse` is the older transport. Prints its port.
+// answer and keeps it for who asks again, `sse` is the older transport. Prints its port, but for `stdio`.
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { SSEServerTransport } from '@modelcontextprotocol/sdk/server/sse.js'
+import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import * as z from 'zod/v4'
 
@@ -62,4 +63,5 @@ const server = createServer(async (request, response) => {
     await open(transport)
   } else await sessions.get(searchParams.get('sessionId')).handlePostMessage(request, response)
 })
-server.listen(0, '127.0.0.1', () => console.log(server.address().port))
+if (kind === 'stdio') await open(new StdioServerTransport())
+else server.listen(0, '127.0.0.1', () => console.log(server.address().port))
