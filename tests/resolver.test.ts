@@ -383,6 +383,26 @@ t.test('nothing found is told with what each service said, and no model is asked
   t.equal(model.requests.length, 0)
 })
 
+t.test('files of another form name nothing', async (t) => {
+  const odd = { toString: 1, valueOf: 1 }
+  const server = {
+    name: odd,
+    repository: { url: odd },
+    packages: [odd, { identifier: odd }, 7],
+    remotes: odd,
+  }
+  const pages = {
+    [REGISTRY]: { servers: [server, { ...REGISTERED, packages: odd, remotes: 'x' }, [odd]] },
+    [`${RAW}/server.json`]: { ...server, packages: 'x' },
+    [`${RAW}/package.json`]: { name: odd, bin: [odd] },
+    [`${RAW}/pyproject.toml`]: 'project = 1\n[tool]\npoetry = [2026-01-01]',
+  }
+  const { env } = await open(t, { pages })
+  const run = await runMain(['mcp', 'add', ADDRESS], { env })
+  t.match(run, { code: 1, err: /registry: names nothing\n {2}server.json: names nothing/ })
+  t.match(run.err, /package.json: names nothing\n {2}pyproject.toml: names nothing/)
+})
+
 t.test('a model that finds none is believed, and quoted', async (t) => {
   const { env } = await open(t, { pages: PAGES, answers: [{ none: 'it is a \u001b[31mlibrary' }] })
   const run = await runMain(['mcp', 'add', ADDRESS, '--yes'], { env })
