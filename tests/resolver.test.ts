@@ -21,14 +21,17 @@ const REGISTRY = 'registry.modelcontextprotocol.io/v0/servers'
 const GLAMA = 'glama.ai/api/mcp/v1/servers/acme/weather'
 const ADDRESS = 'https://github.com/acme/weather'
 
-/** The services: what stands at host/path; a number is a status, and anything else is not there. */
+/** The services: what stands at host/path. A number is a status, null a closed connection, false a
+ * wait without end; anything else is not there. */
 async function startServices(t: Test, pages: Pages) {
   const asked: string[] = []
+  const waits = Promise.withResolvers<void>()
   const server = createServer((request, response) => {
     const at = (request.url ?? '').slice(1)
     asked.push(at)
     const page = pages[at.replace(/\?.*/, '')]
     if (page === null) return request.socket.destroy()
+    if (page === false) return waits.resolve()
     response.statusCode = typeof page === 'number' ? page : 200
     if (page === undefined) response.statusCode = 404
     return response.end(typeof page === 'string' ? page : JSON.stringify(page))
@@ -39,7 +42,11 @@ async function startServices(t: Test, pages: Pages) {
     server.closeAllConnections()
     server.close()
   })
-  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/` }
+  return {
+    asked,
+    waits: waits.promise,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+  }
 }
 
 /** An npx that starts the Python server, or nothing, and tells its arguments. */
@@ -516,15 +523,22 @@ t.test('a copy of the services that is no address is told', async (t) => {
 })
 
 t.test('an interrupt ends it, whoever is asked just then', async (t) => {
-  const { model, env } = await open(t, { pages: PAGES })
+  const { services, model, env } = await open(t, { pages: PAGES })
   model.push({ hang: true })
-  const stop = new AbortController()
-  const app = new App({ ...outsideOf({ env }), given: new Given(), signal: stop.signal })
-  t.teardown(() => app.close())
-  const found = resolveGithub(app, ADDRESS, stop.signal)
-  await model.seen(1)
-  const reason = new TaiError('enough')
-  stop.abort(reason)
-  await t.rejects(found, reason)
-  await t.rejects(resolveGithub(app, ADDRESS, stop.signal), reason)
+  const silent = await open(t, { pages: { [REGISTRY]: false } })
+  const cases = [
+    { env, waits: model.seen(1) },
+    { env: silent.env, waits: silent.services.waits },
+  ]
+  for (const each of cases) {
+    const stop = new AbortController()
+    const app = new App({ ...outsideOf(each), given: new Given(), signal: stop.signal })
+    t.teardown(() => app.close())
+    const found = resolveGithub(app, ADDRESS, stop.signal)
+    await each.waits
+    const reason = new TaiError('enough')
+    stop.abort(reason)
+    await t.rejects(found, reason)
+  }
+  t.equal(services.asked.length, 6)
 })
