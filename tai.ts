@@ -4011,6 +4011,9 @@ const SCHEMA_NODES = 1_500 // objects and lists; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
+const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // true or false in it, or null
+const isSimple = (value: Json) => value === null || typeof value === 'boolean'
+const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
 type SchemaJob = { root: JsonSchema; drops: readonly string[]; left: number }
 
@@ -4040,10 +4043,11 @@ function adaptNode(node: Json, job: SchemaJob, above: string[]): Json {
   const adapt = (value: Json) => adaptNode(value, job, above)
   const adapted = Object.entries(own).flatMap(([key, value]) => {
     if (SCHEMA_LEFT_OUT.test(key) || job.drops.includes(key)) return []
+    if (DRAFT_4.test(key) && isSimple(value)) return []
     if (SCHEMA_DATA.test(key)) return [[key, value]]
     if (key !== 'properties') return [[key, adapt(value)]]
     const fit = Object.entries(wireObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-    return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each)]))]]
+    return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(asSchema(each))]))]]
   })
   return completedNode(Object.fromEntries(adapted))
 }
@@ -5831,14 +5835,17 @@ type Unbound = 'disabled' | 'pin_pending' | 'excluded' | 'over_cap' | 'name_conf
 export type BridgedTool = McpDefinition &
   Readonly<{ server: string; exposed: string; unbound: Unbound | undefined }>
 
+/** Nobody else's name. */
+const tailedName = (name: string, server: string, tool: string) =>
+  `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest([server, tool]).slice(0, 8)}`
+
 /** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming: Naming = 'tai') {
   const [first = '', second = ''] = [server, tool].map((text) =>
     text.toLowerCase().replace(/[^a-z0-9_]/g, '_'),
   )
   const name = NAMINGS[naming](first, second)
-  if (name.length <= TOOL_NAME_MAX) return name
-  return `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest([server, tool]).slice(0, 8)}`
+  return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
 /** With `_2`, `_3` where an earlier tool of the server has the name. */
@@ -5910,14 +5917,19 @@ const FAULTS = {
   protocol: 'mcp_dispatch_failed',
 }
 
-const faultOf = (error: TaiError) =>
-  error instanceof LinkError ? FAULTS[error.kind] : 'upstream_mcp_unavailable'
+function faultOf(error: TaiError) {
+  if (error instanceof RpcError) return 'upstream_error'
+  return error instanceof LinkError ? FAULTS[error.kind] : 'upstream_mcp_unavailable'
+}
 
 /** The output of a call that its server did not answer with a result. */
-function failedOutput(error: TaiError, server: string, name: string): ToolOutput {
+function failedOutput(
+  error: TaiError,
+  { server, name }: BridgedTool,
+  code = faultOf(error),
+): ToolOutput {
   const { message, hint } = error
   const jsonrpcCode = error instanceof RpcError ? error.code : undefined
-  const code = jsonrpcCode === undefined ? faultOf(error) : 'upstream_error'
   const says = jsonrpcCode === undefined ? message : `error ${jsonrpcCode}: ${message}`
   return {
     text: [`${code}: server ${server}, tool ${name}: ${says}`, hint ?? []].flat().join('\n'),
@@ -5939,6 +5951,8 @@ const holdsSecret = (name: string) => looksSecret(name) || /authorization|cookie
 /** As a shell would take it. */
 const shellWord = (word: string) =>
   /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+
+const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
 
 const variablesIn = (entry: McpEntry) => {
   const { command, args, env, cwd, url, socket, headers } = entry
@@ -5973,8 +5987,13 @@ class McpLink {
   ) {
     const link = new McpLink(learn)
     link.#client = await connect(() => link.#changed())
-    await link.tools()
-    return link
+    try {
+      await link.tools()
+      return link
+    } catch (error) {
+      await link.client.close()
+      throw error
+    }
   }
 
   get client() {
@@ -5986,7 +6005,10 @@ class McpLink {
   }
 
   async #list() {
-    const { tools } = await this.client.listTools()
+    const { tools } = await this.client.listTools().catch((error: unknown) => {
+      this.#tools = undefined // who asks next asks anew
+      throw error
+    })
     this.#learn(tools)
     return new Map(tools.map((tool) => [tool.name, tool]))
   }
@@ -6035,16 +6057,18 @@ export class McpBridge {
         if (disabled === true) return 'disabled'
         if (withheld.includes(name)) return 'pin_pending'
         if (!allows([name, exposed]) || denies([name, exposed])) return 'excluded'
-        if (left-- <= 0) return 'over_cap'
-        return names.has(exposed) ? 'name_conflict' : undefined
+        if (names.has(exposed)) return 'name_conflict'
+        return left-- <= 0 ? 'over_cap' : undefined
       }
       const tools = this.registry.definitions(server)
       const exposed = exposedNames(server, tools, naming)
       return tools.map((tool, i) => {
         const name = exposed[i] ?? ''
         const unbound = unboundAs(tool.name, name)
-        if (unbound === undefined) names.add(name)
-        return { ...tool, server, exposed: name, unbound }
+        // A grant for one must not hold for the other.
+        const own = names.has(name) ? tailedName(name, server, tool.name) : name
+        names.add(name)
+        return { ...tool, server, exposed: own, unbound }
       })
     })
   }
@@ -6121,18 +6145,22 @@ export class McpBridge {
   }
 
   /** Throws only the signal's reason: any other failure is the output of a tool that failed. */
-  async call({ server, name }: BridgedTool, args: JsonObject, signal: AbortSignal) {
+  async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
+    const { server, name } = row
     try {
       const link = await this.#link(server, signal)
       const tool = (await link.tools()).get(name)
-      if (this.registry.drift(server).some(({ now }) => now.name === name))
-        fail('pin_pending: it is not as it was accepted', `see \`tai mcp pins ${server}\``)
-      if (tool === undefined) fail('its server has no such tool any more')
+      if (this.registry.drift(server).some(({ now }) => now.name === name)) {
+        const hint = `the user can compare and accept it: ${pinsCommand(server)}`
+        const changed = new TaiError('it is not as it was accepted', { hint })
+        return failedOutput(changed, row, 'pin_pending')
+      }
+      if (tool === undefined) noMcp('its server has no such tool any more')
       return mcpOutput(await link.client.callTool(tool, args, { signal }))
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof TaiError)) throw error
-      return failedOutput(error, server, name)
+      return failedOutput(error, row)
     }
   }
 
@@ -6140,9 +6168,9 @@ export class McpBridge {
     await Promise.all([...this.#links.keys()].map((server) => this.#drop(server)))
   }
 
-  async #drop(server: string) {
-    const link = await this.#links.get(server)?.catch(() => undefined)
-    this.#links.delete(server)
+  async #drop(server: string, opening = this.#links.get(server)) {
+    if (this.#links.get(server) === opening) this.#links.delete(server)
+    const link = await opening?.catch(() => undefined)
     await link?.client.close()
   }
 
@@ -6155,11 +6183,12 @@ export class McpBridge {
   }
 
   #dial(server: string) {
-    const gone = () => this.#links.delete(server)
-    const opening = this.#connect(server, gone)
-    this.#links.set(server, opening)
-    opening.catch(gone)
-    return opening
+    const { promise, resolve } = Promise.withResolvers<McpLink>()
+    const gone = () => void this.#drop(server, promise) // a lost one may still run
+    this.#links.set(server, promise)
+    resolve(this.#connect(server, gone))
+    promise.catch(gone)
+    return promise
   }
 
   async #connect(server: string, gone: () => void) {
@@ -6169,9 +6198,8 @@ export class McpBridge {
     const connect = (changed: () => void) => this.#open(entry, { changed, gone })
     return McpLink.open(connect, (tools) => {
       const { length } = this.registry.learn(server, tools)
-      const hint = `see \`tai mcp pins ${shellWord(server)}\``
-      if (length > 0)
-        this.#options.notice(`${server}: ${count(length, 'new or changed tool')} withheld; ${hint}`)
+      const what = `${server}: ${count(length, 'new or changed tool')} withheld`
+      if (length > 0) this.#options.notice(`${what}; see ${pinsCommand(server)}`)
     })
   }
 
@@ -8785,6 +8813,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
       const { bridge } = context
       const entry = await bridge.registry.get(server)
       await agreeTo(bridge, entry, agreementOf(context, signal))
+      bridge.registry.consent(entry)
       const of = profile ?? context.profile
       await bridge.enable(server, of)
       return `${server} is enabled for profile ${of}; select_tools finds its tools`
@@ -9148,6 +9177,11 @@ export class Tools implements Catalog {
   }
 
   #unknown(name: string) {
+    const { bridge, profile } = this.#context
+    const left = bridge
+      .catalog(profile)
+      .find(({ exposed, server, name: own }) => [exposed, exposedName(server, own)].includes(name))
+    if (left?.unbound) return `${name} is not offered: ${left.unbound}; mcp_tools tells more`
     const guess = didYouMean(name, [...this.#rows.keys()]) ?? 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
   }
@@ -13068,6 +13102,8 @@ async function mcpRemove(app: App, server = '') {
 
 /** Whoever types it has allowed it. */
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
+  const { registry } = await app.bridge()
+  registry.row(server)
   const args =
     parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
   const { prompter, root, world } = app

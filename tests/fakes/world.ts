@@ -51,7 +51,7 @@ function toolsOver(
 /** Everything that tools need, and an end. */
 export async function openWorld(setup: Setup = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'tai-world-'))
-  const [home, root] = [join(dir, 'home'), join(dir, 'work')]
+  const [home, root] = [join(dir, '.tai'), join(dir, 'work')]
   mkdirSync(root)
   let now = Date.parse('2026-05-01T12:00:00Z')
   const env = { PATH: process.env['PATH'], HOME: dir }
