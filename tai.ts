@@ -5743,10 +5743,13 @@ export class McpRegistry {
     return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
   }
 
+  /** As its server describes them now. */
+  withheld = (server: string) =>
+    (this.row(server).options[WITHHELD] ?? []) as unknown as readonly McpDefinition[]
+
   drift(server: string): McpDrift[] {
-    const withheld = (this.row(server).options[WITHHELD] ?? []) as unknown as McpDefinition[]
     const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-    return withheld.map((now) => ({ now, before: known.get(now.name) }))
+    return this.withheld(server).map((now) => ({ now, before: known.get(now.name) }))
   }
 
   /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
@@ -5768,7 +5771,7 @@ export class McpRegistry {
   /** Accepts withheld tools, all or those named. Throws TaiError for a name that is none. */
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
-      const all = this.drift(server).map(({ now }) => now)
+      const all = this.withheld(server)
       const chosen = names === undefined ? all : all.filter(({ name }) => names.includes(name))
       const unknown = names?.find((name) => !chosen.some((each) => each.name === name))
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
@@ -6042,38 +6045,46 @@ export class McpBridge {
     this.registry = new McpRegistry(options.store, options.world.now)
   }
 
-  /** The tools of all servers enabled for a profile; names in `taken` belong to others. */
-  catalog(profile: string, taken: Iterable<string> = []): BridgedTool[] {
+  /**
+   * The tools of the servers enabled for a profile, and of the one named; names in `taken` belong
+   * to others.
+   */
+  catalog(profile: string, taken: Iterable<string> = [], named?: string): BridgedTool[] {
     const names = new Set(taken)
     return this.registry.list().flatMap((row) => {
-      if (!row.profiles.includes(profile)) return []
-      const { name: server, allow, deny, options } = row
+      const { name: server, allow, deny, options, profiles } = row
+      const isEnabled = profiles.includes(profile)
+      if (!isEnabled && server !== named) return []
       const { toolPrefix, disabled } = options
       const naming = Object.hasOwn(NAMINGS, String(toolPrefix)) ? (toolPrefix as Naming) : 'tai'
       const [allows, denies] = [globTest(allow.length > 0 ? allow : ['*']), globTest(deny)]
-      const withheld = this.registry.drift(server).map(({ now }) => now.name)
+      const withheld = this.registry.withheld(server)
+      const isWithheld = (name: string) => withheld.some((tool) => tool.name === name)
       let left = MCP_MAX_TOOLS
       const unboundAs = (name: string, exposed: string): Unbound | undefined => {
-        if (disabled === true) return 'disabled'
-        if (withheld.includes(name)) return 'pin_pending'
+        if (!isEnabled || disabled === true) return 'disabled'
+        if (isWithheld(name)) return 'pin_pending'
         if (!allows([name, exposed]) || denies([name, exposed])) return 'excluded'
         if (names.has(exposed)) return 'name_conflict'
         return left-- <= 0 ? 'over_cap' : undefined
       }
-      const tools = this.registry.definitions(server)
+      const known = this.registry.definitions(server)
+      const fresh = withheld.filter((tool) => !known.some(({ name }) => name === tool.name))
+      const unread = fresh.map((tool) => ({ ...tool, description: '' })) // no model reads it first
+      const tools = [...known, ...unread]
       const exposed = exposedNames(server, tools, naming)
       return tools.map((tool, i) => {
         const name = exposed[i] ?? ''
         const unbound = unboundAs(tool.name, name)
         // A grant for one must not hold for the other.
         const own = names.has(name) ? tailedName(name, server, tool.name) : name
-        names.add(name)
+        if (isEnabled && i < known.length) names.add(name)
         return { ...tool, server, exposed: own, unbound }
       })
     })
   }
 
-  /** What would be started or reached, as it is written, and where its variables come from. */
+  /** Lines: what would be started or reached, as it is written, and where its variables come from. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
     const secrets = (await store.secrets.list()).map(({ name }) => name)
@@ -6094,7 +6105,7 @@ export class McpBridge {
     }
     const rows = Object.entries(facts).filter(([, value]) => value)
     const lines = [`${entry.name} ${does}`, ...rows.map(([key, value]) => `  ${key}: ${value}`)]
-    return lines.map(visible).join('\n')
+    return lines.map(visible)
   }
 
   /** Stores an entry that a person consented to, once it answers. Throws TaiError: nothing is stored. */
@@ -6137,6 +6148,8 @@ export class McpBridge {
 
   audit = (kind: string, data: JsonObject) => this.#options.store.audit(kind, data)
 
+  redact = (text: string) => this.#options.store.redactor.redact(text)
+
   /** Which of its tools are withheld, by what it lists now. Throws TaiError. */
   async refresh(server: string, signal: AbortSignal) {
     const link = await this.#link(server, signal)
@@ -6150,7 +6163,7 @@ export class McpBridge {
     try {
       const link = await this.#link(server, signal)
       const tool = (await link.tools()).get(name)
-      if (this.registry.drift(server).some(({ now }) => now.name === name)) {
+      if (this.registry.withheld(server).some((each) => each.name === name)) {
         const hint = `the user can compare and accept it: ${pinsCommand(server)}`
         const changed = new TaiError('it is not as it was accepted', { hint })
         return failedOutput(changed, row, 'pin_pending')
@@ -8589,7 +8602,7 @@ const LISTED_MAX = 160 // characters of a description in a list
 type Agreement = Readonly<{
   prompter: Prompter
   granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
-  show?: (plan: string) => void // then, what was agreed to
+  show?: (line: string) => void // then, what was agreed to
   signal: AbortSignal
 }>
 
@@ -8599,23 +8612,25 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   if (bridge.registry.hasConsent(entry)) return
   const plan = await bridge.plan(entry)
   const choices = [{ key: 'y', label: 'yes' }, NO]
-  const ask = (until: AbortSignal) => prompter.choose(`${plan}\nAllow this?`, choices, until)
+  const ask = (until: AbortSignal) =>
+    prompter.choose([...plan, 'Allow this?'].join('\n'), choices, until)
   const by = granted ?? (prompter.available ? 'the user' : 'nobody')
   const isAgreed = granted !== undefined || (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
-  if (granted !== undefined) show?.(plan)
+  if (granted !== undefined) for (const line of plan) show?.(line)
   const facts = { server: entry.name, digest: consentDigest(entry), by }
   await bridge.audit('mcp-consent', { ...facts, verdict: isAgreed ? 'run' : 'deny' })
   if (isAgreed) return
   const hint = prompter.available ? undefined : 'to agree without a terminal, add --yes'
-  throw new DeniedError(`nobody agreed to this: ${plan}`, { hint })
+  throw new DeniedError(`nobody agreed to this: ${plan.join('; ')}`, { hint })
 }
 
 const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker)$/
 
 /** A name for the server of an address or a command. */
 function nameFrom([first = '', ...rest]: readonly string[]) {
-  const labels = URL.parse(first)?.hostname.split('.') ?? []
-  if (labels.length > 0) return labels.at(-2) ?? labels[0]
+  const { hostname = '' } = URL.parse(first) ?? {}
+  const labels = hostname.split('.')
+  if (hostname) return /^[\d.]+$|:/.test(hostname) ? 'server' : (labels.at(-2) ?? hostname)
   const isRunner = RUNNERS.test(path.parse(first).name)
   const word = isRunner ? rest.find((each) => !/^-|^(?:run|dlx|exec|tool)$/.test(each)) : first
   const bare = path.parse(word ?? first).name.replace(/(?<=.)@.*/, '')
@@ -8679,8 +8694,9 @@ async function addServer(bridge: McpBridge, entry: McpEntry, from: string, how: 
   await bridge.registry.check(entry)
   await agreeTo(bridge, entry, how)
   const added = await bridge.add(entry, from, how.signal)
-  if (how.profile !== undefined) await bridge.enable(entry.name, how.profile)
-  return { ...added, transport: entry.transport, enabled: how.profile ?? null }
+  const { name, transport } = entry
+  if (how.profile !== undefined) await bridge.enable(name, how.profile)
+  return { ...added, transport, profiles: bridge.registry.row(name).profiles }
 }
 
 /** Every entry of a source, each by itself; one refused by the reader has failed too. */
@@ -8715,10 +8731,10 @@ export function serverFacts(bridge: McpBridge) {
   return bridge.registry.list().map((row) => ({
     name: row.name,
     transport: row.transport,
-    address: row.url ?? [row.command, ...row.args].filter(Boolean).join(' '),
+    address: bridge.redact(row.url ?? [row.command, ...row.args].filter(Boolean).join(' ')),
     profiles: row.profiles,
     tools: row.tools,
-    withheld: bridge.registry.drift(row.name).map(({ now }) => now.name),
+    withheld: bridge.registry.withheld(row.name).map(({ name }) => name),
     source: row.source,
   }))
 }
@@ -8726,15 +8742,16 @@ export function serverFacts(bridge: McpBridge) {
 /** The tools of all servers, or of one. Throws TaiError: no such server. */
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
   const only = server === undefined ? undefined : bridge.registry.row(server).name
-  const rows = bridge.catalog(profile).filter((row) => only === undefined || row.server === only)
-  return rows.map(({ name, exposed, unbound, description, server: of }) => {
+  const rows = bridge.catalog(profile, [], only)
+  const wanted = rows.filter((row) => only === undefined || row.server === only)
+  return wanted.map(({ name, exposed, unbound, description, server: of }) => {
     const state = unbound ?? 'offered'
     return {
       server: of,
       tool: name,
       name: exposed,
       state,
-      description: clip(description, LISTED_MAX),
+      description: clip(description.replace(/\s+/g, ' '), LISTED_MAX),
     }
   })
 }
@@ -8743,8 +8760,18 @@ const linesOf = (rows: readonly object[], none: string) =>
   rows.map((row) => JSON.stringify(row)).join('\n') || none
 
 /** By mcp_call; not offered are those too many, or whose name another has. */
-const isCallable = (unbound: Unbound | undefined) =>
-  unbound === undefined || unbound === 'over_cap' || unbound === 'name_conflict'
+const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
+
+/** Throws TaiError: a tool cannot be called, and why. */
+export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
+  const rows = toolFacts(bridge, profile, server)
+  const found = rows.find((row) => row.tool === name || row.name === name)
+  const hint = '`tai mcp tools`, or mcp_tools, tells more'
+  const names = rows.map((row) => row.tool)
+  if (!found) fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
+  const { state } = found
+  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, hint)
+}
 
 /** The tools that servers bring, as rows of the toolbox; `taken` are the names of others. */
 export function bridgedTools(
@@ -8753,7 +8780,9 @@ export function bridgedTools(
   taken: Iterable<string>,
   offers: boolean,
 ) {
-  const rows = bridge.catalog(profile, taken).filter(({ unbound }) => isCallable(unbound))
+  const rows = bridge
+    .catalog(profile, taken)
+    .filter(({ unbound = 'offered' }) => isCallable(unbound))
   return rows.flatMap((row) =>
     toolsOf('mcp', {
       [row.exposed]: {
@@ -8855,17 +8884,10 @@ export const SERVER_TOOLS = toolsOf('mcp', {
       args: { type: 'object', description: 'Its arguments.' },
     }),
     annotations: FOREIGN,
-    means: ({ server, tool: name, args = {} }) => ({ server, name, args }),
+    means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
     run: async ({ server, tool: name }, { bridge, profile }) => {
-      const rows = toolFacts(bridge, profile, server)
-      const found = rows.find((row) => row.tool === name || row.name === name)
-      if (found)
-        fail(`${name} of ${server} cannot be called: ${found.state}`, 'mcp_tools tells more')
-      const names = rows.map((row) => row.tool)
-      return fail(
-        `${server} has no tool ${visible(name)}`,
-        didYouMean(name, names) ?? 'mcp_tools lists them',
-      )
+      checkCallable(bridge, profile, server, name)
+      return fail(`${server} has just lost its tool ${name}`)
     },
   },
 })
@@ -8873,7 +8895,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 type Added = Awaited<ReturnType<typeof addServer>>
 
 /** What came of one server, on a line. */
-export function addedLine({ name, transport, tools, skipped, withheld, enabled }: Added) {
+export function addedLine({ name, transport, tools, skipped, withheld, profiles }: Added) {
   const names = tools.map((each) => each.name).join(', ')
   const left = skipped.map((each) => `${each.name} (${each.why})`).join(', ')
   return visible(
@@ -8881,7 +8903,7 @@ export function addedLine({ name, transport, tools, skipped, withheld, enabled }
       `${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
       left && `left out: ${left}`,
       withheld.length > 0 && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
-      enabled === null ? 'not enabled' : `enabled for ${enabled}`,
+      profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled',
     ]
       .filter(Boolean)
       .join('; '),
@@ -12971,7 +12993,7 @@ async function currentProfile(app: App) {
 const agreement = (app: App) => ({
   prompter: app.prompter,
   granted: app.given.has('yes') ? '--yes' : undefined,
-  show: (plan: string) => app.notice(plan),
+  show: (line: string) => app.notice(line),
   signal: app.signal,
 })
 
@@ -12979,9 +13001,13 @@ const agreement = (app: App) => ({
 async function sourceWords(app: App, words: readonly string[]) {
   const [word = ''] = words
   if (words.length > 1 || app.given.literal.length > 0) return words
-  if (word === '-') return [(await app.stdin()) ?? '']
+  if (word === '-')
+    return [(await app.stdin()) || failUsage('nothing came on stdin', 'paste it there')]
   const file = path.resolve(app.world.cwd, word)
-  return [isFile(file) ? await fs.promises.readFile(file, 'utf8') : word]
+  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8')]
+  if (/^\S+\.(?:json|toml)$/.test(word) && sourceKind(word) === 'name')
+    fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
+  return [word]
 }
 
 async function mcpAdd(app: App, ...words: string[]) {
@@ -13006,7 +13032,7 @@ async function addFound(app: App, found: McpSource) {
     ...facts,
     tools: tools.map(({ name }) => name),
   }))
-  const off = added.filter(({ enabled }) => enabled === null).map(({ name }) => name)
+  const off = added.filter(({ profiles }) => profiles.length === 0).map(({ name }) => name)
   const hint = off.map((name) => `\`tai mcp enable ${name}\` lets models use it`)
   app.print(
     { servers, failed: failed.map(messageOf) },
@@ -13102,8 +13128,8 @@ async function mcpRemove(app: App, server = '') {
 
 /** Whoever types it has allowed it. */
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
-  const { registry } = await app.bridge()
-  registry.row(server)
+  const profile = await currentProfile(app)
+  checkCallable(await app.bridge(), profile, server, name)
   const args =
     parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
   const { prompter, root, world } = app
@@ -13115,7 +13141,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
     processes: app.own(own, (it) => it.stopAll()),
     prompter,
     only: undefined,
-    profile: await currentProfile(app),
+    profile,
   })
   const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
   if (ran.kind === 'refused') fail(ran.text)
@@ -13169,7 +13195,10 @@ async function mcpConsent(app: App, server?: string) {
   const entries = await Promise.all(names.map((name) => bridge.registry.get(name)))
   const open = entries.filter((entry) => !bridge.registry.hasConsent(entry))
   const waiting = await Promise.all(
-    open.map(async (entry) => ({ server: entry.name, plan: await bridge.plan(entry) })),
+    open.map(async (entry) => ({
+      server: entry.name,
+      plan: (await bridge.plan(entry)).join('\n'),
+    })),
   )
   const asks = app.given.has('yes') || app.prompter.available
   for (const entry of asks ? open : []) {

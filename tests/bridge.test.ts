@@ -467,7 +467,9 @@ t.test(
     const refused = await w.call('mcp_s_apple')
     t.match(refused, { isError: true, text: /pin_pending/, structured: { code: 'pin_pending' } })
     t.match(w.said, [/^s: 2 new or changed tools withheld; see `tai mcp pins s`$/])
-    t.strictSame(w.states(), { 's/apple': 'pin_pending' })
+    t.strictSame(w.states(), { 's/apple': 'pin_pending', 's/berry': 'pin_pending' })
+    t.match(await w.call('mcp_s_berry'), { text: /mcp_s_berry is not offered: pin_pending/ })
+    t.notMatch((await w.call('mcp_tools')).text, /your keys|It does berry/, 'nor is it read')
     for (const [name, args] of [
       ['mcp_s_apple', {}],
       ['mcp_s_berry', {}],
@@ -518,7 +520,7 @@ t.test('a tool that is gone is offered no more, and comes back as a new one', as
   await w.call('mcp_s_a')
   await w.call('mcp_s_a')
   t.match(w.bridge.registry.drift('s'), [{ now: { name: 'b' }, before: undefined }])
-  t.strictSame(w.states(), { 's/a': 'mcp_s_a' })
+  t.strictSame(w.states(), { 's/a': 'mcp_s_a', 's/b': 'pin_pending' })
 })
 
 // --- connections ---
@@ -664,7 +666,7 @@ t.test('the consent shows what would be started, and hides values', async (t) =>
       cwd: '/tmp',
     },
   )
-  const plan = await w.bridge.plan(entry)
+  const plan = (await w.bridge.plan(entry)).join('\n')
   t.match(plan, /^stub starts: .*node 'a b' \$\{MISSING\} \$\{OWN\} '\\e\[2Jx'\n/)
   t.match(plan, /in folder: \/tmp\n/)
   t.match(plan, /sets variables: OWN\n {2}sends headers: X-Key\n/)
