@@ -110,8 +110,8 @@
 //   §asking     the person, the clock, the machine, the other tools
 //     readAnswer ASK_TOOLS
 //   §servers    the tools that manage MCP servers, and those that servers bring
-//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts bridgedTools
-//     SERVER_TOOLS addedLine
+//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts checkCallable
+//     bridgedTools SERVER_TOOLS addedLine
 //   §ranker     which tools fit a few words
 //     wordsIn rankByWords
 //   §toolbox    every tool, and the one way to call it
@@ -4472,6 +4472,7 @@ export class RpcPeer {
 
 const PASTE_MAX = 1 * MB // and of what the placeholders of an entry hold
 const LABEL_MAX = 128 // characters of a place in a note
+const NO_SERVER = 'it has no server'
 
 const SOURCES = [
   ['github', /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
@@ -4591,7 +4592,7 @@ export async function mcpNormalize(paste: string) {
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
   const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
-  unfit(rejects.map(messageOf).join('; ') || 'it has no server', rejects[0]?.hint ?? help)
+  unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
 }
 
 // --- from a paste to values ---
@@ -8621,7 +8622,8 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   await bridge.audit('mcp-consent', { ...facts, verdict: isAgreed ? 'run' : 'deny' })
   if (isAgreed) return
   const hint = prompter.available ? undefined : 'to agree without a terminal, add --yes'
-  throw new DeniedError(`nobody agreed to this: ${plan.join('; ')}`, { hint })
+  const words = plan.map((line) => line.trim()).join('; ')
+  throw new DeniedError(`nobody agreed to this: ${words}`, { hint })
 }
 
 const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker)$/
@@ -12518,7 +12520,10 @@ async function serversPart(file: string, root: string) {
   const text = await fs.promises.readFile(file, 'utf8')
   if (file.endsWith('.toml')) return text
   const { parse } = await import('jsonc-parser')
-  const all: Record<string, unknown> = Object(parse(text, [], { allowTrailingComma: true }))
+  const errors: JsonError[] = []
+  const how = { allowTrailingComma: true, allowEmptyContent: true }
+  const all: Record<string, unknown> = Object(parse(text.replace(/^\ufeff/, ''), errors, how))
+  if (errors[0]) fail(`no JSON at character ${errors[0].offset + 1}`)
   const { mcpServers } = Object(Object(all['projects'])[root]) // Claude Code has some by project
   const parts = Object.entries(all).filter(([key]) => has(HOLDERS.top, key))
   if (isObject(mcpServers)) parts.push(['mcpServers', mcpServers])
@@ -12536,16 +12541,15 @@ export async function hostedServers(world: World, root: string) {
     }),
   )
   const found = places.map(async ({ host, file }) => {
-    const part = isFile(file) ? await serversPart(file, root).catch(messageOf) : ''
-    if (part === '') return []
+    if (!isFile(file)) return []
     try {
-      const { entries, rejects } = await mcpNormalize(part)
+      const { entries, rejects, notes } = await mcpNormalize(await serversPart(file, root))
       faults.push(...rejects.map((error) => `${file}: ${error.message}`))
       const from = file.endsWith('.toml') ? 'config-toml' : 'config-json'
-      return entries.map((entry) => ({ host, file, from, entry }))
+      return entries.map((entry) => ({ host, file, from, notes, entry }))
     } catch (error) {
-      if (!(error instanceof InvalidError)) throw error
-      faults.push(`${file}: ${error.message}`)
+      const why = messageOf(error)
+      if (why !== NO_SERVER) faults.push(`${file}: ${why}`)
       return []
     }
   })
@@ -13068,7 +13072,8 @@ async function mcpImport(app: App, ...words: string[]) {
   const chosen = picked.includes('all')
     ? all
     : picked.map((name) => seen.get(name) ?? failHosted(name, all))
-  if (chosen.length > 0) return addFound(app, { servers: chosen, notes: [], rejects: [] })
+  const notes = [...new Set(chosen.flatMap((each) => each.notes))]
+  if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
   const servers = all.map(({ host, file, entry }) => ({
     name: entry.name,
     host,

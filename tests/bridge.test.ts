@@ -7,11 +7,15 @@ import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import {
   exposedName,
+  McpBridge,
   MCP_MAX_TOOLS,
   MCP_RESULT_MAX,
   mcpOutput,
+  type BridgedTool,
+  type BridgeOptions,
   type JsonObject,
   type McpEntry,
+  type Resolver,
 } from '../tai.ts'
 import { groupIsGone } from './fakes/groups.ts'
 import { startModel } from './fakes/model.ts'
@@ -28,9 +32,7 @@ const CASES = readFileSync(new URL('data/cases.jsonl', import.meta.url), 'utf8')
 const inputOf = (id: string) => CASES.find((each) => each.id === id)!.input
 type Test = Parameters<typeof t.teardown>[0] extends never ? never : typeof t
 
-type Bridge = Awaited<ReturnType<typeof openWorld>>['bridge']
-
-const statesOf = (bridge: Bridge, taken: string[] = []) =>
+const statesOf = (bridge: McpBridge, taken: string[] = []) =>
   Object.fromEntries(
     bridge
       .catalog('default', taken)
@@ -195,7 +197,7 @@ t.test('allow and deny go by globs of own and exposed names, deny last', async (
 t.test('a server has so many tools offered; those beyond can still be called', async (t) => {
   const tools = Array.from({ length: MCP_MAX_TOOLS + 1 }, (_, n) => toolNamed(`t${n}`))
   const w = await worldWith(t, { s: { tools } })
-  const states = w.states()
+  const states: Record<string, BridgedTool['unbound'] | string> = w.states()
   const last = `t${MCP_MAX_TOOLS}`
   t.equal(states[`s/t${MCP_MAX_TOOLS - 1}`], `mcp_s_t${MCP_MAX_TOOLS - 1}`)
   t.equal(states[`s/${last}`], 'over_cap')
@@ -599,6 +601,23 @@ t.test('a server whose list cannot be read is left, and not kept running', async
   t.ok(await groupIsGone(pid), 'it is ended')
   w.stub.say({ tools: [toolNamed('a')] })
   t.equal((await w.call('mcp_s_a')).isError, false, 'the next call asks anew')
+})
+
+t.test('what is starting is shown while it starts', async (t) => {
+  const w = await openWorld()
+  t.teardown(w.close)
+  const shown: string[] = []
+  const watch: BridgeOptions['watch'] = (label) => {
+    shown.push(label)
+    return { [Symbol.dispose]: () => void shown.push('over') }
+  }
+  const { world, store, http } = w
+  const bridge = new McpBridge({ world, store, http: () => http, notice: () => {}, watch })
+  t.teardown(() => bridge.close())
+  await bridge.add(upstream(w.dir, { tools: [] }).entry, 'explicit', never)
+  t.strictSame(shown, ['starting stub', 'over'])
+  const none: Resolver = bridge.resolve
+  t.throws(() => none('https://github.com/o/r', never), /needs a model/)
 })
 
 t.test('a program that is not there is named, with what to do', async (t) => {

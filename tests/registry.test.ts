@@ -1,5 +1,13 @@
 import t from 'tap'
-import { consentDigest, MCP_MAX_SERVERS, McpRegistry, Store, type McpEntry } from '../tai.ts'
+import {
+  consentDigest,
+  MCP_MAX_SERVERS,
+  McpRegistry,
+  Store,
+  type McpDefinition,
+  type McpDrift,
+  type McpEntry,
+} from '../tai.ts'
 import { entryOf } from './fakes/entry.ts'
 import { makeHome, makeWorld, openStore, vaultBytes } from './fakes/vault.ts'
 import { toolNamed } from './fakes/upstream.ts'
@@ -7,10 +15,10 @@ import { toolNamed } from './fakes/upstream.ts'
 type Test = Parameters<typeof makeHome>[0]
 
 const stdio = (more: Partial<McpEntry> = {}) => entryOf({ name: 's', command: 'serve', ...more })
-const [one, two, three] = ['one', 'two', 'three'].map((name) => toolNamed(name)) as [
-  ...ReturnType<typeof toolNamed>[],
-] as [Tool, Tool, Tool]
-type Tool = ReturnType<typeof toolNamed>
+const one: McpDefinition = toolNamed('one')
+const two: McpDefinition = toolNamed('two')
+const three: McpDefinition = toolNamed('three')
+const added = (now: McpDefinition): McpDrift => ({ now, before: undefined })
 
 async function registryIn(t: Test) {
   const home = makeHome(t)
@@ -188,7 +196,7 @@ t.test('a server that first had no tool has them withheld when they come', async
   const { registry } = await registryIn(t)
   await registry.add(stdio(), 'explicit')
   t.strictSame(registry.learn('s', []), [])
-  t.match(registry.learn('s', [one]), [{ now: one, before: undefined }])
+  t.match(registry.learn('s', [one]), [added(one)])
 })
 
 t.test('what is new or changed waits, beside what was accepted', async (t) => {
@@ -200,7 +208,7 @@ t.test('what is new or changed waits, beside what was accepted', async (t) => {
   t.strictSame(registry.learn('s', [sly, wider, three]), [
     { now: sly, before: one },
     { now: wider, before: two },
-    { now: three, before: undefined },
+    added(three),
   ])
   t.strictSame(registry.definitions('s'), [one, two], 'the old descriptions stay')
   t.strictSame(registry.learn('s', [one, two]), [], 'as it was again: nothing waits')
@@ -229,5 +237,5 @@ t.test('a tool that is gone goes without a word, and is new when it comes back',
   registry.learn('s', [one, two])
   t.strictSame(registry.learn('s', [one]), [])
   t.strictSame(registry.definitions('s'), [one])
-  t.strictSame(registry.learn('s', [one, two]), [{ now: two, before: undefined }])
+  t.strictSame(registry.learn('s', [one, two]), [added(two)])
 })
