@@ -6,10 +6,13 @@ import type { AddressInfo } from 'node:net'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { binary } from './fakes/binary.ts'
 import { complains } from './fakes/complaint.ts'
+import { groupIsGone } from './fakes/groups.ts'
 import { startModel } from './fakes/model.ts'
 import { runMain, type Settings } from './fakes/outside.ts'
-import { folder, modelEnv, tai } from './fakes/tai.ts'
+import { ptyAvailable, runInPty } from './fakes/pty.ts'
+import { ended, folder, modelEnv, start, tai } from './fakes/tai.ts'
 import { pasteOf, toolNamed, upstream, wordsOf, type Saying } from './fakes/upstream.ts'
 import { person } from './fakes/world.ts'
 
@@ -393,4 +396,50 @@ t.test('servers of other programs are listed, and added by name or all of them',
   t.strictSame(await w.names(), ['demo', 'second'])
   const before = readFileSync(join(w.home, '.claude.json'), 'utf8')
   t.equal(before, pasteOf(w.stub.entry, second), 'their file is as it was')
+})
+
+t.test(
+  'at a terminal consent is one key, and what a server says cannot touch it (d11)',
+  async (t) => {
+    if (!ptyAvailable) return t.comment('there are no pseudo-terminals here')
+    const text =
+      '\u001b]0;owned\u0007\u001b[2J\u001b[31mred\u001b[0m\rhidden\u0000\b \u202erev \ufffdPNG'
+    const calls = { ansi: { result: { content: [{ type: 'text', text }] } } }
+    const w = homeWith({ tools: [toolNamed('ansi')], calls })
+    const command = `'${await binary()}' mcp`
+    const env = { HOME: w.home, TAI_HOME: join(w.home, '.tai') }
+    const words = wordsOf(w.stub.entry).join(' ')
+    const added = await runInPty(
+      `${command} add --name demo --profile default ${words}`,
+      [{ wait: /demo starts: [^]*Allow this\?[^]*\[y\/n\]/, type: 'y\r' }],
+      { env },
+    )
+    t.equal(added.code, 0)
+    t.match(added.output, /starting demo[^]*demo: stdio, 1 tool: ansi; enabled for default/)
+    const called = await runInPty(`${command} call demo ansi`, [], { env })
+    t.equal(called.code, 0)
+    t.match(called.output, /\\e\]0;owned\\u\{7\}\\e\[2J\\e\[31mred\\e\[0m\\rhidden/)
+    for (const bad of ['\u001b]0', '\u001b[2J', '\u001b[31m', '\u0007', '\u202e'])
+      t.notOk(called.output.includes(bad), JSON.stringify(bad))
+  },
+)
+
+t.test('Ctrl-C in a call takes it back and ends the server', async (t) => {
+  const calls = { hang: { hang: true } } as const
+  const w = homeWith({ tools: [toolNamed('hang')], calls })
+  await w.add('--yes', '--profile', 'default')
+  const child = await start(['mcp', 'call', 'demo', 'hang'], { home: w.home })
+  child.stdin.end()
+  const done = ended(child)
+  await w.stub.got('tools/call')
+  child.kill('SIGINT')
+  const run = await done
+  t.match(run, { code: 130, out: '' }, run.err)
+  t.notMatch(run.err, /\n\s+at /)
+  const [asked] = w.stub.calls()
+  t.ok(await groupIsGone(asked?.pid ?? 0))
+  t.match(w.stub.seen().at(-1), {
+    method: 'notifications/cancelled',
+    params: { requestId: asked?.id },
+  })
 })
