@@ -5635,11 +5635,13 @@ export const consentDigest = ({ command, args, cwd, env, url, socket, headers }:
 export class McpRegistry {
   readonly #db
   readonly #secrets
+  readonly #redactor
   readonly #now
 
-  constructor({ db, secrets }: Store, now: () => number) {
+  constructor({ db, secrets, redactor }: Store, now: () => number) {
     this.#db = db
     this.#secrets = secrets
+    this.#redactor = redactor
     this.#now = now
   }
 
@@ -5754,7 +5756,9 @@ export class McpRegistry {
   }
 
   /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
-  learn(server: string, tools: readonly McpDefinition[]) {
+  learn(server: string, listed: readonly McpDefinition[]) {
+    const known = (text: string) => this.#redactor.known(text)
+    const tools = listed.map((tool) => mapStrings(definitionOf(tool), known) as McpDefinition)
     return this.#db.tx(() => {
       const isFirst = this.row(server).options[WITHHELD] === undefined
       const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
@@ -5762,7 +5766,7 @@ export class McpRegistry {
       const pins = new Map(rows.map((row) => [row.tool, row.hash]))
       for (const name of pins.keys())
         if (!tools.some((each) => each.name === name)) this.#unpin(server, name)
-      const others = tools.map(definitionOf).filter((each) => pins.get(each.name) !== digest(each))
+      const others = tools.filter((each) => pins.get(each.name) !== digest(each))
       if (isFirst) for (const each of others) this.#pin(server, each)
       this.#setOption(server, WITHHELD, isFirst ? [] : others)
       return this.drift(server)

@@ -239,3 +239,19 @@ t.test('a tool that is gone goes without a word, and is new when it comes back',
   t.strictSame(registry.definitions('s'), [one])
   t.strictSame(registry.learn('s', [one, two]), [added(two)])
 })
+
+t.test('a secret that a server puts into a description is not kept', async (t) => {
+  const { home, registry, store } = await registryIn(t)
+  await registry.add(stdio(), 'explicit')
+  await store.secrets.set('TOKEN', 'its-own-token-55')
+  const leaky = toolNamed('one', 'Logged in with its-own-token-55.', {
+    key: { default: 'its-own-token-55' },
+  })
+  registry.learn('s', [two])
+  t.notMatch(JSON.stringify(registry.learn('s', [two, leaky])), 'its-own-token-55')
+  registry.grant('s')
+  t.strictSame(registry.learn('s', [two, leaky]), [], 'what was granted is known again')
+  t.match(registry.definitions('s')[1], { description: 'Logged in with [redacted:TOKEN].' })
+  await store.secrets.turn('on', 'correct horse')
+  t.notOk(vaultBytes(home).includes('its-own-token-55'))
+})

@@ -203,7 +203,9 @@ t.test('errors of the tools say what to do', async (t) => {
 // --- served ---
 
 t.test('bridged tools are served to nobody, but chat agents and mcp_call have them', async (t) => {
-  const w = await scene(t)
+  const error = { code: -32602, message: 'Unknown tool' }
+  const tools = [toolNamed('ping'), toolNamed('nope')]
+  const w = await scene(t, { tools, calls: { nope: { error } } })
   await w.run(['mcp', 'add', '--yes', '--profile', 'default', pasteOf(w.stub.entry)])
   const server = await serve(t, { home: w.home, env: modelEnv(w.model) })
   const peer = await begin(server)
@@ -216,10 +218,18 @@ t.test('bridged tools are served to nobody, but chat agents and mcp_call have th
   t.strictSame(w.stub.calls(), [], 'not by its name')
   const called = await peer.call('mcp_call', { server: 'stub', tool: 'ping', args: { a: 1 } })
   t.match(textOf(called), /"arguments":\{"a":1\}/)
+  const refused = await peer.call('mcp_call', { server: 'stub', tool: 'nope' })
+  t.match(refused.body.result, {
+    isError: true,
+    structuredContent: { code: 'upstream_error', jsonrpcCode: -32602 },
+  })
   w.model.push({ calls: [{ name: 'mcp_stub_ping', args: { a: 2 } }] }, { text: 'pong' })
   const chat = await peer.call('chat', { message: 'ping it' })
   t.match(textOf(chat), /pong/, JSON.stringify(chat.body))
-  t.equal(w.stub.calls().length, 2)
+  t.strictSame(
+    w.stub.calls().map(({ params }) => params?.['name']),
+    ['ping', 'nope', 'ping'],
+  )
 })
 
 // --- behind them ---
