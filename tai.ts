@@ -6138,8 +6138,10 @@ export class McpBridge {
     await this.audit('mcp-remove', { server })
   }
 
-  /** Throws TaiError: no such server. */
+  /** Throws TaiError: no such server, or one that stays off. */
   async enable(server: string, profile: string, enabled = true) {
+    if (enabled && this.registry.row(server).options['disabled'] === true)
+      fail(`${server} stays off: its entry says "disabled"`, 'remove it, and add it without that')
     this.registry.enable(server, profile, enabled)
     await this.audit('mcp-enable', { server, profile, enabled })
   }
@@ -8768,6 +8770,11 @@ const linesOf = (rows: readonly object[], none: string) =>
 /** By mcp_call; not offered are those too many, or whose name another has. */
 const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
 
+const REMEDIES = new Map([
+  ['pin_pending', 'pins'],
+  ['disabled', 'enable'],
+])
+
 /** Throws TaiError: a tool cannot be called, and why. */
 export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
   const rows = toolFacts(bridge, profile, server)
@@ -8776,7 +8783,9 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
   const names = rows.map((row) => row.tool)
   if (!found) fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
   const { state } = found
-  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, hint)
+  const remedy = REMEDIES.get(state)
+  const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
+  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
 /** The tools that servers bring, as rows of the toolbox; `taken` are the names of others. */
@@ -10603,8 +10612,8 @@ function failFlag(error: unknown, argv: readonly string[], flags: readonly Flag[
     const needs = value === undefined ? 'takes no value' : `needs a value: --${long} ${value}`
     failUsage(`--${long} ${needs}`, list)
   }
-  const close = didYouMean(name, flags.flatMap(spellings))
-  const hint = close ?? `${list}; a prompt that begins with a dash goes after --`
+  const close = name.length > 2 && didYouMean(name, flags.flatMap(spellings)) // else any is close
+  const hint = close || `${list}; a prompt or command that has dashes goes after --`
   failUsage(`unknown flag ${visible(name || argv.join(' '))}`, hint, error)
 }
 

@@ -207,11 +207,19 @@ t.test('a server has so many tools offered; those beyond can still be called', a
   t.match(found, { offered: [{ name: 'mcp_s_t0' }], unknown: [`mcp_s_${last}`] })
 })
 
-t.test('a server that is switched off in its entry offers nothing', async (t) => {
-  const entry = { options: { disabled: true } }
-  const w = await worldWith(t, { s: { tools: [toolNamed('a')] } }, { entry })
+t.test('a server that is switched off in its entry stays off', async (t) => {
+  const w = await worldWith(t, {})
+  const options = { disabled: true }
+  const { entry } = upstream(w.dir, { tools: [toolNamed('a')] }, { name: 's', options })
+  await w.bridge.add(entry, 'explicit', never)
+  await t.rejects(w.bridge.enable('s', 'default'), {
+    message: 's stays off: its entry says "disabled"',
+    hint: /add it without that/,
+  })
+  w.bridge.registry.enable('s', 'default') // as another tai might
   t.strictSame(w.states(), { 's/a': 'disabled' })
   t.match(await w.call('mcp_call', { server: 's', tool: 'a' }), { text: /: disabled/ })
+  await w.bridge.enable('s', 'default', false)
 })
 
 t.test('a server is used for the profiles it is enabled for, and after that no more', async (t) => {

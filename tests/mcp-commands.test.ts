@@ -152,7 +152,8 @@ t.test('what cannot be a server is refused before anything starts', async (t) =>
     [['call', 'nope', 'ping'], 1, /there is no server nope/],
     [['call', 'demo', 'pong'], 1, /demo has no tool pong\n.*did you mean ping\?/],
     [['call', 'demo', 'ping'], 1, /ping of demo cannot be called: disabled/],
-    [['call', 'demo', 'ping', '{a'], 1, /disabled/],
+    [['call', 'demo', 'ping', '{a'], 1, /disabled\n.*`tai mcp enable demo`/],
+    [['add', 'npx', '-y', 'thing'], 2, /unknown flag -y\n.*a prompt or command .* goes after --/],
   ]
   const before = w.stub.seen().length
   for (const [args, code, message] of cases)
