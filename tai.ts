@@ -109,12 +109,12 @@
 //   §asking     the person, the clock, the machine, the other tools
 //     readAnswer ASK_TOOLS
 //   §servers    the tools that manage MCP servers, and those that servers bring
-//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts SERVER_TOOLS
-//     addedLine
+//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts checkCallable
+//     SERVER_TOOLS addedLine
 //   §ranker     which tools fit a few words
 //     wordsIn rankByWords
 //   §toolbox    every tool, and the one way to call it
-//     TOOLS bridgedTools annotationsOf Tools checkArguments
+//     TOOLS OWN_NAMES bridgedTools annotationsOf Tools checkArguments
 //   §prompts    what the model is told before the person speaks
 //     systemPrompt COMPACTION_REQUEST
 //   §agent      ask, act, repeat
@@ -3759,6 +3759,9 @@ const SCHEMA_NODES = 1_500 // objects and lists; those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
+const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // true or false in it, or null
+const isSimple = (value: Json) => value === null || typeof value === 'boolean'
+const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
 /**
  * What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
@@ -3777,10 +3780,13 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
     }
     const kept = Object.entries(own).flatMap(([key, value]) => {
       if (SCHEMA_LEFT_OUT.test(key) || drops.includes(key)) return []
+      if (DRAFT_4.test(key) && isSimple(value)) return []
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
       const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-      return [[key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(each, above)]))]]
+      return [
+        [key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(asSchema(each), above)]))],
+      ]
     })
     return completedNode(Object.fromEntries(kept))
   }
@@ -4226,6 +4232,7 @@ export class RpcPeer {
 // Not here: consent, the vault, the live check.
 
 const PASTE_MAX = 1 * MB // and of what the placeholders of an entry hold
+const NO_SERVER = 'it has no server'
 
 const SOURCES = [
   ['github', /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
@@ -4406,7 +4413,7 @@ export async function mcpNormalize(paste: string) {
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
   const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
-  unfit(rejects.map(messageOf).join('; ') || 'it has no server', rejects[0]?.hint ?? help)
+  unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
 }
 
 // --- from a paste to values ---
@@ -5298,13 +5305,15 @@ export const consentDigest = ({ command, args, cwd, env, url, socket, headers }:
 export class McpRegistry {
   readonly #db
   readonly #secrets
+  readonly #redactor
   readonly #now
   readonly #made = new Map<string, unknown>()
   #stamp = '' // of what was made
 
-  constructor({ db, secrets }: Store, now: () => number) {
+  constructor({ db, secrets, redactor }: Store, now: () => number) {
     this.#db = db
     this.#secrets = secrets
+    this.#redactor = redactor
     this.#now = now
   }
 
@@ -5421,17 +5430,21 @@ export class McpRegistry {
     })
   }
 
-  /** The tools that are withheld. */
+  /** As its server describes them now. */
+  withheld = (server: string) =>
+    (this.row(server).options[WITHHELD] ?? []) as unknown as readonly McpDefinition[]
+
   drift(server: string) {
     return this.once(`drift of ${server}`, (): McpDrift[] => {
-      const withheld = (this.row(server).options[WITHHELD] ?? []) as unknown as McpDefinition[]
       const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-      return withheld.map((now) => ({ now, before: known.get(now.name) }))
+      return this.withheld(server).map((now) => ({ now, before: known.get(now.name) }))
     })
   }
 
   /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
-  learn(server: string, tools: readonly McpDefinition[]) {
+  learn(server: string, listed: readonly McpDefinition[]) {
+    const known = (text: string) => this.#redactor.known(text)
+    const tools = listed.map((tool) => mapStrings(definitionOf(tool), known) as McpDefinition)
     return this.#db.tx(() => {
       const isFirst = this.row(server).options[WITHHELD] === undefined
       const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
@@ -5439,7 +5452,7 @@ export class McpRegistry {
       const pins = new Map(rows.map((row) => [row.tool, row.hash]))
       for (const name of pins.keys())
         if (!tools.some((each) => each.name === name)) this.#unpin(server, name)
-      const others = tools.map(definitionOf).filter((each) => pins.get(each.name) !== digest(each))
+      const others = tools.filter((each) => pins.get(each.name) !== digest(each))
       if (isFirst) for (const each of others) this.#pin(server, each)
       this.#setOption(server, WITHHELD, isFirst ? [] : others)
       return this.drift(server)
@@ -5449,7 +5462,7 @@ export class McpRegistry {
   /** Accepts withheld tools, all or those named. Throws TaiError for a name that is none. */
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
-      const all = this.drift(server).map(({ now }) => now)
+      const all = this.withheld(server)
       const chosen = names === undefined ? all : all.filter(({ name }) => names.includes(name))
       const unknown = names?.find((name) => !chosen.some((each) => each.name === name))
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
@@ -5524,14 +5537,17 @@ type Unbound = (typeof UNBOUND)[number]
 export type BridgedTool = McpDefinition &
   Readonly<{ server: string; exposed: string; unbound: Unbound | undefined }>
 
+/** Nobody else's name. */
+const tailedName = (name: string, server: string, tool: string) =>
+  `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest([server, tool]).slice(0, 8)}`
+
 /** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming: Naming = 'tai') {
   const [first = '', second = ''] = [server, tool].map((text) =>
     text.toLowerCase().replace(/[^a-z0-9_]/g, '_'),
   )
   const name = NAMINGS[naming](first, second)
-  if (name.length <= TOOL_NAME_MAX) return name
-  return `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest([server, tool]).slice(0, 8)}`
+  return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
 /** With `_2`, `_3` where an earlier tool of the server has the name. */
@@ -5603,14 +5619,19 @@ const FAULTS = {
   protocol: 'mcp_dispatch_failed',
 }
 
-const faultOf = (error: TaiError) =>
-  error instanceof LinkError ? FAULTS[error.kind] : 'upstream_mcp_unavailable'
+function faultOf(error: TaiError) {
+  if (error instanceof RpcError) return 'upstream_error'
+  return error instanceof LinkError ? FAULTS[error.kind] : 'upstream_mcp_unavailable'
+}
 
 /** The output of a call that its server did not answer with a result. */
-function failedOutput(error: TaiError, server: string, name: string): ToolOutput {
+function failedOutput(
+  error: TaiError,
+  { server, name }: BridgedTool,
+  code = faultOf(error),
+): ToolOutput {
   const { message, hint } = error
   const jsonrpcCode = error instanceof RpcError ? error.code : undefined
-  const code = jsonrpcCode === undefined ? faultOf(error) : 'upstream_error'
   const says = jsonrpcCode === undefined ? message : `error ${jsonrpcCode}: ${message}`
   return {
     text: [`${code}: server ${server}, tool ${name}: ${says}`, hint ?? []].flat().join('\n'),
@@ -5633,6 +5654,8 @@ const holdsSecret = (name: string) => looksSecret(name) || /authorization|cookie
 const shellWord = (word: string) =>
   /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
+const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
+
 const variablesIn = (entry: McpEntry) => {
   const { command, args, env, cwd, url, socket, headers } = entry
   const texts = JSON.stringify([command, args, env, cwd, url, socket, headers])
@@ -5644,6 +5667,7 @@ export type BridgeOptions = Readonly<{
   world: World
   store: Store
   http: () => HttpClient // opened when a server is reached over HTTP
+  taken: readonly string[] // names of tools that no server's tool may have
   notice: (text: string) => void
   watch: (label: string) => Disposable // shown while a server starts
 }>
@@ -5666,8 +5690,13 @@ class McpLink {
   ) {
     const link = new McpLink(learn)
     link.#client = await connect(() => link.#changed())
-    await link.tools()
-    return link
+    try {
+      await link.tools()
+      return link
+    } catch (error) {
+      await link.client.close()
+      throw error
+    }
   }
 
   get client() {
@@ -5679,7 +5708,10 @@ class McpLink {
   }
 
   async #list() {
-    const { tools } = await this.client.listTools()
+    const { tools } = await this.client.listTools().catch((error: unknown) => {
+      this.#tools = undefined // who asks next asks anew
+      throw error
+    })
     this.#learn(tools)
     return new Map(tools.map((tool) => [tool.name, tool]))
   }
@@ -5713,10 +5745,12 @@ export class McpBridge {
     this.registry = new McpRegistry(options.store, options.world.now)
   }
 
-  /** The tools of all servers, as a profile has them; names in `taken` belong to others. */
-  catalog(profile: string, taken: Iterable<string> = []) {
-    const names = new Set(taken)
-    return this.registry.list().flatMap((row) => this.#toolsOf(row, profile, names))
+  /** The tools of all servers, as a profile has them. */
+  catalog(profile: string) {
+    return this.registry.once(`catalog of ${profile}`, () => {
+      const names = new Set(this.#options.taken)
+      return this.registry.list().flatMap((row) => this.#toolsOf(row, profile, names))
+    })
   }
 
   #toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
@@ -5725,25 +5759,29 @@ export class McpBridge {
     const naming = Object.hasOwn(NAMINGS, String(toolPrefix)) ? (toolPrefix as Naming) : 'tai'
     const [allows, denies] = [globTest(allow.length > 0 ? allow : ['*']), globTest(deny)]
     const drift = this.registry.drift(server)
-    const added = drift.filter(({ before }) => before === undefined).map(({ now }) => now)
-    const tools = [...this.registry.definitions(server), ...added]
+    const added = drift.filter(({ before }) => before === undefined)
+    const unread = added.map(({ now }) => ({ ...now, description: '' })) // no model reads it first
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
       if (!profiles.includes(profile)) return 'not_enabled'
       if (disabled === true) return 'disabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
       if (!allows([name, exposed]) || denies([name, exposed])) return 'excluded'
-      if (left-- <= 0) return 'over_cap'
-      return names.has(exposed) ? 'name_conflict' : undefined
+      if (names.has(exposed)) return 'name_conflict'
+      return left-- <= 0 ? 'over_cap' : undefined
     }
-    return withNames(server, tools, naming).map((tool) => {
-      const unbound = unboundAs(tool.name, tool.exposed)
-      if (unbound === undefined) names.add(tool.exposed)
-      return { ...tool, unbound }
+    const known = this.registry.definitions(server)
+    return withNames(server, [...known, ...unread], naming).map((tool, i) => {
+      const { name, exposed } = tool
+      const unbound = unboundAs(name, exposed)
+      // a grant for one must not hold for the other
+      const own = names.has(exposed) ? tailedName(exposed, server, name) : exposed
+      if (profiles.includes(profile) && i < known.length) names.add(exposed)
+      return { ...tool, exposed: own, unbound }
     })
   }
 
-  /** What would be started or reached, as it is written, and where its variables come from. */
+  /** Lines: what would be started or reached, as it is written, and where its variables come from. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
     const secrets = (await store.secrets.list()).map(({ name }) => name)
@@ -5765,7 +5803,7 @@ export class McpBridge {
     }
     const rows = Object.entries(facts).filter(([, value]) => value)
     const lines = [`${entry.name} ${does}`, ...rows.map(([key, value]) => `  ${key}: ${value}`)]
-    return lines.map(visible).join('\n')
+    return lines.map(visible)
   }
 
   /** Stores an entry that a person consented to, once it answers. Throws TaiError: nothing is stored. */
@@ -5793,8 +5831,10 @@ export class McpBridge {
     await this.audit('mcp-remove', { server })
   }
 
-  /** Throws TaiError: no such server. */
+  /** Throws TaiError: no such server, or one that stays off. */
   async enable(server: string, profile: string, enabled = true) {
+    if (enabled && this.registry.row(server).options['disabled'] === true)
+      fail(`${server} stays off: its entry says "disabled"`, 'remove it, and add it without that')
     this.registry.enable(server, profile, enabled)
     await this.audit('mcp-enable', { server, profile, enabled })
   }
@@ -5808,6 +5848,8 @@ export class McpBridge {
 
   audit = (kind: string, data: JsonObject) => this.#options.store.audit(kind, data)
 
+  redact = (text: string) => this.#options.store.redactor.redact(text)
+
   /** Which of its tools are withheld, by what it lists now. Throws TaiError. */
   async refresh(server: string, signal: AbortSignal) {
     const link = await this.#link(server, signal)
@@ -5816,18 +5858,22 @@ export class McpBridge {
   }
 
   /** Throws only the signal's reason: any other failure is the output of a tool that failed. */
-  async call({ server, name }: BridgedTool, args: JsonObject, signal: AbortSignal) {
+  async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
+    const { server, name } = row
     try {
       const link = await this.#link(server, signal)
       const tool = (await link.tools()).get(name)
-      if (this.registry.drift(server).some(({ now }) => now.name === name))
-        fail('pin_pending: it is not as it was accepted', `see \`tai mcp pins ${server}\``)
-      if (tool === undefined) fail('its server has no such tool any more')
+      if (this.registry.withheld(server).some((each) => each.name === name)) {
+        const hint = `the user can compare and accept it: ${pinsCommand(server)}`
+        const changed = new TaiError('it is not as it was accepted', { hint })
+        return failedOutput(changed, row, 'pin_pending')
+      }
+      if (tool === undefined) noMcp('its server has no such tool any more')
       return mcpOutput(await link.client.callTool(tool, args, { signal }))
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof TaiError)) throw error
-      return failedOutput(error, server, name)
+      return failedOutput(error, row)
     }
   }
 
@@ -5835,9 +5881,9 @@ export class McpBridge {
     await Promise.all([...this.#links.keys()].map((server) => this.#drop(server)))
   }
 
-  async #drop(server: string) {
-    const link = await this.#links.get(server)?.catch(() => undefined)
-    this.#links.delete(server)
+  async #drop(server: string, opening = this.#links.get(server)) {
+    if (this.#links.get(server) === opening) this.#links.delete(server)
+    const link = await opening?.catch(() => undefined)
     await link?.client.close()
   }
 
@@ -5850,11 +5896,12 @@ export class McpBridge {
   }
 
   #dial(server: string) {
-    const gone = () => this.#links.delete(server)
-    const opening = this.#connect(server, gone)
-    this.#links.set(server, opening)
-    opening.catch(gone)
-    return opening
+    const { promise, resolve } = Promise.withResolvers<McpLink>()
+    const gone = () => void this.#drop(server, promise) // a lost one may still run
+    this.#links.set(server, promise)
+    resolve(this.#connect(server, gone))
+    promise.catch(gone)
+    return promise
   }
 
   async #connect(server: string, gone: () => void) {
@@ -5864,9 +5911,8 @@ export class McpBridge {
     const connect = (changed: () => void) => this.#open(entry, { changed, gone })
     return McpLink.open(connect, (tools) => {
       const { length } = this.registry.learn(server, tools)
-      const hint = `see \`tai mcp pins ${shellWord(server)}\``
-      if (length > 0)
-        this.#options.notice(`${server}: ${count(length, 'new or changed tool')} withheld; ${hint}`)
+      const what = `${server}: ${count(length, 'new or changed tool')} withheld`
+      if (length > 0) this.#options.notice(`${what}; see ${pinsCommand(server)}`)
     })
   }
 
@@ -8158,7 +8204,7 @@ const LISTED_MAX = 160 // characters of a description in a list
 type Agreement = Readonly<{
   prompter: Prompter
   granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
-  show?: (plan: string) => void // then, what was agreed to
+  show?: (line: string) => void // then, what was agreed to
   signal: AbortSignal
 }>
 
@@ -8168,23 +8214,26 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   if (bridge.registry.hasConsent(entry)) return
   const plan = await bridge.plan(entry)
   const choices = [{ key: 'y', label: 'yes' }, NO]
-  const ask = (until: AbortSignal) => prompter.choose(`${plan}\nAllow this?`, choices, until)
+  const ask = (until: AbortSignal) =>
+    prompter.choose([...plan, 'Allow this?'].join('\n'), choices, until)
   const by = granted ?? (prompter.available ? 'the user' : 'nobody')
   const isAgreed = granted !== undefined || (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
-  if (granted !== undefined) show?.(plan)
+  if (granted !== undefined) for (const line of plan) show?.(line)
   const facts = { server: entry.name, digest: consentDigest(entry), by }
   await bridge.audit('mcp-consent', { ...facts, verdict: isAgreed ? 'run' : 'deny' })
   if (isAgreed) return
   const hint = prompter.available ? undefined : 'to agree without a terminal, add --yes'
-  throw new DeniedError(`nobody agreed to this: ${plan}`, { hint })
+  const words = plan.map((line) => line.trim()).join('; ')
+  throw new DeniedError(`nobody agreed to this: ${words}`, { hint })
 }
 
 const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker)$/
 
 /** A name for the server of an address or a command. */
 function nameFrom([first = '', ...rest]: readonly string[]) {
-  const labels = URL.parse(first)?.hostname.split('.') ?? []
-  if (labels.length > 0) return labels.at(-2) ?? labels[0]
+  const { hostname = '' } = URL.parse(first) ?? {}
+  const labels = hostname.split('.')
+  if (hostname) return /^[\d.]+$|:/.test(hostname) ? 'server' : (labels.at(-2) ?? hostname)
   const isRunner = RUNNERS.test(path.parse(first).name)
   const word = isRunner ? rest.find((each) => !/^-|^(?:run|dlx|exec|tool)$/.test(each)) : first
   const bare = path.parse(word ?? first).name.replace(/(?<=.)@.*/, '')
@@ -8248,8 +8297,9 @@ async function addServer(bridge: McpBridge, entry: McpEntry, from: string, how: 
   await bridge.registry.check(entry)
   await agreeTo(bridge, entry, how)
   const added = await bridge.add(entry, from, how.signal)
-  if (how.profile !== undefined) await bridge.enable(entry.name, how.profile)
-  return { ...added, transport: entry.transport, enabled: how.profile ?? null }
+  const { name, transport } = entry
+  if (how.profile !== undefined) await bridge.enable(name, how.profile)
+  return { ...added, transport, profiles: bridge.registry.row(name).profiles }
 }
 
 /** Every entry of a source, each by itself; one refused by the reader has failed too. */
@@ -8284,10 +8334,10 @@ export function serverFacts(bridge: McpBridge) {
   return bridge.registry.list().map((row) => ({
     name: row.name,
     transport: row.transport,
-    address: row.url ?? [row.command, ...row.args].filter(Boolean).join(' '),
+    address: bridge.redact(row.url ?? [row.command, ...row.args].filter(Boolean).join(' ')),
     profiles: row.profiles,
     tools: row.tools,
-    withheld: bridge.registry.drift(row.name).map(({ now }) => now.name),
+    withheld: bridge.registry.withheld(row.name).map(({ name }) => name),
     source: row.source,
   }))
 }
@@ -8295,21 +8345,42 @@ export function serverFacts(bridge: McpBridge) {
 /** The tools of all servers, or of one. Throws TaiError: no such server. */
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
   const only = server === undefined ? undefined : bridge.registry.row(server).name
-  const rows = bridge.catalog(profile).filter((row) => only === undefined || row.server === only)
-  return rows.map(({ name, exposed, unbound, description, server: of }) => {
+  const wanted = bridge.catalog(profile).filter((row) => only === undefined || row.server === only)
+  return wanted.map(({ name, exposed, unbound, description, server: of }) => {
     const state = unbound ?? 'offered'
     return {
       server: of,
       tool: name,
       name: exposed,
       state,
-      description: clip(description, LISTED_MAX),
+      description: clip(description.replace(/\s+/g, ' '), LISTED_MAX),
     }
   })
 }
 
 const linesOf = (rows: readonly object[], none: string) =>
   rows.map((row) => JSON.stringify(row)).join('\n') || none
+
+/** By mcp_call; not offered are those too many, or whose name another has. */
+const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
+
+const REMEDIES = new Map([
+  ['pin_pending', 'pins'],
+  ['not_enabled', 'enable'],
+])
+
+/** Throws TaiError: a tool cannot be called, and why. */
+export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
+  const rows = toolFacts(bridge, profile, server)
+  const found = rows.find((row) => row.tool === name || row.name === name)
+  const hint = '`tai mcp tools`, or mcp_tools, tells more'
+  const names = rows.map((row) => row.tool)
+  if (!found) fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
+  const { state } = found
+  const remedy = REMEDIES.get(state)
+  const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
+  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
+}
 
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
 const PROFILE = arg.text('The profile; without it, that of this session.')
@@ -8350,6 +8421,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
       const { bridge } = context
       const entry = await bridge.registry.get(server)
       await agreeTo(bridge, entry, agreementOf(context, signal))
+      bridge.registry.consent(entry)
       const of = profile ?? context.profile
       await bridge.enable(server, of)
       return `${server} is enabled for profile ${of}; select_tools finds its tools`
@@ -8391,17 +8463,10 @@ export const SERVER_TOOLS = toolsOf('mcp', {
       args: { type: 'object', description: 'Its arguments.' },
     }),
     annotations: FOREIGN,
-    means: ({ server, tool: name, args = {} }) => ({ server, name, args }),
+    means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
     run: async ({ server, tool: name }, { bridge, profile }) => {
-      const rows = toolFacts(bridge, profile, server)
-      const found = rows.find((row) => row.tool === name || row.name === name)
-      if (found)
-        fail(`${name} of ${server} cannot be called: ${found.state}`, 'mcp_tools tells more')
-      const names = rows.map((row) => row.tool)
-      return fail(
-        `${server} has no tool ${visible(name)}`,
-        didYouMean(name, names) ?? 'mcp_tools lists them',
-      )
+      checkCallable(bridge, profile, server, name)
+      return fail(`${server} has just lost its tool ${name}`)
     },
   },
 })
@@ -8409,7 +8474,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 type Added = Awaited<ReturnType<typeof addServer>>
 
 /** What came of one server, on a line. */
-export function addedLine({ name, transport, tools, skipped, withheld, enabled }: Added) {
+export function addedLine({ name, transport, tools, skipped, withheld, profiles }: Added) {
   const names = tools.map((each) => each.name).join(', ')
   const left = skipped.map((each) => `${each.name} (${each.why})`).join(', ')
   return visible(
@@ -8417,7 +8482,7 @@ export function addedLine({ name, transport, tools, skipped, withheld, enabled }
       `${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
       left && `left out: ${left}`,
       withheld.length > 0 && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
-      enabled === null ? 'not enabled' : `enabled for ${enabled}`,
+      profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled',
     ]
       .filter(Boolean)
       .join('; '),
@@ -8501,10 +8566,6 @@ export const TOOLS: readonly Tool[] = [
   ...SERVER_TOOLS,
 ]
 
-/** By mcp_call; not offered are those too many, or whose name another has. */
-const isCallable = (unbound: Unbound | undefined) =>
-  unbound === undefined || unbound === 'over_cap' || unbound === 'name_conflict'
-
 const bridgedTool = (bridge: McpBridge, row: BridgedTool, offered: boolean): Tool => ({
   name: row.exposed,
   family: 'mcp',
@@ -8521,11 +8582,13 @@ const bridgedTool = (bridge: McpBridge, row: BridgedTool, offered: boolean): Too
   run: (args, _, signal) => bridge.call(row, args, signal),
 })
 
+/** Names that are no server's to have: chat and completions are served beside them. */
+export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
+
 /** What servers bring, as tools; without `offers`, mcp_call alone reaches them. */
 export function bridgedTools(bridge: McpBridge, profile: string, offers = true): readonly Tool[] {
   return bridge.registry.once(`rows of ${profile}, ${offers}`, () => {
-    const names = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
-    const rows = bridge.catalog(profile, names).filter(({ unbound }) => isCallable(unbound))
+    const rows = bridge.catalog(profile).filter(({ unbound = 'offered' }) => isCallable(unbound))
     return rows.map((row) => bridgedTool(bridge, row, offers && row.unbound === undefined))
   })
 }
@@ -8742,6 +8805,11 @@ export class Tools implements Catalog {
   }
 
   #unknown(name: string) {
+    const { bridge, profile } = this.#context
+    const left = bridge
+      .catalog(profile)
+      .find(({ exposed, server, name: own }) => [exposed, exposedName(server, own)].includes(name))
+    if (left?.unbound) return `${name} is not offered: ${left.unbound}; mcp_tools tells more`
     const guess = didYouMean(name, [...this.#rows.keys()]) ?? 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
   }
@@ -10008,8 +10076,8 @@ function failFlag(error: unknown, argv: readonly string[], flags: readonly Flag[
     const needs = value === undefined ? 'takes no value' : `needs a value: --${long} ${value}`
     failUsage(`--${long} ${needs}`, list)
   }
-  const close = didYouMean(name, flags.flatMap(spellings))
-  const hint = close ?? `${list}; a prompt that begins with a dash goes after --`
+  const close = name.length > 2 && didYouMean(name, flags.flatMap(spellings)) // else any is close
+  const hint = close || `${list}; a prompt or command that has dashes goes after --`
   failUsage(`unknown flag ${visible(name || argv.join(' '))}`, hint, error)
 }
 
@@ -10269,7 +10337,14 @@ export class App {
     const store = await this.#storeOrMemory()
     const notice = (text: string) => this.notice(text)
     const watch = (label: string) => this.watch(label)
-    const bridge = new McpBridge({ world, store, http: () => this.http, notice, watch })
+    const bridge = new McpBridge({
+      world,
+      store,
+      taken: OWN_NAMES,
+      http: () => this.http,
+      notice,
+      watch,
+    })
     const resolver = this.#resolver
     if (resolver) bridge.resolve = (...asked) => resolver(this, ...asked)
     return this.own(bridge, (it) => it.close())
@@ -11856,7 +11931,10 @@ async function serversPart(file: string, root: string) {
   const text = await fs.promises.readFile(file, 'utf8')
   if (file.endsWith('.toml')) return text
   const { parse } = await import('jsonc-parser')
-  const all: Record<string, unknown> = Object(parse(text, [], { allowTrailingComma: true }))
+  const errors: JsonError[] = []
+  const how = { allowTrailingComma: true, allowEmptyContent: true }
+  const all: Record<string, unknown> = Object(parse(text.replace(/^\ufeff/, ''), errors, how))
+  if (errors[0]) fail(`no JSON at character ${errors[0].offset + 1}`)
   const { mcpServers } = Object(Object(all['projects'])[root]) // Claude Code has some by project
   const parts = Object.entries(all).filter(([key]) => has(HOLDERS, key))
   if (isObject(mcpServers)) parts.push(['mcpServers', mcpServers])
@@ -11874,16 +11952,15 @@ export async function hostedServers(world: World, root: string) {
     }),
   )
   const found = places.map(async ({ host, file }) => {
-    const part = isFile(file) ? await serversPart(file, root).catch(messageOf) : ''
-    if (part === '') return []
+    if (!isFile(file)) return []
     try {
-      const { entries, rejects } = await mcpNormalize(part)
+      const { entries, rejects, notes } = await mcpNormalize(await serversPart(file, root))
       faults.push(...rejects.map((error) => `${file}: ${error.message}`))
       const from = file.endsWith('.toml') ? 'config-toml' : 'config-json'
-      return entries.map((entry) => ({ host, file, from, entry }))
+      return entries.map((entry) => ({ host, file, from, notes, entry }))
     } catch (error) {
-      if (!(error instanceof InvalidError)) throw error
-      faults.push(`${file}: ${error.message}`)
+      const why = messageOf(error)
+      if (why !== NO_SERVER) faults.push(`${file}: ${why}`)
       return []
     }
   })
@@ -12329,7 +12406,7 @@ async function currentProfile(app: App) {
 const agreement = (app: App) => ({
   prompter: app.prompter,
   granted: app.given.has('yes') ? '--yes' : undefined,
-  show: (plan: string) => app.notice(plan),
+  show: (line: string) => app.notice(line),
   signal: app.signal,
 })
 
@@ -12337,9 +12414,13 @@ const agreement = (app: App) => ({
 async function sourceWords(app: App, words: readonly string[]) {
   const [word = ''] = words
   if (words.length > 1 || app.given.literal.length > 0) return words
-  if (word === '-') return [(await app.stdin()) ?? '']
+  if (word === '-')
+    return [(await app.stdin()) || failUsage('nothing came on stdin', 'paste it there')]
   const file = path.resolve(app.world.cwd, word)
-  return [isFile(file) ? await fs.promises.readFile(file, 'utf8') : word]
+  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8')]
+  if (/^\S+\.(?:json|toml)$/.test(word) && sourceKind(word) === 'name')
+    fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
+  return [word]
 }
 
 async function mcpAdd(app: App, ...words: string[]) {
@@ -12364,7 +12445,7 @@ async function addFound(app: App, found: McpSource) {
     ...facts,
     tools: tools.map(({ name }) => name),
   }))
-  const off = added.filter(({ enabled }) => enabled === null).map(({ name }) => name)
+  const off = added.filter(({ profiles }) => profiles.length === 0).map(({ name }) => name)
   const hint = off.map((name) => `\`tai mcp enable ${name}\` lets models use it`)
   app.print(
     { servers, failed: failed.map(messageOf) },
@@ -12400,7 +12481,8 @@ async function mcpImport(app: App, ...words: string[]) {
   const chosen = picked.includes('all')
     ? all
     : picked.map((name) => seen.get(name) ?? failHosted(name, all))
-  if (chosen.length > 0) return addFound(app, { servers: chosen, notes: [], rejects: [] })
+  const notes = [...new Set(chosen.flatMap((each) => each.notes))]
+  if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
   const servers = all.map(({ host, file, entry }) => ({
     name: entry.name,
     host,
@@ -12460,6 +12542,8 @@ async function mcpRemove(app: App, server = '') {
 
 /** Whoever types it has allowed it. */
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
+  const profile = await currentProfile(app)
+  checkCallable(await app.bridge(), profile, server, name)
   const args =
     parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
   const { prompter, root, world } = app
@@ -12471,7 +12555,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
     processes: app.own(own, (it) => it.stopAll()),
     prompter,
     only: undefined,
-    profile: await currentProfile(app),
+    profile,
   })
   const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
   if (ran.kind === 'refused') fail(ran.text)
@@ -12525,7 +12609,10 @@ async function mcpConsent(app: App, server?: string) {
   const entries = await Promise.all(names.map((name) => bridge.registry.get(name)))
   const open = entries.filter((entry) => !bridge.registry.hasConsent(entry))
   const waiting = await Promise.all(
-    open.map(async (entry) => ({ server: entry.name, plan: await bridge.plan(entry) })),
+    open.map(async (entry) => ({
+      server: entry.name,
+      plan: (await bridge.plan(entry)).join('\n'),
+    })),
   )
   const asks = app.given.has('yes') || app.prompter.available
   for (const entry of asks ? open : []) {

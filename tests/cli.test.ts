@@ -105,7 +105,7 @@ t.test('what is wrong with a command line is said, with what to do', async (t) =
     [['secret', 'set'], /something is missing: tai secret set NAME/, /tai secret --help/],
     [['secret', 'set', 'A', 'hunter2'], /hunter2 is too much/, /./],
     [['secret', 'set', 'A', '--limit', '3'], /tai secret set does not take --limit/, /./],
-    [['mcp', 'add', '--yes', 'x'], /this version has no command mcp/, /tai -- mcp/],
+    [['upgrade', '--yes'], /this version has no command upgrade/, /tai -- upgrade/],
     [['secret', 'list', '--schema', 'x'], /unknown flag --schema/, /./],
   ]
   for (const [argv, message, hint] of cases) {

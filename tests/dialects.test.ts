@@ -308,6 +308,16 @@ const SCHEMAS: [string, object, object][] = [
     { type: 'object', properties: { a: { type: 'array', items: {} } } },
   ],
   [
+    'true and false are schemas in words',
+    { properties: { a: true, b: false, c: null } },
+    { type: 'object', properties: { a: {}, b: { not: {} }, c: {} } },
+  ],
+  [
+    'what was true or false in an old draft',
+    { properties: { n: { minimum: 0, exclusiveMinimum: true, required: true } } },
+    { type: 'object', properties: { n: { minimum: 0 } } },
+  ],
+  [
     'a default is data',
     { properties: { a: { default: { $ref: 'x' } } } },
     { type: 'object', properties: { a: { default: { $ref: 'x' } } } },

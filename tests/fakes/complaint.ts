@@ -7,7 +7,7 @@ import type { Ran } from './tai.ts'
 // oxlint-disable-next-line max-params -- read as a sentence: this run complains with this code, in these words
 export function complains(
   t: Test,
-  run: Omit<Ran, 'ms'>,
+  run: Pick<Ran, 'code' | 'out' | 'err'>,
   code: number,
   words: RegExp,
   name: string,

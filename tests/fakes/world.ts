@@ -11,6 +11,7 @@ import {
   denyPrompter,
   HttpClient,
   McpBridge,
+  OWN_NAMES,
   Processes,
   Store,
   TOOLS,
@@ -35,8 +36,8 @@ export type Setup = {
 const SESSION = { title: 't', profile: 'default', model: 'm' }
 
 /** A bridge that shows nothing while a server starts. */
-export const bridgeOf = (options: Omit<BridgeOptions, 'watch'>) =>
-  new McpBridge({ ...options, watch: () => ({ [Symbol.dispose]() {} }) })
+export const bridgeOf = (options: Omit<BridgeOptions, 'watch' | 'taken'>) =>
+  new McpBridge({ ...options, taken: OWN_NAMES, watch: () => ({ [Symbol.dispose]() {} }) })
 
 function toolsOver(
   context: Omit<ToolContext, 'catalog'>,
@@ -50,7 +51,7 @@ function toolsOver(
 /** Everything that tools need, and an end. */
 export async function openWorld(setup: Setup = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'tai-world-'))
-  const [home, root] = [join(dir, 'home'), join(dir, 'work')]
+  const [home, root] = [join(dir, '.tai'), join(dir, 'work')]
   mkdirSync(root)
   let now = Date.parse('2026-05-01T12:00:00Z')
   const env = { PATH: process.env['PATH'], HOME: dir }

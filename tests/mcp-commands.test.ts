@@ -1,0 +1,446 @@
+// `tai mcp`: what a person types, and what the screen says.
+/* oxlint-disable no-control-regex -- control characters are looked for */
+import * as http from 'node:http'
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { binary } from './fakes/binary.ts'
+import { complains } from './fakes/complaint.ts'
+import { groupIsGone } from './fakes/groups.ts'
+import { startModel } from './fakes/model.ts'
+import { runMain, type Settings } from './fakes/outside.ts'
+import { ptyAvailable, runInPty } from './fakes/pty.ts'
+import { ended, folder, modelEnv, start, tai } from './fakes/tai.ts'
+import { pasteOf, toolNamed, upstream, wordsOf, type Saying } from './fakes/upstream.ts'
+import { person } from './fakes/world.ts'
+
+const json = (run: { out: string }) => JSON.parse(run.out)
+
+/** A home, a server that is not added yet, and `tai mcp` over both. */
+function homeWith(saying: Saying = { tools: [toolNamed('ping')] }, name = 'demo') {
+  const home = folder()
+  const stub = upstream(home, saying, { name })
+  const mcp = (args: string[], settings: Settings = {}) =>
+    runMain(['mcp', ...args], { home, ...settings })
+  const add = (...args: string[]) => mcp(['add', '--name', name, ...args, ...wordsOf(stub.entry)])
+  const names = async (): Promise<string[]> =>
+    json(await mcp(['list', '--json'])).servers.map((each: { name: string }) => each.name)
+  return { home, stub, mcp, add, names }
+}
+
+t.test('a command is shown, agreed to, tried and stored; it is not enabled by that', async (t) => {
+  const w = homeWith()
+  const typed = person('y')
+  const run = await w.mcp(['add', '--name', 'demo', ...wordsOf(w.stub.entry)], { prompter: typed })
+  t.match(run, { code: 0, err: '' })
+  t.equal(
+    run.out,
+    'demo: stdio, 1 tool: ping; not enabled\n`tai mcp enable demo` lets models use it\n',
+  )
+  t.match(typed.questions, [/^demo starts: \S*node \S+mcpserver\.ts \S+demo\.json\nAllow this\?$/])
+  t.match(await w.mcp(['list']), {
+    out: /^demo {2}stdio {2}disabled {2}1 tool {2}\S*node \S+mcpserver\.ts \S+demo\.json\n$/,
+  })
+  t.match(json(await w.mcp(['list', '--json'])), {
+    servers: [{ name: 'demo', transport: 'stdio', profiles: [], tools: 1, withheld: [] }],
+  })
+})
+
+t.test('nothing is started or stored without consent', async (t) => {
+  const w = homeWith()
+  const alone = await w.add()
+  complains(t, alone, 5, /^tai: nobody agreed to this: demo starts: /, 'nobody there')
+  t.match(alone.err, /add --yes\n$/)
+  const no = await w.mcp(['add', '--name', 'demo', ...wordsOf(w.stub.entry)], {
+    prompter: person('n'),
+  })
+  t.match(no, { code: 5, out: '', err: /nobody agreed/ })
+  t.strictSame(w.stub.seen(), [])
+  t.strictSame(await w.names(), [])
+  const audit = json(await runMain(['audit', 'list', '--json'], { home: w.home }))
+  t.match(JSON.stringify(audit), /"mcp-consent".*"verdict\\?":\\?"deny/)
+})
+
+t.test('--yes agrees, shows to what, and is named in the audit', async (t) => {
+  const w = homeWith()
+  const run = await w.add('--yes', '--profile', 'work')
+  t.match(run, { code: 0, err: /^tai: demo starts: .*demo\.json\n$/, out: /; enabled for work\n$/ })
+  const audit = json(await runMain(['audit', 'list', '--json'], { home: w.home }))
+  t.match(JSON.stringify(audit), /--yes/)
+  t.match(json(await w.mcp(['list', '--json'])), { servers: [{ profiles: ['work'] }] })
+})
+
+t.test('nothing is stored of a server that does not answer as one', async (t) => {
+  const cases: [string[], RegExp, RegExp][] = [
+    [['no-such-program'], /there is no program no-such-program in PATH/, /full path/],
+    [['/bin/echo', 'hi'], /ended with exit code 0/, /1 line on its stdout.*: hi/],
+    [[process.execPath, '-e', 'process.exit(7)'], /ended with exit code 7/, /./],
+  ]
+  for (const [words, message, hint] of cases) {
+    const { mcp, names } = homeWith()
+    const run = await mcp(['add', '--yes', '--name', 'x', '--', ...words])
+    t.match(run, { code: 1, out: '' }, words.join(' '))
+    t.match(run.err, message)
+    t.match(run.err, hint)
+    t.strictSame(await names(), [])
+  }
+})
+
+t.test('a file, a paste and stdin are read alike', async (t) => {
+  const w = homeWith()
+  const paste = pasteOf(w.stub.entry)
+  writeFileSync(join(w.home, 'servers.json'), paste)
+  for (const source of ['servers.json', paste]) {
+    t.match(await w.mcp(['add', '--yes', source]), { code: 0, out: /^demo: stdio, 1 tool: ping/ })
+    t.match(json(await w.mcp(['list', '--json'])), { servers: [{ source: 'config-json' }] })
+    t.match(await w.mcp(['remove', 'demo']), { code: 0, out: 'removed demo\n' })
+  }
+  const piped = await tai(['mcp', 'add', '--yes', '-'], { home: w.home, stdin: paste })
+  t.match(piped, { code: 0, out: /^demo: stdio, 1 tool: ping/ })
+  const empty = await tai(['mcp', 'add', '--yes', '-'], { home: w.home })
+  complains(t, empty, 2, /nothing came on stdin/, 'empty stdin')
+})
+
+t.test('a TOML entry that says enabled is, for the profile of the run', async (t) => {
+  const w = homeWith()
+  const { command = '', args } = w.stub.entry
+  const toml = (enabled: string) =>
+    `[mcp_servers.demo]\ncommand = '${command}'\nargs = ${JSON.stringify(args)}\n${enabled}\n`
+  for (const [enabled, says] of [
+    ['enabled = true', /enabled for default/],
+    ['enabled = false', /not enabled/],
+    ['', /not enabled/],
+  ] as const) {
+    t.match(await w.mcp(['add', '--yes', toml(enabled)]), { code: 0, out: says }, enabled)
+    t.match(json(await w.mcp(['list', '--json'])), { servers: [{ source: 'config-toml' }] })
+    await w.mcp(['remove', 'demo'])
+  }
+})
+
+t.test('each of several stands alone; one that fails fails the run', async (t) => {
+  const w = homeWith()
+  const broken = { ...w.stub.entry, name: 'broken', command: 'no-such-program' }
+  const run = await w.mcp(['add', '--yes', pasteOf(broken, w.stub.entry)])
+  t.match(run, { code: 1, out: /^demo: stdio/, err: /broken: there is no program/ })
+  t.strictSame(await w.names(), ['demo'])
+  const told = json(await w.mcp(['add', '--yes', '--json', pasteOf(broken, w.stub.entry)]))
+  t.match(told, {
+    servers: [{ name: 'demo', tools: ['ping'] }],
+    failed: [/broken: there is no program/],
+  })
+  const named = await w.mcp(['add', '--yes', '--name', 'x', pasteOf(broken, w.stub.entry)])
+  complains(t, named, 2, /--name is for one server/, '--name with several')
+})
+
+t.test('what cannot be a server is refused before anything starts', async (t) => {
+  const w = homeWith()
+  await w.add('--yes')
+  const cases: [string[], number, RegExp][] = [
+    [['add', '{"mcpServers": {"a": {"command": }}}'], 6, /line 1, column 34/],
+    [['add', '{"a": 1}'], 6, /no server/],
+    [['add', 'nothere'], 1, /there is no server nothere/],
+    [['add', 'nothere.json'], 1, /there is no file nothere\.json/],
+    [['add', '--name', 'a\u001b[2J', '--', 'x'], 6, /is no name for a server/],
+    [['enable', 'dem'], 1, /there is no server dem\n.*did you mean demo\?/],
+    [['disable', 'x\u001b[2Jx'], 1, /there is no server x\\e\[2Jx/],
+    [['remove', 'nope'], 1, /there is no server nope/],
+    [['pins', 'nope'], 1, /there is no server nope/],
+    [['tools', 'nope'], 1, /there is no server nope/],
+    [['consent', 'nope'], 1, /there is no server nope/],
+    [['call', 'nope', 'ping'], 1, /there is no server nope/],
+    [['call', 'demo', 'pong'], 1, /demo has no tool pong\n.*did you mean ping\?/],
+    [['call', 'demo', 'ping'], 1, /ping of demo cannot be called: disabled/],
+    [['call', 'demo', 'ping', '{a'], 1, /disabled\n.*`tai mcp enable demo`/],
+    [['add', 'npx', '-y', 'thing'], 2, /unknown flag -y\n.*a prompt or command .* goes after --/],
+  ]
+  const before = w.stub.seen().length
+  for (const [args, code, message] of cases)
+    complains(t, await w.mcp(args), code, message, args.join(' '))
+  await w.mcp(['enable', 'demo'])
+  complains(t, await w.mcp(['call', 'demo', 'ping', '[1]']), 2, /ARGS is no JSON object/, 'ARGS')
+  t.equal(w.stub.seen().length, before)
+})
+
+t.test('a stored name is tried again, and enabled where a profile is named', async (t) => {
+  const w = homeWith()
+  await w.add('--yes')
+  const before = w.stub.seen().length
+  t.match(await w.mcp(['add', 'demo']), { code: 0, out: /not enabled/ })
+  t.ok(w.stub.seen().length > before, 'it was asked')
+  t.match(await w.mcp(['add', 'demo', '--profile', 'default']), {
+    code: 0,
+    out: /; enabled for default\n$/,
+  })
+  t.match(await w.mcp(['add', 'demo']), { code: 0, out: /; enabled for default\n$/ }, 'it stays')
+  t.strictSame(await w.names(), ['demo'])
+  t.match(json(await w.mcp(['list', '--json'])), { servers: [{ source: 'explicit' }] })
+})
+
+t.test('another server under the name is refused, and the first one stays', async (t) => {
+  const w = homeWith()
+  await w.add('--yes')
+  const other = await w.mcp(['add', '--yes', '--name', 'demo', '--', '/bin/echo'])
+  complains(t, other, 1, /there is another server named demo/, 'another')
+  t.match(await w.mcp(['list']), { out: /mcpserver\.ts/ })
+})
+
+t.test('an address is added with a name of its host', async (t) => {
+  const server = http.createServer(async (request, response) => {
+    let body = ''
+    for await (const piece of request) body += String(piece)
+    const { id, method } = JSON.parse(body)
+    const results: Record<string, object> = {
+      initialize: {
+        protocolVersion: '2025-11-25',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'h', version: '1' },
+      },
+      'tools/list': { tools: [toolNamed('ping')] },
+    }
+    response.writeHead(id === undefined ? 202 : 200, { 'content-type': 'application/json' })
+    response.end(
+      id === undefined ? '' : JSON.stringify({ jsonrpc: '2.0', id, result: results[method] }),
+    )
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const w = homeWith()
+  const run = await w.mcp(['add', '--yes', `http://127.0.0.1:${port}/mcp?api_key=hush-hush-hush`])
+  t.match(run, { code: 0, out: /^server: http, 1 tool: ping/ })
+  t.notMatch(run.err, 'hush-hush-hush')
+  t.notMatch((await w.mcp(['list'])).out, 'hush-hush-hush')
+  const nobody = await w.mcp(['add', '--yes', 'http://127.0.0.1:1/mcp', '--name', 'other'])
+  t.match(nobody, { code: 1, out: '', err: /other: .*connection refused/ })
+  t.strictSame(await w.names(), ['server'])
+})
+
+t.test('what a server says of itself can do nothing to the screen', async (t) => {
+  const evil = '\u001b[2J\u001b]0;owned\u0007\u202eevil'
+  const tools = [toolNamed(`p${evil}`, `Does\n${evil}`), { name: evil.repeat(2), inputSchema: 7 }]
+  const w = homeWith({ tools, greeting: evil, calls: { [`p${evil}`]: { die: evil } } })
+  const runs = [await w.add('--yes', '--profile', 'default'), await w.mcp(['list'])]
+  const [tool = ''] = json(await w.mcp(['tools', '--json'])).tools.map(
+    (each: { name: string }) => each.name,
+  )
+  runs.push(await w.mcp(['tools']), await w.mcp(['call', 'demo', tool]))
+  w.stub.say({ tools: [toolNamed(`p${evil}`, `Other ${evil}`)] })
+  runs.push(await w.mcp(['pins', 'demo']), await w.mcp(['list']))
+  for (const [i, run] of runs.entries()) {
+    t.notMatch(run.out + run.err, /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/, `${i}`)
+    t.match(run.out + run.err, /\S/)
+  }
+})
+
+t.test('no secret of an argument is shown in lists', async (t) => {
+  const w = homeWith()
+  const secret = 'sk-abcdefghij1234567890ABCDEFGH'
+  const added = await w.mcp([
+    'add',
+    '--yes',
+    '--name',
+    'demo',
+    ...wordsOf(w.stub.entry),
+    '--key',
+    secret,
+  ])
+  t.equal(added.code, 0, added.err)
+  for (const args of [['list'], ['list', '--json']])
+    t.notMatch((await w.mcp(args)).out, secret, args.join(' '))
+})
+
+t.test(
+  'tools are listed with their names and states, those of a disabled server too',
+  async (t) => {
+    const w = homeWith({ tools: [toolNamed('ping', 'One\nline.'), toolNamed('Pong')] })
+    await w.add('--yes')
+    t.match(await w.mcp(['tools']), { code: 0, out: /^no tools/ })
+    t.match(await w.mcp(['tools', 'demo']), {
+      out: 'mcp_demo_ping  disabled  One line.\nmcp_demo_pong  disabled  It does Pong.\n',
+    })
+    t.match(await w.mcp(['enable', 'demo']), { code: 0, out: 'demo is enabled for default\n' })
+    t.match(await w.mcp(['tools']), {
+      out: 'mcp_demo_ping  offered  One line.\nmcp_demo_pong  offered  It does Pong.\n',
+    })
+    t.strictSame(json(await w.mcp(['tools', '--json'])).tools[1], {
+      server: 'demo',
+      tool: 'Pong',
+      name: 'mcp_demo_pong',
+      state: 'offered',
+      description: 'It does Pong.',
+    })
+    t.match(await w.mcp(['disable', 'demo']), { code: 0, out: 'demo is disabled for default\n' })
+    t.match(await w.mcp(['tools']), { out: /^no tools/ })
+  },
+)
+
+t.test('call prints what the tool says; one that failed fails the run', async (t) => {
+  const failed = { result: { content: [{ type: 'text', text: 'no such owner' }], isError: true } }
+  const calls = { fail: failed, die: { die: 'out of cheese' } }
+  const w = homeWith({ tools: ['ping', 'fail', 'die'].map((name) => toolNamed(name)), calls })
+  await w.add('--yes', '--profile', 'default')
+  const ping = await w.mcp(['call', 'demo', 'ping', '{"a":1}'])
+  t.match(ping, { code: 0, err: '' })
+  t.match(json(ping), { name: 'ping', arguments: { a: 1 } })
+  t.match(await w.mcp(['call', 'demo', 'mcp_demo_ping']), { code: 0 }, 'by the name models use')
+  t.match(await w.mcp(['call', 'demo', 'fail']), { code: 1, out: 'no such owner\n' })
+  t.match(json(await w.mcp(['call', 'demo', 'fail', '--json'])), { isError: true })
+  t.match(await w.mcp(['call', 'demo', 'die']), { code: 1, out: /exit code 3: out of cheese/ })
+  t.match(json(await w.mcp(['call', 'demo', 'die', '--json'])), {
+    structured: { code: 'upstream_mcp_unavailable', server: 'demo', tool: 'die' },
+  })
+})
+
+t.test('pins shows what changed, as a diff, and grants one or all', async (t) => {
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => toolNamed(name)) as [object, object, object]
+  const w = homeWith({ tools: [a, b] })
+  await w.add('--yes', '--profile', 'default')
+  t.match(await w.mcp(['pins', 'demo']), { code: 0, out: /^all tools of demo are as they were/ })
+  w.stub.say({ tools: [{ ...a, description: 'It reads more.' }, b, c] })
+  const shown = await w.mcp(['pins', 'demo'])
+  t.match(shown.out, /^changed: a\n/)
+  t.match(shown.out, /\n-It does a\.\n\+It reads more\.\n/)
+  t.match(shown.out, /\nadded: c\n[^]*\n\+It does c\.\n/)
+  t.match(shown.out, /`tai mcp pins demo --grant TOOL` accepts one, --grant-all all\n$/)
+  t.match(await w.mcp(['list']), { out: /2 tools, 2 withheld/ })
+  t.match(await w.mcp(['pins', 'demo', '--grant', 'nope']), {
+    code: 1,
+    err: /no tool nope of demo/,
+  })
+  t.match(await w.mcp(['pins', 'demo', '--grant', 'c']), { out: /^granted c\nchanged: a\n/ })
+  t.match(json(await w.mcp(['pins', 'demo', '--grant-all', '--json'])), {
+    granted: ['a'],
+    tools: [],
+  })
+  t.match(await w.mcp(['call', 'demo', 'c']), { code: 0 })
+  w.stub.say({ tools: 'none' as never })
+  t.match(await w.mcp(['pins', 'demo']), {
+    code: 0,
+    err: /it was not asked now .*what was seen last/,
+  })
+})
+
+t.test('what waits for consent is shown, and agreed to with --yes', async (t) => {
+  const w = homeWith()
+  await w.add('--yes')
+  t.match(await w.mcp(['consent']), { code: 0, out: 'nothing waits for consent\n' })
+  const { Store } = await import('../tai.ts')
+  const { makeWorld } = await import('./fakes/vault.ts')
+  const store = await Store.open(makeWorld(join(w.home, '.tai')))
+  store.db.run('DELETE FROM mcp_consents')
+  store.close()
+  await w.mcp(['add', 'demo']) // nobody there: not agreed to
+  t.match(await w.mcp(['consent']), { code: 0, out: /^demo starts: / })
+  complains(t, await w.mcp(['enable', 'demo']), 5, /nobody agreed to this: demo starts/, 'enable')
+  t.match(await w.mcp(['consent', 'demo', '--yes']), { code: 0, out: /^demo starts: / })
+  t.match(await w.mcp(['enable', 'demo']), { code: 0, err: '' })
+})
+
+t.test('one tool can be granted by name, and then runs in a pipe; others do not', async (t) => {
+  const w = homeWith({ tools: [toolNamed('ping'), toolNamed('pong')] })
+  await w.add('--yes', '--profile', 'default')
+  const granted = await runMain(['approval', 'grant', 'mcp_demo_ping'], { home: w.home })
+  t.equal(granted.code, 0, granted.err)
+  const model = await startModel([
+    {
+      calls: [
+        { name: 'mcp_demo_ping', args: {} },
+        { name: 'mcp_demo_pong', args: {} },
+      ],
+    },
+    { text: 'done' },
+  ])
+  t.teardown(() => model.close())
+  const run = await tai(['go on'], { home: w.home, env: modelEnv(model), stdin: 'text' })
+  t.equal(run.out, 'done\n', run.err)
+  t.match(run.err, /mcp_demo_pong .*was not run/)
+  t.strictSame(
+    w.stub.calls().map(({ params }) => params?.['name']),
+    ['ping'],
+  )
+  const wrong = await runMain(['approval', 'grant', 'mcp_demo_pin'], { home: w.home })
+  t.match(wrong, { code: 2, err: /did you mean mcp_demo_ping\?/ })
+})
+
+t.test('removal is for good', async (t) => {
+  const w = homeWith()
+  await w.add('--yes', '--profile', 'default')
+  t.match(await w.mcp(['remove', 'demo']), { code: 0, out: 'removed demo\n' })
+  t.strictSame(await w.names(), [])
+  t.match(await w.add('--yes'), { code: 0, out: /not enabled/ }, 'it starts from nothing')
+})
+
+t.test('servers of other programs are listed, and added by name or all of them', async (t) => {
+  const w = homeWith()
+  const none = await w.mcp(['import'])
+  t.match(none, { code: 0, out: 'no other program has servers here\n' })
+  const second = { ...w.stub.entry, name: 'second' }
+  writeFileSync(join(w.home, '.claude.json'), pasteOf(w.stub.entry, second))
+  const listed = await w.mcp(['import'])
+  t.match(listed.out, /^demo +Claude Code {2}stdio {2}\S+\.claude\.json\nsecond +Claude Code/)
+  t.match(listed.out, /`tai mcp import NAME\.\.\.` adds some, `tai mcp import all` adds all\n$/)
+  t.strictSame(await w.names(), [], 'nothing is added by looking')
+  t.match(json(await w.mcp(['import', '--json'])), {
+    servers: [{ name: 'demo', host: 'Claude Code', transport: 'stdio' }, { name: 'second' }],
+  })
+  complains(t, await w.mcp(['import', '--yes', 'demi']), 1, /no host has a server demi/, 'a name')
+  const typed = person('demo', 'y')
+  t.match(await w.mcp(['import'], { prompter: typed }), { code: 0, out: /^demo: stdio, 1 tool/ })
+  t.match(typed.questions, [/Which of them\?/, /^demo starts: /])
+  t.match(await w.mcp(['import', '--yes', 'all']), { code: 0, out: /second: stdio, 1 tool/ })
+  t.strictSame(await w.names(), ['demo', 'second'])
+  const before = readFileSync(join(w.home, '.claude.json'), 'utf8')
+  t.equal(before, pasteOf(w.stub.entry, second), 'their file is as it was')
+})
+
+t.test(
+  'at a terminal consent is one key, and what a server says cannot touch it (d11)',
+  async (t) => {
+    if (!ptyAvailable) return t.comment('there are no pseudo-terminals here')
+    const text =
+      '\u001b]0;owned\u0007\u001b[2J\u001b[31mred\u001b[0m\rhidden\u0000\b \u202erev \ufffdPNG'
+    const calls = { ansi: { result: { content: [{ type: 'text', text }] } } }
+    const w = homeWith({ tools: [toolNamed('ansi')], calls })
+    const command = `'${await binary()}' mcp`
+    const env = { HOME: w.home, TAI_HOME: join(w.home, '.tai') }
+    const words = wordsOf(w.stub.entry).join(' ')
+    const added = await runInPty(
+      `${command} add --name demo --profile default ${words}`,
+      [{ wait: /demo starts: [^]*Allow this\?[^]*\[y\/n\]/, type: 'y\r' }],
+      { env },
+    )
+    t.equal(added.code, 0)
+    t.match(added.output, /starting demo[^]*demo: stdio, 1 tool: ansi; enabled for default/)
+    const called = await runInPty(`${command} call demo ansi`, [], { env })
+    t.equal(called.code, 0)
+    t.match(called.output, /\\e\]0;owned\\u\{7\}\\e\[2J\\e\[31mred\\e\[0m\\rhidden/)
+    for (const bad of ['\u001b]0', '\u001b[2J', '\u001b[31m', '\u0007', '\u202e'])
+      t.notOk(called.output.includes(bad), JSON.stringify(bad))
+  },
+)
+
+t.test('Ctrl-C in a call takes it back and ends the server', async (t) => {
+  const calls = { hang: { hang: true } } as const
+  const w = homeWith({ tools: [toolNamed('hang')], calls })
+  await w.add('--yes', '--profile', 'default')
+  const child = await start(['mcp', 'call', 'demo', 'hang'], { home: w.home })
+  child.stdin.end()
+  const done = ended(child)
+  await w.stub.got('tools/call')
+  child.kill('SIGINT')
+  const run = await done
+  t.match(run, { code: 130, out: '' }, run.err)
+  t.notMatch(run.err, /\n\s+at /)
+  const [asked] = w.stub.calls()
+  t.ok(await groupIsGone(asked?.pid ?? 0))
+  t.match(w.stub.seen().at(-1), {
+    method: 'notifications/cancelled',
+    params: { requestId: asked?.id },
+  })
+})
