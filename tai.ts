@@ -2300,12 +2300,10 @@ function isLink(absolute: string) {
 
 //#region §process: child processes that always end
 //
-// What tai starts heads a process group, which ends as one: with its head, at a limit or an
-// interrupt, with tai or, if that was killed, as the next starts.
-//
-// 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
-// 2. Its record in `<home>/run` has pids and start times: a reused pid is never touched.
-// 3. Output is text, cut between characters; what is left out is counted.
+// What tai starts heads a group that ends as one: with its head, at a limit or an interrupt,
+// with tai or, if that was killed, as the next starts. A record in `<home>/run` has pids and
+// start times: a reused pid is never touched.
+// Output is text, cut between characters; what is left out is counted.
 // Not here: a process that leaves its group on purpose (setsid).
 
 const PIPE_GRACE = 250 // for the pipes of the dead
@@ -2327,8 +2325,8 @@ export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
   readonly child
   readonly pid
-  readonly ended // with its head's exit; never rejects
-  exit: ChildExit | undefined // once all have ended
+  readonly ended // nobody is left, the pipes are closed: its head's exit; never rejects
+  exit: ChildExit | undefined // then
   readonly #record
 
   /** Throws TaiError. */
@@ -2489,14 +2487,13 @@ export function childEnv(world: World, redactor: Redactor, extra: Record<string,
   return { ...Object.fromEntries(inherited), ...extra }
 }
 
-/** proc(5), from field 3 on. */
+/** From field 3 on (proc(5)). */
 function statFields(pid: number | string) {
   const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
- * process.env: copy that first. Only on Linux (proc(5)). */
+/** Blanks private variables in /proc/PID/environ and process.env, copied before. Linux only. */
 export function hideEnvironment() {
   return attempt(() => {
     using open = new DisposableStack()
@@ -2520,12 +2517,12 @@ export function refuseMarks(what: string, text: string) {
 
 /** Its output is redacted before it is counted. */
 function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
+  const { EventEmitter, once } = builtin('node:events')
   const output = textWindow(0, PROCESS_OUTPUT_MAX)
-  let news = Promise.withResolvers<void>()
+  const news = new EventEmitter()
   const push = (text: string) => {
     output.push(text)
-    news.resolve()
-    news = Promise.withResolvers()
+    news.emit('push')
   }
   const { stdin, stdout, stderr } = group.child
   for (const pipe of [stdout, stderr]) {
@@ -2535,7 +2532,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   void group.ended.then(() => push(''))
   const beyond = async (since: number) => {
-    while (group.exit === undefined && output.total() <= since) await news.promise
+    while (group.exit === undefined && output.total() <= since) await once(news, 'push')
   }
   return {
     id,
@@ -2590,10 +2587,8 @@ export class Processes {
 
   list = () => [...this.#all.values()]
 
-  find(id: string) {
-    const unknown = `no background process ${visible(clip(id, 40))}; see process_list`
-    return this.#all.get(id) ?? fail(unknown)
-  }
+  find = (id: string) =>
+    this.#all.get(id) ?? fail(`no background process ${visible(clip(id, 40))}; see process_list`)
 
   async stopAll() {
     await Promise.all(this.list().map(({ group }) => group.stop()))
@@ -2718,7 +2713,7 @@ type HttpHop = Omit<HttpRequest, 'url'> & {
   lookup?: RequestOptions['lookup']
 }
 
-const systemError = (code: string) => Object.assign(new Error(code), { code })
+const systemError = (code: string) => Object.assign(Error(code), { code })
 
 function httpUrl(text: string) {
   const url = URL.parse(text)
@@ -2746,12 +2741,12 @@ export class HttpClient {
 
   /** Throws HttpError, or the signal's reason. */
   async send(request: HttpRequest) {
-    const { redirects = 0, timeout: wait, signal: parent } = request
-    parent?.throwIfAborted()
+    const { redirects = 0, timeout: wait } = request
+    request.signal?.throwIfAborted()
     let hop: HttpHop = firstHop(request)
     const late = () =>
       new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
-    using clock = timeout(wait, late, parent)
+    using clock = timeout(wait, late, request.signal)
     hop = { ...hop, signal: clock.signal }
     for (let left = redirects; ; left--) {
       const raw = await this.#exchange(hop)
@@ -2766,37 +2761,27 @@ export class HttpClient {
     for (const agent of this.#agents.values()) agent.destroy()
   }
 
-  async #exchange(hop: HttpHop) {
+  /** Sends the hop, and once more where no server has seen it. */
+  async #exchange(hop: HttpHop): Promise<IncomingMessage> {
     const { url, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
+    let request: ClientRequest | undefined
     try {
       const lookup = await lookupFor(hop, proxy !== undefined)
-      return await this.#attempt({ ...hop, lookup }, proxy?.url.href)
+      if (proxy) return await this.#through(proxy.url.href, hop)
+      request = this.#open({ ...hop, lookup })
+      const [reply] = await builtin('node:events').once(request, 'response')
+      return reply
     } catch (cause) {
       hop.signal?.throwIfAborted()
       const code = codeOf(cause)
       if (code === '') throw cause // ours
+      const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
+      if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
       const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
       const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
       throw new HttpError(kind, `cannot reach ${url.host}${via}: ${says}`, { hint, cause })
-    }
-  }
-
-  /** Sends the hop, and once more where no server has seen it. */
-  async #attempt(hop: HttpHop, proxy?: string): Promise<IncomingMessage> {
-    let request: ClientRequest | undefined
-    try {
-      if (proxy !== undefined) return await this.#through(proxy, hop)
-      request = this.#open(hop)
-      const [reply] = await builtin('node:events').once(request, 'response')
-      return reply
-    } catch (error) {
-      const code = codeOf(error)
-      const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
-      if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
-      if (!closed) this.#trustSystem()
-      return this.#attempt(hop, proxy)
     }
   }
 
@@ -2825,24 +2810,25 @@ export class HttpClient {
     const agent = this.#agents.get(uri) ?? new ProxyAgent({ uri, proxyTunnel: false })
     this.#agents.set(uri, agent)
     const { origin, pathname, search } = hop.url
-    const target = { origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
-    const { statusCode, headers, body } = await agent.request({ ...hop, ...target })
+    const target = { ...hop, origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
+    const { statusCode, headers, body } = await agent.request(target)
     body.on('error', () => {}) // as in #open
     if (statusCode === 407) throw systemError('ERR_PROXY')
     return Object.assign(body, { statusCode, headers })
   }
 
-  /** Takes tens of ms. */
+  /** Whether that is new; takes tens of ms. */
   #trustSystem() {
+    if (this.#trustsSystem) return false
     const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
     setDefaultCACertificates([...of('default'), ...of('system')])
-    this.#trustsSystem = true
+    return (this.#trustsSystem = true)
   }
 }
 
 function firstHop(request: HttpRequest) {
   const url = httpUrl(request.url)
-  if (!url) throw new HttpError('refused', 'the URL is not one such as https://example.org/page')
+  if (!url) throw new HttpError('refused', 'the URL is not like https://example.org/page')
   const headers = {
     'user-agent': `tai/${VERSION}`,
     'accept-encoding': [...BODY_DECODERS.keys()].join(', '),
@@ -2918,7 +2904,7 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
   const create = BODY_DECODERS.get(coding)
-  if (!create) throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
+  if (!create) throw new HttpError('cut', `${url.host} sends an unknown coding`)
   const decoder = builtin('node:zlib')[create]()
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
@@ -3023,11 +3009,10 @@ export class SseReader {
 
 //#region §models: providers, and which model answers
 //
-// A provider's oddities are facts of its row: no code asks for its name. Before the first
-// slash of `provider/model` stands a provider's name, or all is a model (`qwen/qwen3-coder`).
-// Nothing asked: the first row set up by environment or config.toml, else by the vault, else
-// a local server that answers. An address that the user gave needs no key, and gets none of
-// the vault.
+// A provider's oddities are facts of its row: no code asks for its name. `provider/model`
+// begins with a provider's name, or all is a model (`qwen/qwen3-coder`). Nothing asked: the
+// first row set up by environment or config.toml, else by the vault, else a local server that
+// answers. An address that the user gave needs no key, and gets none of the vault.
 // Not here: how a request looks (§dialects) and is sent (§chat).
 
 export type Provider = Readonly<{
@@ -3037,7 +3022,6 @@ export type Provider = Readonly<{
   keys: readonly string[] // variables, else secrets; the first set counts
   baseEnv?: string // variable with another address
   model?: string | undefined // none: the first chat model of its list
-  localPort?: number
   own?: boolean // the user gave the address
   refuses?: readonly string[] // fields of a request, keywords of a tool's schema
   returns?: string // field that is wanted back
@@ -3049,8 +3033,8 @@ function hostedRow(name: string, baseUrl: string, model?: string, more?: Partial
   return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-const localRow = (name: string, localPort: number) =>
-  hostedRow(name, `http://127.0.0.1:${localPort}/v1`, undefined, { keys: [], localPort })
+const localRow = (name: string, port: number) =>
+  hostedRow(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
 
 const GEMINI_REFUSES =
   'empty-schema additionalProperties const prefixItems exclusiveMinimum exclusiveMaximum'
@@ -3189,7 +3173,7 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
       const key = (await options.secret(name))?.trim()
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
-  const local = servers.filter(({ provider }) => provider.localPort)
+  const local = servers.filter(({ provider }) => provider.keys.length === 0)
   const lists = await Promise.all(
     local.map((at) => listModels(options.http, at, options.signal, LOCAL_PROBE).catch(() => [])),
   )
@@ -3270,9 +3254,9 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 //#region §dialects: neutral messages in a provider's words, and back
 //
 // OpenAI chat completions, which most servers speak more or less, and Anthropic Messages.
-// A wrong type counts as absent, an unknown event is passed over; what cannot be understood
-// is an error, never an empty answer. A call whose arguments are no whole JSON object does
-// not run and goes back as `{}`. What is sent is valid whatever the history holds.
+// A wrong type counts as absent, an unknown event is passed over, nonsense is an error, never
+// an empty answer. A call whose arguments are no whole JSON object does not run and goes back
+// as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
 export type ChatRequest = Readonly<{
@@ -3324,7 +3308,9 @@ export function failureOf(said: string, provider: string, answer?: number, retry
   const [, kind = answer ? 'refused' : 'broken', hint = 'try again, or another model'] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
   const what = `${provider} ${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
-  return new ModelError(what, { kind, hint, status, retryAfter })
+  const isLong = retryAfter && retryAfter > CHAT_RETRY_AFTER_MAX
+  const asks = isLong ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
+  return new ModelError(what + asks, { kind, hint, status, retryAfter })
 }
 
 function shownWords(said: string) {
@@ -3383,11 +3369,6 @@ export class StreamDecoder {
     return this.#events.splice(0)
   }
 
-  say(text: string) {
-    this.text += text
-    this.#tell('text', text)
-  }
-
   think(text: string) {
     const thought = this.thoughts.pop() ?? { text: '' }
     thought.text += text
@@ -3401,7 +3382,7 @@ export class StreamDecoder {
   }
 
   /** Some servers put `<think>...</think>` before the text: held until that is whole. */
-  content(piece: string) {
+  say(piece: string) {
     this.#held += piece
     const start = this.#held.trimStart().slice(0, '<think>'.length)
     const thinks = this.text === '' && '<think>'.startsWith(start)
@@ -3441,7 +3422,9 @@ export class StreamDecoder {
     this.#held = ''
     const found = this.text === '' && /^\s*<think>([^]*?)(<\/think>\s*|$)/.exec(rest)
     if (found) this.think(found[1] ?? '')
-    this.say(found ? rest.slice(found[0].length) : rest)
+    const said = found ? rest.slice(found[0].length) : rest
+    this.text += said
+    this.#tell('text', said)
   }
 
   #message(state: AssistantMessage['state']): AssistantMessage {
@@ -3498,7 +3481,7 @@ function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
   const said = asObject(delta ?? message)
   readOpenAiThought(said, reply)
   const content = said['content'] ?? said['refusal']
-  reply.content(asText(content))
+  reply.say(asText(content))
   for (const { thinking, text } of asList(content)) {
     for (const thought of asList(thinking)) reply.think(asText(thought['text'])) // Mistral
     reply.say(asText(text))
@@ -3723,10 +3706,8 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
   return fresh
 }
 
-/**
- * What every provider accepts: each call with its own id and one reply behind its message, no other
- * reply, no empty answer, no system message. Always the same for a history, so that it stays cached.
- */
+/** What every provider accepts: each call with its own id and one reply behind its message, nothing
+ * empty, no system message. Always the same for a history, so that it stays cached. */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Spoken[] => {
@@ -3757,10 +3738,8 @@ const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
 
-/**
- * What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
- * It may accept more than the original, which arguments are checked against.
- */
+/** What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
+ * It may accept more than the original, which arguments are checked against. */
 export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
   let left = SCHEMA_NODES
   const adapt = (node: Json, above: string[] = []): Json => {
@@ -3896,19 +3875,15 @@ export class ChatClient {
     const { provider } = this.choice
     const { http, idle } = this.#options
     const { url, headers } = endpointOf(this.choice, DIALECTS[provider.dialect].tail)
-    const types = {
-      'content-type': 'application/json',
-      accept: 'text/event-stream, application/json',
-    }
+    const accept = 'text/event-stream, application/json'
+    const limits = { connect: CHAT_CONNECT_TIMEOUT, timeout: idle, maxBody: CHAT_REPLY_MAX }
     const reply = await http.send({
       method: 'POST',
       url,
-      headers: { ...types, ...headers },
+      headers: { 'content-type': 'application/json', accept, ...headers },
       body,
-      connect: CHAT_CONNECT_TIMEOUT,
-      timeout: idle,
-      maxBody: CHAT_REPLY_MAX,
       signal,
+      ...limits,
     })
     const { status } = reply
     if (status < 300) return reply
@@ -3917,9 +3892,9 @@ export class ChatClient {
   }
 
   /** Milliseconds, if there is a next try. */
-  #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number) {
-    const passes =
-      kind === 'busy' || (cause instanceof HttpError && PASSING_FAULTS.test(codeOf(cause.cause)))
+  #pause(failure: ModelError, tries: number) {
+    const { kind, retryAfter, partial } = failure
+    const passes = kind === 'busy' || causes(failure).some((at) => PASSING_FAULTS.test(codeOf(at)))
     const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * this.#options.random()
     const goesOn = passes && !partial && tries <= CHAT_RETRIES && pause <= CHAT_RETRY_AFTER_MAX
     return goesOn ? pause : undefined
@@ -3928,22 +3903,19 @@ export class ChatClient {
   /** Without the key; a bug of tai stays what it is. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
-    const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
-    const { retryAfter = 0, cause } = error
-    const asks =
-      retryAfter > CHAT_RETRY_AFTER_MAX ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
-    const message = this.#redactor.known(error.message) + asks
-    return new ModelError(message, { ...error, cause, partial })
+    const { name } = this.choice.provider
+    const error = thrown instanceof ModelError ? thrown : brokenBy(thrown, name)
+    const message = this.#redactor.known(error.message)
+    return new ModelError(message, { ...error, cause: error.cause, partial })
   }
+}
 
-  #broken(cause: TaiError) {
-    const fault = cause instanceof HttpError ? cause.kind : 'cut'
-    const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
-    const silent = /idle|timeout/.test(fault)
-    const what = silent ? `no data for ${this.#options.idle / SECOND} s` : cause.message
-    const hint = silent ? 'try again; TAI_STREAM_IDLE sets the limit' : (cause.hint ?? 'try again')
-    return new ModelError(`${this.choice.provider.name}: ${what}`, { kind, hint, cause })
-  }
+function brokenBy(cause: TaiError, provider: string) {
+  const fault = cause instanceof HttpError ? cause.kind : 'cut'
+  const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
+  const limit = /idle|timeout/.test(fault) ? '; TAI_STREAM_IDLE sets the limit' : ''
+  const { message, hint = `try again${limit}` } = cause
+  return new ModelError(`${provider}: ${message}`, { kind, hint, cause })
 }
 
 /** `Retry-After` (RFC 9110, 10.2.3) in ms, a date by the server's own clock. */
