@@ -2306,6 +2306,8 @@ function isLink(absolute: string) {
 // Output is text, cut between characters; what is left out is counted.
 // Not here: a process that leaves its group on purpose (setsid).
 
+const { EventEmitter, once } = builtin('node:events')
+
 const PIPE_GRACE = 250 // for the pipes of the dead
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
@@ -2333,7 +2335,7 @@ export class ChildGroup {
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      if (child.pid === undefined) await builtin('node:events').once(child, 'spawn') // it throws
+      if (child.pid === undefined) await once(child, 'spawn') // it throws
       return new ChildGroup(child, options.world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
@@ -2371,7 +2373,6 @@ export class ChildGroup {
 
   /** Ends those the head left behind, then pipes that an outsider may hold. */
   async #settle() {
-    const { once } = builtin('node:events')
     const closed = once(this.child, 'close')
     const [code, signal] = await once(this.child, 'exit')
     const leftBehind = this.kill('SIGTERM')
@@ -2517,7 +2518,6 @@ export function refuseMarks(what: string, text: string) {
 
 /** Its output is redacted before it is counted. */
 function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
-  const { EventEmitter, once } = builtin('node:events')
   const output = textWindow(0, PROCESS_OUTPUT_MAX)
   const news = new EventEmitter()
   const push = (text: string) => {
@@ -2707,11 +2707,7 @@ const SPECIAL_RANGES =
   '::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1'
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
-type HttpHop = Omit<HttpRequest, 'url'> & {
-  url: URL
-  headers: Record<string, string>
-  lookup?: RequestOptions['lookup']
-}
+type HttpHop = ReturnType<typeof firstHop>
 
 const systemError = (code: string) => Object.assign(Error(code), { code })
 
@@ -2743,7 +2739,7 @@ export class HttpClient {
   async send(request: HttpRequest) {
     const { redirects = 0, timeout: wait } = request
     request.signal?.throwIfAborted()
-    let hop: HttpHop = firstHop(request)
+    let hop = firstHop(request)
     const late = () =>
       new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
     using clock = timeout(wait, late, request.signal)
@@ -2769,8 +2765,8 @@ export class HttpClient {
     try {
       const lookup = await lookupFor(hop, proxy !== undefined)
       if (proxy) return await this.#through(proxy.url.href, hop)
-      request = this.#open({ ...hop, lookup })
-      const [reply] = await builtin('node:events').once(request, 'response')
+      request = this.#open(hop, lookup)
+      const [reply] = await once(request, 'response')
       return reply
     } catch (cause) {
       hop.signal?.throwIfAborted()
@@ -2785,13 +2781,13 @@ export class HttpClient {
     }
   }
 
-  #open(hop: HttpHop) {
+  #open(hop: HttpHop, lookup: RequestOptions['lookup']) {
     const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
     const key = `${url.protocol} ${hop.publicOnly}` // judged ones and others never mix
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
-    const request = library.request(url, { ...hop, agent, timeout: connect })
+    const request = library.request(url, { ...hop, agent, lookup, timeout: connect })
     request.on('timeout', () => {
       if (request.socket?.connecting) request.destroy(systemError('ETIMEDOUT'))
     })
@@ -2829,7 +2825,7 @@ export class HttpClient {
 function firstHop(request: HttpRequest) {
   const url = httpUrl(request.url)
   if (!url) throw new HttpError('refused', 'the URL is not like https://example.org/page')
-  const headers = {
+  const headers: Record<string, string> = {
     'user-agent': `tai/${VERSION}`,
     'accept-encoding': [...BODY_DECODERS.keys()].join(', '),
     ...request.headers,
@@ -2956,7 +2952,7 @@ async function lookupFor({ url, publicOnly, socketPath }: HttpHop, proxied: bool
   return proxied ? undefined : answering(found)
 }
 
-function answering(found: typeof LOCALHOST): HttpHop['lookup'] {
+function answering(found: typeof LOCALHOST): RequestOptions['lookup'] {
   return (_host, _all, done) => done(null, found)
 }
 
@@ -3023,7 +3019,7 @@ export type Provider = Readonly<{
   baseEnv?: string // variable with another address
   model?: string | undefined // none: the first chat model of its list
   own?: boolean // the user gave the address
-  refuses?: readonly string[] // fields of a request, keywords of a tool's schema
+  refuses?: RegExp | undefined // fields of a request, keywords of a tool's schema
   returns?: string // field that is wanted back
   callIds?: RegExp // where not all ids of calls are taken
 }>
@@ -3036,8 +3032,6 @@ function hostedRow(name: string, baseUrl: string, model?: string, more?: Partial
 const localRow = (name: string, port: number) =>
   hostedRow(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
 
-const GEMINI_REFUSES =
-  'empty-schema additionalProperties const prefixItems exclusiveMinimum exclusiveMaximum'
 const GEMINI_URL = 'https://generativelanguage.googleapis.com/v1beta/openai'
 
 export const PROVIDERS: readonly Provider[] = [
@@ -3048,7 +3042,7 @@ export const PROVIDERS: readonly Provider[] = [
   }),
   hostedRow('gemini', GEMINI_URL, 'gemini-2.5-flash', {
     keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
-    refuses: GEMINI_REFUSES.split(' '),
+    refuses: /^(empty-schema|additionalProperties|const|prefixItems|exclusiveM.*)$/,
     returns: 'extra_content', // with a call's thought signature
   }),
   hostedRow('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
@@ -3056,11 +3050,11 @@ export const PROVIDERS: readonly Provider[] = [
   }),
   hostedRow('groq', 'https://api.groq.com/openai/v1', 'openai/gpt-oss-120b'),
   hostedRow('mistral', 'https://api.mistral.ai/v1', 'mistral-medium-latest', {
-    refuses: ['stream_options'],
+    refuses: /^stream_options$/,
     callIds: /^[A-Za-z0-9]{9}$/,
   }),
   hostedRow('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
-    refuses: ['response_format'],
+    refuses: /^response_format$/,
     returns: 'reasoning_content',
   }),
   hostedRow('xai', 'https://api.x.ai/v1', 'grok-4'),
@@ -3115,7 +3109,7 @@ function movedTo(address: string, row: Provider, where: string): Provider {
   if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
   const baseUrl = address.trim().replace(/\/+$/, '')
   if (baseUrl === row.baseUrl) return row
-  return { ...row, baseUrl, own: true, model: undefined, refuses: [] }
+  return { ...row, baseUrl, own: true, model: undefined, refuses: undefined }
 }
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
@@ -3277,6 +3271,7 @@ const asObject = (value: Wire) => (isObject(value) ? value : {})
 const asList = (value: Wire) => (Array.isArray(value) ? value.map(asObject) : [])
 const asText = (value: Wire) => (typeof value === 'string' ? value : '')
 const asNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
+const NOTHING = /(?!)/
 const isEmpty = (value: Wire) => Object.keys(asObject(value)).length === 0
 
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
@@ -3528,9 +3523,9 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 }
 
 function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
-  const { refuses = [], callIds } = provider
+  const { refuses = NOTHING, callIds } = provider
   const { schema, messages, tools } = request
-  const inWords = refuses.includes('response_format')
+  const inWords = refuses.test('response_format')
   const system = systemText(messages, inWords ? schema : undefined)
   const said = openAiMessages(repairHistory(messages, callIds), provider)
   const json_schema = { name: 'answer', schema, strict: false }
@@ -3542,14 +3537,14 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
     tools: tools[0] && tools.map((tool) => openAiTool(tool, refuses)),
     response_format: schema && { type: 'json_schema', json_schema },
   }
-  return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.includes(field)))
+  return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.test(field)))
 }
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
 
-function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
+function openAiTool(tool: ToolSchema, refuses: RegExp) {
   const parameters = adaptSchema(tool.parameters, refuses)
-  const bare = refuses.includes('empty-schema') && isEmpty(parameters['properties'])
+  const bare = refuses.test('empty-schema') && isEmpty(parameters['properties'])
   const description = clip(tool.description, DESCRIPTION_MAX)
   const about = { name: tool.name, description, parameters: bare ? undefined : parameters }
   return { type: 'function', function: about }
@@ -3740,7 +3735,7 @@ const PROPERTY_NAME = /^[\w.-]{1,64}$/
 
 /** What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
  * It may accept more than the original, which arguments are checked against. */
-export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
+export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
   let left = SCHEMA_NODES
   const adapt = (node: Json, above: string[] = []): Json => {
     if (typeof node !== 'object' || node === null) return node
@@ -3752,7 +3747,7 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
       return adapt({ ...found, ...own }, [...above, ref])
     }
     const kept = Object.entries(own).flatMap(([key, value]) => {
-      if (SCHEMA_LEFT_OUT.test(key) || drops.includes(key)) return []
+      if (SCHEMA_LEFT_OUT.test(key) || drops.test(key)) return []
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
       const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
