@@ -2763,9 +2763,9 @@ export class HttpClient {
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     let request: ClientRequest | undefined
     try {
-      const lookup = await lookupFor(hop, proxy !== undefined)
+      const found = await addressesFor(hop, proxy !== undefined)
       if (proxy) return await this.#through(proxy.url.href, hop)
-      request = this.#open(hop, lookup)
+      request = this.#open(hop, found)
       const [reply] = await once(request, 'response')
       return reply
     } catch (cause) {
@@ -2781,12 +2781,13 @@ export class HttpClient {
     }
   }
 
-  #open(hop: HttpHop, lookup: RequestOptions['lookup']) {
+  #open(hop: HttpHop, found?: typeof LOCALHOST) {
     const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
     const key = `${url.protocol} ${hop.publicOnly}` // judged ones and others never mix
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
+    const lookup: RequestOptions['lookup'] = found && ((_host, _all, done) => done(null, found))
     const request = library.request(url, { ...hop, agent, lookup, timeout: connect })
     request.on('timeout', () => {
       if (request.socket?.connecting) request.destroy(systemError('ETIMEDOUT'))
@@ -2940,20 +2941,16 @@ export function isPublicAddress(address: string) {
 }
 
 /** A proxy resolves again: names that only it knows, or that change, are left to it. */
-async function lookupFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
+async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
   const host = hostOf(url)
-  if (!publicOnly || socketPath) return host === 'localhost' ? answering(LOCALHOST) : undefined
+  if (!publicOnly || socketPath) return host === 'localhost' ? LOCALHOST : undefined
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
   const looking = builtin('node:dns').promises.lookup(host, { all: true })
   const found = await (proxied ? looking.catch(() => []) : looking)
   if (!found.every(({ address }) => isPublicAddress(address))) throw refusal
-  return proxied ? undefined : answering(found)
-}
-
-function answering(found: typeof LOCALHOST): RequestOptions['lookup'] {
-  return (_host, _all, done) => done(null, found)
+  return found
 }
 
 /** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
@@ -3351,7 +3348,7 @@ export class StreamDecoder {
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
-    if (/^(\[DONE\])?$/.test(said)) return []
+    if (this.done || said === '') return []
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error'))
@@ -3795,8 +3792,14 @@ function pointedAt(root: JsonSchema, ref: string) {
 const CHAT_REPLY_MAX = 64 * MB
 const CHAT_DRAIN = 100 // ms for a body that goes on after its end
 
-const PASSING_FAULTS =
+const PASSING =
   /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+
+/** Nothing came, and the next try may do better. */
+function passes(failure: ModelError) {
+  const { kind, partial } = failure
+  return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
+}
 
 type ChatOptions = {
   http: HttpClient
@@ -3831,8 +3834,9 @@ export class ChatClient {
       } catch (error) {
         signal.throwIfAborted()
         const failure = this.#failure(error, decoder.partial())
-        const pause = this.#pause(failure, tries)
-        if (pause === undefined) throw failure
+        const backoff = CHAT_BACKOFF * 2 ** (tries - 1) * this.#options.random()
+        const { retryAfter: pause = backoff } = failure
+        if (!passes(failure) || tries > CHAT_RETRIES || pause > CHAT_RETRY_AFTER_MAX) throw failure
         const again = `trying again in ${formatDuration(pause)} (${tries} of ${CHAT_RETRIES})`
         yield { kind: 'notice', text: `${clip(failure.message, 200)}; ${again}` }
         await sleep(pause, signal)
@@ -3882,17 +3886,10 @@ export class ChatClient {
     })
     const { status } = reply
     if (status < 300) return reply
-    const said = this.#redactor.known(await reply.text())
-    throw failureOf(said, provider.name, status, askedWait(reply.headers))
-  }
-
-  /** Milliseconds, if there is a next try. */
-  #pause(failure: ModelError, tries: number) {
-    const { kind, retryAfter, partial } = failure
-    const passes = kind === 'busy' || causes(failure).some((at) => PASSING_FAULTS.test(codeOf(at)))
-    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * this.#options.random()
-    const goesOn = passes && !partial && tries <= CHAT_RETRIES && pause <= CHAT_RETRY_AFTER_MAX
-    return goesOn ? pause : undefined
+    const { 'retry-after': after = '', date = '' } = reply.headers // RFC 9110, 10.2.3
+    const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
+    const wait = waits.find((ms) => ms >= 0)
+    throw failureOf(this.#redactor.known(await reply.text()), provider.name, status, wait)
   }
 
   /** Without the key; a bug of tai stays what it is. */
@@ -3911,12 +3908,6 @@ function brokenBy(cause: TaiError, provider: string) {
   const limit = /idle|timeout/.test(fault) ? '; TAI_STREAM_IDLE sets the limit' : ''
   const { message, hint = `try again${limit}` } = cause
   return new ModelError(`${provider}: ${message}`, { kind, hint, cause })
-}
-
-/** `Retry-After` (RFC 9110, 10.2.3) in ms, a date by the server's own clock. */
-function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers']) {
-  const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
-  return waits.find((wait) => wait >= 0)
 }
 
 //#endregion §chat
