@@ -2504,7 +2504,7 @@ export function hideEnvironment() {
       const value = entry.indexOf('=') + 1
       const blank = Buffer.alloc(entry.length - value)
       if (isPrivateName(entry.slice(0, value - 1)))
-        fs.writeSync(memory, blank, 0, blank.length, at + value)
+        fs.writeSync(memory, blank, null, null, at + value)
       at += entry.length + 1
     }
     return true
@@ -3021,44 +3021,42 @@ export type Provider = Readonly<{
   callIds?: RegExp // where not all ids of calls are taken
 }>
 
-function hostedRow(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
+function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
   const keys = [`${name.toUpperCase()}_API_KEY`]
   return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-const localRow = (name: string, port: number) =>
-  hostedRow(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
-
-const GEMINI_URL = 'https://generativelanguage.googleapis.com/v1beta/openai'
+const local = (name: string, port: number) =>
+  hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
 
 export const PROVIDERS: readonly Provider[] = [
-  hostedRow('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
-  hostedRow('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
+  hosted('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
+  hosted('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
     dialect: 'anthropic',
     baseEnv: 'ANTHROPIC_BASE_URL',
   }),
-  hostedRow('gemini', GEMINI_URL, 'gemini-2.5-flash', {
+  hosted('gemini', 'https://generativelanguage.googleapis.com/v1beta/openai', 'gemini-2.5-flash', {
     keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
     refuses: /^(empty-schema|additionalProperties|const|prefixItems|exclusiveM.*)$/,
     returns: 'extra_content', // with a call's thought signature
   }),
-  hostedRow('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
+  hosted('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
     returns: 'reasoning_details',
   }),
-  hostedRow('groq', 'https://api.groq.com/openai/v1', 'openai/gpt-oss-120b'),
-  hostedRow('mistral', 'https://api.mistral.ai/v1', 'mistral-medium-latest', {
+  hosted('groq', 'https://api.groq.com/openai/v1', 'openai/gpt-oss-120b'),
+  hosted('mistral', 'https://api.mistral.ai/v1', 'mistral-medium-latest', {
     refuses: /^stream_options$/,
     callIds: /^[A-Za-z0-9]{9}$/,
   }),
-  hostedRow('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
+  hosted('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
     refuses: /^response_format$/,
     returns: 'reasoning_content',
   }),
-  hostedRow('xai', 'https://api.x.ai/v1', 'grok-4'),
-  localRow('ollama', 11434),
-  localRow('lmstudio', 1234),
-  localRow('llamacpp', 8080),
-  localRow('vllm', 8000),
+  hosted('xai', 'https://api.x.ai/v1', 'grok-4'),
+  local('ollama', 11434),
+  local('lmstudio', 1234),
+  local('llamacpp', 8080),
+  local('vllm', 8000),
 ]
 
 /** Tokens of input, by the first part of `provider/model` that fits. */
@@ -3122,7 +3120,7 @@ function readProvider(name: string, table: JsonObject): Provider {
   const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
   const fields = PROVIDER_FIELDS.join(', ')
   if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${fields}`)
-  const row = PROVIDERS.find((each) => each.name === name) ?? hostedRow(name, '', '', { keys: [] })
+  const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
   const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
     reader.at(field).optional((value) => value.string()),
   )
@@ -3164,12 +3162,12 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
       const key = (await options.secret(name))?.trim()
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
-  const local = servers.filter(({ provider }) => provider.keys.length === 0)
-  const lists = await Promise.all(
-    local.map((at) => listModels(options.http, at, options.signal, LOCAL_PROBE).catch(() => [])),
-  )
-  options.signal?.throwIfAborted()
-  return local.find((_at, i) => lists[i]?.length)
+  const { http, signal } = options
+  const keyless = servers.filter(({ provider }) => provider.keys.length === 0)
+  const looks = keyless.map((at) => listModels(http, at, signal, LOCAL_PROBE).catch(() => []))
+  const lists = await Promise.all(looks)
+  signal?.throwIfAborted()
+  return keyless.find((_at, i) => lists[i]?.length)
 }
 
 function serverFrom(row: Provider, env: World['env']): Endpoint {
