@@ -2504,7 +2504,7 @@ export function hideEnvironment() {
       const value = entry.indexOf('=') + 1
       const blank = Buffer.alloc(entry.length - value)
       if (isPrivateName(entry.slice(0, value - 1)))
-        fs.writeSync(memory, blank, null, null, at + value)
+        fs.writeSync(memory, blank, 0, blank.length, at + value)
       at += entry.length + 1
     }
     return true
