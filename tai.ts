@@ -3180,14 +3180,13 @@ function serverFrom(row: Provider, env: World['env']): Endpoint {
 }
 
 function nothingSetUp(named: Provider | undefined) {
-  const hint = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
+  const ways = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
   or start a local server, such as: ollama serve
   or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
-  if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint })
-  return new ModelError(`no key for ${named.name}: ${named.keys.join(' or ')} is not set`, {
-    kind: 'refused',
-    hint: `set it in the environment, or keep it: tai secret set ${named.keys[0]}`,
-  })
+  if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint: ways })
+  const hint = `set it in the environment, or keep it: tai secret set ${named.keys[0]}`
+  const message = `no key for ${named.name}: ${named.keys.join(' or ')} is not set`
+  return new ModelError(message, { kind: 'refused', hint })
 }
 
 async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) {
@@ -3207,12 +3206,13 @@ export async function listModels(
 ) {
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
-  const request = { ...endpointOf(at, '/models'), method: 'GET', timeout: wait }
+  const limits = { timeout: wait, signal: clock.signal }
+  const request = { ...endpointOf(at, '/models'), method: 'GET', ...limits }
   try {
-    const reply = await http.send({ ...request, signal: clock.signal })
+    const reply = await http.send(request)
     const { models, data = models } = parseObject(await reply.text()) ?? {}
     if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
-    throw new TaiError(`no list of models (status ${reply.status})`)
+    fail(`no list of models (status ${reply.status})`)
   } catch (cause) {
     signal?.throwIfAborted()
     const hint = `check the address and the key, or name a model: -m ${name}/MODEL`
@@ -3285,8 +3285,8 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
-/** What a provider said of a failure; within a stream a numeric `code` is the status. */
-export function failureOf(said: string, provider: string, answer?: number, retryAfter?: number) {
+/** Of what a provider said; within a stream a numeric `code` is the status. */
+export function failureOf(said: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
@@ -3297,7 +3297,7 @@ export function failureOf(said: string, provider: string, answer?: number, retry
   const about = `${status} ${code} ${type} ${spoken}`
   const [, kind = answer ? 'refused' : 'broken', hint = 'try again, or another model'] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
-  const what = `${provider} ${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
+  const what = `${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
   const isLong = retryAfter && retryAfter > CHAT_RETRY_AFTER_MAX
   const asks = isLong ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
   return new ModelError(what + asks, { kind, hint, status, retryAfter })
@@ -3318,7 +3318,7 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
   [/./, 'end'],
 ]
 
-/** One reply, as far as it has arrived. */
+/** One reply, as far as it has arrived. Its errors say what the provider did. */
 export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
@@ -3328,13 +3328,11 @@ export class StreamDecoder {
   cost: number | undefined
   done = false
   readonly #dialect
-  readonly #provider
   readonly #events: ChatEvent[] = []
   #held = '' // text that may be a thought
   #stop: (typeof STOPS)[number] | undefined
-  constructor(dialect: Dialect, provider: string) {
+  constructor(dialect: Dialect) {
     this.#dialect = dialect
-    this.#provider = provider
   }
 
   /** Whole, whatever becomes of the connection. */
@@ -3349,10 +3347,9 @@ export class StreamDecoder {
     if (this.done || said === '') return []
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
-    if (error !== null || [event, type, object].includes('error'))
-      throw failureOf(said, this.#provider)
+    if (error !== null || [event, type, object].includes('error')) throw failureOf(said)
     if (!chunk)
-      throw new ModelError(`${this.#provider} sent a malformed stream: ${shownWords(said)}`, {
+      throw new ModelError(`sent a malformed stream: ${shownWords(said)}`, {
         hint: 'is the address that of a model server? tai doctor',
       })
     this.#dialect.read(chunk, this)
@@ -3387,11 +3384,11 @@ export class StreamDecoder {
   end() {
     this.#flush()
     if (!this.finished && this.partial())
-      throw new ModelError(`${this.#provider}: the stream ended before the answer was complete`)
+      throw new ModelError('ended the stream before the answer was complete')
     const { calls, usage, cost } = this
     const [, said = 'end', how] = this.#stop ?? []
     if (this.text.trim() === '' && calls.length === 0)
-      throw new ModelError(`${this.#provider} sent an empty response: ${how ?? 'not a word'}`, {
+      throw new ModelError(`sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
         hint: 'ask otherwise or for less, or use another model: -m',
       })
@@ -3819,11 +3816,10 @@ export class ChatClient {
 
   /** Throws ModelError or the signal's reason. */
   async *stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, ChatReply> {
-    const { provider } = this.choice
-    const dialect = DIALECTS[provider.dialect]
+    const dialect = DIALECTS[this.choice.provider.dialect]
     const body = JSON.stringify(dialect.encode(request, this.choice))
     for (let tries = 1; ; tries++) {
-      const decoder = new StreamDecoder(dialect, provider.name)
+      const decoder = new StreamDecoder(dialect)
       try {
         yield* this.#exchange(body, decoder, signal)
         const { events, reply } = decoder.end()
@@ -3869,9 +3865,9 @@ export class ChatClient {
   }
 
   async #post(body: string, signal: AbortSignal) {
-    const { provider } = this.choice
+    const { choice } = this
     const { http, idle } = this.#options
-    const { url, headers } = endpointOf(this.choice, DIALECTS[provider.dialect].tail)
+    const { url, headers } = endpointOf(choice, DIALECTS[choice.provider.dialect].tail)
     const accept = 'text/event-stream, application/json'
     const limits = { connect: CHAT_CONNECT_TIMEOUT, timeout: idle, maxBody: CHAT_REPLY_MAX }
     const reply = await http.send({
@@ -3887,25 +3883,24 @@ export class ChatClient {
     const { 'retry-after': after = '', date = '' } = reply.headers // RFC 9110, 10.2.3
     const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
     const wait = waits.find((ms) => ms >= 0)
-    throw failureOf(this.#redactor.known(await reply.text()), provider.name, status, wait)
+    throw failureOf(this.#redactor.known(await reply.text()), status, wait)
   }
 
-  /** Without the key; a bug of tai stays what it is. */
+  /** Of whom, and without the key; a bug of tai stays what it is. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
-    const { name } = this.choice.provider
-    const error = thrown instanceof ModelError ? thrown : brokenBy(thrown, name)
-    const message = this.#redactor.known(error.message)
+    const error = thrown instanceof ModelError ? thrown : brokenBy(thrown)
+    const message = this.#redactor.known(`${this.choice.provider.name} ${error.message}`)
     return new ModelError(message, { ...error, cause: error.cause, partial })
   }
 }
 
-function brokenBy(cause: TaiError, provider: string) {
+function brokenBy(cause: TaiError) {
   const fault = cause instanceof HttpError ? cause.kind : 'cut'
   const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
   const limit = /idle|timeout/.test(fault) ? '; TAI_STREAM_IDLE sets the limit' : ''
   const { message, hint = `try again${limit}` } = cause
-  return new ModelError(`${provider}: ${message}`, { kind, hint, cause })
+  return new ModelError(`failed: ${message}`, { kind, hint, cause })
 }
 
 //#endregion §chat

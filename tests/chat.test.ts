@@ -631,7 +631,7 @@ t.test('complete gives the whole reply', async (t) => {
   t.match(nobody.error, {
     kind: 'unreachable',
     exitCode: 3,
-    message: /openai: .*connection refused/,
+    message: /^openai failed: cannot reach .*connection refused/,
   })
   t.equal(nobody.notices.length, 0, 'a server that is not there is not asked again')
 })
