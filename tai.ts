@@ -2572,9 +2572,9 @@ export class Processes {
 
   async start({ command, name, cwd, env }: BackgroundOptions) {
     if (this.#all.size >= PROCESS_MAX) {
-      const oldest = this.list().find(({ group }) => group.exit)
-      if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
-      this.#all.delete(oldest.id)
+      const ended = this.list().find(({ group }) => group.exit)
+      if (!ended) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
+      this.#all.delete(ended.id)
     }
     const argv = shellArgv(command, true)
     const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world: this.#world })
@@ -3180,13 +3180,14 @@ function serverFrom(row: Provider, env: World['env']): Endpoint {
 }
 
 function nothingSetUp(named: Provider | undefined) {
-  const ways = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
+  const hint = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
   or start a local server, such as: ollama serve
   or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
-  if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint: ways })
-  const hint = `set it in the environment, or keep it: tai secret set ${named.keys[0]}`
-  const message = `no key for ${named.name}: ${named.keys.join(' or ')} is not set`
-  return new ModelError(message, { kind: 'refused', hint })
+  if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint })
+  return new ModelError(`no key for ${named.name}: ${named.keys.join(' or ')} is not set`, {
+    kind: 'refused',
+    hint: `set it in the environment, or keep it: tai secret set ${named.keys[0]}`,
+  })
 }
 
 async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) {
