@@ -3345,7 +3345,7 @@ export class StreamDecoder {
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
-    if (this.done || said === '') return []
+    if (/^(\[DONE\])?$/.test(said)) return []
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error')) throw failureOf(said)
