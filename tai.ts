@@ -2303,13 +2303,13 @@ function isLink(absolute: string) {
 
 //#region §process: child processes that always end
 //
-// What tai starts heads a process group, which ends as one: with its head, at a limit or an
-// interrupt, with tai or, if that was killed, as the next starts.
-//
-// 1. A ChildGroup has `ended` when nobody of it is left and its pipes are closed.
-// 2. Its record in `<home>/run` has pids and start times: a reused pid is never touched.
-// 3. Output is text, cut between characters; what is left out is counted.
+// What tai starts heads a group that ends as one: with its head, at a limit or an interrupt,
+// with tai or, if that was killed, as the next starts. A record in `<home>/run` has pids and
+// start times: a reused pid is never touched.
+// Output is text, cut between characters; what is left out is counted.
 // Not here: a process that leaves its group on purpose (setsid).
+
+const { EventEmitter, once } = builtin('node:events')
 
 const PIPE_GRACE = 250 // for the pipes of the dead
 
@@ -2330,15 +2330,15 @@ export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
   readonly child
   readonly pid
-  readonly ended // with its head's exit; never rejects
-  exit: ChildExit | undefined // once all have ended
+  readonly ended // nobody is left, the pipes are closed: its head's exit; never rejects
+  exit: ChildExit | undefined // then
   readonly #record
 
   /** Throws TaiError. */
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      if (child.pid === undefined) await builtin('node:events').once(child, 'spawn') // it throws
+      if (child.pid === undefined) await once(child, 'spawn') // it throws
       return new ChildGroup(child, options.world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
@@ -2376,7 +2376,6 @@ export class ChildGroup {
 
   /** Ends those the head left behind, then pipes that an outsider may hold. */
   async #settle() {
-    const { once } = builtin('node:events')
     const closed = once(this.child, 'close')
     const [code, signal] = await once(this.child, 'exit')
     const leftBehind = this.kill('SIGTERM')
@@ -2492,14 +2491,13 @@ export function childEnv(world: World, redactor: Redactor, extra: Record<string,
   return { ...Object.fromEntries(inherited), ...extra }
 }
 
-/** proc(5), from field 3 on. */
+/** From field 3 on (proc(5)). */
 function statFields(pid: number | string) {
   const stat = fs.readFileSync(`/proc/${pid}/stat`, 'latin1')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** Blanks private variables in /proc/PID/environ, which all of this user can read, and in
- * process.env: copy that first. Only on Linux (proc(5)). */
+/** Blanks private variables in /proc/PID/environ and process.env, copied before. Linux only. */
 export function hideEnvironment() {
   return attempt(() => {
     using open = new DisposableStack()
@@ -2524,11 +2522,10 @@ export function refuseMarks(what: string, text: string) {
 /** Its output is redacted before it is counted. */
 function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
   const output = textWindow(0, PROCESS_OUTPUT_MAX)
-  let news = Promise.withResolvers<void>()
+  const news = new EventEmitter()
   const push = (text: string) => {
     output.push(text)
-    news.resolve()
-    news = Promise.withResolvers()
+    news.emit('push')
   }
   const { stdin, stdout, stderr } = group.child
   for (const pipe of [stdout, stderr]) {
@@ -2538,7 +2535,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   void group.ended.then(() => push(''))
   const beyond = async (since: number) => {
-    while (group.exit === undefined && output.total() <= since) await news.promise
+    while (group.exit === undefined && output.total() <= since) await once(news, 'push')
   }
   return {
     id,
@@ -2578,9 +2575,9 @@ export class Processes {
 
   async start({ command, name, cwd, env }: BackgroundOptions) {
     if (this.#all.size >= PROCESS_MAX) {
-      const oldest = this.list().find(({ group }) => group.exit)
-      if (!oldest) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
-      this.#all.delete(oldest.id)
+      const ended = this.list().find(({ group }) => group.exit)
+      if (!ended) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
+      this.#all.delete(ended.id)
     }
     const argv = shellArgv(command, true)
     const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world: this.#world })
@@ -2593,10 +2590,8 @@ export class Processes {
 
   list = () => [...this.#all.values()]
 
-  find(id: string) {
-    const unknown = `no background process ${visible(clip(id, 40))}; see process_list`
-    return this.#all.get(id) ?? fail(unknown)
-  }
+  find = (id: string) =>
+    this.#all.get(id) ?? fail(`no background process ${visible(clip(id, 40))}; see process_list`)
 
   async stopAll() {
     await Promise.all(this.list().map(({ group }) => group.stop()))
@@ -2715,13 +2710,9 @@ const SPECIAL_RANGES =
   '::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 4000::/2 8000::/1'
 const LOCAL_NAME = /^[^.:]*$|\.(localhost|local|internal|lan|home\.arpa)$/
 
-type HttpHop = Omit<HttpRequest, 'url'> & {
-  url: URL
-  headers: Record<string, string>
-  lookup?: RequestOptions['lookup']
-}
+type HttpHop = ReturnType<typeof firstHop>
 
-const systemError = (code: string) => Object.assign(new Error(code), { code })
+const systemError = (code: string) => Object.assign(Error(code), { code })
 
 function httpUrl(text: string) {
   const url = URL.parse(text)
@@ -2749,12 +2740,12 @@ export class HttpClient {
 
   /** Throws HttpError, or the signal's reason. */
   async send(request: HttpRequest) {
-    const { redirects = 0, timeout: wait, signal: parent } = request
-    parent?.throwIfAborted()
-    let hop: HttpHop = firstHop(request)
+    const { redirects = 0, timeout: wait } = request
+    request.signal?.throwIfAborted()
+    let hop = firstHop(request)
     const late = () =>
       new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
-    using clock = timeout(wait, late, parent)
+    using clock = timeout(wait, late, request.signal)
     hop = { ...hop, signal: clock.signal }
     for (let left = redirects; ; left--) {
       const raw = await this.#exchange(hop)
@@ -2769,16 +2760,23 @@ export class HttpClient {
     for (const agent of this.#agents.values()) agent.destroy()
   }
 
-  async #exchange(hop: HttpHop) {
+  /** Sends the hop, and once more where no server has seen it. */
+  async #exchange(hop: HttpHop): Promise<IncomingMessage> {
     const { url, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
+    let request: ClientRequest | undefined
     try {
-      const lookup = await lookupFor(hop, proxy !== undefined)
-      return await this.#attempt({ ...hop, lookup }, proxy?.url.href)
+      const found = await addressesFor(hop, proxy !== undefined)
+      if (proxy) return await this.#through(proxy.url.href, hop)
+      request = this.#open(hop, found)
+      const [reply] = await once(request, 'response')
+      return reply
     } catch (cause) {
       hop.signal?.throwIfAborted()
       const code = codeOf(cause)
       if (code === '') throw cause // ours
+      const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
+      if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
       const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
       const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
@@ -2786,30 +2784,14 @@ export class HttpClient {
     }
   }
 
-  /** Sends the hop, and once more where no server has seen it. */
-  async #attempt(hop: HttpHop, proxy?: string): Promise<IncomingMessage> {
-    let request: ClientRequest | undefined
-    try {
-      if (proxy !== undefined) return await this.#through(proxy, hop)
-      request = this.#open(hop)
-      const [reply] = await builtin('node:events').once(request, 'response')
-      return reply
-    } catch (error) {
-      const code = codeOf(error)
-      const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
-      if (!closed && (this.#trustsSystem || !UNKNOWN_CA.test(code))) throw error
-      if (!closed) this.#trustSystem()
-      return this.#attempt(hop, proxy)
-    }
-  }
-
-  #open(hop: HttpHop) {
+  #open(hop: HttpHop, found?: typeof LOCALHOST) {
     const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
     const key = `${url.protocol} ${hop.publicOnly}` // judged ones and others never mix
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
-    const request = library.request(url, { ...hop, agent, timeout: connect })
+    const lookup: RequestOptions['lookup'] = found && ((_host, _all, done) => done(null, found))
+    const request = library.request(url, { ...hop, agent, lookup, timeout: connect })
     request.on('timeout', () => {
       if (request.socket?.connecting) request.destroy(systemError('ETIMEDOUT'))
     })
@@ -2828,25 +2810,26 @@ export class HttpClient {
     const agent = this.#agents.get(uri) ?? new ProxyAgent({ uri, proxyTunnel: false })
     this.#agents.set(uri, agent)
     const { origin, pathname, search } = hop.url
-    const target = { origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
-    const { statusCode, headers, body } = await agent.request({ ...hop, ...target })
+    const target = { ...hop, origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
+    const { statusCode, headers, body } = await agent.request(target)
     body.on('error', () => {}) // as in #open
     if (statusCode === 407) throw systemError('ERR_PROXY')
     return Object.assign(body, { statusCode, headers })
   }
 
-  /** Takes tens of ms. */
+  /** Whether that is new; takes tens of ms. */
   #trustSystem() {
+    if (this.#trustsSystem) return false
     const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
     setDefaultCACertificates([...of('default'), ...of('system')])
-    this.#trustsSystem = true
+    return (this.#trustsSystem = true)
   }
 }
 
 function firstHop(request: HttpRequest) {
   const url = httpUrl(request.url)
-  if (!url) throw new HttpError('refused', 'the URL is not one such as https://example.org/page')
-  const headers = {
+  if (!url) throw new HttpError('refused', 'the URL is not like https://example.org/page')
+  const headers: Record<string, string> = {
     'user-agent': `tai/${VERSION}`,
     'accept-encoding': [...BODY_DECODERS.keys()].join(', '),
     ...request.headers,
@@ -2921,7 +2904,7 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
   const create = BODY_DECODERS.get(coding)
-  if (!create) throw new HttpError('cut', `${url.host} sends a coding that tai cannot undo`)
+  if (!create) throw new HttpError('cut', `${url.host} sends an unknown coding`)
   const decoder = builtin('node:zlib')[create]()
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
@@ -2961,20 +2944,16 @@ export function isPublicAddress(address: string) {
 }
 
 /** A proxy resolves again: names that only it knows, or that change, are left to it. */
-async function lookupFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
+async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
   const host = hostOf(url)
-  if (!publicOnly || socketPath) return host === 'localhost' ? answering(LOCALHOST) : undefined
+  if (!publicOnly || socketPath) return host === 'localhost' ? LOCALHOST : undefined
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
   const looking = builtin('node:dns').promises.lookup(host, { all: true })
   const found = await (proxied ? looking.catch(() => []) : looking)
   if (!found.every(({ address }) => isPublicAddress(address))) throw refusal
-  return proxied ? undefined : answering(found)
-}
-
-function answering(found: typeof LOCALHOST): HttpHop['lookup'] {
-  return (_host, _all, done) => done(null, found)
+  return found
 }
 
 /** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
@@ -3026,11 +3005,10 @@ export class SseReader {
 
 //#region §models: providers, and which model answers
 //
-// A provider's oddities are facts of its row: no code asks for its name. Before the first
-// slash of `provider/model` stands a provider's name, or all is a model (`qwen/qwen3-coder`).
-// Nothing asked: the first row set up by environment or config.toml, else by the vault, else
-// a local server that answers. An address that the user gave needs no key, and gets none of
-// the vault.
+// A provider's oddities are facts of its row: no code asks for its name. `provider/model`
+// begins with a provider's name, or all is a model (`qwen/qwen3-coder`). Nothing asked: the
+// first row set up by environment or config.toml, else by the vault, else a local server that
+// answers. An address that the user gave needs no key, and gets none of the vault.
 // Not here: how a request looks (§dialects) and is sent (§chat).
 
 export type Provider = Readonly<{
@@ -3040,53 +3018,48 @@ export type Provider = Readonly<{
   keys: readonly string[] // variables, else secrets; the first set counts
   baseEnv?: string // variable with another address
   model?: string | undefined // none: the first chat model of its list
-  localPort?: number
   own?: boolean // the user gave the address
-  refuses?: readonly string[] // fields of a request, keywords of a tool's schema
+  refuses?: RegExp | undefined // fields of a request, keywords of a tool's schema
   returns?: string // field that is wanted back
   callIds?: RegExp // where not all ids of calls are taken
 }>
 
-function hostedRow(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
+function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
   const keys = [`${name.toUpperCase()}_API_KEY`]
   return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-const localRow = (name: string, localPort: number) =>
-  hostedRow(name, `http://127.0.0.1:${localPort}/v1`, undefined, { keys: [], localPort })
-
-const GEMINI_REFUSES =
-  'empty-schema additionalProperties const prefixItems exclusiveMinimum exclusiveMaximum'
-const GEMINI_URL = 'https://generativelanguage.googleapis.com/v1beta/openai'
+const local = (name: string, port: number) =>
+  hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
 
 export const PROVIDERS: readonly Provider[] = [
-  hostedRow('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
-  hostedRow('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
+  hosted('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
+  hosted('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
     dialect: 'anthropic',
     baseEnv: 'ANTHROPIC_BASE_URL',
   }),
-  hostedRow('gemini', GEMINI_URL, 'gemini-2.5-flash', {
+  hosted('gemini', 'https://generativelanguage.googleapis.com/v1beta/openai', 'gemini-2.5-flash', {
     keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
-    refuses: GEMINI_REFUSES.split(' '),
+    refuses: /^(empty-schema|additionalProperties|const|prefixItems|exclusiveM.*)$/,
     returns: 'extra_content', // with a call's thought signature
   }),
-  hostedRow('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
+  hosted('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
     returns: 'reasoning_details',
   }),
-  hostedRow('groq', 'https://api.groq.com/openai/v1', 'openai/gpt-oss-120b'),
-  hostedRow('mistral', 'https://api.mistral.ai/v1', 'mistral-medium-latest', {
-    refuses: ['stream_options'],
+  hosted('groq', 'https://api.groq.com/openai/v1', 'openai/gpt-oss-120b'),
+  hosted('mistral', 'https://api.mistral.ai/v1', 'mistral-medium-latest', {
+    refuses: /^stream_options$/,
     callIds: /^[A-Za-z0-9]{9}$/,
   }),
-  hostedRow('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
-    refuses: ['response_format'],
+  hosted('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
+    refuses: /^response_format$/,
     returns: 'reasoning_content',
   }),
-  hostedRow('xai', 'https://api.x.ai/v1', 'grok-4'),
-  localRow('ollama', 11434),
-  localRow('lmstudio', 1234),
-  localRow('llamacpp', 8080),
-  localRow('vllm', 8000),
+  hosted('xai', 'https://api.x.ai/v1', 'grok-4'),
+  local('ollama', 11434),
+  local('lmstudio', 1234),
+  local('llamacpp', 8080),
+  local('vllm', 8000),
 ]
 
 /** Tokens of input, by the first part of `provider/model` that fits. */
@@ -3134,7 +3107,7 @@ function movedTo(address: string, row: Provider, where: string): Provider {
   if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
   const baseUrl = address.trim().replace(/\/+$/, '')
   if (baseUrl === row.baseUrl) return row
-  return { ...row, baseUrl, own: true, model: undefined, refuses: [] }
+  return { ...row, baseUrl, own: true, model: undefined, refuses: undefined }
 }
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
@@ -3150,7 +3123,7 @@ function readProvider(name: string, table: JsonObject): Provider {
   const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
   const fields = PROVIDER_FIELDS.join(', ')
   if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${fields}`)
-  const row = PROVIDERS.find((each) => each.name === name) ?? hostedRow(name, '', '', { keys: [] })
+  const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
   const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
     reader.at(field).optional((value) => value.string()),
   )
@@ -3192,12 +3165,12 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
       const key = (await options.secret(name))?.trim()
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
-  const local = servers.filter(({ provider }) => provider.localPort)
-  const lists = await Promise.all(
-    local.map((at) => listModels(options.http, at, options.signal, LOCAL_PROBE).catch(() => [])),
-  )
-  options.signal?.throwIfAborted()
-  return local.find((_at, i) => lists[i]?.length)
+  const { http, signal } = options
+  const keyless = servers.filter(({ provider }) => provider.keys.length === 0)
+  const looks = keyless.map((at) => listModels(http, at, signal, LOCAL_PROBE).catch(() => []))
+  const lists = await Promise.all(looks)
+  signal?.throwIfAborted()
+  return keyless.find((_at, i) => lists[i]?.length)
 }
 
 function serverFrom(row: Provider, env: World['env']): Endpoint {
@@ -3237,12 +3210,13 @@ export async function listModels(
 ) {
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
-  const request = { ...endpointOf(at, '/models'), method: 'GET', timeout: wait }
+  const limits = { timeout: wait, signal: clock.signal }
+  const request = { ...endpointOf(at, '/models'), method: 'GET', ...limits }
   try {
-    const reply = await http.send({ ...request, signal: clock.signal })
+    const reply = await http.send(request)
     const { models, data = models } = parseObject(await reply.text()) ?? {}
     if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
-    throw new TaiError(`no list of models (status ${reply.status})`)
+    fail(`no list of models (status ${reply.status})`)
   } catch (cause) {
     signal?.throwIfAborted()
     const hint = `check the address and the key, or name a model: -m ${name}/MODEL`
@@ -3273,9 +3247,9 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 //#region §dialects: neutral messages in a provider's words, and back
 //
 // OpenAI chat completions, which most servers speak more or less, and Anthropic Messages.
-// A wrong type counts as absent, an unknown event is passed over; what cannot be understood
-// is an error, never an empty answer. A call whose arguments are no whole JSON object does
-// not run and goes back as `{}`. What is sent is valid whatever the history holds.
+// A wrong type counts as absent, an unknown event is passed over, nonsense is an error, never
+// an empty answer. A call whose arguments are no whole JSON object does not run and goes back
+// as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
 export type ChatRequest = Readonly<{
@@ -3296,6 +3270,7 @@ const asObject = (value: Wire) => (isObject(value) ? value : {})
 const asList = (value: Wire) => (Array.isArray(value) ? value.map(asObject) : [])
 const asText = (value: Wire) => (typeof value === 'string' ? value : '')
 const asNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
+const NOTHING = /(?!)/
 const isEmpty = (value: Wire) => Object.keys(asObject(value)).length === 0
 
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
@@ -3314,8 +3289,8 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
-/** What a provider said of a failure; within a stream a numeric `code` is the status. */
-export function failureOf(said: string, provider: string, answer?: number, retryAfter?: number) {
+/** Of what a provider said; within a stream a numeric `code` is the status. */
+export function failureOf(said: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
@@ -3326,8 +3301,10 @@ export function failureOf(said: string, provider: string, answer?: number, retry
   const about = `${status} ${code} ${type} ${spoken}`
   const [, kind = answer ? 'refused' : 'broken', hint = 'try again, or another model'] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
-  const what = `${provider} ${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
-  return new ModelError(what, { kind, hint, status, retryAfter })
+  const what = `${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
+  const isLong = retryAfter && retryAfter > CHAT_RETRY_AFTER_MAX
+  const asks = isLong ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
+  return new ModelError(what + asks, { kind, hint, status, retryAfter })
 }
 
 function shownWords(said: string) {
@@ -3345,7 +3322,7 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
   [/./, 'end'],
 ]
 
-/** One reply, as far as it has arrived. */
+/** One reply, as far as it has arrived. Its errors say what the provider did. */
 export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
@@ -3355,13 +3332,11 @@ export class StreamDecoder {
   cost: number | undefined
   done = false
   readonly #dialect
-  readonly #provider
   readonly #events: ChatEvent[] = []
   #held = '' // text that may be a thought
   #stop: (typeof STOPS)[number] | undefined
-  constructor(dialect: Dialect, provider: string) {
+  constructor(dialect: Dialect) {
     this.#dialect = dialect
-    this.#provider = provider
   }
 
   /** Whole, whatever becomes of the connection. */
@@ -3376,19 +3351,13 @@ export class StreamDecoder {
     if (/^(\[DONE\])?$/.test(said)) return []
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
-    if (error !== null || [event, type, object].includes('error'))
-      throw failureOf(said, this.#provider)
+    if (error !== null || [event, type, object].includes('error')) throw failureOf(said)
     if (!chunk)
-      throw new ModelError(`${this.#provider} sent a malformed stream: ${shownWords(said)}`, {
+      throw new ModelError(`sent a malformed stream: ${shownWords(said)}`, {
         hint: 'is the address that of a model server? tai doctor',
       })
     this.#dialect.read(chunk, this)
     return this.#events.splice(0)
-  }
-
-  say(text: string) {
-    this.text += text
-    this.#tell('text', text)
   }
 
   think(text: string) {
@@ -3404,7 +3373,7 @@ export class StreamDecoder {
   }
 
   /** Some servers put `<think>...</think>` before the text: held until that is whole. */
-  content(piece: string) {
+  say(piece: string) {
     this.#held += piece
     const start = this.#held.trimStart().slice(0, '<think>'.length)
     const thinks = this.text === '' && '<think>'.startsWith(start)
@@ -3419,11 +3388,11 @@ export class StreamDecoder {
   end() {
     this.#flush()
     if (!this.finished && this.partial())
-      throw new ModelError(`${this.#provider}: the stream ended before the answer was complete`)
+      throw new ModelError('ended the stream before the answer was complete')
     const { calls, usage, cost } = this
     const [, said = 'end', how] = this.#stop ?? []
     if (this.text.trim() === '' && calls.length === 0)
-      throw new ModelError(`${this.#provider} sent an empty response: ${how ?? 'not a word'}`, {
+      throw new ModelError(`sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
         hint: 'ask otherwise or for less, or use another model: -m',
       })
@@ -3444,7 +3413,9 @@ export class StreamDecoder {
     this.#held = ''
     const found = this.text === '' && /^\s*<think>([^]*?)(<\/think>\s*|$)/.exec(rest)
     if (found) this.think(found[1] ?? '')
-    this.say(found ? rest.slice(found[0].length) : rest)
+    const said = found ? rest.slice(found[0].length) : rest
+    this.text += said
+    this.#tell('text', said)
   }
 
   #message(state: AssistantMessage['state']): AssistantMessage {
@@ -3501,7 +3472,7 @@ function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
   const said = asObject(delta ?? message)
   readOpenAiThought(said, reply)
   const content = said['content'] ?? said['refusal']
-  reply.content(asText(content))
+  reply.say(asText(content))
   for (const { thinking, text } of asList(content)) {
     for (const thought of asList(thinking)) reply.think(asText(thought['text'])) // Mistral
     reply.say(asText(text))
@@ -3548,9 +3519,9 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 }
 
 function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
-  const { refuses = [], callIds } = provider
+  const { refuses = NOTHING, callIds } = provider
   const { schema, messages, tools } = request
-  const inWords = refuses.includes('response_format')
+  const inWords = refuses.test('response_format')
   const system = systemText(messages, inWords ? schema : undefined)
   const said = openAiMessages(repairHistory(messages, callIds), provider)
   const json_schema = { name: 'answer', schema, strict: false }
@@ -3562,14 +3533,14 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
     tools: tools[0] && tools.map((tool) => openAiTool(tool, refuses)),
     response_format: schema && { type: 'json_schema', json_schema },
   }
-  return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.includes(field)))
+  return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.test(field)))
 }
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
 
-function openAiTool(tool: ToolSchema, refuses: readonly string[]) {
+function openAiTool(tool: ToolSchema, refuses: RegExp) {
   const parameters = adaptSchema(tool.parameters, refuses)
-  const bare = refuses.includes('empty-schema') && isEmpty(parameters['properties'])
+  const bare = refuses.test('empty-schema') && isEmpty(parameters['properties'])
   const description = clip(tool.description, DESCRIPTION_MAX)
   const about = { name: tool.name, description, parameters: bare ? undefined : parameters }
   return { type: 'function', function: about }
@@ -3726,10 +3697,8 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
   return fresh
 }
 
-/**
- * What every provider accepts: each call with its own id and one reply behind its message, no other
- * reply, no empty answer, no system message. Always the same for a history, so that it stays cached.
- */
+/** What every provider accepts: each call with its own id and one reply behind its message, nothing
+ * empty, no system message. Always the same for a history, so that it stays cached. */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Spoken[] => {
@@ -3763,11 +3732,9 @@ const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // true or false in it, or
 const isSimple = (value: Json) => value === null || typeof value === 'boolean'
 const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
-/**
- * What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
- * It may accept more than the original, which arguments are checked against.
- */
-export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
+/** What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
+ * It may accept more than the original, which arguments are checked against. */
+export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
   let left = SCHEMA_NODES
   const adapt = (node: Json, above: string[] = []): Json => {
     if (typeof node !== 'object' || node === null) return node
@@ -3779,7 +3746,7 @@ export function adaptSchema(schema: JsonSchema, drops: readonly string[] = []) {
       return adapt({ ...found, ...own }, [...above, ref])
     }
     const kept = Object.entries(own).flatMap(([key, value]) => {
-      if (SCHEMA_LEFT_OUT.test(key) || drops.includes(key)) return []
+      if (SCHEMA_LEFT_OUT.test(key) || drops.test(key)) return []
       if (DRAFT_4.test(key) && isSimple(value)) return []
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
@@ -3830,8 +3797,14 @@ function pointedAt(root: JsonSchema, ref: string) {
 const CHAT_REPLY_MAX = 64 * MB
 const CHAT_DRAIN = 100 // ms for a body that goes on after its end
 
-const PASSING_FAULTS =
+const PASSING =
   /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+
+/** Nothing came, and the next try may do better. */
+function passes(failure: ModelError) {
+  const { kind, partial } = failure
+  return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
+}
 
 type ChatOptions = {
   http: HttpClient
@@ -3853,11 +3826,10 @@ export class ChatClient {
 
   /** Throws ModelError or the signal's reason. */
   async *stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, ChatReply> {
-    const { provider } = this.choice
-    const dialect = DIALECTS[provider.dialect]
+    const dialect = DIALECTS[this.choice.provider.dialect]
     const body = JSON.stringify(dialect.encode(request, this.choice))
     for (let tries = 1; ; tries++) {
-      const decoder = new StreamDecoder(dialect, provider.name)
+      const decoder = new StreamDecoder(dialect)
       try {
         yield* this.#exchange(body, decoder, signal)
         const { events, reply } = decoder.end()
@@ -3866,8 +3838,9 @@ export class ChatClient {
       } catch (error) {
         signal.throwIfAborted()
         const failure = this.#failure(error, decoder.partial())
-        const pause = this.#pause(failure, tries)
-        if (pause === undefined) throw failure
+        const backoff = CHAT_BACKOFF * 2 ** (tries - 1) * this.#options.random()
+        const { retryAfter: pause = backoff } = failure
+        if (!passes(failure) || tries > CHAT_RETRIES || pause > CHAT_RETRY_AFTER_MAX) throw failure
         const again = `trying again in ${formatDuration(pause)} (${tries} of ${CHAT_RETRIES})`
         yield { kind: 'notice', text: `${clip(failure.message, 200)}; ${again}` }
         await sleep(pause, signal)
@@ -3902,63 +3875,42 @@ export class ChatClient {
   }
 
   async #post(body: string, signal: AbortSignal) {
-    const { provider } = this.choice
+    const { choice } = this
     const { http, idle } = this.#options
-    const { url, headers } = endpointOf(this.choice, DIALECTS[provider.dialect].tail)
-    const types = {
-      'content-type': 'application/json',
-      accept: 'text/event-stream, application/json',
-    }
+    const { url, headers } = endpointOf(choice, DIALECTS[choice.provider.dialect].tail)
+    const accept = 'text/event-stream, application/json'
+    const limits = { connect: CHAT_CONNECT_TIMEOUT, timeout: idle, maxBody: CHAT_REPLY_MAX }
     const reply = await http.send({
       method: 'POST',
       url,
-      headers: { ...types, ...headers },
+      headers: { 'content-type': 'application/json', accept, ...headers },
       body,
-      connect: CHAT_CONNECT_TIMEOUT,
-      timeout: idle,
-      maxBody: CHAT_REPLY_MAX,
       signal,
+      ...limits,
     })
     const { status } = reply
     if (status < 300) return reply
-    const said = this.#redactor.known(await reply.text())
-    throw failureOf(said, provider.name, status, askedWait(reply.headers))
+    const { 'retry-after': after = '', date = '' } = reply.headers // RFC 9110, 10.2.3
+    const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
+    const wait = waits.find((ms) => ms >= 0)
+    throw failureOf(this.#redactor.known(await reply.text()), status, wait)
   }
 
-  /** Milliseconds, if there is a next try. */
-  #pause({ kind, cause, retryAfter, partial }: ModelError, tries: number) {
-    const passes =
-      kind === 'busy' || (cause instanceof HttpError && PASSING_FAULTS.test(codeOf(cause.cause)))
-    const pause = retryAfter ?? CHAT_BACKOFF * 2 ** (tries - 1) * this.#options.random()
-    const goesOn = passes && !partial && tries <= CHAT_RETRIES && pause <= CHAT_RETRY_AFTER_MAX
-    return goesOn ? pause : undefined
-  }
-
-  /** Without the key; a bug of tai stays what it is. */
+  /** Of whom, and without the key; a bug of tai stays what it is. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
-    const error = thrown instanceof ModelError ? thrown : this.#broken(thrown)
-    const { retryAfter = 0, cause } = error
-    const asks =
-      retryAfter > CHAT_RETRY_AFTER_MAX ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
-    const message = this.#redactor.known(error.message) + asks
-    return new ModelError(message, { ...error, cause, partial })
-  }
-
-  #broken(cause: TaiError) {
-    const fault = cause instanceof HttpError ? cause.kind : 'cut'
-    const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
-    const silent = /idle|timeout/.test(fault)
-    const what = silent ? `no data for ${this.#options.idle / SECOND} s` : cause.message
-    const hint = silent ? 'try again; TAI_STREAM_IDLE sets the limit' : (cause.hint ?? 'try again')
-    return new ModelError(`${this.choice.provider.name}: ${what}`, { kind, hint, cause })
+    const error = thrown instanceof ModelError ? thrown : brokenBy(thrown)
+    const message = this.#redactor.known(`${this.choice.provider.name} ${error.message}`)
+    return new ModelError(message, { ...error, cause: error.cause, partial })
   }
 }
 
-/** `Retry-After` (RFC 9110, 10.2.3) in ms, a date by the server's own clock. */
-function askedWait({ 'retry-after': after = '', date = '' }: HttpReply['headers']) {
-  const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
-  return waits.find((wait) => wait >= 0)
+function brokenBy(cause: TaiError) {
+  const fault = cause instanceof HttpError ? cause.kind : 'cut'
+  const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
+  const limit = /idle|timeout/.test(fault) ? '; TAI_STREAM_IDLE sets the limit' : ''
+  const { message, hint = `try again${limit}` } = cause
+  return new ModelError(`failed: ${message}`, { kind, hint, cause })
 }
 
 //#endregion §chat

@@ -207,7 +207,7 @@ t.test('no model, no key, no server, no answer: exit 3 with what to do', async (
       'a port that never answers',
       { ...base(port(silent)), TAI_STREAM_IDLE: '1' },
       [],
-      /no data for 1 s/,
+      /no reply from .* in 1.0 s/,
     ],
     [
       'an unknown model',

@@ -383,7 +383,7 @@ const FAULTS: readonly Fault[] = [
   fails('ctx', { kind: 'context' }),
   fails('err-in-stream', { message: /overloaded/i, partial: { state: 'failed' } }),
   fails('drop', { message: /broke off/, partial: { state: 'failed' } }),
-  fails('stall', { message: /no data for 2.2 s/, partial: { state: 'failed' } }),
+  fails('stall', { message: /fell silent for 2.2 s/, partial: { state: 'failed' } }),
 ]
 
 const wires: readonly Wire[] = ['openai', 'anthropic']
@@ -631,7 +631,7 @@ t.test('complete gives the whole reply', async (t) => {
   t.match(nobody.error, {
     kind: 'unreachable',
     exitCode: 3,
-    message: /openai: .*connection refused/,
+    message: /^openai failed: cannot reach .*connection refused/,
   })
   t.equal(nobody.notices.length, 0, 'a server that is not there is not asked again')
 })

@@ -354,7 +354,7 @@ const openAi = (delta: object, finish_reason: string | null = null) =>
   sse({ choices: [{ index: 0, delta, finish_reason }] })
 
 const decode = (dialect: Dialect, events: string[]): ChatReply & { written: number } => {
-  const decoder = new StreamDecoder(dialect, 'p')
+  const decoder = new StreamDecoder(dialect)
   for (const event of events) decoder.feed(event)
   return { ...decoder.end().reply, written: decoder.written }
 }
@@ -510,7 +510,7 @@ t.test('a thought signature stays with its call, a second choice is passed over'
 })
 
 t.test('a whole reply is read like a stream', async (t) => {
-  const decoder = new StreamDecoder(DIALECTS.anthropic, 'p')
+  const decoder = new StreamDecoder(DIALECTS.anthropic)
   const body = {
     type: 'message',
     content: [
@@ -524,10 +524,10 @@ t.test('a whole reply is read like a stream', async (t) => {
   t.ok(decoder.done)
   t.strictSame(decoder.end().reply.message.calls, [{ id: 'a', name: 'now', args: { n: 1 } }])
   for (const dialect of Object.values(DIALECTS)) {
-    const nothing = new StreamDecoder(dialect, 'p')
+    const nothing = new StreamDecoder(dialect)
     nothing.feed(sse({ ok: true }))
     t.throws(() => nothing.end(), { message: /empty response/, kind: 'empty' })
-    t.throws(() => nothing.feed(sse({ error: 'down' })), { message: 'p broke off: down' })
+    t.throws(() => nothing.feed(sse({ error: 'down' })), { message: 'broke off: down' })
   }
 })
 
@@ -542,7 +542,7 @@ t.test('an empty answer is an error that says why', async (t) => {
 })
 
 t.test('what arrived of a broken reply is kept, and its calls never run', async (t) => {
-  const decoder = new StreamDecoder(DIALECTS.openai, 'p')
+  const decoder = new StreamDecoder(DIALECTS.openai)
   t.equal(decoder.partial(), undefined)
   decoder.feed(
     openAi({
@@ -555,7 +555,7 @@ t.test('what arrived of a broken reply is kept, and its calls never run', async 
     state: 'failed',
     calls: [{ id: 'a', problem: 'the reply broke off' }],
   })
-  t.throws(() => decoder.end(), { message: /ended before the answer was complete/ })
+  t.throws(() => decoder.end(), { message: /ended the stream before the answer was complete/ })
 })
 
 t.test('failures: what a provider says decides the kind', async (t) => {
@@ -564,7 +564,7 @@ t.test('failures: what a provider says decides the kind', async (t) => {
       { error: { message: 'slow down', code: 'rate_limit_exceeded' } },
       429,
       'busy',
-      /p answered 429: slow down/,
+      /^answered 429: slow down/,
     ],
     [{ error: { message: 'no credit', code: 'insufficient_quota' } }, 429, 'refused', /no credit/],
     [{ error: { message: 'pay' } }, 402, 'refused', /pay/],
@@ -579,7 +579,7 @@ t.test('failures: what a provider says decides the kind', async (t) => {
       'refused',
       /error; upstream said no/,
     ],
-    [{ error: { message: 'gone', code: 502 } }, undefined, 'busy', /p broke off: gone/],
+    [{ error: { message: 'gone', code: 502 } }, undefined, 'busy', /^broke off: gone/],
     [
       { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } },
       undefined,
@@ -596,15 +596,15 @@ t.test('failures: what a provider says decides the kind', async (t) => {
     [{ error: { message: '\u001b[2Jx' } }, 400, 'refused', /\\e\[2Jx/],
   ]
   for (const [said, status, kind, message] of rows)
-    t.match(failureOf(sse(said), 'p', status), { kind, message })
-  const long = failureOf('é'.repeat(5000), 'p', 400)
+    t.match(failureOf(sse(said), status), { kind, message })
+  const long = failureOf('é'.repeat(5000), 400)
   t.ok(long.message.length < 2_200)
   t.match(long.message, /é… \(2952 more characters\)$/)
 })
 
 t.test('a chunk that is no JSON is named, an empty one passed over', async (t) => {
-  const decoder = new StreamDecoder(DIALECTS.openai, 'p')
+  const decoder = new StreamDecoder(DIALECTS.openai)
   t.strictSame(decoder.feed(sse('')), [])
   t.throws(() => decoder.feed(sse('{"choices":[')), { message: /malformed stream/ })
-  t.throws(() => decoder.feed(sse('<p>hi')), { message: 'p sent a malformed stream: hi' })
+  t.throws(() => decoder.feed(sse('<p>hi')), { message: 'sent a malformed stream: hi' })
 })
