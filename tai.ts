@@ -6489,7 +6489,7 @@ const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 function decodeFileText(bytes: Buffer, shown: string) {
   const text = bytes.toString()
   if (isUtf8Text(bytes)) return text
-  const isUtf16 = /^(?:\xff\xfe|\xfe\xff)/.test(bytes.toString('latin1', 0, 2))
+  const isUtf16 = ['fffe', 'feff'].includes(bytes.toString('hex', 0, 2))
   if (!isUtf16 && looksBinary(bytes)) fail(`${shown} is binary, not text`)
   const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
   const encoding = isUtf16 ? 'UTF-16' : 'WINDOWS-1252'
@@ -6628,17 +6628,17 @@ export const FILE_TOOLS = toolsOf('files', {
     run: async (args, { workspace }) => {
       const stats = statsOf(await workspace.read(args.path), workspace)
       const given = path.resolve(workspace.root, args.path)
-      const rows = [
-        ['kind', kindOfEntry(stats)],
-        ['size', String(stats.size)],
-        ['mode', (stats.mode & 0o7777).toString(8)],
-        ['modified', stats.mtime.toISOString()],
-        ['created', stats.birthtime.toISOString()],
-      ]
-      if (isLink(given)) rows.push(['link', fs.readlinkSync(given)])
-      if (!args.hash) return columns(rows)
-      await using file = await workspace.openForRead(args.path)
-      return columns([...rows, ['sha256', sha256(await file.readFile())]])
+      await using file = args.hash ? await workspace.openForRead(args.path) : undefined
+      const facts = {
+        kind: kindOfEntry(stats),
+        size: `${stats.size}`,
+        mode: (stats.mode & 0o7777).toString(8),
+        modified: stats.mtime.toISOString(),
+        created: stats.birthtime.toISOString(),
+        ...(isLink(given) && { link: fs.readlinkSync(given) }),
+        ...(file && { sha256: sha256(await file.readFile()) }),
+      }
+      return columns(Object.entries(facts))
     },
   },
 })
@@ -6728,7 +6728,7 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
   const done: Change[] = []
   let ended: UndoEntry[] = []
   try {
-    for (const change of inOrder(changes)) {
+    for (const change of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
       putOne(change.at, change.after, world)
       done.push(change)
     }
@@ -6745,11 +6745,7 @@ export async function commitPlan({ changes, undoes }: Plan, context: ToolContext
 }
 
 /** Removals first, innermost first. */
-function inOrder(changes: Change[]) {
-  const outward = changes.toSorted((a, b) => a.at.length - b.at.length)
-  const removals = outward.filter(({ after }) => after.kind === 'absent')
-  return new Set([...removals.toReversed(), ...outward])
-}
+const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
 /** In one step: readers see the old content or the new. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
@@ -6861,7 +6857,8 @@ async function parseDiff(patch: string) {
     return useful.map((file) => {
       const old = file.oldFileName?.replace(/^a\//, '')
       const fresh = file.newFileName?.replace(/^b\//, '')
-      return { ...file, old, fresh, name: fresh === NO_FILE ? old : fresh }
+      const isGone = fresh === NO_FILE
+      return { ...file, isNew: old === NO_FILE, isGone, name: isGone ? old : fresh }
     })
   } catch (cause) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
@@ -6872,18 +6869,18 @@ async function parseDiff(patch: string) {
 type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
-  const { name = 'a hunk without file', hunks, newMode = '' } = file
+  const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
   const isOther = file.isCopy || file.isRename || /^1[26]0/.test(newMode)
   if (!file.name || hunks.length === 0 || isOther)
     fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
   const target = await writeTarget(name, workspace)
   const { before } = target
-  const [isNew, isThere] = [file.old === NO_FILE, before.kind !== 'absent']
+  const isThere = before.kind !== 'absent'
   if (isNew && isThere) fail(`${name} exists already`)
   if (!isNew && !isThere) failMissing(target.at, workspace)
   const bytes = Buffer.from(await patchedText(decodeFileText(before.bytes, name), file))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
-  if (file.fresh !== NO_FILE) return { ...target, after: { kind: 'file', bytes, mode } }
+  if (!isGone) return { ...target, after: { kind: 'file', bytes, mode } }
   if (bytes.length > 0) fail(`${name}: the patch deletes the file but not all of its lines`)
   return { ...target, after: ABSENT_STATE }
 }
@@ -6971,8 +6968,7 @@ export const EDIT_TOOLS = planned({
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
       const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
-      const names = files.flatMap(({ old = NO_FILE, fresh = NO_FILE }) => [old, fresh])
-      return names.filter((name) => name !== NO_FILE)
+      return files.flatMap(({ name }) => name ?? [])
     },
     run: async ({ patch, dry_run }, { workspace }) => {
       refuseMarks('the patch', patch)
@@ -7120,11 +7116,10 @@ async function compileGlob(glob: string, options = {}) {
   return (await import('picomatch')).default(glob, options)
 }
 
-/** The walk starts at `folder`, even an ignored one. */
+/** The walk starts at `dir`, even an ignored one. */
 async function splitGlob(pattern: string) {
   const { base, glob } = (await import('picomatch')).default.scan(pattern)
-  if (glob !== '') return { folder: base, rest: glob }
-  return { folder: path.dirname(base), rest: path.basename(base) }
+  return glob ? { dir: base, base: glob } : path.parse(base)
 }
 
 /** Of a model. Throws TaiError. */
@@ -7214,15 +7209,15 @@ export const FIND_TOOLS = toolsOf('files', {
     annotations: READS_ONLY,
     core: true,
     paths: async (args) => {
-      const { folder } = await splitGlob(args.pattern)
-      return [path.isAbsolute(folder) ? folder : path.join(args.path, folder)]
+      const { dir } = await splitGlob(args.pattern)
+      return [path.isAbsolute(dir) ? dir : path.join(args.path, dir)]
     },
     run: async (args, { workspace }, signal) => {
       const top = await workspace.read(args.path)
       statsOf(top, workspace, 'folder')
-      const { folder, rest } = await splitGlob(args.pattern)
-      const start = await workspace.read(path.resolve(top, folder))
-      const wanted = await compileGlob(rest)
+      const { dir, base } = await splitGlob(args.pattern)
+      const start = await workspace.read(path.resolve(top, dir))
+      const wanted = await compileGlob(base)
       const { entries, remarks } = await findFiles(start, wanted, workspace, signal)
       const newest = entries
         .map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
