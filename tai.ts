@@ -6441,8 +6441,8 @@ const DESTROYS = annotate('Medium', 'destroys')
 
 //#region §files: reading files and folders as they are
 //
-// A file comes without line numbers, as edits are copied out of it; a head in [brackets] says
-// what is not shown. Text is UTF-8, or refused. A walk follows no links.
+// A file comes without line numbers, as edits are copied out of it. Text is UTF-8, or refused.
+// A walk follows no links. What is not shown is said in [brackets].
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
 const READ_LINES_MAX = 5_000
@@ -6477,7 +6477,7 @@ function kindOfEntry(entry: fs.Stats | fs.Dirent) {
 
 const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
 
-export const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
+const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
 
 const isUtf8Text = (bytes: Buffer) => !looksBinary(bytes) && builtin('node:buffer').isUtf8(bytes)
 
@@ -6530,7 +6530,7 @@ function withHead(lines: string[], first: number, total: number) {
   return head ? `[${head}]\n${withLf(text)}` : text
 }
 
-export type WalkEntry = { at: string; name: string; kind: ReturnType<typeof kindOfEntry> }
+export type WalkEntry = { at: string; name: string; kind: string; depth: number }
 
 /** By name, as `judge` says of each; `remarks`: what was not seen. */
 export async function walkTree(
@@ -6540,7 +6540,7 @@ export async function walkTree(
 ) {
   const found = { entries: [] as WalkEntry[], remarks: [] as string[], skipped: 0 }
   let left = WALK_MAX
-  const visit = async (folder: string): Promise<void> => {
+  const visit = async (folder: string, depth = 0): Promise<void> => {
     signal?.throwIfAborted()
     const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch(() => {
       found.remarks.push(`${path.basename(folder)}/ could not be read`)
@@ -6551,11 +6551,11 @@ export async function walkTree(
       if (left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
       if (left <= 0) return
       const at = path.join(folder, child.name)
-      const entry: WalkEntry = { at, name: child.name, kind: kindOfEntry(child) }
+      const entry = { at, name: child.name, kind: kindOfEntry(child), depth }
       const verdict = judge(entry)
       if (verdict === 'skip') found.skipped += 1
       else found.entries.push(entry)
-      if (verdict === 'enter' && entry.kind === 'folder') await visit(at)
+      if (verdict === 'enter' && entry.kind === 'folder') await visit(at, depth + 1)
     }
   }
   await visit(root)
@@ -6593,7 +6593,7 @@ export const FILE_TOOLS = toolsOf('files', {
       const lines = linesWithEnds(store.redactor.redact(text))
       if (offset > Math.max(1, lines.length))
         fail(`${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`)
-      return withHead(lines.slice(offset - 1, offset - 1 + limit), offset, lines.length)
+      return withHead(lines.slice(offset - 1).slice(0, limit), offset, lines.length)
     },
   },
   list_dir: {
@@ -6608,16 +6608,14 @@ export const FILE_TOOLS = toolsOf('files', {
     run: async (args, { workspace }, signal) => {
       const root = await workspace.read(args.path)
       statsOf(root, workspace, 'folder')
-      const depthOf = (at: string) => relativePath(root, at).split('/').length - 1
-      const judge = ({ at, name }: WalkEntry) => {
+      const judge = ({ at, name, depth }: WalkEntry) => {
         if (workspace.hides(at) || (name.startsWith('.') && !args.hidden)) return 'skip'
-        const isShut = depthOf(at) + 1 >= args.depth || CLOSED_FOLDERS.includes(name)
-        return isShut ? 'list' : 'enter'
+        return depth + 1 < args.depth && !CLOSED_FOLDERS.includes(name) ? 'enter' : 'list'
       }
       const { entries, remarks, skipped } = await walkTree(root, judge, signal)
       if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
       if (entries.length === 0) remarks.unshift('nothing to list')
-      const lines = entries.map((entry) => '  '.repeat(depthOf(entry.at)) + listLine(entry))
+      const lines = entries.map((entry) => '  '.repeat(entry.depth) + listLine(entry))
       return withRemarks(lines, remarks)
     },
   },
@@ -6647,10 +6645,9 @@ export const FILE_TOOLS = toolsOf('files', {
 
 //#region §edits: changing files, so that it can be undone
 //
-// A change is first a plan, what stands at each path and what shall: the person is shown it, the
-// call commits it, undoing is one too. All or nothing: journalled before the disk, taken back
-// when a path fails. Nothing is undone where a file is not what the journal left.
-// Writing keeps line ends, byte order mark and mode.
+// A change is first a plan, what stands at each path and what shall; so is undoing. It is shown,
+// then done wholly or not: journalled before the disk, taken back when a path fails. Only what
+// the journal left is undone. Writing keeps line ends, byte order mark and mode.
 // Not here: what may be changed (§policy).
 
 const DIFF_SHOWN = 6 * KB // characters of a diff in a result
@@ -6674,8 +6671,8 @@ type Plan = { changes: Change[]; says?: string; undoes?: UndoEntry[] }
 const NO_FILE = '/dev/null'
 const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
-/** What stands at a path; at most `room` bytes are kept. Throws TaiError. */
-export function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): FileState {
+/** At most `room` bytes are kept. */
+function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): FileState {
   const stats = lstatOf(at)
   if (!stats) return ABSENT_STATE
   const mode = stats.mode & 0o7777
@@ -6687,7 +6684,7 @@ export function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX
 }
 
 /** Refuses folders and read-only files. */
-export async function writeTarget(given: string, workspace: Workspace) {
+async function writeTarget(given: string, workspace: Workspace) {
   const at = await workspace.write(given)
   const [before, shown] = [fileState(at, workspace), workspace.show(at)]
   if (before.kind === 'folder') fail(`${shown} is a folder`)
@@ -6717,31 +6714,30 @@ async function removalOf(root: string, workspace: Workspace) {
 const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
-/** All or nothing. */
-export async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
+async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (!undoes) await store.pushUndo(session, entries)
+  const drop = async (ended: UndoEntry[]) => {
+    const numbers = ended.map(({ n }) => n)
+    await store.dropUndo(session, numbers)
+  }
   const done: Change[] = []
-  let ended: UndoEntry[] = []
   try {
     for (const change of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
       putOne(change.at, change.after, world)
       done.push(change)
     }
-    ended = undoes ?? []
   } catch (error) {
     for (const { at, before } of done.toReversed()) putOne(at, before, world)
     const newest = await store.listUndo(session, { limit: entries.length })
-    ended = newest.filter((entry) => entry.group === group)
+    await drop(newest.filter((entry) => entry.group === group))
     throw error
-  } finally {
-    const numbers = ended.map(({ n }) => n)
-    await store.dropUndo(session, numbers)
   }
+  await drop(undoes ?? [])
 }
 
 /** Removals first, innermost first. */
@@ -6880,9 +6876,8 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   if (!isNew && !isThere) failMissing(target.at, workspace)
   const bytes = Buffer.from(await patchedText(decodeFileText(before.bytes, name), file))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
-  if (!isGone) return { ...target, after: { kind: 'file', bytes, mode } }
-  if (bytes.length > 0) fail(`${name}: the patch deletes the file but not all of its lines`)
-  return { ...target, after: ABSENT_STATE }
+  if (isGone && bytes.length > 0) fail(`${name}: the patch deletes the file but not all its lines`)
+  return { ...target, after: isGone ? ABSENT_STATE : { kind: 'file', bytes, mode } }
 }
 
 async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
@@ -7053,9 +7048,8 @@ export const EDIT_TOOLS = planned({
 
 //#region §finding: files by name, and lines by what they say
 //
-// Ignore files count at every level; a deeper rule wins. Whoever names an ignored folder sees
-// into it. What is not shown is counted and said.
-// No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
+// A deeper ignore file wins; whoever names an ignored folder sees into it. What is not shown
+// is counted. No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
 // Not here: ignore files above the workspace.
 
 const IGNORE_FILES = ['.git/info/exclude', '.gitignore', '.ignore']
@@ -7198,6 +7192,11 @@ function aroundMatch(text = '', at = 0) {
   return from > 0 ? `(${from} characters) …${part}` : part
 }
 
+function leftOut(found: number, limit: number, noun: string) {
+  if (found === 0) return [`no ${noun} matches; ignored files are left out`]
+  return found > limit ? [`${limit} of ${found} matching ${noun}s shown`] : []
+}
+
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
     description: 'Find files by name, newest first; ignored ones only where their folder is named.',
@@ -7223,10 +7222,7 @@ export const FIND_TOOLS = toolsOf('files', {
         .map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
       const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
-      if (newest.length === 0) remarks.unshift('no file matches; ignored files are left out')
-      if (newest.length > paths.length)
-        remarks.push(`${paths.length} of ${newest.length} files shown`)
-      return withRemarks(paths, remarks)
+      return withRemarks(paths, [...leftOut(newest.length, args.limit, 'file'), ...remarks])
     },
   },
   grep: {
@@ -7263,8 +7259,7 @@ export const FIND_TOOLS = toolsOf('files', {
         total += matchFiles(files, regexp, limit - total)
         rows.push(...files.flatMap((file) => grepRows(file, args.context)))
       }
-      if (total === 0) remarks.push('no line matches; ignored files are left out')
-      if (total > limit) remarks.push(`${limit} of ${total} matching lines shown`)
+      remarks.push(...leftOut(total, limit, 'line'))
       const why = [...Map.groupBy(passed, (one) => one)].map(([one, all]) => `${all.length} ${one}`)
       if (why.length > 0) remarks.push(`files passed over: ${why.join(', ')}`)
       return withRemarks(rows, remarks)
@@ -7276,8 +7271,8 @@ export const FIND_TOOLS = toolsOf('files', {
 
 //#region §shell: commands, to their end or in the background
 //
-// A model is told whether a command worked, then what it said; an exit code other than 0 is an
-// error, so that none passes over it. Neither keys nor marks of secrets reach a command.
+// An exit code other than 0 comes first and is an error, so that no model passes over it.
+// Neither keys nor marks of secrets reach a command.
 // Not here: which commands run without asking (§policy).
 
 const FIRST_LOOK = 500 // ms for the first words of a process
@@ -7375,8 +7370,8 @@ type CommandLine = { command: string; cwd?: string; env?: Record<string, string>
 
 async function commandStart({ world, workspace, store }: ToolContext, line: CommandLine) {
   refuseMarks('the command', line.command)
-  const env = childEnv(world, store.redactor, line.env)
-  return { cwd: await workspace.read(line.cwd ?? '.'), env, world }
+  const cwd = await workspace.read(line.cwd ?? '.')
+  return { cwd, env: childEnv(world, store.redactor, line.env), world }
 }
 
 function shellReply(result: RunResult, seconds: number) {
@@ -7413,14 +7408,14 @@ function howEnded({ code, signal }: ChildExit) {
 
 //#region §git: what the repository says, and five careful ways to ask
 //
-// A stranger's repository can name programs that git runs to look at it. None run here.
+// A stranger's repository can name programs for git to run. None run here.
 //
 // 1. Guards on the command line outrank all configuration: no programs for diffs, no fetching,
-//    submodules by commit. Filters that the repository itself names run at every look: refused.
+//    submodules by commit. Filters that the repository itself names would run: it is refused.
 // 2. What a model gives is no option: no revision begins with a dash, paths stand after `--`,
 //    literal. A revision is a commit: blobs and trees would show what is outside of the paths.
 // 3. The repository is the workspace's or of a folder around it, not one a `.git` leads to.
-//    Alternates may lead anywhere: they add what only a hash can name, and no configuration.
+//    Alternates may lead anywhere: they add what only a hash can name.
 // Not here: push, fetch, merge, rebase; a shell command asks first.
 
 const GIT_GUARDS = [
@@ -7470,6 +7465,21 @@ const BRANCH_ACTIONS = {
 }
 
 const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
+
+type Repository = {
+  context: ToolContext
+  signal: AbortSignal
+  cwd: string
+  top: string
+  but: readonly string[] // pathspec against the home of tai
+  spec: readonly string[] // of what was asked for; none: everything
+  maxOutput?: number
+}
+
+const inRepository =
+  <A extends { path: string }>(work: (args: A, git: Repository) => Promise<string>) =>
+  async (args: A, context: ToolContext, signal: AbortSignal) =>
+    work(args, await openRepository(args.path, context, signal))
 
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
@@ -7551,23 +7561,6 @@ export const GIT_TOOLS = toolsOf('git', {
     }),
   },
 })
-
-type Repository = {
-  context: ToolContext
-  signal: AbortSignal
-  cwd: string
-  top: string
-  but: readonly string[] // pathspec against the home of tai
-  spec: readonly string[] // of what was asked for; none: everything
-  maxOutput?: number
-}
-
-type GitWork<A> = (args: A, git: Repository) => Promise<string>
-
-function inRepository<A extends { path: string }>(work: GitWork<A>) {
-  return async (args: A, context: ToolContext, signal: AbortSignal) =>
-    work(args, await openRepository(args.path, context, signal))
-}
 
 async function openRepository(given: string, context: ToolContext, signal: AbortSignal) {
   const real = await context.workspace.read(given)
@@ -7835,9 +7828,9 @@ function tableText(rows: string) {
 
 //#region §notes: what is kept in the vault, and the list of tasks
 //
-// Records (notes, memories, spilled results, summaries) outlive a session, todos do not.
-// What is read fits a result: reading a spilled one never spills again. Notes and memories can
-// be rewritten; what tai itself stored cannot.
+// Records outlive a session, todos do not. Notes and memories can be rewritten; what tai itself
+// stored (spilled results, summaries) cannot.
+// What is read fits a result: reading a spilled one never spills again.
 
 const RECORD_HEAD = 512 // bytes, for the line that describes the record
 const RECORD_TITLE = 80 // characters
@@ -7853,18 +7846,6 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
   const record = await store.getRecord(id)
   return record && `${recordName(record)}:\n${record.body}`
 }
-
-/** Whole characters at about these bytes: at least 4, or one might not fit. */
-export function sliceBytes(text: string, offset: number, limit: number) {
-  const bytes = Buffer.from(text)
-  const from = characterStart(bytes, offset)
-  const end = characterStart(bytes, from + Math.max(4, limit))
-  return { text: bytes.toString('utf8', from, end), from, end, total: bytes.length }
-}
-
-/** Without words, the newest. */
-const findRecords = (store: Store, query: string, filter: Search & Loose<RecordPlace>) =>
-  store.listRecords({ ...filter, query: query.trim() || undefined })
 
 const TODOS_MAX = 200
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' }
@@ -7894,11 +7875,13 @@ export const NOTE_TOOLS = toolsOf('vault', {
     annotations: READS_ONLY,
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOf(store, id)
-      const room = config.number('result_max') - RECORD_HEAD
-      const { text, from, end, total } = sliceBytes(record.body, offset, Math.min(limit, room))
-      const rest = end < total ? `read on with offset ${end}` : 'this is its end'
-      const head = `${recordName(record)}, bytes ${from} to ${end} of ${total}; ${rest}`
-      return `[${head}]\n${text}`
+      const bytes = Buffer.from(record.body)
+      const from = characterStart(bytes, offset)
+      const size = Math.min(limit, config.number('result_max') - RECORD_HEAD)
+      const end = characterStart(bytes, from + Math.max(4, size)) // with less, none might fit
+      const rest = end < bytes.length ? `read on with offset ${end}` : 'this is its end'
+      const head = `${recordName(record)}, bytes ${from} to ${end} of ${bytes.length}; ${rest}`
+      return `[${head}]\n${bytes.toString('utf8', from, end)}`
     },
   },
   vault_write: {
@@ -7922,7 +7905,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
         return `saved ${kind} ${await store.addRecord(made)}`
       }
       const old = await recordOf(store, id)
-      if (old.kind === 'spill' || old.kind === 'summary')
+      if (['spill', 'summary'].includes(old.kind))
         fail(`tai itself stored ${recordName(old)}, so it stays`)
       await store.updateRecord(id, { title, body: content, tags })
       return `updated ${old.kind} ${id}`
@@ -7937,8 +7920,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
     }),
     annotations: READS_ONLY,
     run: async ({ query, kind, limit }, { store }) => {
-      const wanted = kind === 'any' ? undefined : kind
-      const hits = await findRecords(store, query, { kind: wanted, limit })
+      const filter = kind === 'any' ? { limit } : { kind, limit }
+      const hits = await store.listRecords({ ...filter, query: query.trim() || undefined })
       const lines = hits.map((hit) => {
         const snippet = hit.snippet.replace(/\s+/g, ' ').trim()
         return `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${snippet}`
@@ -7994,8 +7977,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
 const USER_WAIT = 10 * MINUTE
 const VERSION_TIMEOUT = 2 * SECOND
 
-/** What the numbers pick, else the answer's own words; undefined when blank. */
-export function readAnswer(answer: string, options: readonly string[], multi: boolean) {
+/** What the numbers pick, else the answer's own words. */
+function readAnswer(answer: string, options: readonly string[], multi: boolean) {
   const own = answer.trim()
   const numbers = new Set(own.split(/[\s,]+/).map(Number))
   const chosen = [...numbers].map((n) => options[n - 1])
@@ -11761,7 +11744,7 @@ type VerbSpec = [usage: string, help: string, run: Run, flags?: readonly Flag[]]
 const recordsVerb = listVerb(
   'records',
   ['id', 'kind', 'updated', 'bytes', 'title'],
-  (store, limit, query) => findRecords(store, query, { limit }),
+  (store, limit, query) => store.listRecords({ query: query.trim() || undefined, limit }),
 )
 const sessionsVerb = listVerb(
   'sessions',

@@ -80,7 +80,7 @@ t.test('glob gives the newest first and says what it does not show', async (t) =
     fs.utimesSync(path.join(root, name), 1_000 - i, 1_000 - i)
   t.equal((await call('glob', { pattern: '?' })).text, 'b\nc\na')
   const two = await call('glob', { pattern: '?', limit: 2 })
-  t.equal(two.text, 'b\nc\n[2 of 3 files shown]')
+  t.equal(two.text, 'b\nc\n[2 of 3 matching files shown]')
   t.match((await call('glob', { pattern: '*.md' })).text, /no file matches/)
   t.equal((await call('glob', { pattern: path.join(root, 'sub/*.md') })).text, 'sub/d.md')
   t.match(await call('glob', { pattern: '*', path: 'a' }), {
@@ -245,7 +245,7 @@ t.test('1,000 files are found and searched in bounded time', async (t) => {
   fs.writeFileSync(first, 'one\nline 2\n')
   for (let i = 1; i < 1_000; i++) fs.linkSync(first, path.join(root, 'd', `f${i}.txt`))
   const started = performance.now()
-  t.match((await call('glob', { pattern: '**/*.txt', limit: 5 })).text, /5 of 1000 files/)
+  t.match((await call('glob', { pattern: '**/*.txt', limit: 5 })).text, /5 of 1000 matching files/)
   t.match(
     (await call('grep', { pattern: '^line \\d*$', limit: 5 })).text,
     /5 of 1000 matching lines/,
