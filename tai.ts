@@ -6530,10 +6530,10 @@ function withHead(lines: string[], first: number, total: number) {
   return head ? `[${head}]\n${withLf(text)}` : text
 }
 
-export type WalkEntry = { at: string; name: string; kind: string; depth: number }
+type WalkEntry = { at: string; name: string; kind: string; depth: number }
 
 /** By name, as `judge` says of each; `remarks`: what was not seen. */
-export async function walkTree(
+async function walkTree(
   root: string,
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
   signal?: AbortSignal,
@@ -6766,11 +6766,10 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 })
 
 async function diffOfChanges(changes: Change[]) {
-  const diffs: string[] = []
-  for (const { shown, before, after } of changes) {
-    if ([before.kind, after.kind].includes('folder')) continue
-    diffs.push(await unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)))
-  }
+  const files = changes.filter(({ before, after }) => ![before.kind, after.kind].includes('folder'))
+  const diffs = await Array.fromAsync(files, ({ shown, before, after }) =>
+    unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
+  )
   return diffs.join('\n')
 }
 
@@ -6916,8 +6915,8 @@ export const EDIT_TOOLS = planned({
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
+      refuseMarks('the content', content)
       const target = await writeTarget(given, workspace)
-      refuseMarks(`the text for ${target.shown}`, content)
       const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
       return { changes: [{ ...target, after }] }
     },
@@ -6938,7 +6937,7 @@ export const EDIT_TOOLS = planned({
       if (before.kind === 'absent') failMissing(target.at, workspace)
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
-      refuseMarks(`the edit of ${shown}`, old + fresh)
+      refuseMarks('the edit', old + fresh)
       const text = decodeFileText(before.bytes, shown)
       const fits = (end: string) => text.includes(end) && text.includes(old.replaceAll('\n', end))
       const end = fits('\r\n') ? '\r\n' : '\n'
@@ -6967,8 +6966,8 @@ export const EDIT_TOOLS = planned({
     },
     run: async ({ patch, dry_run }, { workspace }) => {
       refuseMarks('the patch', patch)
-      const changes: Change[] = []
-      for (const file of await parseDiff(patch)) changes.push(await patchedFile(file, workspace))
+      const files = await parseDiff(patch)
+      const changes = await Array.fromAsync(files, (file) => patchedFile(file, workspace))
       if (new Set(changes.map(({ at }) => at)).size < changes.length)
         fail('a file stands in the patch twice', 'put its hunks together')
       if (!dry_run) return { changes }
@@ -7447,13 +7446,6 @@ const GIT_DROPPED = /^GIT_(?!AUTHOR_|COMMITTER_|CONFIG_|CEILING_DIRECTORIES$)/
 const DIFF_GUARDS =
   '--no-ext-diff --no-textconv --ignore-submodules=dirty --submodule=short --src-prefix=a/ --dst-prefix=b/'
 
-const GIT_HINTS = [
-  ['not a git repository', 'is the path right? `git init` in a shell makes one'],
-  ['dubious ownership', 'who trusts it runs `git config --global --add safe.directory DIR`'],
-  ['tell me who you are', 'set user.name and user.email by `git config --global`'],
-  ['would be overwritten', 'commit the changes first, or stash them in a shell'],
-] as const
-
 const GIT_SHELL = 'run git with shell_exec, which asks'
 const GIT_LIST_MAX = 64 * MB // names of all files; with more, nothing is staged
 
@@ -7619,10 +7611,11 @@ async function gitText(git: Repository, words: string, more: readonly string[] =
 }
 
 function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never {
-  const fatal = /^(?:fatal|error): (.*)$/m.exec(stderr)?.[1] ?? stderr.split('\n')[0]
-  const why = fatal || stdout.trim().split('\n').at(-1) || `ended by ${signal}`
-  const hint = GIT_HINTS.find(([complaint]) => stderr.includes(complaint))?.[1]
-  fail(`git ${words.split(' ', 1)}: ${clip(visible(why), 500)}`, hint)
+  const said = stderr.trim() || stdout.trim() || `ended by ${signal}`
+  const lines = said.split(/\s*\n\s*/).map((line) => clip(visible(line), 500))
+  const why = lines.find((line) => /^(fatal|error): /.test(line)) ?? lines[0]
+  const more = lines.filter((line) => line !== why).join(' ')
+  fail(`git ${words.split(' ', 1)}: ${why}`, clip(more, 500) || undefined)
 }
 
 function revisionArgs(...given: readonly (string | undefined)[]) {
@@ -7847,7 +7840,6 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
   return record && `${recordName(record)}:\n${record.body}`
 }
 
-const TODOS_MAX = 200
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' }
 
 function showTodos(todos: readonly Todo[]) {
@@ -7856,7 +7848,7 @@ function showTodos(todos: readonly Todo[]) {
 }
 
 const todoList = {
-  ...arg.texts('The whole list, in order.'),
+  ...arg.texts('The whole list, in order.', { maxItems: 200 }),
   items: takes(['text', 'status'], {
     id: arg.text('Of a known task.'),
     text: arg.text('What to do.'),
@@ -7954,7 +7946,6 @@ export const NOTE_TOOLS = toolsOf('vault', {
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
-      if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep the open ones')
       if (items.some(({ text }) => text.trim() === '')) fail('a task without text')
       const taken = items.flatMap(({ id }) => id ?? [])
       if (new Set(taken).size < taken.length) fail('two tasks have the same id')
@@ -7988,10 +7979,8 @@ function readAnswer(answer: string, options: readonly string[], multi: boolean) 
 
 function momentIn(zone: string, now: number, add = 'PT0S') {
   const start = Temporal.Instant.fromEpochMilliseconds(now)
-  const given = visible(JSON.stringify({ tz: zone, add }))
-  const at =
-    attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
-    fail(`no time zone and duration: ${given}`)
+  const fault = `no time zone and duration: ${visible(JSON.stringify({ tz: zone, add }))}`
+  const at = attempt(() => start.toZonedDateTimeISO(zone).add(add)) ?? fail(fault)
   const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
   const weekday = at.toLocaleString('en', { weekday: 'long' })
   const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
