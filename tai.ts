@@ -6446,7 +6446,7 @@ const DESTROYS = annotate('Medium', 'destroys')
 // Not here: which paths are allowed (§workspace), cutting and redacting (§toolbox).
 
 const READ_LINES_MAX = 5_000
-const SNIFF = 8 * KB // with a NUL byte in these a file is binary, as in git
+const SNIFF = 8 * KB // a NUL byte in these means binary, as in git
 const DIFF_TIME = 1 * SECOND // then no diff is shown
 const NAMES_COMPARED = 2_000 // for "did you mean"
 
@@ -6658,11 +6658,8 @@ const LIKE_ASKED = 12 // lines of the text sought
 const LIKE_WIDTH = 120 // characters of a line
 const LIKE_ENOUGH = 0.5 // share of letter pairs in common
 
-type FileState = {
-  kind: UndoEntry['kind']
-  bytes: Buffer // a file's content, a link's target
-  mode?: number | undefined
-}
+/** `bytes`: a file's content, a link's target. */
+type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
 
 /** `says`: the result; `undoes`: entries of the journal that end. */
@@ -6683,7 +6680,6 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
-/** Refuses folders and read-only files. */
 async function writeTarget(given: string, workspace: Workspace) {
   const at = await workspace.write(given)
   const [before, shown] = [fileState(at, workspace), workspace.show(at)]
@@ -6714,6 +6710,9 @@ async function removalOf(root: string, workspace: Workspace) {
 const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
+/** Removals first, innermost first. */
+const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
+
 async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   const { store, session, world } = context
   const group = world.randomBytes(8).toString('hex')
@@ -6739,9 +6738,6 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   }
   await drop(undoes ?? [])
 }
-
-/** Removals first, innermost first. */
-const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
 /** In one step: readers see the old content or the new. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
@@ -6865,7 +6861,7 @@ type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
   const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
-  const isOther = file.isCopy || file.isRename || /^1[26]0/.test(newMode)
+  const isOther = [file.isCopy, file.isRename, /^1[26]0/.test(newMode)].includes(true)
   if (!file.name || hunks.length === 0 || isOther)
     fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
   const target = await writeTarget(name, workspace)
@@ -6997,7 +6993,7 @@ export const EDIT_TOOLS = planned({
       const leaves = await removalOf(from, workspace)
       const arrivals = leaves.map(({ at: left, before: after }) => {
         const at = to + left.slice(from.length)
-        return { at, shown: workspace.show(at), before: at === to ? there : ABSENT_STATE, after }
+        return { at, shown: workspace.show(at), before: fileState(at, workspace), after }
       })
       const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
       return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
@@ -7098,9 +7094,8 @@ async function findFiles(
     return closed || (!named && ignored(at, kind === 'folder')) ? 'skip' : 'enter'
   }
   const { entries, remarks } = await walkTree(top, judge, signal)
-  const files = entries.filter(({ kind }) => kind === 'file')
-  const fits = ({ at }: WalkEntry) => wanted(relativePath(top, at))
-  const found = runBounded(GREP_PATIENCE, () => files.filter(fits))
+  const fits = ({ at, kind }: WalkEntry) => kind === 'file' && wanted(relativePath(top, at))
+  const found = runBounded(GREP_PATIENCE, () => entries.filter(fits))
   return { entries: found ?? fail('the glob takes too long', 'use fewer * in it'), remarks }
 }
 
@@ -7115,8 +7110,7 @@ async function splitGlob(pattern: string) {
   return glob ? { dir: base, base: glob } : path.parse(base)
 }
 
-/** Of a model. Throws TaiError. */
-export function compilePattern(pattern: string, ignoreCase: boolean) {
+function compilePattern(pattern: string, ignoreCase: boolean) {
   // It decides nothing, and costs the square of a line's length.
   const source = pattern.replace(/^(?:\.\*\??)+/, '')
   const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter
@@ -7132,8 +7126,7 @@ export function runBounded<T>(ms: number, work: () => T): T | undefined {
   try {
     return builtin('node:vm').runInNewContext('work()', { work }, { timeout: ms })
   } catch (error) {
-    // An error of the other context is no Error here.
-    if (isObject(error) && error['code'] === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return undefined
+    if (codeOf(error) === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return undefined
     throw error
   }
 }
@@ -7309,7 +7302,7 @@ export const SHELL_TOOLS = toolsOf('process', {
     annotations: RUNS_COMMANDS,
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
-      const started = await context.processes.start({ ...start, command: args.command, name })
+      const started = await context.processes.start({ ...start, name })
       return outputReply(started, 0, FIRST_LOOK, signal)
     },
   },
@@ -7367,10 +7360,11 @@ export const SHELL_TOOLS = toolsOf('process', {
 
 type CommandLine = { command: string; cwd?: string; env?: Record<string, string> }
 
-async function commandStart({ world, workspace, store }: ToolContext, line: CommandLine) {
-  refuseMarks('the command', line.command)
-  const cwd = await workspace.read(line.cwd ?? '.')
-  return { cwd, env: childEnv(world, store.redactor, line.env), world }
+async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
+  const { world, workspace, store } = context
+  refuseMarks('the command', command)
+  const real = await workspace.read(cwd)
+  return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
 }
 
 function shellReply(result: RunResult, seconds: number) {
@@ -7589,7 +7583,7 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
   return isInside(common, dir) && named.some((back) => path.resolve(dir, back) === top)
 }
 
-/** Whatever the exit code; fails when git is missing or too slow. */
+/** Whatever the exit code. */
 async function runGit(git: Repository, words: string, more: readonly string[] = []) {
   const { world, store } = git.context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
@@ -7603,7 +7597,7 @@ async function runGit(git: Repository, words: string, more: readonly string[] = 
   return result
 }
 
-/** What git said, or its complaint thrown; after a last `--` come the pathspecs. */
+/** After a last `--` come the pathspecs. */
 async function gitText(git: Repository, words: string, more: readonly string[] = []) {
   const spec = more.at(-1) === '--' ? [...git.spec, ...git.but] : []
   const result = await runGit(git, words, [...more, ...spec])
@@ -7828,7 +7822,7 @@ function tableText(rows: string) {
 const RECORD_HEAD = 512 // bytes, for the line that describes the record
 const RECORD_TITLE = 80 // characters
 
-const recordName = ({ id, kind, title }: Pick<VaultRecord, 'id' | 'kind' | 'title'>) =>
+const recordName = ({ id, kind, title }: Omit<VaultRecord, 'body'>) =>
   `${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
 async function recordOf(store: Store, id: string) {
