@@ -172,17 +172,17 @@ t.test('a bad or a runaway pattern is a clear error, never a hang', async (t) =>
   })
   const hard = /(x+x+)+y/
   t.equal(
-    runBounded(50, () => hard.test('x'.repeat(60_000))),
+    runBounded(() => hard.test('x'.repeat(60_000))),
     undefined,
   )
   t.ok(performance.now() - started < 10_000)
   t.equal(
-    runBounded(1_000, () => 1),
+    runBounded(() => 1),
     1,
   )
   t.throws(
     () =>
-      runBounded(1_000, () => {
+      runBounded(() => {
         throw new RangeError('mine')
       }),
     { message: 'mine' },

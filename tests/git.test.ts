@@ -462,7 +462,7 @@ t.test('a .git that leads to another repository is refused', async (t) => {
     },
   }
   for (const [name, put] of Object.entries(planted))
-    await t.rejects(at(`planted-${name}`, put), { message: /leads to|work tree in/ }, name)
+    await t.rejects(at(`planted-${name}`, put), { message: /leads to/ }, name)
 })
 
 t.test('a partial clone fetches nothing', async (t) => {
@@ -490,7 +490,7 @@ t.test('a work tree elsewhere and a planted bare repository are refused', async 
   const bench = makeRepository(t.testdir())
   bench.git('config', 'core.worktree', bench.home)
   await t.rejects(bench.call('git_status'), {
-    message: /work tree in .*core\.worktree/,
+    message: /leads to .* work tree /,
     hint: /shell/,
   })
   bench.git('config', '--unset', 'core.worktree')
