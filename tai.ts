@@ -93,11 +93,11 @@
 //   §toolkit    what a tool is made of
 //     ToolContext Catalog ArgsOf ToolRow Tool toolsOf arg takes annotate
 //   §files      reading files and folders as they are
-//     looksBinary unifiedDiff WalkEntry walkTree FILE_TOOLS
+//     unifiedDiff FILE_TOOLS
 //   §edits      changing files, so that it can be undone
-//     fileState writeTarget commitPlan nearestPlace EDIT_TOOLS
+//     nearestPlace EDIT_TOOLS
 //   §finding    files by name, and lines by what they say
-//     compilePattern runBounded FIND_TOOLS
+//     runBounded FIND_TOOLS
 //   §shell      commands, to their end or in the background
 //     SHELL_TOOLS
 //   §git        what the repository says, and five careful ways to ask
@@ -105,9 +105,9 @@
 //   §web        pages for reading, APIs for calling
 //     WEB_TOOLS
 //   §notes      what is kept in the vault, and the list of tasks
-//     sliceBytes NOTE_TOOLS
+//     NOTE_TOOLS
 //   §asking     the person, the clock, the machine, the other tools
-//     readAnswer ASK_TOOLS
+//     ASK_TOOLS
 //   §servers    the tools that manage MCP servers, and those that servers bring
 //     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts SERVER_TOOLS
 //     addedLine
@@ -6464,12 +6464,12 @@ function failMissing(at: string, workspace: Workspace): never {
 function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
   const stats = fs.statSync(at, { throwIfNoEntry: false })
   if (!stats) failMissing(at, workspace)
-  const found = kindOfEntry(stats)
+  const found = kindOf(stats)
   if (kind && kind !== found) fail(`${workspace.show(at)} is a ${found}, not a ${kind}`)
   return stats
 }
 
-function kindOfEntry(entry: fs.Stats | fs.Dirent) {
+function kindOf(entry: fs.Stats | fs.Dirent) {
   if (entry.isFile()) return 'file'
   if (entry.isDirectory()) return 'folder'
   return entry.isSymbolicLink() ? 'link' : 'device or pipe'
@@ -6547,11 +6547,10 @@ async function walkTree(
       return []
     })
     for (const child of children.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-      left -= 1
-      if (left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
+      if (--left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
       if (left <= 0) return
       const at = path.join(folder, child.name)
-      const entry = { at, name: child.name, kind: kindOfEntry(child), depth }
+      const entry = { at, name: child.name, kind: kindOf(child), depth }
       const verdict = judge(entry)
       if (verdict === 'skip') found.skipped += 1
       else found.entries.push(entry)
@@ -6628,7 +6627,7 @@ export const FILE_TOOLS = toolsOf('files', {
       const given = path.resolve(workspace.root, args.path)
       await using file = args.hash ? await workspace.openForRead(args.path) : undefined
       const facts = {
-        kind: kindOfEntry(stats),
+        kind: kindOf(stats),
         size: `${stats.size}`,
         mode: (stats.mode & 0o7777).toString(8),
         modified: stats.mtime.toISOString(),
@@ -6666,14 +6665,14 @@ type Change = { at: string; shown: string; before: FileState; after: FileState }
 type Plan = { changes: Change[]; says?: string; undoes?: UndoEntry[] }
 
 const NO_FILE = '/dev/null'
-const ABSENT_STATE: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
+const ABSENT: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
 
 /** At most `room` bytes are kept. */
 function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): FileState {
   const stats = lstatOf(at)
-  if (!stats) return ABSENT_STATE
+  if (!stats) return ABSENT
   const mode = stats.mode & 0o7777
-  if (stats.isDirectory()) return { ...ABSENT_STATE, kind: 'folder', mode }
+  if (stats.isDirectory()) return { ...ABSENT, kind: 'folder', mode }
   if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
   statsOf(at, workspace, 'file')
   if (stats.size > room) fail(`${workspace.show(at)} is too large to be undone`, 'use shell_exec')
@@ -6695,7 +6694,7 @@ async function removalOf(root: string, workspace: Workspace) {
   const removed = ({ at }: { at: string }): Change => {
     const before = fileState(at, workspace, room)
     room -= before.bytes.length
-    return { at, shown: workspace.show(at), before, after: ABSENT_STATE }
+    return { at, shown: workspace.show(at), before, after: ABSENT }
   }
   const top = removed({ at: root })
   if (top.before.kind === 'absent') failMissing(root, workspace)
@@ -6761,7 +6760,7 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
   text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-async function diffOfChanges(changes: Change[]) {
+async function diffOf(changes: Change[]) {
   const files = changes.filter(({ before, after }) => ![before.kind, after.kind].includes('folder'))
   const diffs = await Array.fromAsync(files, ({ shown, before, after }) =>
     unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
@@ -6769,7 +6768,7 @@ async function diffOfChanges(changes: Change[]) {
   return diffs.join('\n')
 }
 
-function changesInWords(changes: Change[]) {
+function changeList(changes: Change[]) {
   const lines = changes.map(({ shown, before, after }) => {
     const made = before.kind === 'absent' ? 'created' : 'changed'
     return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
@@ -6784,13 +6783,13 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
     tools[name] = {
       preview: async (args, context) => {
         const { changes } = await row.run(args, context, AbortSignal.any([]))
-        return diffOfChanges(changes)
+        return diffOf(changes)
       },
       ...row,
       run: async (args, context, signal) => {
         const plan = await row.run(args, context, signal)
         await commitPlan(plan, context)
-        return plan.says ?? changesInWords(plan.changes)
+        return plan.says ?? changeList(plan.changes)
       },
     }
   return toolsOf<Record<string, JsonSchema>>('files', tools)
@@ -6872,7 +6871,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const bytes = Buffer.from(await patchedText(decodeFileText(before.bytes, name), file))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
   if (isGone && bytes.length > 0) fail(`${name}: the patch deletes the file but not all its lines`)
-  return { ...target, after: isGone ? ABSENT_STATE : { kind: 'file', bytes, mode } }
+  return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
 }
 
 async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
@@ -6890,7 +6889,7 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
 
 async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
-  for (const { path: at, kind, before: bytes = ABSENT_STATE.bytes, mode, after: left } of entries) {
+  for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
     const shown = workspace.show(at)
     const before = changes.get(at)?.before ?? fileState(at, workspace)
     const now = fingerprint(changes.get(at)?.after ?? before)
@@ -6944,7 +6943,7 @@ export const EDIT_TOOLS = planned({
         fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
       const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
       const changes = [{ ...target, after: { ...before, bytes } }]
-      const diff = await diffOfChanges(changes)
+      const diff = await diffOf(changes)
       return { changes, says: `edited ${shown}\n${clip(diff, DIFF_SHOWN)}` }
     },
   },
@@ -6967,7 +6966,7 @@ export const EDIT_TOOLS = planned({
       if (new Set(changes.map(({ at }) => at)).size < changes.length)
         fail('a file stands in the patch twice', 'put its hunks together')
       if (!dry_run) return { changes }
-      return { changes: [], says: `nothing is written yet:\n${changesInWords(changes)}` }
+      return { changes: [], says: `nothing is written yet:\n${changeList(changes)}` }
     },
   },
   move_path: {
@@ -7034,7 +7033,7 @@ export const EDIT_TOOLS = planned({
       const undoes = calls.flat()
       const changes = await changesBack(undoes, workspace)
       const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
-      return { changes, says: `${head}\n${changesInWords(changes)}`, undoes }
+      return { changes, says: `${head}\n${changeList(changes)}`, undoes }
     },
   },
 })
@@ -7340,9 +7339,9 @@ export const SHELL_TOOLS = toolsOf('process', {
     }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ id, signal: first }, { processes }) => {
-      const found = processes.find(id)
-      await found.group.stop(`SIG${first}`)
-      return `${id}: ${processState(found)}`
+      const { group } = processes.find(id)
+      await group.stop(`SIG${first}`)
+      return `${id}: ${stateOf(group)}`
     },
   },
   process_list: {
@@ -7350,9 +7349,9 @@ export const SHELL_TOOLS = toolsOf('process', {
     parameters: takes([], {}),
     annotations: READS_ONLY,
     run: async (_args, { processes }) => {
-      const rows = processes.list().map((one) => {
-        const name = clip(visible(one.label), 80)
-        return [one.id, processState(one), `pid ${one.group.pid}`, formatBytes(one.bytes()), name]
+      const rows = processes.list().map(({ id, label, group, bytes }) => {
+        const name = clip(visible(label), 80)
+        return [id, stateOf(group), `pid ${group.pid}`, formatBytes(bytes()), name]
       })
       return columns(rows) || 'no background processes'
     },
@@ -7387,10 +7386,10 @@ async function outputReply(one: BackgroundProcess, since: number, ms: number, si
   const { text, next, dropped } = await one.read(since, ms, signal)
   const before = dropped > 0 ? `[${dropped} older bytes are gone]\n` : ''
   const output = text.trimEnd() || '(no new output)'
-  return `${before}${output}\n[${one.id}: ${processState(one)}; next offset ${next}]`
+  return `${before}${output}\n[${one.id}: ${stateOf(one.group)}; next offset ${next}]`
 }
 
-function processState({ group: { exit } }: BackgroundProcess) {
+function stateOf({ exit }: ChildGroup) {
   return exit ? howEnded(exit) : 'running'
 }
 
