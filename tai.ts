@@ -6662,7 +6662,7 @@ type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
 
 /** `says`: the result; `undoes`: entries of the journal that end. */
-type Plan = { changes: Change[]; says?: string; undoes?: UndoEntry[] }
+type Plan = { changes: Change[]; says?: string; undoes?: number[] }
 
 const NO_FILE = '/dev/null'
 const ABSENT: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
@@ -6700,9 +6700,8 @@ async function removalOf(root: string, workspace: Workspace) {
   if (top.before.kind === 'absent') failMissing(root, workspace)
   if (top.before.kind !== 'folder') return [top]
   const { entries, remarks } = await walkTree(root, () => 'enter')
-  const closed = entries.find(({ at, name }) => name === '.git' || workspace.hides(at))
-  if (closed) remarks.push(`tools leave ${workspace.show(closed.at)} alone`)
   if (remarks.length > 0) fail(`${top.shown}: ${remarks.join('; ')}`)
+  for (const { at } of entries) await workspace.entry(at) // it refuses what is closed
   return [top, ...entries.map(removed)]
 }
 
@@ -6719,10 +6718,6 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (!undoes) await store.pushUndo(session, entries)
-  const drop = async (ended: UndoEntry[]) => {
-    const numbers = ended.map(({ n }) => n)
-    await store.dropUndo(session, numbers)
-  }
   const done: Change[] = []
   try {
     for (const change of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
@@ -6732,10 +6727,11 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
   } catch (error) {
     for (const { at, before } of done.toReversed()) putOne(at, before, world)
     const newest = await store.listUndo(session, { limit: entries.length })
-    await drop(newest.filter((entry) => entry.group === group))
+    const own = newest.flatMap((entry) => (entry.group === group ? entry.n : []))
+    await store.dropUndo(session, own)
     throw error
   }
-  await drop(undoes ?? [])
+  await store.dropUndo(session, undoes ?? [])
 }
 
 /** In one step: readers see the old content or the new. */
@@ -7030,8 +7026,9 @@ export const EDIT_TOOLS = planned({
         .slice(0, steps)
       if (calls.length === 0)
         fail('no change to undo in this session', 'those of shell commands are not kept')
-      const undoes = calls.flat()
-      const changes = await changesBack(undoes, workspace)
+      const undone = calls.flat()
+      const changes = await changesBack(undone, workspace)
+      const undoes = undone.map(({ n }) => n)
       const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
       return { changes, says: `${head}\n${changeList(changes)}`, undoes }
     },

@@ -447,7 +447,7 @@ t.test(
       ['.', /./],
       ['.git', /\.git/],
       ['.git/HEAD', /\.git/],
-      ['repo', /tools leave repo\/\.git alone/],
+      ['repo', /repo\/\.git is read only/],
       ['nope', /nothing at nope/],
     ] as const)
       t.match(
