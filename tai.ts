@@ -6843,8 +6843,9 @@ async function parseDiff(patch: string) {
     return useful.map((file) => {
       const old = file.oldFileName?.replace(/^a\//, '')
       const fresh = file.newFileName?.replace(/^b\//, '')
-      const isGone = fresh === NO_FILE
-      return { ...file, isNew: old === NO_FILE, isGone, name: isGone ? old : fresh }
+      const names = [old ?? [], fresh ?? []].flat().filter((name) => name !== NO_FILE)
+      const [isNew, isGone] = [old, fresh].map((name) => name === NO_FILE)
+      return { ...file, isNew, isGone, names, name: names.at(-1) }
     })
   } catch (cause) {
     const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
@@ -6953,7 +6954,7 @@ export const EDIT_TOOLS = planned({
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
       const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
-      return files.flatMap(({ name }) => name ?? [])
+      return files.flatMap(({ names }) => names)
     },
     run: async ({ patch, dry_run }, { workspace }) => {
       refuseMarks('the patch', patch)
@@ -7760,8 +7761,8 @@ async function pageText(html: string, url: string, format: string) {
   try {
     return runBounded(readable) ?? plain
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-    return plain // the stack was full
+    if (error instanceof RangeError) return plain // the stack was full
+    throw error
   }
 }
 
@@ -7829,6 +7830,7 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
   return record && `${recordName(record)}:\n${record.body}`
 }
 
+const TODOS_MAX = 200
 const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' }
 
 function showTodos(todos: readonly Todo[]) {
@@ -7837,7 +7839,7 @@ function showTodos(todos: readonly Todo[]) {
 }
 
 const todoList = {
-  ...arg.texts('The whole list, in order.', { maxItems: 200 }),
+  ...arg.texts('The whole list, in order.'),
   items: takes(['text', 'status'], {
     id: arg.text('Of a known task.'),
     text: arg.text('What to do.'),
@@ -7935,6 +7937,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
+      if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep the open ones')
       if (items.some(({ text }) => text.trim() === '')) fail('a task without text')
       const taken = items.flatMap(({ id }) => id ?? [])
       if (new Set(taken).size < taken.length) fail('two tasks have the same id')

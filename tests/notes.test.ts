@@ -157,7 +157,7 @@ t.test('the task list is replaced as a whole and keeps its ids', async (t) => {
     ],
     [
       { items: Array.from({ length: 201 }, () => ({ text: 'b', status: 'done' })) },
-      /too many items/,
+      /more than 200 tasks/,
     ],
   ]
   for (const [args, message] of cases)
