@@ -1,14 +1,7 @@
 import t from 'tap'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
-import {
-  commitPlan,
-  EDIT_TOOLS,
-  fileState,
-  nearestPlace,
-  writeTarget,
-  type JsonObject,
-} from '../tai.ts'
+import { EDIT_TOOLS, nearestPlace, type JsonObject } from '../tai.ts'
 import { bench, row } from './fakes/bench.ts'
 
 const numbered = (n: number): string =>
@@ -26,18 +19,6 @@ t.test('every row has the words and annotations a model needs', async (t) => {
   }
   t.equal(row('apply_patch').judge?.({ patch: '', dry_run: true }).securityTier, 'Low')
   t.equal(row('apply_patch').judge?.({ patch: '', dry_run: false }).securityTier, 'Medium')
-})
-
-t.test('other sections can plan and commit changes too', async (t) => {
-  const { context, root, text, call } = await bench(t, { f: 'a\n' })
-  const at = path.join(root, 'f')
-  const { before, shown } = await writeTarget('f', context.workspace)
-  t.strictSame([shown, before], ['f', fileState(at, context.workspace)])
-  const after = { ...before, bytes: Buffer.from('b\n') }
-  await commitPlan({ changes: [{ at, shown, before, after }] }, context)
-  t.equal(text('f'), 'b\n')
-  await call('undo_edit', {})
-  t.equal(text('f'), 'a\n')
 })
 
 t.test('write_file creates, replaces and says what it did', async (t) => {
@@ -466,7 +447,7 @@ t.test(
       ['.', /./],
       ['.git', /\.git/],
       ['.git/HEAD', /\.git/],
-      ['repo', /tools leave repo\/\.git alone/],
+      ['repo', /repo\/\.git is read only/],
       ['nope', /nothing at nope/],
     ] as const)
       t.match(

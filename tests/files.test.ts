@@ -1,14 +1,7 @@
 import t from 'tap'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
-import {
-  FILE_TOOLS,
-  looksBinary,
-  unifiedDiff,
-  walkTree,
-  type JsonObject,
-  type WalkEntry,
-} from '../tai.ts'
+import { FILE_TOOLS, unifiedDiff, type JsonObject } from '../tai.ts'
 import { bench } from './fakes/bench.ts'
 
 const numbered = (n: number): string =>
@@ -174,13 +167,6 @@ t.test('a folder of 10,000 files is listed quickly, and names of any bytes survi
   const { text } = await call('list_dir', {})
   t.equal(text.split('\n').length, 10_001)
   t.match(text, /bad-\ufffd/)
-  const files: WalkEntry[] = []
-  const found = await walkTree(root, (entry) => {
-    files.push(entry)
-    return 'list'
-  })
-  t.strictSame([files.length, found.entries.length], [10_001, 10_001])
-  t.strictSame(found.remarks, [])
   t.ok(performance.now() - started < 5_000)
 })
 
@@ -196,7 +182,6 @@ t.test('file_info tells kind, size, mode, lines, link and hash', async (t) => {
   t.match(info, /sha256 +[0-9a-f]{64}$/)
   t.match((await call('file_info', { path: 'd' })).text, /kind +folder/)
   t.match((await call('file_info', { path: 'l' })).text, /link +a\.ts/)
-  t.equal(looksBinary(Buffer.from('a\0')), true)
 })
 
 t.test('a difference is shown as diff -u shows it', async (t) => {

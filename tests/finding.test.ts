@@ -3,7 +3,6 @@ import * as fs from 'node:fs'
 import { execFileSync } from 'node:child_process'
 import * as path from 'node:path'
 import {
-  compilePattern,
   FIND_TOOLS,
   Redactor,
   runBounded,
@@ -80,7 +79,7 @@ t.test('glob gives the newest first and says what it does not show', async (t) =
     fs.utimesSync(path.join(root, name), 1_000 - i, 1_000 - i)
   t.equal((await call('glob', { pattern: '?' })).text, 'b\nc\na')
   const two = await call('glob', { pattern: '?', limit: 2 })
-  t.equal(two.text, 'b\nc\n[2 of 3 files shown]')
+  t.equal(two.text, 'b\nc\n[2 of 3 matching files shown]')
   t.match((await call('glob', { pattern: '*.md' })).text, /no file matches/)
   t.equal((await call('glob', { pattern: path.join(root, 'sub/*.md') })).text, 'sub/d.md')
   t.match(await call('glob', { pattern: '*', path: 'a' }), {
@@ -108,6 +107,7 @@ t.test('grep finds lines as people expect them', async (t) => {
     ['a dot file', { pattern: '^on:' }, ['.github/ci.yml:1']],
     ['case', { pattern: 'CONST A', ignore_case: true }, ['a.ts:1']],
     ['syntax that only the older mode takes', { pattern: 'const\\ a\\-?' }, ['a.ts:1']],
+    ['a class of Unicode', { pattern: '\\p{Ll} = 1' }, ['a.ts:1']],
     ['none', { pattern: 'nothing here' }, []],
   ]
   for (const [what, args, expected] of cases) t.strictSame(await found(args), expected, what)
@@ -172,19 +172,17 @@ t.test('a bad or a runaway pattern is a clear error, never a hang', async (t) =>
   })
   const hard = /(x+x+)+y/
   t.equal(
-    runBounded(50, () => hard.test('x'.repeat(60_000))),
+    runBounded(() => hard.test('x'.repeat(60_000))),
     undefined,
   )
   t.ok(performance.now() - started < 10_000)
-  t.equal(compilePattern('a\\-', true).flags, 'i')
-  t.ok(compilePattern('^\\p{Lu}', false).test('Ä'))
   t.equal(
-    runBounded(1_000, () => 1),
+    runBounded(() => 1),
     1,
   )
   t.throws(
     () =>
-      runBounded(1_000, () => {
+      runBounded(() => {
         throw new RangeError('mine')
       }),
     { message: 'mine' },
@@ -245,7 +243,7 @@ t.test('1,000 files are found and searched in bounded time', async (t) => {
   fs.writeFileSync(first, 'one\nline 2\n')
   for (let i = 1; i < 1_000; i++) fs.linkSync(first, path.join(root, 'd', `f${i}.txt`))
   const started = performance.now()
-  t.match((await call('glob', { pattern: '**/*.txt', limit: 5 })).text, /5 of 1000 files/)
+  t.match((await call('glob', { pattern: '**/*.txt', limit: 5 })).text, /5 of 1000 matching files/)
   t.match(
     (await call('grep', { pattern: '^line \\d*$', limit: 5 })).text,
     /5 of 1000 matching lines/,

@@ -268,7 +268,7 @@ t.test('nothing that a model gives becomes an option, and faults are explained',
 
   fs.rmSync(path.join(bench.root, '.git'), { recursive: true })
   bench.env['GIT_CEILING_DIRECTORIES'] = path.dirname(bench.root)
-  await t.rejects(bench.call('git_status'), { message: /not a git repository/, hint: /git init/ })
+  await t.rejects(bench.call('git_status'), { message: /not a git repository/ })
   bench.env['PATH'] = '/nowhere'
   await t.rejects(bench.call('git_status'), { message: /cannot start git: no such/ })
 })
@@ -462,7 +462,7 @@ t.test('a .git that leads to another repository is refused', async (t) => {
     },
   }
   for (const [name, put] of Object.entries(planted))
-    await t.rejects(at(`planted-${name}`, put), { message: /leads to|work tree in/ }, name)
+    await t.rejects(at(`planted-${name}`, put), { message: /leads to/ }, name)
 })
 
 t.test('a partial clone fetches nothing', async (t) => {
@@ -490,7 +490,7 @@ t.test('a work tree elsewhere and a planted bare repository are refused', async 
   const bench = makeRepository(t.testdir())
   bench.git('config', 'core.worktree', bench.home)
   await t.rejects(bench.call('git_status'), {
-    message: /work tree in .*core\.worktree/,
+    message: /leads to .* work tree /,
     hint: /shell/,
   })
   bench.git('config', '--unset', 'core.worktree')

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { NOTE_TOOLS, type JsonObject, sliceBytes, type ToolContext } from '../tai.ts'
+import { NOTE_TOOLS, type JsonObject, type ToolContext } from '../tai.ts'
 import { filled, openContext, row } from './fakes/bench.ts'
 
 const { Validator } = await import('@cfworker/json-schema')
@@ -87,19 +87,23 @@ t.test('a long record is read in parts that each fit a result', async (t) => {
   })
 })
 
-t.test('sliceBytes moves to whole characters and always gets on', async (t) => {
+t.test('a part of a record is whole characters, and always gets on', async (t) => {
+  const context = await openContext(t)
+  const id = await context.store.addRecord({ kind: 'spill', title: 's', body: 'aé😀' })
   const cases: [number, number, string, number, number][] = [
     [0, 1, 'aé', 0, 3],
     [1, 5, 'é', 1, 3],
     [2, 1, 'é', 1, 3],
     [0, 6, 'aé', 0, 3],
     [3, 2, '😀', 3, 7],
-    [3, -9, '😀', 3, 7],
     [7, 9, '', 7, 7],
     [99, 9, '', 7, 7],
   ]
-  for (const [offset, limit, text, from, end] of cases)
-    t.strictSame(sliceBytes('aé😀', offset, limit), { text, from, end, total: 7 })
+  for (const [offset, limit, part, from, end] of cases) {
+    const { text } = await use(context, 'vault_read', { id, offset, limit })
+    t.match(text, `, bytes ${from} to ${end} of 7; `)
+    t.equal(text.split(']\n')[1], part)
+  }
 })
 
 t.test('what must not be stored is refused', async (t) => {
