@@ -263,7 +263,6 @@ export const WEB_REDIRECTS = 5 // then the page counts as unreachable
 export const APPROVAL_WAIT = 60 * SECOND // no answer for this long is a denial
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
-export const STORE_GLANCE = 5 // age of what every call asks the vault
 export const STORE_BUSY = 10 * SECOND // for another process that writes to the vault
 export const SECRET_MIN = 6 // characters; shorter values are too common to redact
 export const RECORD_PREVIEW = 2 * KB // of a spilled result, beside the record's id
@@ -329,11 +328,7 @@ export type Usage = Readonly<{ input: number; output: number; cached: number }>
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
 /** Of a running chat stream, which returns the whole answer. */
-export type ChatEvent = Readonly<
-  | { kind: 'text'; text: string }
-  | { kind: 'reasoning'; text: string }
-  | { kind: 'notice'; text: string }
->
+export type ChatEvent = Readonly<{ kind: 'text' | 'reasoning' | 'notice'; text: string }>
 
 export type ChatReply = Readonly<{
   message: AssistantMessage
@@ -664,7 +659,6 @@ export class Reader {
   }
 
   string = () => this.#as<string>('a string', typeof this.value === 'string')
-  number = () => this.#as<number>('a number', Number.isFinite(this.value))
   boolean = () => this.#as<boolean>('true or false', typeof this.value === 'boolean')
   object = () => this.#as<JsonObject>('an object', isObject(this.value))
   list = () =>
@@ -722,7 +716,7 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 
 //#endregion §json
 
-//#region §waiting: deadlines and ordered retreats
+//#region §waiting: deadlines, and work in turn
 //
 // Every wait goes through here, so every wait has an end.
 // A timer never outlives its wait, and an aborted wait ends at once.
@@ -754,15 +748,6 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const timer = setTimeout(() => own.abort(reason()), ms)
   const signal = parent === undefined ? own.signal : AbortSignal.any([own.signal, parent])
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
-}
-
-/** Takes steps until `ended` settles; whether it did. */
-export async function retreat(ended: Promise<unknown>, steps: { do: () => void; wait: number }[]) {
-  for (const step of steps) {
-    step.do()
-    if (await within(step.wait, ended)) return true
-  }
-  return false
 }
 
 /** What a generator returns; `see` gets what it yields. */
@@ -810,24 +795,21 @@ export async function inParallel<T, R>(
 // 2. Its mark, `[redacted:NAME]`, is never written to a file: that would destroy the secret.
 // Not here: which values are secret.
 
+/** What group 1 holds stays. No lookbehind: it would be tried at each character. */
 const SECRET_SHAPES = {
   'private-key':
-    /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
-  bearer: /(?<=\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g,
-  'api-key': /\bsk-[A-Za-z0-9_-]{20,}/g,
-  'github-token': /\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,})/g,
-  'slack-token': /\bxox[abeoprs]-[A-Za-z0-9-]{10,}/g,
-  'aws-key': /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
-  'google-key': /\bAIza[A-Za-z0-9_-]{35}/g,
-  jwt: /\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g,
-  'url-password': /(?<=\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g,
+    /()-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
+  bearer: /(\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g,
+  'api-key': /()\bsk-[A-Za-z0-9_-]{20,}/g,
+  'github-token': /()\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,})/g,
+  'slack-token': /()\bxox[abeoprs]-[A-Za-z0-9-]{10,}/g,
+  'aws-key': /()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
+  'google-key': /()\bAIza[A-Za-z0-9_-]{35}/g,
+  jwt: /()\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g,
+  'url-password': /([a-z0-9+.-]:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g,
   'query-secret':
-    /(?<=[?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
+    /([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
-
-/** One pattern is faster than ten. */
-const secretSources = Object.values(SECRET_SHAPES).map(({ source }) => source)
-const MAY_HOLD_SECRET = RegExp(secretSources.join('|'), 'i')
 
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
@@ -842,7 +824,7 @@ export class Redactor {
   /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
-    for (const form of writtenForms(value)) this.#names.set(form, this.#names.get(form) ?? name)
+    for (const form of writtenForms(value)) this.#names.getOrInsert(form, name)
     this.#pattern = undefined
   }
 
@@ -853,13 +835,10 @@ export class Redactor {
 
   /** The usual shapes of secrets too. */
   redact(text: string) {
-    if (text.length < SECRET_MIN) return text
-    const known = this.known(text)
-    if (!MAY_HOLD_SECRET.test(known)) return known
-    return Object.entries(SECRET_SHAPES).reduce(
-      (rest, [name, shape]) => rest.replace(shape, `[redacted:${name}]`),
-      known,
-    )
+    let rest = this.known(text)
+    for (const [name, shape] of Object.entries(SECRET_SHAPES))
+      rest = rest.replace(shape, `$1[redacted:${name}]`)
+    return rest
   }
 
   knows = (text: string) => this.known(text) !== text
@@ -928,8 +907,8 @@ function writtenForms(value: string) {
 }
 
 function alternatives(texts: string[]) {
-  const literal = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
-  return RegExp(literal.toSorted((a, b) => b.length - a.length).join('|'), 'g')
+  const longestFirst = texts.toSorted((a, b) => b.length - a.length)
+  return RegExp(longestFirst.map(RegExp.escape).join('|'), 'g')
 }
 
 //#endregion §redact
@@ -1017,8 +996,7 @@ export const parseSetting = (key: string, text: string) =>
 
 function unknownSetting(name: string) {
   const known = SETTINGS.map(({ key }) => key)
-  const close = nearest(name, known)
-  const hint = close === undefined ? `there are ${known.join(', ')}` : `did you mean ${close}?`
+  const hint = didYouMean(name, known) ?? `there are ${known.join(', ')}`
   return new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, { hint })
 }
 
@@ -1407,8 +1385,6 @@ export class Db {
   readonly file
   readonly #connection: DatabaseSync
   readonly #statements = new Map<Sql, StatementSync>()
-  readonly #glances = new Map<string, readonly unknown[]>()
-  #glanced = 0 // when the oldest was read
   readonly #writes = new Map<string, number>() // by the first word of the table
 
   constructor(file: string) {
@@ -1426,25 +1402,15 @@ export class Db {
 
   get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** Perhaps as it was STORE_GLANCE ago, but for this connection's writes. */
-  glance<T>(sql: string, ...values: string[]) {
-    const now = performance.now()
-    if (now - this.#glanced > STORE_GLANCE) this.#glances.clear()
-    if (this.#glances.size === 0) this.#glanced = now
-    const key = [sql, ...values].join('\0')
-    const known = this.#glances.get(key) ?? this.all<T>(sql, ...values)
-    this.#glances.set(key, known)
-    return known as readonly T[]
-  }
+  /** Another after each write of another process. */
+  dataVersion = () => this.get<{ data_version: number }>('PRAGMA data_version')?.data_version
 
   /** Another after each write to tables whose name begins so, or by another process to any. */
   stamp(family: string) {
-    const [others] = this.glance<{ data_version: number }>('PRAGMA data_version')
-    return `${others?.data_version} ${this.#writes.get(family) ?? 0}`
+    return `${this.dataVersion()} ${this.#writes.get(family) ?? 0}`
   }
 
   run(sql: Sql, ...values: SqlValue[]) {
-    this.#glances.clear()
     const [, family = ''] = /(?:INTO|FROM|UPDATE) ([a-z]+)/.exec(String(sql)) ?? []
     this.#writes.set(family, (this.#writes.get(family) ?? 0) + 1)
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
@@ -1478,12 +1444,10 @@ export class Db {
     if (this.#connection.isOpen) this.#connection.close()
   }
 
-  #prepared(sql: Sql) {
-    const known = this.#statements.get(sql)
-    const statement = known ?? this.#connection.prepare([sql].flat().join('?'))
-    if (!known) this.#statements.set(sql, statement)
-    return statement
-  }
+  #prepared = (sql: Sql) =>
+    this.#statements.getOrInsertComputed(sql, () =>
+      this.#connection.prepare([sql].flat().join('?')),
+    )
 }
 
 const ID_BYTES = 10
@@ -2115,7 +2079,7 @@ export class Store {
   async listGrants(toolName = '') {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
     const now = this.#world.now()
-    return this.db.glance<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
+    return this.db.all<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
   }
   /** False when another process took it first. */
   async consumeGrant(id: string) {
@@ -2193,17 +2157,12 @@ export class Workspace {
   readonly root // real
   readonly #home
 
-  private constructor(root: string, home: string) {
-    this.root = root
-    this.#home = home
-  }
-
   /** `home` is tai's. Throws UsageError: no folder. */
-  static async open(root: string, home: string) {
-    const real = attempt(() => fs.realpathSync.native(root)) ?? ''
-    if (attempt(() => fs.statSync(real).isDirectory()))
-      return new Workspace(real, resolveReal(path.resolve(home)))
-    failUsage(`the workspace ${visible(root)} is no folder`, 'name one with --root DIR')
+  constructor(root: string, home: string) {
+    this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
+    if (!fs.statSync(this.root, { throwIfNoEntry: false })?.isDirectory())
+      failUsage(`the workspace ${visible(root)} is no folder`, 'name one with --root DIR')
+    this.#home = resolveReal(path.resolve(home))
   }
 
   /** Absolute, links followed. */
@@ -5305,7 +5264,7 @@ export class McpRegistry {
     this.#now = now
   }
 
-  /** What `make` gives, made anew only after a change; perhaps as it was STORE_GLANCE ago. */
+  /** What `make` gives, made anew only after a change. */
   once<T>(key: string, make: () => T) {
     const stamp = this.#db.stamp('mcp')
     if (stamp !== this.#stamp) this.#made.clear()
@@ -10522,7 +10481,7 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const schema = await answerSchema(app)
   const store = await app.storeForTurn()
   const config = await app.config()
-  const workspace = await Workspace.open(app.root, app.world.home)
+  const workspace = new Workspace(app.root, app.world.home)
   const profile = await profileOf(store, config.get('profile'))
   const choice = await chosenModel(app, profile)
   const model = modelName(choice)
@@ -10845,7 +10804,7 @@ async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
   await app.store() // calls that cannot be audited are not served
   const store = await app.storeForTurn()
   const config = await app.config()
-  const workspace = await Workspace.open(app.root, app.world.home)
+  const workspace = new Workspace(app.root, app.world.home)
   const profile = await profileOf(store, config.get('profile'))
   const { value, source } = config.explain('permission_mode')
   const { scryptSync, timingSafeEqual } = builtin('node:crypto')
@@ -11124,10 +11083,10 @@ export class McpServeContext {
   /** Ended by any server, or unused for too long; then nothing of it stays. */
   #isOver(session: McpSession) {
     const { store, app } = this.#parts
-    const [others] = store.db.glance<{ data_version: number }>('PRAGMA data_version')
+    const others = store.db.dataVersion()
     const unusedSince = app.world.now() - MCP_SESSION_IDLE
-    if (session.looked === others?.data_version && session.seen >= unusedSince) return false
-    session.looked = others?.data_version
+    if (session.looked === others && session.seen >= unusedSince) return false
+    session.looked = others
     const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
     const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
@@ -12249,7 +12208,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const own = new Processes(world, app.redactor)
   const tools = await openTools(app, {
     session: '',
-    workspace: await Workspace.open(root, world.home),
+    workspace: new Workspace(root, world.home),
     mode: 'danger-full-access',
     processes: app.own(own, (it) => it.stopAll()),
     prompter,
