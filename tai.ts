@@ -882,9 +882,8 @@ export class RedactStream {
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
-    const own = bytes.toString('base64url').slice(0, (bytes.length * 4) / 3)
-    const form = own.slice(Math.ceil((shift * 4) / 3))
-    return [form, form.replaceAll('-', '+').replaceAll('_', '/')]
+    const own = [Math.ceil((shift * 4) / 3), (bytes.length * 4) / 3]
+    return [bytes.toString('base64').slice(...own), bytes.toString('base64url').slice(...own)]
   })
 
 const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
@@ -892,7 +891,7 @@ const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
 function writtenForms(value: string) {
   const url = encodeURIComponent(value)
   const hex = Buffer.from(value).toString('hex')
-  const forms = [
+  return [
     value,
     inJson(value),
     inJson(inJson(value)),
@@ -903,7 +902,6 @@ function writtenForms(value: string) {
     hex.toUpperCase(),
     ...base64Forms(value),
   ]
-  return forms.filter((form) => form.length >= SECRET_MIN)
 }
 
 function alternatives(texts: string[]) {
@@ -1243,18 +1241,10 @@ export class Seal {
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931 // 'tai1'
 
-const BAD_JSON = 'SyntaxError' // in a row
-
 /** Message, hint, codes of sqlite.org/rescode.html and the system. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
-  corrupt: [
-    'is damaged, or is no vault',
-    'put back a backup (vault.db.backup-*)',
-    11,
-    26,
-    BAD_JSON,
-  ],
+  corrupt: ['is damaged, or is no vault', 'put back a vault.db.backup-*', 11, 26, 'SyntaxError'],
   readonly: ['cannot be written', 'check who owns TAI_HOME', 8, 'EACCES', 'EPERM', 'EROFS'],
   full: ['cannot grow: the disk is full', 'free some space', 13, 'ENOSPC', 'EDQUOT'],
   busy: ['is busy: another tai keeps writing', 'wait for it, or end it', 5, 6],
@@ -1440,9 +1430,7 @@ export class Db {
     }
   }
 
-  close() {
-    if (this.#connection.isOpen) this.#connection.close()
-  }
+  close = () => this.#connection[Symbol.dispose]()
 
   #prepared = (sql: Sql) =>
     this.#statements.getOrInsertComputed(sql, () =>
@@ -1780,27 +1768,12 @@ type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
-type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
 type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
-
-const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
-  system: { text: 'string' },
-  user: { parts: 'list' },
-  assistant: { text: 'string', calls: 'list' },
-  tool: { id: 'string', name: 'string', text: 'string' },
-}
-
-function checkMessage(message: unknown, where: string) {
-  const reader = new Reader(message, where)
-  const fields = MESSAGE_FIELDS[reader.at('role').string()]
-  if (fields === undefined) throw new InvalidError(`${where} has an unknown role`)
-  for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
-}
 
 /** Changes every string, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
@@ -1905,14 +1878,14 @@ function carryOver(file: string, into: Db) {
 export class Store {
   readonly redactor
   readonly db
-  readonly #world
+  readonly #now
   readonly secrets
   #head: AuditHead | undefined // of this process's chain
   readonly #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
-    this.#world = world
+    this.#now = () => world.now()
     this.db = db
     this.redactor = redactor
     this.secrets = new Secrets(db, world, redactor, passphrase)
@@ -1937,19 +1910,26 @@ export class Store {
   addRecord = async (record: NewRecord) => this.#newRecord(record)
   async updateRecord(id: string, change: Loose<RecordText>) {
     const { title, body, tags } = this.#redacted(change)
-    const done = this.db.run`UPDATE records SET title = coalesce(${title}, title),
-      body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#world.now()}
+    const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
+      body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
       WHERE id = ${id}`
-    return done > 0
+    return changed > 0
   }
   getRecord = async (id: string) =>
     this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
       FROM records WHERE id = ${id}`
   listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
-    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
+    searchRows<Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }>(
+      this.db,
+      RECORD_SEARCH,
+      query,
+      kind,
+      session,
+      limit,
+    )
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
-  createSession = async ({ id = newId(this.db), ...session }: NewSession & { id?: string }) =>
+  createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
   /** By the beginning of its id. */
   async findSession(id: string) {
@@ -1977,7 +1957,7 @@ export class Store {
   /** Its number. */
   async appendMessage(session: string, message: Message) {
     const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
-      SELECT id, ${this.#knownJson(message)}, ${this.#world.now()},
+      SELECT id, ${this.#knownJson(message)}, ${this.#now()},
         1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
       FROM sessions WHERE id = ${session} RETURNING n`
     const hint = '`tai session list` shows them'
@@ -1987,10 +1967,7 @@ export class Store {
   async messages(session: string) {
     const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
-    return rows.map((row) => {
-      checkMessage(row.message, `message ${row.n} of session ${session}`)
-      return { ...row, compacted: Boolean(row.compacted) }
-    })
+    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
   /** The summary's id. */
   async compact(session: string, upTo: number, summary: string) {
@@ -2013,7 +1990,7 @@ export class Store {
   getProfile = async (name: string) =>
     this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}`
   async saveProfile(profile: Omit<ProfileRow, 'created'>) {
-    this.db.insert('profiles', { ...profile, created: this.#world.now() }, 'REPLACE')
+    this.db.insert('profiles', { ...profile, created: this.#now() }, 'REPLACE')
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
@@ -2030,7 +2007,7 @@ export class Store {
   async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
     const rows = this.#unwritten
     const data_json = canonicalJson(this.#redacted(data))
-    rows.push({ ts: this.#world.now(), kind, session, data_json })
+    rows.push({ ts: this.#now(), kind, session, data_json })
     if (pace === 'soon' && rows.length < AUDIT_BATCH) {
       // A full disk: written with the next.
       this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
@@ -2068,7 +2045,7 @@ export class Store {
   }
 
   async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
-    const made = { ...grant, id: newId(this.db), created: this.#world.now() }
+    const made = { ...grant, id: newId(this.db), created: this.#now() }
     this.db.tx(() => {
       this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
       this.db.insert('approvals', made)
@@ -2078,20 +2055,19 @@ export class Store {
   /** Unexpired ones, newest first; '': of all tools. */
   async listGrants(toolName = '') {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
-    const now = this.#world.now()
+    const now = this.#now()
     return this.db.all<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
   }
   /** False when another process took it first. */
   async consumeGrant(id: string) {
-    const taken = this.db.run`DELETE FROM approvals WHERE id = ${id} AND scope = 'once'
-      AND (expires IS NULL OR expires > ${this.#world.now()})`
-    return taken > 0
+    const sql = `DELETE FROM approvals WHERE id = ? AND scope = 'once' AND ifnull(expires, 9e99) > ?`
+    return this.db.run(sql, id, this.#now()) > 0
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
   /** What paths held before one change, a `group`; the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
-    const created = this.#world.now()
+    const created = this.#now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
       this.db.run(UNDO_TRIM, session, UNDO_STEPS_MAX)
@@ -2128,7 +2104,7 @@ export class Store {
     this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
 
   #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)) {
-    const now = this.#world.now()
+    const now = this.#now()
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id
   }
@@ -9699,14 +9675,12 @@ function inputStream(fd: number, what: string, signal: AbortSignal) {
 const openStdin = () =>
   (fdKind(0) === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))) || 0
 
-type StdinOptions = {
-  wait: number | undefined // ms, for a silent pipe beside a prompt
-  notice: (text: string) => void
-  signal: AbortSignal
-}
-
 /** '' for a terminal and for silence. Throws UsageError, or the signal's reason. */
-export async function readStdin({ wait, notice, signal }: StdinOptions) {
+export async function readStdin(
+  wait: number | undefined, // ms, for a silent pipe beside a prompt
+  notice: (text: string) => void,
+  signal: AbortSignal,
+) {
   signal.throwIfAborted()
   const kind = fdKind(0)
   if (/terminal|closed|device/.test(kind)) return ''
@@ -10230,7 +10204,7 @@ export class App {
 
   /** `wait` (ms) where it only goes with a prompt. */
   async stdin(wait?: number) {
-    return readStdin({ wait, notice: (text) => this.notice(text), signal: this.signal })
+    return readStdin(wait, (text) => this.notice(text), this.signal)
   }
 
   notice(text: string) {
