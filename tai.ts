@@ -525,8 +525,8 @@ export const byteLength = (text: string) => Buffer.byteLength(text)
 
 /** The longest start of at most `max` bytes. */
 export function headBytes(text: string, max: number) {
-  if (text.length * 3 <= max) return text
-  return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
+  const bytes = Buffer.from(text)
+  return bytes.toString('utf8', 0, characterStart(bytes, max))
 }
 
 /** The longest such end. */
@@ -843,8 +843,26 @@ export class Redactor {
 
   knows = (text: string) => this.known(text) !== text
 
-  /** Characters at the end that may begin a known value. */
-  pending(text: string) {
+  /** For a text in pieces: what may be the beginning of a known value waits. */
+  stream() {
+    let held = ''
+    return {
+      push: (piece: string) => {
+        const text = this.known(held + piece)
+        const half = Number(/[\ud800-\udbff]$/.test(text)) // a character
+        const shown = text.length - Math.max(this.#pending(text), half)
+        held = text.slice(shown)
+        return text.slice(0, shown)
+      },
+      end() {
+        const rest = held
+        held = ''
+        return rest
+      },
+    }
+  }
+
+  #pending(text: string) {
     const forms = [...this.#names.keys()]
     const longest = Math.max(...forms.map((form) => form.length - 1))
     for (let most = Math.min(text.length, longest); most > 0; most--) {
@@ -852,29 +870,6 @@ export class Redactor {
       if (forms.some((form) => form.length > most && form.startsWith(end))) return most
     }
     return 0
-  }
-}
-
-/** For a text in pieces. */
-export class RedactStream {
-  readonly #redactor
-  #held = ''
-  constructor(redactor: Redactor) {
-    this.#redactor = redactor
-  }
-
-  push(piece: string) {
-    const text = this.#redactor.known(this.#held + piece)
-    const half = Number(/[\ud800-\udbff]$/.test(text)) // a character
-    const shown = text.length - Math.max(this.#redactor.pending(text), half)
-    this.#held = text.slice(shown)
-    return text.slice(0, shown)
-  }
-
-  end() {
-    const rest = this.#held
-    this.#held = ''
-    return rest
   }
 }
 
@@ -2175,10 +2170,8 @@ export class Workspace {
   /** Whether walks pass over this real path. */
   hides = (absolute: string) => isInside(this.#home, absolute)
 
-  show(absolute: string) {
-    if (!isInside(this.root, absolute)) return absolute
-    return relativePath(this.root, absolute) || '.'
-  }
+  show = (absolute: string) =>
+    isInside(this.root, absolute) ? relativePath(this.root, absolute) || '.' : absolute
 
   #absolute(given: string) {
     const isHome = /^~(?:[\w.-]*[/\\]|$)/.test(given)
@@ -2464,7 +2457,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   const { stdin, stdout, stderr } = group.child
   for (const pipe of [stdout, stderr]) {
-    const safe = new RedactStream(redactor)
+    const safe = redactor.stream()
     pipe?.setEncoding('utf8').on('data', (text: string) => push(safe.push(text)))
     pipe?.on('close', () => push(safe.end()))
   }
@@ -4688,7 +4681,7 @@ export class McpStdioTransport extends RpcTransport {
     this.#group = group
     this.#redactor = redactor
     const { stdout, stderr } = group.child
-    const safe = new RedactStream(redactor)
+    const safe = redactor.stream()
     stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
     stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
@@ -9242,7 +9235,7 @@ export class Output {
     await promise
   }
 
-  get #stream(): NodeJS.WriteStream {
+  get #stream() {
     return this.#fd === 1 ? process.stdout : process.stderr
   }
 
@@ -9272,17 +9265,15 @@ const UNFINISHED = new RegExp(
 export const terminalText = (text: string) => text.replace(/\r\n?/g, '\n').replace(REMOVED_TEXT, '')
 
 /** `push` gives what is safe by now, `end` the rest. */
-export class TerminalFilter {
-  #held = ''
-
-  push(piece: string) {
-    const text = this.#held + piece
-    this.#held = UNFINISHED.exec(text)?.[0] ?? ''
-    return terminalText(text.slice(0, text.length - this.#held.length))
-  }
-
-  end() {
-    return terminalText(this.#held)
+export function terminalFilter() {
+  let held = ''
+  return {
+    push(piece: string) {
+      const text = held + piece
+      held = UNFINISHED.exec(text)?.[0] ?? ''
+      return terminalText(text.slice(0, text.length - held.length))
+    },
+    end: () => terminalText(held),
   }
 }
 
@@ -9563,7 +9554,7 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
   const { Lexer } = await import('marked')
   const { eastAsianWidth: charWidth } = await import('get-east-asian-width')
   const page = { width: Math.max(BODY_MIN, width), color, styles: [], charWidth }
-  const filter = new TerminalFilter()
+  const filter = terminalFilter()
   let rest = ''
   let gap = ''
   const draw = (source: string) => {
@@ -10373,7 +10364,7 @@ function streamLine(event: AgentEvent, redactor: Redactor) {
 
 /** For `see`, without known secrets, also where one is cut in two. The end is no event. */
 export function withoutSecrets(redactor: Redactor, see: (event: AgentEvent) => void) {
-  const streams = { reasoning: new RedactStream(redactor), text: new RedactStream(redactor) }
+  const streams = { reasoning: redactor.stream(), text: redactor.stream() }
   const say = (kind: keyof typeof streams, text: string) => text !== '' && see({ kind, text })
   return (event?: AgentEvent) => {
     if (event?.kind === 'text' || event?.kind === 'reasoning')
@@ -10415,7 +10406,7 @@ async function rendererFor(app: App): Promise<Renderer> {
   if (change)
     return { push: () => '', end: ({ answer, error }) => (error ? '' : shown(change(answer, app))) }
   if (!out.isTerminal) return { push: String, end: () => '' }
-  return given.has('raw') ? new TerminalFilter() : markdownStream(out)
+  return given.has('raw') ? terminalFilter() : markdownStream(out)
 }
 
 const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
