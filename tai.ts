@@ -444,9 +444,6 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** The seal is locked. */
-export class SealedError extends TaiError {}
-
 /** One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
@@ -1089,7 +1086,7 @@ export class Config {
 //
 // 1. Each value is AES-256-GCM, and opens only in its slot (table, column, row). The key is of
 //    a passphrase or the system's keychain.
-// 2. Locked means closed: to seal or to open throws SealedError.
+// 2. Locked means closed: to seal or to open throws TaiError.
 // Not here: which columns are sealed (§secrets).
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
@@ -1102,7 +1099,7 @@ type SealKey = { id: string; bytes: Buffer }
 
 function failLocked(why = 'the vault is sealed and locked', cause?: unknown): never {
   const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks'
-  throw new SealedError(`needs-unlock: ${why}`, { hint, cause })
+  fail(`needs-unlock: ${why}`, hint, cause)
 }
 
 function encryptValue(nonce: Buffer, key: SealKey, value: string, slot: string) {
@@ -1196,7 +1193,7 @@ export class Seal {
     return this.on && this.#key?.id !== this.state?.id
   }
 
-  /** Throws SealedError: no passphrase, or a wrong one. */
+  /** Throws TaiError: no passphrase, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
@@ -1215,7 +1212,7 @@ export class Seal {
     return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
-  /** What is no envelope stays. Throws SealedError, TaiError. */
+  /** What is no envelope stays. Throws TaiError. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1404,8 +1401,8 @@ export class Db {
 
   insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
-    const marks = names.map(() => '?')
-    this.run(`${verb} INTO ${table} (${names}) VALUES (${marks})`, ...Object.values(row))
+    const sql = `${verb} INTO ${table} (${names}) VALUES (${names.map(() => '?')})`
+    this.run(sql, ...Object.values(row))
   }
 
   exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
@@ -1439,11 +1436,8 @@ const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // none looks like another
 const idLetters = (bytes: Uint8Array) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** 50 random bits. By SQLite: node:crypto loads slowly. */
-export function newId(db: Db) {
-  const row = db.get<{ bytes: Uint8Array }>`SELECT randomblob(${ID_BYTES}) AS bytes`
-  return idLetters(row?.bytes ?? new Uint8Array())
-}
+/** 50 random bits. */
+export const newId = () => idLetters(builtin('node:crypto').randomBytes(ID_BYTES))
 
 /** Makes a vault, or brings it up to date. Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
@@ -1561,7 +1555,7 @@ function openAuditChain(db: Db, ts: number) {
   const heads = db.all`SELECT chain, n, hash FROM audit_heads
     ORDER BY seq DESC LIMIT ${AUDIT_ANCHORS}`
   const said = { ts, kind: CHAIN_OPENING, session: undefined, data_json: canonicalJson({ heads }) }
-  return addAuditRow(db, { chain: newId(db), n: -1, hash: GENESIS }, said)
+  return addAuditRow(db, { chain: newId(), n: -1, hash: GENESIS }, said)
 }
 
 const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
@@ -1692,13 +1686,13 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** In one transaction. Throws SealedError. */
+  /** In one transaction. Throws TaiError: locked. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The old value leaves the file too. Throws InvalidError, SealedError. */
+  /** The old value leaves the file too. Throws TaiError. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -2040,7 +2034,7 @@ export class Store {
   }
 
   async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
-    const made = { ...grant, id: newId(this.db), created: this.#now() }
+    const made = { ...grant, id: newId(), created: this.#now() }
     this.db.tx(() => {
       this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
       this.db.insert('approvals', made)
@@ -2098,7 +2092,7 @@ export class Store {
   #newRecord = (record: NewRecord) =>
     this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
 
-  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)) {
+  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId()) {
     const now = this.#now()
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id
@@ -5256,7 +5250,7 @@ export class McpRegistry {
     )
   }
 
-  /** Throws TaiError: no such server; SealedError. */
+  /** Throws TaiError: no such server, or locked. */
   async get(name: string): Promise<McpEntry> {
     const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
     const { uds, ...own } = Object.fromEntries(
@@ -5821,7 +5815,7 @@ export class McpBridge {
     }
   }
 
-  /** Variables of the process, then secrets of the vault. Throws SealedError. */
+  /** Variables of the process, then secrets of the vault. Throws TaiError. */
   async #lookup(): Promise<McpLookup> {
     const { world, store } = this.#options
     const secrets = new Map<string, string | undefined>()
@@ -10131,7 +10125,7 @@ export class App {
     return (this.#store ??= this.#adopt(Store.open(world, { redactor, passphrase })))
   }
 
-  /** Unlocks a vault with secrets, or one in a prompt would not be known. Throws SealedError. */
+  /** Unlocks a vault with secrets, or one in a prompt would not be known. Throws TaiError. */
   async storeForTurn() {
     const store = await this.#storeOrMemory()
     if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
@@ -10762,7 +10756,7 @@ const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?,
 
 type ServeParts = Awaited<ReturnType<typeof servePartsOf>>
 
-/** Throws UsageError for a key that no client could send, SealedError. */
+/** Throws UsageError for a key that no client could send. */
 async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
   if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
   app.redactor.add('mcp-key', key)
