@@ -26,24 +26,24 @@
 //     CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS AGENT_PARALLEL SHELL_OUTPUT_MAX
 //     SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX
 //     UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT
-//     GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY
-//     AUDIT_BATCH AUDIT_ANCHORS
+//     GRANT_SESSION_TTL STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH
+//     AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
 //     Annotations Tier Mode ToolOutput AgentEvent World Prompter Choice
 //   §errors     what can go wrong, and how the user hears of it
-//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError SealedError
-//     ModelError messageOf explain exitCodeOf codeOf
+//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError ModelError
+//     messageOf explain exitCodeOf codeOf
 //   §text       strings in, strings out
 //     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible
 //     jsonLine visibleLines count formatBytes formatDuration columns nearest
 //   §json       from unknown to typed, at the border
 //     isObject parseObject Reader schemaCheck
-//   §waiting    deadlines and ordered retreats
-//     sleep within timeout retreat Lane inParallel
+//   §waiting    deadlines, and work in turn
+//     sleep within timeout Lane inParallel
 //   §redact     secrets never leave
-//     looksSecret hasRedactionMark Redactor RedactStream
+//     looksSecret hasRedactionMark Redactor
 //   §config     settings, and where each comes from
 //     MODES SETTINGS SettingKey variableOf configPaths parseSetting Config
 //   §seal       secrets at rest
@@ -121,7 +121,7 @@
 //     TurnResult summaryMessage Agent batches estimateTokens cutPoint wordsOf misfit
 //     parseAnswer
 //   §terminal   what may be written to a terminal, and how it is asked
-//     style wantsColor fdKind Output terminalText TerminalFilter ttyPrompter spinnerOn
+//     style wantsColor fdKind Output terminalText terminalFilter ttyPrompter spinnerOn
 //     denyPrompter
 //   §markdown   rendering an answer on a terminal
 //     markdownStream
@@ -1063,8 +1063,6 @@ export class Config {
 
   get = (key: SettingKey) => this.explain(key).value
   number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
-  ms = (key: SettingKey) => this.number(key) * SECOND
-  flag = (key: SettingKey) => this.get(key) === 'true'
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
@@ -1367,7 +1365,7 @@ export class Db {
   readonly file
   readonly #connection: DatabaseSync
   readonly #statements = new Map<Sql, StatementSync>()
-  readonly #writes = new Map<string, number>() // by the first word of the table
+  #mcpWrites = 0
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1387,14 +1385,11 @@ export class Db {
   /** Another after each write of another process. */
   dataVersion = () => this.get<{ data_version: number }>('PRAGMA data_version')?.data_version
 
-  /** Another after each write to tables whose name begins so, or by another process to any. */
-  stamp(family: string) {
-    return `${this.dataVersion()} ${this.#writes.get(family) ?? 0}`
-  }
+  /** Another after each write to a table of MCP, or of another process. */
+  mcpStamp = () => `${this.dataVersion()} ${this.#mcpWrites}`
 
   run(sql: Sql, ...values: SqlValue[]) {
-    const [, family = ''] = /(?:INTO|FROM|UPDATE) ([a-z]+)/.exec(String(sql)) ?? []
-    this.#writes.set(family, (this.#writes.get(family) ?? 0) + 1)
+    if (/ mcp_/.test(String(sql))) this.#mcpWrites += 1
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
@@ -5229,7 +5224,7 @@ export class McpRegistry {
 
   /** What `make` gives, made anew only after a change. */
   once<T>(key: string, make: () => T) {
-    const stamp = this.#db.stamp('mcp')
+    const stamp = this.#db.mcpStamp()
     if (stamp !== this.#stamp) this.#made.clear()
     this.#stamp = stamp
     const known = this.#made.has(key) ? this.#made.get(key) : make()
@@ -7677,7 +7672,7 @@ export const WEB_TOOLS = toolsOf('web', {
 async function exchangeWeb(context: ToolContext, request: HttpRequest, parent: AbortSignal) {
   const late = `it took longer than ${formatDuration(request.timeout)}`
   using clock = timeout(request.timeout, () => new HttpError('timeout', late), parent)
-  const publicOnly = !context.config.flag('web_private')
+  const publicOnly = context.config.get('web_private') !== 'true'
   const reply = await context.http.send({ ...request, publicOnly, signal: clock.signal })
   const type = reply.headers['content-type'] ?? ''
   return { reply, type, body: bodyText(await reply.bytes(), type) }
@@ -9425,16 +9420,13 @@ function paintText(text: string, { color, styles }: MarkdownPage, ...more: Inspe
 
 const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&amp;': '&', '&quot;': '"' }
 
+const unescaped = (text: string) => text.replace(/&\w+;/g, (it) => ENTITIES[it] ?? it)
+
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
 
 const INLINES: Draw<string> = {
-  text: ({ text, tokens }, page) => {
-    if (tokens) return drawInlines(tokens, page)
-    return paintText(
-      text.replace(/&\w+;/g, (it: string) => ENTITIES[it] ?? it),
-      page,
-    )
-  },
+  text: ({ text, tokens }, page) =>
+    tokens ? drawInlines(tokens, page) : paintText(unescaped(text), page),
   escape: ({ text }, page) => paintText(text, page),
   strong: ({ tokens }, page) => drawInlines(tokens, page, 'bold'),
   em: ({ tokens }, page) => drawInlines(tokens, page, 'italic'),
@@ -10428,7 +10420,7 @@ const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${mode
 const chatClient = (app: App, config: Config, choice: ModelChoice) =>
   new ChatClient(choice, {
     http: app.http,
-    idle: config.ms('stream_idle'),
+    idle: config.number('stream_idle') * SECOND,
     random: () => app.world.randomBytes(1).readUInt8() / 255,
   })
 
@@ -12344,7 +12336,7 @@ async function promptParts(app: App, given: readonly string[]) {
   const prompt = given.filter((word) => word !== '-').join(' ')
   const files = app.given.all('file')
   const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
-  const wait = prompted ? (await app.config()).ms('stdin_wait') : undefined
+  const wait = prompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
   const text = composePrompt(app.given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
   const parts: Part[] = []
   for (const file of files) parts.push(await readPromptFile(file, app.world.cwd, app.signal))
