@@ -9613,7 +9613,7 @@ function inputText(bytes: Buffer, what: string) {
   const [, kind = hasNul ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
   const fault = /text|encoding/.test(kind) ? 'not UTF-8' : 'binary'
   const hint = 'convert text with iconv -t UTF-8, give an image with --file'
-  return failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
+  failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
 }
 
 /** Throws UsageError, or the signal's reason. */
@@ -9637,7 +9637,7 @@ async function readInput(
     signal.throwIfAborted()
     if (error instanceof TaiError) throw error
     const hint = 'give a readable text file or image'
-    return failUsage(`cannot read ${what}: ${systemFault(error)}`, hint)
+    failUsage(`cannot read ${what}: ${systemFault(error)}`, hint)
   }
 }
 
