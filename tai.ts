@@ -26,24 +26,24 @@
 //     CONTEXT_FULL CONTEXT_KEEP AGENT_MAX_STEPS AGENT_PARALLEL SHELL_OUTPUT_MAX
 //     SHELL_STOP_GRACE PROCESS_OUTPUT_MAX PROCESS_MAX GIT_TIMEOUT TOOL_TEXT_MAX UNDO_FILE_MAX
 //     UNDO_STEPS_MAX GREP_FILE_MAX WALK_MAX WEB_TIMEOUT WEB_REDIRECTS APPROVAL_WAIT
-//     GRANT_SESSION_TTL STORE_GLANCE STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY
-//     AUDIT_BATCH AUDIT_ANCHORS
+//     GRANT_SESSION_TTL STORE_BUSY SECRET_MIN RECORD_PREVIEW AUDIT_DELAY AUDIT_BATCH
+//     AUDIT_ANCHORS
 //   §shapes     the words of the program, as types
 //     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
 //     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema
 //     Annotations Tier Mode ToolOutput AgentEvent World Prompter Choice
 //   §errors     what can go wrong, and how the user hears of it
-//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError SealedError
-//     ModelError messageOf explain exitCodeOf codeOf
+//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError ModelError
+//     messageOf explain exitCodeOf codeOf
 //   §text       strings in, strings out
 //     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible
 //     jsonLine visibleLines count formatBytes formatDuration columns nearest
 //   §json       from unknown to typed, at the border
 //     isObject parseObject Reader schemaCheck
-//   §waiting    deadlines and ordered retreats
-//     sleep within timeout retreat Lane inParallel
+//   §waiting    deadlines, and work in turn
+//     sleep within timeout Lane inParallel
 //   §redact     secrets never leave
-//     looksSecret hasRedactionMark Redactor RedactStream
+//     looksSecret hasRedactionMark Redactor
 //   §config     settings, and where each comes from
 //     MODES SETTINGS SettingKey variableOf configPaths parseSetting Config
 //   §seal       secrets at rest
@@ -121,7 +121,7 @@
 //     TurnResult summaryMessage Agent batches estimateTokens cutPoint wordsOf misfit
 //     parseAnswer
 //   §terminal   what may be written to a terminal, and how it is asked
-//     style wantsColor fdKind Output terminalText TerminalFilter ttyPrompter spinnerOn
+//     style wantsColor fdKind Output terminalText terminalFilter ttyPrompter spinnerOn
 //     denyPrompter
 //   §markdown   rendering an answer on a terminal
 //     markdownStream
@@ -265,7 +265,6 @@ export const WEB_REDIRECTS = 5 // then the page counts as unreachable
 export const APPROVAL_WAIT = 60 * SECOND // no answer for this long is a denial
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
-export const STORE_GLANCE = 5 // age of what every call asks the vault
 export const STORE_BUSY = 10 * SECOND // for another process that writes to the vault
 export const SECRET_MIN = 6 // characters; shorter values are too common to redact
 export const RECORD_PREVIEW = 2 * KB // of a spilled result, beside the record's id
@@ -331,11 +330,7 @@ export type Usage = Readonly<{ input: number; output: number; cached: number }>
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
 /** Of a running chat stream, which returns the whole answer. */
-export type ChatEvent = Readonly<
-  | { kind: 'text'; text: string }
-  | { kind: 'reasoning'; text: string }
-  | { kind: 'notice'; text: string }
->
+export type ChatEvent = Readonly<{ kind: 'text' | 'reasoning' | 'notice'; text: string }>
 
 export type ChatReply = Readonly<{
   message: AssistantMessage
@@ -451,9 +446,6 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** The seal is locked. */
-export class SealedError extends TaiError {}
-
 /** One that is `busy` may be asked again, a `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
@@ -532,8 +524,8 @@ export const byteLength = (text: string) => Buffer.byteLength(text)
 
 /** The longest start of at most `max` bytes. */
 export function headBytes(text: string, max: number) {
-  if (text.length * 3 <= max) return text
-  return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(max)).read)
+  const bytes = Buffer.from(text)
+  return bytes.toString('utf8', 0, characterStart(bytes, max))
 }
 
 /** The longest such end. */
@@ -666,7 +658,6 @@ export class Reader {
   }
 
   string = () => this.#as<string>('a string', typeof this.value === 'string')
-  number = () => this.#as<number>('a number', Number.isFinite(this.value))
   boolean = () => this.#as<boolean>('true or false', typeof this.value === 'boolean')
   object = () => this.#as<JsonObject>('an object', isObject(this.value))
   list = () =>
@@ -724,7 +715,7 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 
 //#endregion §json
 
-//#region §waiting: deadlines and ordered retreats
+//#region §waiting: deadlines, and work in turn
 //
 // Every wait goes through here, so every wait has an end.
 // A timer never outlives its wait, and an aborted wait ends at once.
@@ -756,15 +747,6 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const timer = setTimeout(() => own.abort(reason()), ms)
   const signal = parent === undefined ? own.signal : AbortSignal.any([own.signal, parent])
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
-}
-
-/** Takes steps until `ended` settles; whether it did. */
-export async function retreat(ended: Promise<unknown>, steps: { do: () => void; wait: number }[]) {
-  for (const step of steps) {
-    step.do()
-    if (await within(step.wait, ended)) return true
-  }
-  return false
 }
 
 /** What a generator returns; `see` gets what it yields. */
@@ -812,24 +794,21 @@ export async function inParallel<T, R>(
 // 2. Its mark, `[redacted:NAME]`, is never written to a file: that would destroy the secret.
 // Not here: which values are secret.
 
+/** What group 1 holds stays. No lookbehind: it would be tried at each character. */
 const SECRET_SHAPES = {
   'private-key':
-    /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
-  bearer: /(?<=\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g,
-  'api-key': /\bsk-[A-Za-z0-9_-]{20,}/g,
-  'github-token': /\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,})/g,
-  'slack-token': /\bxox[abeoprs]-[A-Za-z0-9-]{10,}/g,
-  'aws-key': /\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
-  'google-key': /\bAIza[A-Za-z0-9_-]{35}/g,
-  jwt: /\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g,
-  'url-password': /(?<=\b[a-z][a-z0-9+.-]*:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g,
+    /()-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
+  bearer: /(\b[Bb]earer\s+)[A-Za-z0-9._~+/-]{16,}=*/g,
+  'api-key': /()\bsk-[A-Za-z0-9_-]{20,}/g,
+  'github-token': /()\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,})/g,
+  'slack-token': /()\bxox[abeoprs]-[A-Za-z0-9-]{10,}/g,
+  'aws-key': /()\b(?:AKIA|ASIA)[A-Z0-9]{16}\b/g,
+  'google-key': /()\bAIza[A-Za-z0-9_-]{35}/g,
+  jwt: /()\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g,
+  'url-password': /([a-z0-9+.-]:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g,
   'query-secret':
-    /(?<=[?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
+    /([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
-
-/** One pattern is faster than ten. */
-const secretSources = Object.values(SECRET_SHAPES).map(({ source }) => source)
-const MAY_HOLD_SECRET = RegExp(secretSources.join('|'), 'i')
 
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
@@ -844,7 +823,7 @@ export class Redactor {
   /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
-    for (const form of writtenForms(value)) this.#names.set(form, this.#names.get(form) ?? name)
+    for (const form of writtenForms(value)) this.#names.getOrInsert(form, name)
     this.#pattern = undefined
   }
 
@@ -855,19 +834,34 @@ export class Redactor {
 
   /** The usual shapes of secrets too. */
   redact(text: string) {
-    if (text.length < SECRET_MIN) return text
-    const known = this.known(text)
-    if (!MAY_HOLD_SECRET.test(known)) return known
-    return Object.entries(SECRET_SHAPES).reduce(
-      (rest, [name, shape]) => rest.replace(shape, `[redacted:${name}]`),
-      known,
-    )
+    let rest = this.known(text)
+    for (const [name, shape] of Object.entries(SECRET_SHAPES))
+      rest = rest.replace(shape, `$1[redacted:${name}]`)
+    return rest
   }
 
   knows = (text: string) => this.known(text) !== text
 
-  /** Characters at the end that may begin a known value. */
-  pending(text: string) {
+  /** For a text in pieces: what may be the beginning of a known value waits. */
+  stream() {
+    let held = ''
+    return {
+      push: (piece: string) => {
+        const text = this.known(held + piece)
+        const half = Number(/[\ud800-\udbff]$/.test(text)) // a character
+        const shown = text.length - Math.max(this.#pending(text), half)
+        held = text.slice(shown)
+        return text.slice(0, shown)
+      },
+      end() {
+        const rest = held
+        held = ''
+        return rest
+      },
+    }
+  }
+
+  #pending(text: string) {
     const forms = [...this.#names.keys()]
     const longest = Math.max(...forms.map((form) => form.length - 1))
     for (let most = Math.min(text.length, longest); most > 0; most--) {
@@ -878,36 +872,12 @@ export class Redactor {
   }
 }
 
-/** For a text in pieces. */
-export class RedactStream {
-  readonly #redactor
-  #held = ''
-  constructor(redactor: Redactor) {
-    this.#redactor = redactor
-  }
-
-  push(piece: string) {
-    const text = this.#redactor.known(this.#held + piece)
-    const half = Number(/[\ud800-\udbff]$/.test(text)) // a character
-    const shown = text.length - Math.max(this.#redactor.pending(text), half)
-    this.#held = text.slice(shown)
-    return text.slice(0, shown)
-  }
-
-  end() {
-    const rest = this.#held
-    this.#held = ''
-    return rest
-  }
-}
-
 /** Per alignment, what does not hang on its surroundings. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
-    const own = bytes.toString('base64url').slice(0, (bytes.length * 4) / 3)
-    const form = own.slice(Math.ceil((shift * 4) / 3))
-    return [form, form.replaceAll('-', '+').replaceAll('_', '/')]
+    const own = [Math.ceil((shift * 4) / 3), (bytes.length * 4) / 3]
+    return [bytes.toString('base64').slice(...own), bytes.toString('base64url').slice(...own)]
   })
 
 const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
@@ -915,7 +885,7 @@ const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
 function writtenForms(value: string) {
   const url = encodeURIComponent(value)
   const hex = Buffer.from(value).toString('hex')
-  const forms = [
+  return [
     value,
     inJson(value),
     inJson(inJson(value)),
@@ -926,12 +896,11 @@ function writtenForms(value: string) {
     hex.toUpperCase(),
     ...base64Forms(value),
   ]
-  return forms.filter((form) => form.length >= SECRET_MIN)
 }
 
 function alternatives(texts: string[]) {
-  const literal = texts.map((text) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'))
-  return RegExp(literal.toSorted((a, b) => b.length - a.length).join('|'), 'g')
+  const longestFirst = texts.toSorted((a, b) => b.length - a.length)
+  return RegExp(longestFirst.map(RegExp.escape).join('|'), 'g')
 }
 
 //#endregion §redact
@@ -1020,8 +989,7 @@ export const parseSetting = (key: string, text: string) =>
 
 function unknownSetting(name: string) {
   const known = SETTINGS.map(({ key }) => key)
-  const close = nearest(name, known)
-  const hint = close === undefined ? `there are ${known.join(', ')}` : `did you mean ${close}?`
+  const hint = didYouMean(name, known) ?? `there are ${known.join(', ')}`
   return new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, { hint })
 }
 
@@ -1098,8 +1066,6 @@ export class Config {
 
   get = (key: SettingKey) => this.explain(key).value
   number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
-  ms = (key: SettingKey) => this.number(key) * SECOND
-  flag = (key: SettingKey) => this.get(key) === 'true'
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
@@ -1121,7 +1087,7 @@ export class Config {
 //
 // 1. Each value is AES-256-GCM, and opens only in its slot (table, column, row). The key is of
 //    a passphrase or the system's keychain.
-// 2. Locked means closed: to seal or to open throws SealedError.
+// 2. Locked means closed: to seal or to open throws TaiError.
 // Not here: which columns are sealed (§secrets).
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
@@ -1134,7 +1100,7 @@ type SealKey = { id: string; bytes: Buffer }
 
 function failLocked(why = 'the vault is sealed and locked', cause?: unknown): never {
   const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks'
-  throw new SealedError(`needs-unlock: ${why}`, { hint, cause })
+  fail(`needs-unlock: ${why}`, hint, cause)
 }
 
 function encryptValue(nonce: Buffer, key: SealKey, value: string, slot: string) {
@@ -1228,7 +1194,7 @@ export class Seal {
     return this.on && this.#key?.id !== this.state?.id
   }
 
-  /** Throws SealedError: no passphrase, or a wrong one. */
+  /** Throws TaiError: no passphrase, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
@@ -1247,7 +1213,7 @@ export class Seal {
     return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
-  /** What is no envelope stays. Throws SealedError, TaiError. */
+  /** What is no envelope stays. Throws TaiError. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1268,18 +1234,10 @@ export class Seal {
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931 // 'tai1'
 
-const BAD_JSON = 'SyntaxError' // in a row
-
 /** Message, hint, codes of sqlite.org/rescode.html and the system. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
-  corrupt: [
-    'is damaged, or is no vault',
-    'put back a backup (vault.db.backup-*)',
-    11,
-    26,
-    BAD_JSON,
-  ],
+  corrupt: ['is damaged, or is no vault', 'put back a vault.db.backup-*', 11, 26, 'SyntaxError'],
   readonly: ['cannot be written', 'check who owns TAI_HOME', 8, 'EACCES', 'EPERM', 'EROFS'],
   full: ['cannot grow: the disk is full', 'free some space', 13, 'ENOSPC', 'EDQUOT'],
   busy: ['is busy: another tai keeps writing', 'wait for it, or end it', 5, 6],
@@ -1410,9 +1368,7 @@ export class Db {
   readonly file
   readonly #connection: DatabaseSync
   readonly #statements = new Map<Sql, StatementSync>()
-  readonly #glances = new Map<string, readonly unknown[]>()
-  #glanced = 0 // when the oldest was read
-  readonly #writes = new Map<string, number>() // by the first word of the table
+  #mcpWrites = 0
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1429,35 +1385,22 @@ export class Db {
 
   get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** Perhaps as it was STORE_GLANCE ago, but for this connection's writes. */
-  glance<T>(sql: string, ...values: string[]) {
-    const now = performance.now()
-    if (now - this.#glanced > STORE_GLANCE) this.#glances.clear()
-    if (this.#glances.size === 0) this.#glanced = now
-    const key = [sql, ...values].join('\0')
-    const known = this.#glances.get(key) ?? this.all<T>(sql, ...values)
-    this.#glances.set(key, known)
-    return known as readonly T[]
-  }
+  /** Another after each write of another process. */
+  dataVersion = () => this.get<{ data_version: number }>('PRAGMA data_version')?.data_version
 
-  /** Another after each write to tables whose name begins so, or by another process to any. */
-  stamp(family: string) {
-    const [others] = this.glance<{ data_version: number }>('PRAGMA data_version')
-    return `${others?.data_version} ${this.#writes.get(family) ?? 0}`
-  }
+  /** Another after each write to a table of MCP, or of another process. */
+  mcpStamp = () => `${this.dataVersion()} ${this.#mcpWrites}`
 
   run(sql: Sql, ...values: SqlValue[]) {
-    this.#glances.clear()
-    const [, family = ''] = /(?:INTO|FROM|UPDATE) ([a-z]+)/.exec(String(sql)) ?? []
-    this.#writes.set(family, (this.#writes.get(family) ?? 0) + 1)
+    if (/ mcp_/.test(String(sql))) this.#mcpWrites += 1
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
 
   insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
-    const marks = names.map(() => '?')
-    this.run(`${verb} INTO ${table} (${names}) VALUES (${marks})`, ...Object.values(row))
+    const sql = `${verb} INTO ${table} (${names}) VALUES (${names.map(() => '?')})`
+    this.run(sql, ...Object.values(row))
   }
 
   exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
@@ -1477,16 +1420,12 @@ export class Db {
     }
   }
 
-  close() {
-    if (this.#connection.isOpen) this.#connection.close()
-  }
+  close = () => this.#connection[Symbol.dispose]()
 
-  #prepared(sql: Sql) {
-    const known = this.#statements.get(sql)
-    const statement = known ?? this.#connection.prepare([sql].flat().join('?'))
-    if (!known) this.#statements.set(sql, statement)
-    return statement
-  }
+  #prepared = (sql: Sql) =>
+    this.#statements.getOrInsertComputed(sql, () =>
+      this.#connection.prepare([sql].flat().join('?')),
+    )
 }
 
 const ID_BYTES = 10
@@ -1495,11 +1434,8 @@ const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // none looks like another
 const idLetters = (bytes: Uint8Array) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** 50 random bits. By SQLite: node:crypto loads slowly. */
-export function newId(db: Db) {
-  const row = db.get<{ bytes: Uint8Array }>`SELECT randomblob(${ID_BYTES}) AS bytes`
-  return idLetters(row?.bytes ?? new Uint8Array())
-}
+/** 50 random bits. */
+export const newId = () => idLetters(builtin('node:crypto').randomBytes(ID_BYTES))
 
 /** Makes a vault, or brings it up to date. Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
@@ -1617,7 +1553,7 @@ function openAuditChain(db: Db, ts: number) {
   const heads = db.all`SELECT chain, n, hash FROM audit_heads
     ORDER BY seq DESC LIMIT ${AUDIT_ANCHORS}`
   const said = { ts, kind: CHAIN_OPENING, session: undefined, data_json: canonicalJson({ heads }) }
-  return addAuditRow(db, { chain: newId(db), n: -1, hash: GENESIS }, said)
+  return addAuditRow(db, { chain: newId(), n: -1, hash: GENESIS }, said)
 }
 
 const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
@@ -1748,13 +1684,13 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** In one transaction. Throws SealedError. */
+  /** In one transaction. Throws TaiError: locked. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The old value leaves the file too. Throws InvalidError, SealedError. */
+  /** The old value leaves the file too. Throws TaiError. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -1819,27 +1755,12 @@ type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
-type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
 type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
-
-const MESSAGE_FIELDS: Record<string, Record<string, 'string' | 'list'>> = {
-  system: { text: 'string' },
-  user: { parts: 'list' },
-  assistant: { text: 'string', calls: 'list' },
-  tool: { id: 'string', name: 'string', text: 'string' },
-}
-
-function checkMessage(message: unknown, where: string) {
-  const reader = new Reader(message, where)
-  const fields = MESSAGE_FIELDS[reader.at('role').string()]
-  if (fields === undefined) throw new InvalidError(`${where} has an unknown role`)
-  for (const [name, kind] of Object.entries(fields)) reader.at(name)[kind]()
-}
 
 /** Changes every string, names included. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
@@ -1944,14 +1865,14 @@ function carryOver(file: string, into: Db) {
 export class Store {
   readonly redactor
   readonly db
-  readonly #world
+  readonly #now
   readonly secrets
   #head: AuditHead | undefined // of this process's chain
   readonly #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
-    this.#world = world
+    this.#now = () => world.now()
     this.db = db
     this.redactor = redactor
     this.secrets = new Secrets(db, world, redactor, passphrase)
@@ -1976,19 +1897,26 @@ export class Store {
   addRecord = async (record: NewRecord) => this.#newRecord(record)
   async updateRecord(id: string, change: Loose<RecordText>) {
     const { title, body, tags } = this.#redacted(change)
-    const done = this.db.run`UPDATE records SET title = coalesce(${title}, title),
-      body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#world.now()}
+    const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
+      body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
       WHERE id = ${id}`
-    return done > 0
+    return changed > 0
   }
   getRecord = async (id: string) =>
     this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
       FROM records WHERE id = ${id}`
   listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
-    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
+    searchRows<Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }>(
+      this.db,
+      RECORD_SEARCH,
+      query,
+      kind,
+      session,
+      limit,
+    )
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
-  createSession = async ({ id = newId(this.db), ...session }: NewSession & { id?: string }) =>
+  createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
   /** By the beginning of its id. */
   async findSession(id: string) {
@@ -2016,7 +1944,7 @@ export class Store {
   /** Its number. */
   async appendMessage(session: string, message: Message) {
     const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
-      SELECT id, ${this.#knownJson(message)}, ${this.#world.now()},
+      SELECT id, ${this.#knownJson(message)}, ${this.#now()},
         1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
       FROM sessions WHERE id = ${session} RETURNING n`
     const hint = '`tai session list` shows them'
@@ -2026,10 +1954,7 @@ export class Store {
   async messages(session: string) {
     const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
-    return rows.map((row) => {
-      checkMessage(row.message, `message ${row.n} of session ${session}`)
-      return { ...row, compacted: Boolean(row.compacted) }
-    })
+    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
   /** The summary's id. */
   async compact(session: string, upTo: number, summary: string) {
@@ -2052,7 +1977,7 @@ export class Store {
   getProfile = async (name: string) =>
     this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}`
   async saveProfile(profile: Omit<ProfileRow, 'created'>) {
-    this.db.insert('profiles', { ...profile, created: this.#world.now() }, 'REPLACE')
+    this.db.insert('profiles', { ...profile, created: this.#now() }, 'REPLACE')
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
@@ -2069,7 +1994,7 @@ export class Store {
   async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
     const rows = this.#unwritten
     const data_json = canonicalJson(this.#redacted(data))
-    rows.push({ ts: this.#world.now(), kind, session, data_json })
+    rows.push({ ts: this.#now(), kind, session, data_json })
     if (pace === 'soon' && rows.length < AUDIT_BATCH) {
       // A full disk: written with the next.
       this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
@@ -2107,7 +2032,7 @@ export class Store {
   }
 
   async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
-    const made = { ...grant, id: newId(this.db), created: this.#world.now() }
+    const made = { ...grant, id: newId(), created: this.#now() }
     this.db.tx(() => {
       this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
       this.db.insert('approvals', made)
@@ -2117,20 +2042,19 @@ export class Store {
   /** Unexpired ones, newest first; '': of all tools. */
   async listGrants(toolName = '') {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
-    const now = this.#world.now()
-    return this.db.glance<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
+    const now = this.#now()
+    return this.db.all<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
   }
   /** False when another process took it first. */
   async consumeGrant(id: string) {
-    const taken = this.db.run`DELETE FROM approvals WHERE id = ${id} AND scope = 'once'
-      AND (expires IS NULL OR expires > ${this.#world.now()})`
-    return taken > 0
+    const sql = `DELETE FROM approvals WHERE id = ? AND scope = 'once' AND ifnull(expires, 9e99) > ?`
+    return this.db.run(sql, id, this.#now()) > 0
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
   /** What paths held before one change, a `group`; the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
-    const created = this.#world.now()
+    const created = this.#now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
       this.db.run(UNDO_TRIM, session, UNDO_STEPS_MAX)
@@ -2166,8 +2090,8 @@ export class Store {
   #newRecord = (record: NewRecord) =>
     this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
 
-  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)) {
-    const now = this.#world.now()
+  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId()) {
+    const now = this.#now()
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id
   }
@@ -2196,17 +2120,12 @@ export class Workspace {
   readonly root // real
   readonly #home
 
-  private constructor(root: string, home: string) {
-    this.root = root
-    this.#home = home
-  }
-
   /** `home` is tai's. Throws UsageError: no folder. */
-  static async open(root: string, home: string) {
-    const real = attempt(() => fs.realpathSync.native(root)) ?? ''
-    if (attempt(() => fs.statSync(real).isDirectory()))
-      return new Workspace(real, resolveReal(path.resolve(home)))
-    failUsage(`the workspace ${visible(root)} is no folder`, 'name one with --root DIR')
+  constructor(root: string, home: string) {
+    this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
+    if (!fs.statSync(this.root, { throwIfNoEntry: false })?.isDirectory())
+      failUsage(`the workspace ${visible(root)} is no folder`, 'name one with --root DIR')
+    this.#home = resolveReal(path.resolve(home))
   }
 
   /** Absolute, links followed. */
@@ -2243,10 +2162,8 @@ export class Workspace {
   /** Whether walks pass over this real path. */
   hides = (absolute: string) => isInside(this.#home, absolute)
 
-  show(absolute: string) {
-    if (!isInside(this.root, absolute)) return absolute
-    return relativePath(this.root, absolute) || '.'
-  }
+  show = (absolute: string) =>
+    isInside(this.root, absolute) ? relativePath(this.root, absolute) || '.' : absolute
 
   #absolute(given: string) {
     const isHome = /^~(?:[\w.-]*[/\\]|$)/.test(given)
@@ -2529,7 +2446,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   const { stdin, stdout, stderr } = group.child
   for (const pipe of [stdout, stderr]) {
-    const safe = new RedactStream(redactor)
+    const safe = redactor.stream()
     pipe?.setEncoding('utf8').on('data', (text: string) => push(safe.push(text)))
     pipe?.on('close', () => push(safe.end()))
   }
@@ -4715,7 +4632,7 @@ export class McpStdioTransport extends RpcTransport {
     this.#group = group
     this.#redactor = redactor
     const { stdout, stderr } = group.child
-    const safe = new RedactStream(redactor)
+    const safe = redactor.stream()
     stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
     stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
@@ -5269,9 +5186,9 @@ export class McpRegistry {
     this.#now = now
   }
 
-  /** What `make` gives, made anew only after a change; perhaps as it was STORE_GLANCE ago. */
+  /** What `make` gives, made anew only after a change. */
   once<T>(key: string, make: () => T) {
-    const stamp = this.#db.stamp('mcp')
+    const stamp = this.#db.mcpStamp()
     if (stamp !== this.#stamp) this.#made.clear()
     this.#stamp = stamp
     const known = this.#made.has(key) ? this.#made.get(key) : make()
@@ -5292,7 +5209,7 @@ export class McpRegistry {
     )
   }
 
-  /** Throws TaiError: no such server; SealedError. */
+  /** Throws TaiError: no such server, or locked. */
   async get(name: string): Promise<McpEntry> {
     const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
     const { uds, ...own } = Object.fromEntries(
@@ -5895,7 +5812,7 @@ export class McpBridge {
     }
   }
 
-  /** Variables of the process, then secrets of the vault. Throws SealedError. */
+  /** Variables of the process, then secrets of the vault. Throws TaiError. */
   async #lookup(): Promise<McpLookup> {
     const { world, store } = this.#options
     const secrets = new Map<string, string | undefined>()
@@ -7730,7 +7647,7 @@ async function exchangeWeb(
   request: HttpRequest,
   signal: AbortSignal,
 ) {
-  return wholeReply(http, { ...request, publicOnly: !config.flag('web_private') }, signal)
+  return wholeReply(http, { ...request, publicOnly: config.get('web_private') !== 'true' }, signal)
 }
 
 /** A reply as text, all of it in time. */
@@ -9298,7 +9215,7 @@ export class Output {
     await promise
   }
 
-  get #stream(): NodeJS.WriteStream {
+  get #stream() {
     return this.#fd === 1 ? process.stdout : process.stderr
   }
 
@@ -9328,17 +9245,15 @@ const UNFINISHED = new RegExp(
 export const terminalText = (text: string) => text.replace(/\r\n?/g, '\n').replace(REMOVED_TEXT, '')
 
 /** `push` gives what is safe by now, `end` the rest. */
-export class TerminalFilter {
-  #held = ''
-
-  push(piece: string) {
-    const text = this.#held + piece
-    this.#held = UNFINISHED.exec(text)?.[0] ?? ''
-    return terminalText(text.slice(0, text.length - this.#held.length))
-  }
-
-  end() {
-    return terminalText(this.#held)
+export function terminalFilter() {
+  let held = ''
+  return {
+    push(piece: string) {
+      const text = held + piece
+      held = UNFINISHED.exec(text)?.[0] ?? ''
+      return terminalText(text.slice(0, text.length - held.length))
+    },
+    end: () => terminalText(held),
   }
 }
 
@@ -9496,16 +9411,13 @@ function paintText(text: string, { color, styles }: MarkdownPage, ...more: Inspe
 
 const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&amp;': '&', '&quot;': '"' }
 
+const unescaped = (text: string) => text.replace(/&\w+;/g, (it) => ENTITIES[it] ?? it)
+
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
 
 const INLINES: Draw<string> = {
-  text: ({ text, tokens }, page) => {
-    if (tokens) return drawInlines(tokens, page)
-    return paintText(
-      text.replace(/&\w+;/g, (it: string) => ENTITIES[it] ?? it),
-      page,
-    )
-  },
+  text: ({ text, tokens }, page) =>
+    tokens ? drawInlines(tokens, page) : paintText(unescaped(text), page),
   escape: ({ text }, page) => paintText(text, page),
   strong: ({ tokens }, page) => drawInlines(tokens, page, 'bold'),
   em: ({ tokens }, page) => drawInlines(tokens, page, 'italic'),
@@ -9619,7 +9531,7 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
   const { Lexer } = await import('marked')
   const { eastAsianWidth: charWidth } = await import('get-east-asian-width')
   const page = { width: Math.max(BODY_MIN, width), color, styles: [], charWidth }
-  const filter = new TerminalFilter()
+  const filter = terminalFilter()
   let rest = ''
   let gap = ''
   const draw = (source: string) => {
@@ -9692,7 +9604,7 @@ function inputText(bytes: Buffer, what: string) {
   const [, kind = hasNul ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
   const fault = /text|encoding/.test(kind) ? 'not UTF-8' : 'binary'
   const hint = 'convert text with iconv -t UTF-8, give an image with --file'
-  return failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
+  failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
 }
 
 /** Throws UsageError, or the signal's reason. */
@@ -9716,7 +9628,7 @@ async function readInput(
     signal.throwIfAborted()
     if (error instanceof TaiError) throw error
     const hint = 'give a readable text file or image'
-    return failUsage(`cannot read ${what}: ${systemFault(error)}`, hint)
+    failUsage(`cannot read ${what}: ${systemFault(error)}`, hint)
   }
 }
 
@@ -9731,14 +9643,12 @@ function inputStream(fd: number, what: string, signal: AbortSignal) {
 const openStdin = () =>
   (fdKind(0) === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))) || 0
 
-type StdinOptions = {
-  wait: number | undefined // ms, for a silent pipe beside a prompt
-  notice: (text: string) => void
-  signal: AbortSignal
-}
-
 /** '' for a terminal and for silence. Throws UsageError, or the signal's reason. */
-export async function readStdin({ wait, notice, signal }: StdinOptions) {
+export async function readStdin(
+  wait: number | undefined, // ms, for a silent pipe beside a prompt
+  notice: (text: string) => void,
+  signal: AbortSignal,
+) {
   signal.throwIfAborted()
   const kind = fdKind(0)
   if (/terminal|closed|device/.test(kind)) return ''
@@ -10201,7 +10111,7 @@ export class App {
     return (this.#store ??= this.#adopt(Store.open(world, { redactor, passphrase })))
   }
 
-  /** Unlocks a vault with secrets, or one in a prompt would not be known. Throws SealedError. */
+  /** Unlocks a vault with secrets, or one in a prompt would not be known. Throws TaiError. */
   async storeForTurn() {
     const store = await this.#storeOrMemory()
     if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
@@ -10271,7 +10181,7 @@ export class App {
 
   /** `wait` (ms) where it only goes with a prompt. */
   async stdin(wait?: number) {
-    return readStdin({ wait, notice: (text) => this.notice(text), signal: this.signal })
+    return readStdin(wait, (text) => this.notice(text), this.signal)
   }
 
   /** Until it is disposed of, the screen says what is waited for. */
@@ -10446,7 +10356,7 @@ function streamLine(event: AgentEvent, redactor: Redactor) {
 
 /** For `see`, without known secrets, also where one is cut in two. The end is no event. */
 export function withoutSecrets(redactor: Redactor, see: (event: AgentEvent) => void) {
-  const streams = { reasoning: new RedactStream(redactor), text: new RedactStream(redactor) }
+  const streams = { reasoning: redactor.stream(), text: redactor.stream() }
   const say = (kind: keyof typeof streams, text: string) => text !== '' && see({ kind, text })
   return (event?: AgentEvent) => {
     if (event?.kind === 'text' || event?.kind === 'reasoning')
@@ -10488,7 +10398,7 @@ async function rendererFor(app: App): Promise<Renderer> {
   if (change)
     return { push: () => '', end: ({ answer, error }) => (error ? '' : shown(change(answer, app))) }
   if (!out.isTerminal) return { push: String, end: () => '' }
-  return given.has('raw') ? new TerminalFilter() : markdownStream(out)
+  return given.has('raw') ? terminalFilter() : markdownStream(out)
 }
 
 const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
@@ -10516,7 +10426,7 @@ const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${mode
 const chatClient = (app: App, config: Config, choice: ModelChoice) =>
   new ChatClient(choice, {
     http: app.http,
-    idle: config.ms('stream_idle'),
+    idle: config.number('stream_idle') * SECOND,
     random: () => app.world.randomBytes(1).readUInt8() / 255,
   })
 
@@ -10528,7 +10438,7 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const schema = await answerSchema(app)
   const store = await app.storeForTurn()
   const config = await app.config()
-  const workspace = await Workspace.open(app.root, app.world.home)
+  const workspace = new Workspace(app.root, app.world.home)
   const profile = await profileOf(store, config.get('profile'))
   const choice = await chosenModel(app, profile)
   const model = modelName(choice)
@@ -11041,14 +10951,14 @@ const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?,
 
 type ServeParts = Awaited<ReturnType<typeof servePartsOf>>
 
-/** Throws UsageError for a key that no client could send, SealedError. */
+/** Throws UsageError for a key that no client could send. */
 async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
   if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
   app.redactor.add('mcp-key', key)
   await app.store() // calls that cannot be audited are not served
   const store = await app.storeForTurn()
   const config = await app.config()
-  const workspace = await Workspace.open(app.root, app.world.home)
+  const workspace = new Workspace(app.root, app.world.home)
   const profile = await profileOf(store, config.get('profile'))
   const { value, source } = config.explain('permission_mode')
   const { scryptSync, timingSafeEqual } = builtin('node:crypto')
@@ -11327,10 +11237,10 @@ export class McpServeContext {
   /** Ended by any server, or unused for too long; then nothing of it stays. */
   #isOver(session: McpSession) {
     const { store, app } = this.#parts
-    const [others] = store.db.glance<{ data_version: number }>('PRAGMA data_version')
+    const others = store.db.dataVersion()
     const unusedSince = app.world.now() - MCP_SESSION_IDLE
-    if (session.looked === others?.data_version && session.seen >= unusedSince) return false
-    session.looked = others?.data_version
+    if (session.looked === others && session.seen >= unusedSince) return false
+    session.looked = others
     const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
     const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
@@ -12461,7 +12371,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const own = new Processes(world, app.redactor)
   const tools = await openTools(app, {
     session: '',
-    workspace: await Workspace.open(root, world.home),
+    workspace: new Workspace(root, world.home),
     mode: 'danger-full-access',
     processes: app.own(own, (it) => it.stopAll()),
     prompter,
@@ -12641,7 +12551,7 @@ async function promptParts(app: App, given: readonly string[]) {
   const prompt = given.filter((word) => word !== '-').join(' ')
   const files = app.given.all('file')
   const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
-  const wait = prompted ? (await app.config()).ms('stdin_wait') : undefined
+  const wait = prompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
   const text = composePrompt(app.given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
   const parts: Part[] = []
   for (const file of files) parts.push(await readPromptFile(file, app.world.cwd, app.signal))

@@ -9,7 +9,6 @@ import {
   LimitError,
   messageOf,
   ModelError,
-  SealedError,
   TaiError,
   UsageError,
 } from '../tai.ts'
@@ -48,7 +47,6 @@ t.test('verbose adds the chain of causes, and a circle ends', async (t) => {
 t.test('each kind has its exit code', async (t) => {
   const cases: [unknown, number][] = [
     [new TaiError('x'), 1],
-    [new SealedError('x'), 1],
     [new UsageError('x'), 2],
     [new ModelError('x', { kind: 'busy', status: 429, retryAfter: 1_000 }), 3],
     [new LimitError('x'), 4],

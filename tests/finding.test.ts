@@ -250,7 +250,7 @@ t.test('1,000 files are found and searched in bounded time', async (t) => {
   )
   t.ok(performance.now() - started < 10_000)
   const gone = AbortSignal.abort(new Error('left'))
-  const workspace = await Workspace.open(root, path.join(root, '../home'))
+  const workspace = new Workspace(root, path.join(root, '../home'))
   const context = { workspace, store: { redactor: new Redactor() } } as unknown as ToolContext
   await t.rejects(row('grep').run(filled('grep', { pattern: 'x' }), context, gone), {
     message: 'left',

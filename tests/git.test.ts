@@ -56,7 +56,7 @@ class Bench {
 
   async context(): Promise<ToolContext> {
     const world = makeWorld(path.join(this.root, '.own'), { env: this.env, cwd: this.root })
-    const workspace = await Workspace.open(this.root, world.home)
+    const workspace = new Workspace(this.root, world.home)
     return { world, workspace, store: { redactor: new Redactor() } } as unknown as ToolContext
   }
 

@@ -61,7 +61,7 @@ t.test('silence on stdin has an end, and a word about it', together, async (t) =
   await inParallel(table, 3, async ([name, script, stdout, stderr]) =>
     t.strictSame(await sh(script, { T: join(folder, name) }), { stdout, stderr }, name),
   )
-  await t.rejects(readStdin({ wait: undefined, notice: () => {}, signal: AbortSignal.abort() }))
+  await t.rejects(readStdin(undefined, () => {}, AbortSignal.abort()))
 })
 
 t.test('a socket may speak late when there is nothing else', together, async (t) => {

@@ -9,7 +9,7 @@ import {
   listModels,
   PROVIDERS,
   providersOf,
-  SealedError,
+  TaiError,
   type ChooseOptions,
   type Endpoint,
   type ModelChoice,
@@ -62,7 +62,7 @@ t.test('the model is the one asked for, else the first that is set up', async (t
 })
 
 t.test('a locked vault is asked only when the environment decides nothing', async (t) => {
-  const secret = () => Promise.reject(new SealedError('the vault is locked'))
+  const secret = () => Promise.reject(new TaiError('the vault is locked'))
   const groq = await choose({ secret, env: { GROQ_API_KEY: 'g' } })
   t.equal(named(groq), 'groq openai/gpt-oss-120b', 'though a row before it might have a vault key')
   const moved = { OPENAI_BASE_URL: 'http://h:1/v1' }

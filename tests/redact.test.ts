@@ -1,5 +1,5 @@
 import t from 'tap'
-import { hasRedactionMark, looksSecret, Redactor, RedactStream } from '../tai.ts'
+import { hasRedactionMark, looksSecret, Redactor } from '../tai.ts'
 
 const SECRET = 'p@ss "wörd"/+1234'
 const forms = (value: string) => ({
@@ -34,12 +34,12 @@ t.test('a known value that arrives in pieces is found, wherever it is cut', asyn
   for (const [name, text] of Object.entries(forms(SECRET))) {
     const whole = `begin ${text} end`
     for (let cut = 1; cut < whole.length; cut++) {
-      const stream = new RedactStream(redactor)
+      const stream = redactor.stream()
       const out = stream.push(whole.slice(0, cut)) + stream.push(whole.slice(cut)) + stream.end()
       if (out !== redactor.known(whole)) t.fail(`${name} cut at ${cut}: ${out}`)
     }
   }
-  const bytewise = new RedactStream(redactor)
+  const bytewise = redactor.stream()
   t.equal(
     [...`x${SECRET}y`].map((char) => bytewise.push(char)).join('') + bytewise.end(),
     'x[redacted:K]y',
@@ -51,11 +51,10 @@ t.test(
   async (t) => {
     const redactor = new Redactor()
     redactor.add('K', SECRET)
-    const stream = new RedactStream(redactor)
+    const stream = redactor.stream()
     t.equal(stream.push('hello '), 'hello ')
     t.equal(stream.push('\ud83d'), '')
     t.equal(stream.push('\ude80'), '🚀')
-    t.equal(redactor.pending('... p@ss'), 4)
   },
 )
 

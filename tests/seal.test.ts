@@ -1,7 +1,7 @@
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import t from 'tap'
-import { Seal, SealedError, TaiError } from '../tai.ts'
+import { Seal, TaiError } from '../tai.ts'
 import { makeHome, makeWorld } from './fakes/vault.ts'
 
 const world = makeWorld('/nowhere')
@@ -43,7 +43,11 @@ t.test('without a seal values are stored as they are', async (t) => {
   t.equal(none.locked, false)
   t.equal(none.open(none.seal('s3cret', 'p'), 'p'), 's3cret')
   t.equal(none.seal('s3cret', 'p'), 's3cret')
-  t.throws(() => none.open(envelope, 'p'), SealedError, 'an envelope without its seal is locked')
+  t.throws(
+    () => none.open(envelope, 'p'),
+    { message: /needs-unlock/ },
+    'an envelope without its seal is locked',
+  )
 })
 
 t.test('a locked seal gives and takes nothing', async (t) => {
@@ -51,7 +55,7 @@ t.test('a locked seal gives and takes nothing', async (t) => {
   const stored = first.seal('s3cret', 'p')
   const seal = lockedCopy(first.state)
   t.equal(seal.locked, true)
-  const refusal = { name: 'SealedError', message: /needs-unlock/, hint: /TAI_SEAL_PASSPHRASE/ }
+  const refusal = { message: /needs-unlock/, hint: /TAI_SEAL_PASSPHRASE/ }
   t.throws(() => seal.open(stored, 'p'), refusal)
   t.throws(() => seal.seal('s3cret', 'p'), refusal)
 })
@@ -63,9 +67,9 @@ t.test('only the passphrase finds the key, however its letters are composed', as
   t.equal(seal.locked, true)
   await t.rejects(
     seal.unlock(async () => 'cafe au lait'),
-    SealedError,
+    { message: /needs-unlock/ },
   )
-  await t.rejects(seal.unlock(), SealedError)
+  await t.rejects(seal.unlock(), { message: /needs-unlock/ })
   t.equal(seal.locked, true)
   await seal.unlock(async () => 'cafe\u0301 au lait')
   t.equal(seal.open(stored, 'p'), 's3cret')
@@ -99,9 +103,9 @@ t.test('without a passphrase the key lives in the keychain of the system', async
   t.equal(seal.open(stored, 'p'), 's3cret')
   const later = lockedCopy(first.state, linux)
   fs.writeFileSync(path.join(home, id), '00'.repeat(32))
-  await t.rejects(later.unlock(), SealedError, 'another key')
+  await t.rejects(later.unlock(), { message: /needs-unlock/ }, 'another key')
   fs.rmSync(path.join(home, id))
-  await t.rejects(later.unlock(), SealedError, 'no key')
+  await t.rejects(later.unlock(), { message: /needs-unlock/ }, 'no key')
 })
 
 t.test('where no keychain can be reached, the error says so', async (t) => {

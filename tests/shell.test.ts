@@ -14,7 +14,7 @@ async function makeContext(dir: string): Promise<ToolContext> {
   fs.mkdirSync(path.join(root, 'work', 'sub'), { recursive: true })
   const env = { PATH: process.env['PATH'], TAI_HOME: '/x', SOME_API_KEY: 'k', LANG: 'C.UTF-8' }
   const world = makeWorld(path.join(root, 'home'), { env, cwd: root })
-  const workspace = await Workspace.open(path.join(root, 'work'), world.home)
+  const workspace = new Workspace(path.join(root, 'work'), world.home)
   const processes = new Processes(world, redactor)
   return { world, workspace, processes, store: { redactor } } as unknown as ToolContext
 }

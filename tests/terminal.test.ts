@@ -11,7 +11,7 @@ import {
   spinnerOn,
   style,
   terminalText,
-  TerminalFilter,
+  terminalFilter,
   ttyPrompter,
   wantsColor,
 } from '../tai.ts'
@@ -87,23 +87,23 @@ t.test('no escape sequence of a model reaches the terminal', async (t) => {
 t.test('nor one that is cut anywhere', async (t) => {
   for (const [name, input, shown] of HOSTILE)
     for (let at = 0; at <= input.length; at++) {
-      const filter = new TerminalFilter()
+      const filter = terminalFilter()
       const out = filter.push(input.slice(0, at)) + filter.push(input.slice(at)) + filter.end()
       if (out !== shown) t.equal(out, shown, `${name} cut at ${at}`)
     }
-  const filter = new TerminalFilter()
+  const filter = terminalFilter()
   const all = HOSTILE.map(([, input]) => `${input}\n`).join('')
   const out = [...all].map((char) => filter.push(char)).join('') + filter.end()
   t.equal(out, terminalText(all), 'one character at a time')
 })
 
 t.test('a sequence without an end is given up, not waited for', async (t) => {
-  const filter = new TerminalFilter()
+  const filter = terminalFilter()
   const long = 'x'.repeat(5000)
   t.equal(filter.push(`\u001b]0;${long}`), `0;${long}`)
   const start = performance.now()
   terminalText('\u001b]\u009d\u001bP'.repeat(100_000))
-  new TerminalFilter().push('\u009d'.repeat(200_000) + 'x'.repeat(5000))
+  terminalFilter().push('\u009d'.repeat(200_000) + 'x'.repeat(5000))
   t.ok(performance.now() - start < 2000, 'in linear time')
 })
 

@@ -126,7 +126,7 @@ t.test(
     const session = await store.createSession(begun)
     const tools = await openTools(app, {
       session,
-      workspace: await Workspace.open(world.cwd, world.home),
+      workspace: new Workspace(world.cwd, world.home),
       mode: 'read-only',
       profile: 'default',
       processes: new Processes(world, store.redactor),

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { inParallel, Lane, retreat, sleep, timeout, within } from '../tai.ts'
+import { inParallel, Lane, sleep, timeout, within } from '../tai.ts'
 
 const never = new Promise<never>(() => {})
 
@@ -28,21 +28,6 @@ t.test('a timeout aborts with its reason, or with its parent, and can be called 
   const short = timeout(1, late)
   await new Promise((resolve) => short.signal.addEventListener('abort', resolve))
   t.equal(short.signal.reason.message, 'late')
-})
-
-t.test('retreat stops at the first step that ends it', async (t) => {
-  const taken: string[] = []
-  const ended = Promise.withResolvers<void>()
-  const step = (name: string, act = () => {}) => ({
-    wait: 5,
-    do: () => void (taken.push(name), act()),
-  })
-  t.equal(
-    await retreat(ended.promise, [step('ask'), step('insist', ended.resolve), step('force')]),
-    true,
-  )
-  t.strictSame(taken, ['ask', 'insist'])
-  t.equal(await retreat(never, [step('ask')]), false)
 })
 
 t.test('a Lane runs one work after the other, in the order it came, whatever fails', async (t) => {

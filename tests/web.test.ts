@@ -29,7 +29,7 @@ function tools(t: T, allowPrivate = true): Run {
   t.teardown(() => http.close())
   const context = {
     http,
-    config: { flag: (key: string) => key === 'web_private' && allowPrivate },
+    config: { get: (key: string) => `${key === 'web_private' && allowPrivate}` },
     world: { now: () => performance.now() },
   } as unknown as ToolContext
   const defaults = {

@@ -25,7 +25,7 @@ async function makeTree(dir: string) {
     'to-git': '.git',
   }
   for (const [name, target] of Object.entries(links)) fs.symlinkSync(target, at(name))
-  const workspace = await Workspace.open(root, at('home'))
+  const workspace = new Workspace(root, at('home'))
   return { base, root, at, workspace }
 }
 
@@ -136,8 +136,8 @@ t.test('paths are shown relative, with slashes', async (t) => {
 t.test('a root that is missing or a file is a usage error', async (t) => {
   const { at, base } = await makeTree(t.testdir())
   for (const root of [at('missing'), at('src/a.txt'), at('loop')])
-    await t.rejects(
-      Workspace.open(root, base),
+    t.throws(
+      () => new Workspace(root, base),
       { name: 'UsageError', message: /the workspace/, hint: /--root/ },
       root,
     )
@@ -145,6 +145,6 @@ t.test('a root that is missing or a file is a usage error', async (t) => {
 
 t.test('a workspace inside the home of tai opens, and nothing in it can be touched', async (t) => {
   const { at } = await makeTree(t.testdir())
-  const workspace = await Workspace.open(at('src'), at())
+  const workspace = new Workspace(at('src'), at())
   await t.rejects(workspace.read('a.txt'), { message: /belongs to tai/ })
 })

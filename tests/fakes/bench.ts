@@ -62,7 +62,7 @@ export async function bench(test: Test, tree: Tree = {}): Promise<Bench> {
   const store = await Store.open(world)
   test.teardown(() => store.close())
   const session = await store.createSession({ title: '', profile: '', model: '', workspace: root })
-  const workspace = await Workspace.open(root, world.home)
+  const workspace = new Workspace(root, world.home)
   const context = { world, store, session, workspace } as unknown as ToolContext
   return {
     root,
@@ -102,7 +102,7 @@ export async function openContext(
   return {
     world,
     session: 's1',
-    workspace: await Workspace.open(root, world.home),
+    workspace: new Workspace(root, world.home),
     store,
     http,
     config: await Config.load(world, { flags, stored: {}, root }),

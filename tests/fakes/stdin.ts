@@ -7,11 +7,8 @@ const [mode, wait = '10000', abort] = process.argv.slice(2)
 const signal =
   abort === undefined ? new AbortController().signal : AbortSignal.timeout(Number(abort))
 try {
-  const text = await readStdin({
-    wait: mode === 'prompted' ? Number(wait) : undefined,
-    notice: (line) => process.stderr.write(`${line}\n`),
-    signal,
-  })
+  const say = (line: string) => void process.stderr.write(`${line}\n`)
+  const text = await readStdin(mode === 'prompted' ? Number(wait) : undefined, say, signal)
   const shown = text.length > 100 ? sha256(text) : text
   process.stdout.write(`${JSON.stringify({ text: shown })}\n`)
 } catch (error) {

@@ -67,7 +67,7 @@ export async function openWorld(setup: Setup = {}) {
   const store = await Store.open(world)
   const config = await Config.load(world, { flags: {}, stored: {}, root })
   const prompter = setup.prompter ?? denyPrompter
-  const workspace = await Workspace.open(root, home)
+  const workspace = new Workspace(root, home)
   const approvals = new Approvals({
     mode: setup.mode ?? 'prompt',
     store,
