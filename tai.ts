@@ -1906,7 +1906,7 @@ type ProfileRow = { name: string; created: number } & Loose<
 export type Grant = Readonly<{
   id: string
   tool: string
-  scope: 'once' | 'session' | 'always' | 'deny'
+  scope: 'session' | 'always' | 'deny'
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -2116,12 +2116,6 @@ export class Store {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
     const now = this.#world.now()
     return this.db.glance<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
-  }
-  /** False when another process took it first. */
-  async consumeGrant(id: string) {
-    const taken = this.db.run`DELETE FROM approvals WHERE id = ${id} AND scope = 'once'
-      AND (expires IS NULL OR expires > ${this.#world.now()})`
-    return taken > 0
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
@@ -5967,7 +5961,6 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = Readonly<{
   tool: string
   args: JsonObject
-  digest?: string
   paths?: readonly string[] // all it touches; none: grants cannot judge it
   annotations: Annotations
   session: string
@@ -5975,7 +5968,7 @@ export type ApprovalRequest = Readonly<{
   detail?: string | undefined // a diff
 }>
 
-export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
+const ruling = (verdict: Verdict, reason: Reason, grant?: Grant) => ({ verdict, reason, grant })
 
 const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
@@ -6008,7 +6001,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
   const [program, ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
-  const [, options] = Object.entries(READ_PROGRAMS).find(([name]) => name === program) ?? []
+  const options = new Map(Object.entries(READ_PROGRAMS)).get(program ?? '')
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (!options || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
@@ -6131,11 +6124,11 @@ function questionOf(call: ApprovalRequest, max: number) {
   ].join('\n')
 }
 
-function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
-  const filled = RULES[reason]
+function denialOf(call: ApprovalRequest, { reason, grant }: ReturnType<typeof ruling>) {
+  const [rule, hint = ''] = RULES[reason]
     .replace('{tool}', visible(call.tool))
     .replaceAll('{grant}', `${grant?.id}`)
-  const [rule, hint = ''] = filled.split('; ')
+    .split('; ')
   return { message: `${callName(call)} was not run: ${rule}`, hint }
 }
 
@@ -6153,17 +6146,14 @@ export async function awaitAnswer(
 
 const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
-const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
-const rankOf = ({ scope }: Grant) => ['deny', 'always', 'session', 'once'].indexOf(scope)
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
   store: Store
   prompter: Prompter
   world: World
-  root?: string | undefined // else the current folder
-  wait?: number | undefined // ms for an answer
-  inherited?: readonly string[] // sessions whose grants count too
+  root: string
+  wait?: number // ms for an answer
 }>
 
 /** Decides every call; each decision is audited. */
@@ -6174,84 +6164,67 @@ export class Approvals {
 
   constructor(options: ApprovalOptions) {
     this.mode = options.mode
-    this.#root = options.root ?? options.world.cwd
+    this.#root = options.root
     this.#options = options
-  }
-
-  /** Of a sub-agent of `session`, in the tighter of both modes. */
-  child(session: string, wanted: Mode = this.mode) {
-    const inherited = [...(this.#options.inherited ?? []), session]
-    const mode = tighterMode(this.mode, wanted)
-    return new Approvals({ ...this.#options, mode, inherited })
   }
 
   /** Asks where the rules say so; never throws for a refusal. */
   async decide(call: ApprovalRequest, signal: AbortSignal) {
-    const { tool: name, args, origin = null, session } = call
-    const ruling = await this.#settle(call, signal)
-    const { reason, grant } = ruling
-    const verdict: 'run' | 'deny' = ruling.verdict === 'deny' ? 'deny' : 'run'
-    const facts = { digest: call.digest ?? callDigest(name, args), verdict, reason }
-    if (ruling.verdict !== 'run' || riskOf(call.annotations) !== 'low') {
-      const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
+    const { tool, args, origin = null, session, annotations } = call
+    const first = await this.check(call)
+    const settled = first.verdict === 'ask' ? await this.#ask(call, signal) : first
+    const { reason, grant } = settled
+    const says = settled.verdict === 'say'
+    const denial = settled.verdict === 'deny' ? denialOf(call, settled) : undefined
+    const facts = { digest: callDigest(tool, args), verdict: denial ? 'deny' : 'run', reason }
+    if (denial || says || riskOf(annotations) !== 'low') {
+      const about = { tool, server: origin, mode: this.mode, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
       await this.#options.store.audit('approval', { ...facts, ...about }, session, pace)
     }
     const line = () => clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
-    const say = ruling.verdict === 'say' ? line() : undefined
-    const denial = verdict === 'deny' ? denialOf(call, ruling) : undefined
-    return { ...facts, grant: grant?.id, say, denial }
+    return { ...facts, grant: grant?.id, say: says ? line() : undefined, denial }
   }
 
-  async #settle(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
-    const ruling = await this.check(call)
-    if (ruling.verdict === 'ask') return this.#ask(call, signal)
-    if (ruling.grant?.scope !== 'once') return ruling
-    if (await this.#options.store.consumeGrant(ruling.grant.id)) return ruling
-    return this.#settle(call, signal) // another process used it first
-  }
-
-  /** Asks nobody, uses nothing up. */
-  async check(call: ApprovalRequest): Promise<Ruling> {
+  /** Asks nobody. */
+  async check(call: ApprovalRequest) {
     const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
     const grant = await this.#grantFor(call)
-    if (grant?.scope === 'deny') return { verdict: 'deny', reason: 'deny_grant', grant }
-    if (verdict === 'run' || verdict === 'say') return { verdict, reason: 'mode' }
-    if (this.mode === 'read-only') return denyRuling('read_only_mode')
-    if (grant) return { verdict: 'run', reason: 'grant', grant }
-    if (verdict === 'deny') return denyRuling('workspace_write_mode')
-    if (this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
-    return { verdict, reason: 'jit_no_approval' }
+    if (grant?.scope === 'deny') return ruling('deny', 'deny_grant', grant)
+    if (verdict === 'run' || verdict === 'say') return ruling(verdict, 'mode')
+    if (this.mode === 'read-only') return ruling('deny', 'read_only_mode')
+    if (grant) return ruling('run', 'grant', grant)
+    if (verdict === 'deny') return ruling('deny', 'workspace_write_mode')
+    if (this.#isPlainRead(call)) return ruling('run', 'read_only_command')
+    return ruling('ask', 'jit_no_approval')
   }
 
   async #grantFor(call: ApprovalRequest) {
     const places = placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
-    for (const grant of grants.toSorted((a, b) => rankOf(a) - rankOf(b)))
+    const denies = ({ scope }: Grant) => Number(scope === 'deny')
+    for (const grant of grants.toSorted((a, b) => denies(b) - denies(a)))
       if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
   }
 
-  #isFor({ tool: name, args, session }: ApprovalRequest, grant: Grant) {
-    const { inherited = [] } = this.#options
-    const { mode = this.mode, root = this.#root, session: at = session, digest: exact } = grant
-    if (mode !== this.mode || root !== this.#root || ![session, ...inherited].includes(at))
-      return false
-    if (exact !== undefined) return exact === callDigest(name, args)
-    return grant.scope !== 'once' && commandMatches(grant, args, root)
+  #isFor({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
+    const { mode = this.mode, root = this.#root, session = own, digest: exact } = grant
+    if (mode !== this.mode || root !== this.#root || session !== own) return false
+    return exact ? exact === callDigest(tool, args) : commandMatches(grant, args, root)
   }
 
-  #isPlainRead({ tool: name, args }: ApprovalRequest) {
+  #isPlainRead({ tool, args }: ApprovalRequest) {
     const { home, platform } = this.#options.world
-    const { command } = args
-    if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
+    const command = commandOf(args)
+    if (tool !== 'shell_exec' || platform === 'win32' || command === undefined) return false
     if (isBent(args, this.#root)) return false
     return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
     const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
-    if (!prompter.available) return denyRuling('jit_no_approval')
+    if (!prompter.available) return ruling('deny', 'jit_no_approval')
     const always = exactBounds(call, placesOf(call, this.#root))
     const session = widerBounds(call) ?? always
     const choices = [
@@ -6266,18 +6239,17 @@ export class Approvals {
     // Only what was shown whole is allowed.
     const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
     const key = first === 'f' ? await choose(whole, choices) : first && 'n'
-    const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
-    if (key === 'y') return approved
+    if (key === 'y') return ruling('run', 'jit_user_approved')
     const expires = world.now() + GRANT_SESSION_TTL
     const grants = {
       s: { scope: 'session', session: call.session, expires, ...session.bounds },
       a: { scope: 'always', session: undefined, expires: undefined, ...always.bounds },
     } as const
     if (key !== 's' && key !== 'a')
-      return denyRuling(key === undefined ? 'jit_no_answer' : 'jit_user_denied')
+      return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
     const open = { mode: undefined, digest: undefined, paths: [], commands: [], root: this.#root }
     const grant = await store.addGrant({ tool: call.tool, ...open, ...grants[key] })
-    return { ...approved, grant }
+    return ruling('run', 'jit_user_approved', grant)
   }
 }
 

@@ -108,7 +108,7 @@ export async function openContext(
     config: await Config.load(world, { flags, stored: {}, root }),
     processes: new Processes(world, new Redactor()),
     prompter,
-    approvals: new Approvals({ mode: 'prompt', store, prompter, world }),
+    approvals: new Approvals({ mode: 'prompt', store, prompter, world, root: world.cwd }),
     catalog: { select: async () => ({ offered: [], unknown: [] }) },
     bridge: bridgeOf({ world, store, http: () => http, notice: () => {} }),
     profile: 'default',
