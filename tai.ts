@@ -5964,7 +5964,7 @@ export type ApprovalRequest = Readonly<{
   paths?: readonly string[] // all it touches; none: grants cannot judge it
   annotations: Annotations
   session: string
-  origin?: string // the server of a bridged tool
+  origin?: string | undefined // the server of a bridged tool
   detail?: string | undefined // a diff
 }>
 
@@ -6146,6 +6146,7 @@ export async function awaitAnswer(
 
 const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
+const denies = ({ scope }: Grant) => Number(scope === 'deny')
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
@@ -6202,7 +6203,6 @@ export class Approvals {
   async #grantFor(call: ApprovalRequest) {
     const places = placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
-    const denies = ({ scope }: Grant) => Number(scope === 'deny')
     for (const grant of grants.toSorted((a, b) => denies(b) - denies(a)))
       if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
@@ -6271,20 +6271,13 @@ export type ToolContext = Readonly<{
   processes: Processes
   prompter: Prompter
   approvals: Approvals
-  catalog: Catalog
   bridge: McpBridge
   profile: string // whose MCP servers count
+  /** By words or exact names, offered from the next step on. */
+  select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
 }>
 
-/** What select_tools needs of the toolbox. */
-export interface Catalog {
-  /** By words or exact names, offered from the next step on. */
-  select(query: {
-    query?: string | undefined
-    names?: readonly string[] | undefined
-    limit: number
-  }): Promise<{ offered: readonly ToolSchema[]; unknown: readonly string[] }>
-}
+type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
 
 /** Arguments that passed a schema, defaults filled in. */
 export type ArgsOf<S> = S extends { enum: readonly (infer E)[] }
@@ -6307,9 +6300,6 @@ type Filled<S, P> =
   | (S extends { required: readonly (infer R)[] } ? R : never)
   | { [K in keyof P]: P[K] extends { default: Json } ? K : never }[keyof P]
 
-/** Of a bridged tool: whose it is, and the name that always means it. */
-type ToolOrigin = Readonly<{ server: string; tool: string; alias: string; offered: boolean }>
-
 /** A tool as its author writes it. */
 export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   family?: string // if not that of its list
@@ -6318,7 +6308,8 @@ export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
   annotations: Annotations
   core?: boolean // offered from the start
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  origin?: ToolOrigin
+  /** Of a bridged tool; without `names` to call it by, mcp_call alone reaches it. */
+  origin?: Readonly<{ server: string; tool: string; names: readonly string[] }>
   /** The bridged tool that a call stands for. */
   means?: (args: ArgsOf<S>) => { server: string; name: string; args: JsonObject }
   /** Where reading and changing share a tool. */
@@ -6380,10 +6371,15 @@ export const arg = {
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
 }
 
-export const takes = <const R extends readonly string[], const P extends JsonObject>(
+export const takes = <const R extends JsonObject, const O extends JsonObject = {}>(
   required: R,
-  properties: P,
-) => ({ type: 'object', properties, required, additionalProperties: false })
+  optional = {} as O,
+) => ({
+  type: 'object',
+  properties: { ...required, ...optional },
+  required: Object.keys(required) as (keyof R & string)[],
+  additionalProperties: false,
+})
 
 /** The `*Hint` keys repeat the others in MCP's words. */
 export function annotate(
@@ -6552,11 +6548,13 @@ const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At m
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
     description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
-    parameters: takes(['path'], {
-      path: somePath,
-      offset: arg.whole('First line.', { minimum: 1 }),
-      limit: arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX }),
-    }),
+    parameters: takes(
+      { path: somePath },
+      {
+        offset: arg.whole('First line.', { minimum: 1 }),
+        limit: arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX }),
+      },
+    ),
     annotations: READS_ONLY,
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
@@ -6570,11 +6568,14 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   list_dir: {
     description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
-    parameters: takes([], {
-      path: pathOrRoot,
-      depth: arg.range([1, 5], 1, 'How many levels.'),
-      hidden: arg.flag('Also dot files.'),
-    }),
+    parameters: takes(
+      {},
+      {
+        path: pathOrRoot,
+        depth: arg.range([1, 5], 1, 'How many levels.'),
+        hidden: arg.flag('Also dot files.'),
+      },
+    ),
     annotations: READS_ONLY,
     core: true,
     run: async (args, { workspace }, signal) => {
@@ -6595,7 +6596,7 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
-    parameters: takes(['path'], { path: somePath, hash: arg.flag('Also the SHA-256.') }),
+    parameters: takes({ path: somePath }, { hash: arg.flag('Also the SHA-256.') }),
     annotations: READS_ONLY,
     run: async (args, { workspace }) => {
       const stats = statsOf(await workspace.read(args.path), workspace)
@@ -6892,7 +6893,7 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
 export const EDIT_TOOLS = planned({
   write_file: {
     description: 'Create a file or replace one whole; to change a part use edit_file.',
-    parameters: takes(['path', 'content'], { path: somePath, content: arg.text('All of it.') }),
+    parameters: takes({ path: somePath, content: arg.text('All of it.') }),
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
@@ -6904,12 +6905,14 @@ export const EDIT_TOOLS = planned({
   },
   edit_file: {
     description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
-    parameters: takes(['path', 'old', 'new'], {
-      path: somePath,
-      old: arg.text('The text to replace, copied exactly.'),
-      new: arg.text('The text in its place; may be empty.'),
-      replace_all: arg.flag('Every occurrence.'),
-    }),
+    parameters: takes(
+      {
+        path: somePath,
+        old: arg.text('The text to replace, copied exactly.'),
+        new: arg.text('The text in its place; may be empty.'),
+      },
+      { replace_all: arg.flag('Every occurrence.') },
+    ),
     annotations: DESTROYS,
     core: true,
     run: async (args, { workspace }) => {
@@ -6935,10 +6938,10 @@ export const EDIT_TOOLS = planned({
   },
   apply_patch: {
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
-    parameters: takes(['patch'], {
-      patch: arg.text('As git diff writes it.'),
-      dry_run: arg.flag('Only say what would change.'),
-    }),
+    parameters: takes(
+      { patch: arg.text('As git diff writes it.') },
+      { dry_run: arg.flag('Only say what would change.') },
+    ),
     annotations: DESTROYS,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
@@ -6958,12 +6961,10 @@ export const EDIT_TOOLS = planned({
   },
   move_path: {
     description: 'Move, rename or copy a file or folder inside the workspace.',
-    parameters: takes(['from', 'to'], {
-      from: somePath,
-      to: arg.text('Its new path, with the new name.'),
-      copy: arg.flag('Keep the original.'),
-      overwrite: arg.flag('Replace a file at `to`.'),
-    }),
+    parameters: takes(
+      { from: somePath, to: arg.text('Its new path, with the new name.') },
+      { copy: arg.flag('Keep the original.'), overwrite: arg.flag('Replace a file at `to`.') },
+    ),
     annotations: DESTROYS,
     paths: ({ from, to }) => [from, to],
     preview: async () => undefined, // its arguments say it all
@@ -6987,10 +6988,10 @@ export const EDIT_TOOLS = planned({
   },
   delete_path: {
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
-    parameters: takes(['path'], {
-      path: somePath,
-      recursive: arg.flag('Needed for a folder that is not empty.'),
-    }),
+    parameters: takes(
+      { path: somePath },
+      { recursive: arg.flag('Needed for a folder that is not empty.') },
+    ),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ path: given, recursive }, { workspace }) => {
       const at = await workspace.entry(given)
@@ -7003,10 +7004,13 @@ export const EDIT_TOOLS = planned({
   },
   undo_edit: {
     description: 'Take back the last calls of file tools, unless a file was changed since.',
-    parameters: takes([], {
-      path: arg.text('Only calls that changed this path.'),
-      steps: arg.range([1, 50], 1, 'How many calls.'),
-    }),
+    parameters: takes(
+      {},
+      {
+        path: arg.text('Only calls that changed this path.'),
+        steps: arg.range([1, 50], 1, 'How many calls.'),
+      },
+    ),
     annotations: DESTROYS,
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
@@ -7178,11 +7182,10 @@ function aroundMatch(text = '', at = 0) {
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
     description: 'Find files by name, newest first; ignored ones only where their folder is named.',
-    parameters: takes(['pattern'], {
-      pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
-      path: pathOrRoot,
-      limit: limitTo(1000, 200),
-    }),
+    parameters: takes(
+      { pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".') },
+      { path: pathOrRoot, limit: limitTo(1000, 200) },
+    ),
     annotations: READS_ONLY,
     core: true,
     paths: async (args) => {
@@ -7208,14 +7211,16 @@ export const FIND_TOOLS = toolsOf('files', {
   },
   grep: {
     description: 'Search files line by line; returns path:line:text.',
-    parameters: takes(['pattern'], {
-      pattern: arg.text('A JavaScript regular expression.'),
-      path: pathOrRoot,
-      glob: arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.'),
-      ignore_case: arg.flag('Upper and lower case are equal.'),
-      context: arg.range([0, 20], 0, 'Lines around each match.'),
-      limit: limitTo(1000, 100),
-    }),
+    parameters: takes(
+      { pattern: arg.text('A JavaScript regular expression.') },
+      {
+        path: pathOrRoot,
+        glob: arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.'),
+        ignore_case: arg.flag('Upper and lower case are equal.'),
+        context: arg.range([0, 20], 0, 'Lines around each match.'),
+        limit: limitTo(1000, 100),
+      },
+    ),
     annotations: READS_ONLY,
     core: true,
     run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
@@ -7259,11 +7264,8 @@ export const FIND_TOOLS = toolsOf('files', {
 
 const FIRST_LOOK = 500 // ms for the first words of a process
 
-const COMMAND_LINE = {
-  command: arg.text('For bash, sh or cmd.exe, without a terminal.'),
-  cwd: somePath,
-  env: arg.map('Variables to add.'),
-}
+const COMMAND = { command: arg.text('For bash, sh or cmd.exe, without a terminal.') }
+const SURROUNDINGS = { cwd: somePath, env: arg.map('Variables to add.') }
 const PROCESS_ID = arg.text('Such as p1.')
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
@@ -7271,8 +7273,8 @@ export const SHELL_TOOLS = toolsOf('process', {
   shell_exec: {
     family: 'shell',
     description: 'Run a shell command and what it starts to its end, and return the output.',
-    parameters: takes(['command'], {
-      ...COMMAND_LINE,
+    parameters: takes(COMMAND, {
+      ...SURROUNDINGS,
       timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
       stdin: arg.text('Its input.'),
     }),
@@ -7288,7 +7290,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_start: {
     description: 'Start a server or watcher in the background.',
-    parameters: takes(['command'], { ...COMMAND_LINE, name: arg.text('Name for the list.') }),
+    parameters: takes(COMMAND, { ...SURROUNDINGS, name: arg.text('Name for the list.') }),
     annotations: RUNS_COMMANDS,
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
@@ -7298,22 +7300,23 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_output: {
     description: 'Read the output of a background process from byte `since` on.',
-    parameters: takes(['id'], {
-      id: PROCESS_ID,
-      since: arg.whole('Next offset of the last reply.', { minimum: 0 }),
-      wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
-    }),
+    parameters: takes(
+      { id: PROCESS_ID },
+      {
+        since: arg.whole('Next offset of the last reply.', { minimum: 0 }),
+        wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
+      },
+    ),
     annotations: annotate('Low', 'reads'),
     run: async ({ id, since = 0, wait_s }, { processes }, signal) =>
       outputReply(processes.find(id), since, wait_s * SECOND, signal),
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
-    parameters: takes(['id', 'text'], {
-      id: PROCESS_ID,
-      text: arg.text('Written as it is, without a line end.'),
-      eof: arg.flag('Then close its stdin.'),
-    }),
+    parameters: takes(
+      { id: PROCESS_ID, text: arg.text('Written as it is, without a line end.') },
+      { eof: arg.flag('Then close its stdin.') },
+    ),
     annotations: RUNS_COMMANDS,
     run: async ({ id, text, eof }, { processes }) => {
       refuseMarks('the text', text)
@@ -7323,10 +7326,10 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_stop: {
     description: 'Stop a background process and all it started.',
-    parameters: takes(['id'], {
-      id: PROCESS_ID,
-      signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
-    }),
+    parameters: takes(
+      { id: PROCESS_ID },
+      { signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }) },
+    ),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ id, signal: first }, { processes }) => {
       const found = processes.find(id)
@@ -7336,7 +7339,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_list: {
     description: 'List the background processes.',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map((one) => {
@@ -7451,7 +7454,7 @@ const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
     description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
-    parameters: takes([], { path: GIT_PATH }),
+    parameters: takes({}, { path: GIT_PATH }),
     annotations: READS_ONLY,
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
@@ -7464,13 +7467,16 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_diff: {
     description: 'Show changes: of the working tree, staged, or between two revisions.',
-    parameters: takes([], {
-      path: GIT_PATH,
-      staged: arg.flag('What is staged, against HEAD or `from`.'),
-      from: arg.text('Older revision (branch, tag, hash, HEAD~2).'),
-      to: arg.text('Newer one; default the working tree.'),
-      stat: arg.flag('Only names and counts.'),
-    }),
+    parameters: takes(
+      {},
+      {
+        path: GIT_PATH,
+        staged: arg.flag('What is staged, against HEAD or `from`.'),
+        from: arg.text('Older revision (branch, tag, hash, HEAD~2).'),
+        to: arg.text('Newer one; default the working tree.'),
+        stat: arg.flag('Only names and counts.'),
+      },
+    ),
     annotations: READS_ONLY,
     run: inRepository(async ({ staged, from, to, stat }, git) => {
       const words = `diff ${DIFF_GUARDS}${staged ? ' --cached' : ''}${stat ? ' --stat' : ''}`
@@ -7479,12 +7485,15 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_log: {
     description: 'List commits, newest first, or show one with its diff.',
-    parameters: takes([], {
-      path: GIT_PATH,
-      rev: arg.text('Where to begin (branch, tag, hash), or a range main..topic.'),
-      limit: limitTo(200, 20),
-      show: arg.flag('Only the commit `rev`, in full.'),
-    }),
+    parameters: takes(
+      {},
+      {
+        path: GIT_PATH,
+        rev: arg.text('Where to begin (branch, tag, hash), or a range main..topic.'),
+        limit: limitTo(200, 20),
+        show: arg.flag('Only the commit `rev`, in full.'),
+      },
+    ),
     annotations: READS_ONLY,
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = [...revisionArgs(rev), '--']
@@ -7498,12 +7507,14 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_commit: {
     description: 'Commit what is staged, or is named here, without hooks and signature.',
-    parameters: takes(['message'], {
-      message: arg.text('Subject; a body after a blank line.'),
-      paths: arg.texts('Stage these first, deleted ones too.'),
-      all: arg.flag('Stage all below `path` first.'),
-      path: GIT_PATH,
-    }),
+    parameters: takes(
+      { message: arg.text('Subject; a body after a blank line.') },
+      {
+        paths: arg.texts('Stage these first, deleted ones too.'),
+        all: arg.flag('Stage all below `path` first.'),
+        path: GIT_PATH,
+      },
+    ),
     annotations: CHANGES,
     paths: ({ paths = [], path: where }) => [...paths, where],
     run: inRepository(async ({ message, paths = [], all }, git) => {
@@ -7513,11 +7524,10 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_branch: {
     description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
-    parameters: takes(['action'], {
-      action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
-      name: arg.text('Of the branch.'),
-      path: GIT_PATH,
-    }),
+    parameters: takes(
+      { action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.') },
+      { name: arg.text('Of the branch.'), path: GIT_PATH },
+    ),
     annotations: DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
     run: inRepository(async ({ action, name = '' }, git) => {
@@ -7682,11 +7692,13 @@ type WebPage = {
 export const WEB_TOOLS = toolsOf('web', {
   web_fetch: {
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
-    parameters: takes(['url'], {
-      url: arg.text('As in https://example.org/page.'),
-      format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
-      max_bytes: limitTo(10 * MB, 256 * KB),
-    }),
+    parameters: takes(
+      { url: arg.text('As in https://example.org/page.') },
+      {
+        format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
+        max_bytes: limitTo(10 * MB, 256 * KB),
+      },
+    ),
     annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
     run: async ({ url, format, max_bytes }, context, signal) => {
@@ -7703,13 +7715,17 @@ export const WEB_TOOLS = toolsOf('web', {
   },
   http_request: {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
-    parameters: takes(['method', 'url'], {
-      method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
-      url: arg.text('Whole URL, with its query.'),
-      headers: arg.map('Such as {"content-type": "application/json"}.'),
-      body: arg.text('Sent exactly as given.'),
-      timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
-    }),
+    parameters: takes(
+      {
+        method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
+        url: arg.text('Whole URL, with its query.'),
+      },
+      {
+        headers: arg.map('Such as {"content-type": "application/json"}.'),
+        body: arg.text('Sent exactly as given.'),
+        timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
+      },
+    ),
     annotations: annotate('High', 'destroys', { openWorld: true }),
     run: async ({ timeout_s, ...given }, context, signal) => {
       refuseMarks('the request', JSON.stringify(given))
@@ -7853,21 +7869,25 @@ function showTodos(todos: readonly Todo[]) {
 
 const todoList = {
   ...arg.texts('The whole list, in order.'),
-  items: takes(['text', 'status'], {
-    id: arg.text('Of a known task.'),
-    text: arg.text('What to do.'),
-    status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
-  }),
+  items: takes(
+    {
+      text: arg.text('What to do.'),
+      status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
+    },
+    { id: arg.text('Of a known task.') },
+  ),
 }
 
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
-    parameters: takes(['id'], {
-      id: arg.text('Of the record.'),
-      offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
-      limit: limitTo(65_536, 65_536),
-    }),
+    parameters: takes(
+      { id: arg.text('Of the record.') },
+      {
+        offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
+        limit: limitTo(65_536, 65_536),
+      },
+    ),
     annotations: READS_ONLY,
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOf(store, id)
@@ -7880,13 +7900,15 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_write: {
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
-    parameters: takes(['content'], {
-      kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
-      title: arg.text('Default: the first line.'),
-      content: arg.text('All of it, without secrets.'),
-      tags: arg.texts('Words to find it by.'),
-      id: arg.text('Update this record instead.'),
-    }),
+    parameters: takes(
+      { content: arg.text('All of it, without secrets.') },
+      {
+        kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
+        title: arg.text('Default: the first line.'),
+        tags: arg.texts('Words to find it by.'),
+        id: arg.text('Update this record instead.'),
+      },
+    ),
     annotations: CHANGES,
     judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
     preview: recordPreview,
@@ -7907,11 +7929,13 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_search: {
     description: 'Full-text search of notes, memories and records.',
-    parameters: takes(['query'], {
-      query: arg.text('Words; empty lists the newest.'),
-      kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
-      limit: limitTo(50, 10),
-    }),
+    parameters: takes(
+      { query: arg.text('Words; empty lists the newest.') },
+      {
+        kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
+        limit: limitTo(50, 10),
+      },
+    ),
     annotations: READS_ONLY,
     run: async ({ query, kind, limit }, { store }) => {
       const wanted = kind === 'any' ? undefined : kind
@@ -7925,7 +7949,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_delete: {
     description: 'Delete one vault record for good.',
-    parameters: takes(['id'], { id: arg.text('Of the record.') }),
+    parameters: takes({ id: arg.text('Of the record.') }),
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
     run: async ({ id }, { store }) => {
@@ -7937,14 +7961,14 @@ export const NOTE_TOOLS = toolsOf('vault', {
   todo_read: {
     family: 'todos',
     description: 'Read the task list of this session.',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   },
   todo_write: {
     family: 'todos',
     description: 'Replace the task list of this session.',
-    parameters: takes(['items'], { items: todoList }),
+    parameters: takes({ items: todoList }),
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
@@ -7997,11 +8021,13 @@ const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${fo
 export const ASK_TOOLS = toolsOf('agents', {
   ask_user: {
     description: "Ask the user a question when the decision is the user's, and wait.",
-    parameters: takes(['question'], {
-      question: arg.text('The whole question.'),
-      options: arg.texts('Answers to choose.', { maxItems: 8 }),
-      multi: arg.flag('Several may be chosen.'),
-    }),
+    parameters: takes(
+      { question: arg.text('The whole question.') },
+      {
+        options: arg.texts('Answers to choose.', { maxItems: 8 }),
+        multi: arg.flag('Several may be chosen.'),
+      },
+    ),
     annotations: annotate('Low', 'reads'),
     core: true,
     run: async ({ question, options = [], multi }, { prompter }, signal) => {
@@ -8017,15 +8043,18 @@ export const ASK_TOOLS = toolsOf('agents', {
   },
   select_tools: {
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
-    parameters: takes([], {
-      query: arg.text('What it should do.'),
-      names: arg.texts('Exact names of tools.'),
-      limit: limitTo(30, 10),
-    }),
+    parameters: takes(
+      {},
+      {
+        query: arg.text('What it should do.'),
+        names: arg.texts('Exact names of tools.'),
+        limit: limitTo(30, 10),
+      },
+    ),
     annotations: READS_ONLY,
     core: true,
-    run: async (query, { catalog }) => {
-      const { offered, unknown } = await catalog.select(query)
+    run: async (query, { select }) => {
+      const { offered, unknown } = select(query)
       return [
         offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
         ...offered.map(({ name, description }) => `- ${name}: ${description}`),
@@ -8036,13 +8065,16 @@ export const ASK_TOOLS = toolsOf('agents', {
   text_diff: {
     family: 'text',
     description: 'Unified diff of two texts or two files.',
-    parameters: takes([], {
-      a: arg.text('The old text.'),
-      b: arg.text('The new text.'),
-      path_a: arg.text('File instead of a.'),
-      path_b: arg.text('File instead of b.'),
-      context: arg.range([0, 50], 3, 'Lines around a change.'),
-    }),
+    parameters: takes(
+      {},
+      {
+        a: arg.text('The old text.'),
+        b: arg.text('The new text.'),
+        path_a: arg.text('File instead of a.'),
+        path_b: arg.text('File instead of b.'),
+        context: arg.range([0, 50], 3, 'Lines around a change.'),
+      },
+    ),
     annotations: READS_ONLY,
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
@@ -8058,10 +8090,13 @@ export const ASK_TOOLS = toolsOf('agents', {
   time_now: {
     family: 'time',
     description: 'The time in a zone, with weekday and week, and a moment counted from it.',
-    parameters: takes([], {
-      tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
-      add: arg.text('ISO 8601 duration, such as -P7D or PT90M.'),
-    }),
+    parameters: takes(
+      {},
+      {
+        tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
+        add: arg.text('ISO 8601 duration, such as -P7D or PT90M.'),
+      },
+    ),
     annotations: READS_ONLY,
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
@@ -8076,7 +8111,7 @@ export const ASK_TOOLS = toolsOf('agents', {
   system_info: {
     family: 'system',
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_args, { world, store, workspace }, signal) => {
       const os = builtin('node:os')
@@ -8278,13 +8313,17 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_add: {
     description:
       'Add MCP servers. The user is shown what would be started and has to agree; each server is then started and asked for its tools before it is stored. Returns the tools of each. A server is enabled only where a profile is given.',
-    parameters: takes(['source'], {
-      source: arg.text(
-        'A pasted configuration (JSON or TOML), a command line, an http(s) or GitHub address, or the name of a stored server.',
-      ),
-      name: arg.text('Name for the server, in place of that in the source.'),
-      profile: arg.text('Enable it for this profile, such as "default".'),
-    }),
+    parameters: takes(
+      {
+        source: arg.text(
+          'A pasted configuration (JSON or TOML), a command line, an http(s) or GitHub address, or the name of a stored server.',
+        ),
+      },
+      {
+        name: arg.text('Name for the server, in place of that in the source.'),
+        profile: arg.text('Enable it for this profile, such as "default".'),
+      },
+    ),
     annotations: FOREIGN,
     run: async ({ source, name, profile }, context, signal) => {
       const { bridge } = context
@@ -8298,13 +8337,13 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_list: {
     description:
       'List the MCP servers that were added: transport, address, profiles they are enabled for, number of tools, tools that are withheld.',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
   },
   mcp_enable: {
     description: 'Enable an MCP server for a profile: its tools can then be found and called.',
-    parameters: takes(['server'], { server: SERVER, profile: PROFILE }),
+    parameters: takes({ server: SERVER }, { profile: PROFILE }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server, profile }, context, signal) => {
       const { bridge } = context
@@ -8317,7 +8356,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_disable: {
     description: 'Disable an MCP server for a profile: its tools can no longer be called.',
-    parameters: takes(['server'], { server: SERVER, profile: PROFILE }),
+    parameters: takes({ server: SERVER }, { profile: PROFILE }),
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     run: async ({ server, profile }, context) => {
       const of = profile ?? context.profile
@@ -8327,7 +8366,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_remove: {
     description: 'Delete an MCP server, with what was accepted of it. Cannot be undone.',
-    parameters: takes(['server'], { server: SERVER }),
+    parameters: takes({ server: SERVER }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server }, { bridge }) => {
       await bridge.remove(server)
@@ -8337,7 +8376,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_tools: {
     description:
       'List the tools of MCP servers, each with the name to call it by, its description, and whether it is offered, withheld (pin_pending) or left out, and why.',
-    parameters: takes([], { server: SERVER }),
+    parameters: takes({}, { server: SERVER }),
     annotations: READS_ONLY,
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
@@ -8345,11 +8384,10 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_call: {
     description:
       'Call one tool of an enabled MCP server by its own name, as its mcp_SERVER_TOOL name does. Returns what the tool returns.',
-    parameters: takes(['server', 'tool'], {
-      server: SERVER,
-      tool: arg.text('Name of the tool, as the server has it.'),
-      args: { type: 'object', description: 'Its arguments.' },
-    }),
+    parameters: takes(
+      { server: SERVER, tool: arg.text('Name of the tool, as the server has it.') },
+      { args: { type: 'object', description: 'Its arguments.' } },
+    ),
     annotations: FOREIGN,
     means: ({ server, tool: name, args = {} }) => ({ server, name, args }),
     run: async ({ server, tool: name }, { bridge, profile }) => {
@@ -8392,8 +8430,6 @@ export function addedLine({ name, transport, tools, skipped, withheld, enabled }
 // 2. A word counts more when few tools have it, and more in a name than in a description.
 // Not here: which tools are offered (§toolbox).
 
-type Findable = { name: string; description: string }
-
 const NAME_WEIGHT = 3 // of a word in a description: 1
 const COMMON_WORDS = new Set(
   'a an and any for from in into is it of on or that the this to with'.split(' '),
@@ -8411,24 +8447,22 @@ export function wordsIn(text: string) {
 
 const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
-/** Items that share words with `query`, best first. */
-export function rankByWords<T extends Findable>(query: string, items: readonly T[], limit: number) {
-  const wanted = [...new Set(wordsIn(query))]
-  const rows = items.map((item) => {
-    const [name, rest] = [wordsIn(item.name), wordsIn(item.description)]
-    const weigh = (word: string) => NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)
-    return { item, hits: wanted.map(weigh) }
+type Findable = Omit<ToolSchema, 'parameters'>
+
+/** Those that share words with `query`, best first. */
+export function rankByWords<T extends Findable>(query: string, tools: readonly T[]) {
+  const rows = tools.map((tool) => {
+    return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
   })
-  const rarity = wanted.map((_word, i) => {
-    const having = rows.filter(({ hits }) => hits[i] !== 0).length
-    return Math.log(1 + (items.length + 0.5) / (having + 0.5))
-  })
-  return rows
-    .map(({ item, hits }) => ({ item, score: sumOf(hits.map((hit, i) => hit * (rarity[i] ?? 0))) }))
-    .filter(({ score }) => score > 0)
-    .toSorted((a, b) => b.score - a.score || (a.item.name < b.item.name ? -1 : 1))
-    .slice(0, limit)
-    .map(({ item }) => item)
+  for (const word of new Set(wordsIn(query))) {
+    const weigh = (row: (typeof rows)[0]) =>
+      NAME_WEIGHT * hitWeight(word, row.name) + hitWeight(word, row.rest)
+    const having = rows.filter(weigh)
+    const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
+    for (const row of having) row.score += rarity * weigh(row)
+  }
+  const found = rows.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
+  return found.map(({ tool }) => tool)
 }
 
 /** Half for a word that a longer one begins with. */
@@ -8461,42 +8495,33 @@ export const TOOLS: readonly Tool[] = [
   ...SERVER_TOOLS,
 ]
 
-/** By mcp_call; not offered are those too many, or whose name another has. */
-const isCallable = (unbound: Unbound | undefined) =>
-  unbound === undefined || unbound === 'over_cap' || unbound === 'name_conflict'
-
-const bridgedTool = (bridge: McpBridge, row: BridgedTool, offered: boolean): Tool => ({
-  name: row.exposed,
-  family: 'mcp',
-  core: false,
-  description: `${row.description || row.name} (of MCP server ${row.server})`,
-  parameters: row.inputSchema,
-  annotations: FOREIGN,
-  origin: {
-    server: row.server,
-    tool: row.name,
-    alias: exposedName(row.server, row.name),
-    offered,
-  },
-  run: (args, _, signal) => bridge.call(row, args, signal),
-})
+/** Those too many, or whose name another has, are not offered. */
+const CALLABLE = /^(undefined|over_cap|name_conflict)$/
 
 /** What servers bring, as tools; without `offers`, mcp_call alone reaches them. */
 export function bridgedTools(bridge: McpBridge, profile: string, offers = true): readonly Tool[] {
+  const bridged = (row: BridgedTool): Tool => {
+    const { server, name: tool, exposed: name } = row
+    const isOffered = offers && row.unbound === undefined
+    return {
+      name,
+      family: 'mcp',
+      core: false,
+      description: `${row.description || tool} (of MCP server ${server})`,
+      parameters: row.inputSchema,
+      annotations: FOREIGN,
+      origin: { server, tool, names: isOffered ? [name, exposedName(server, tool)] : [] },
+      run: (args, _, signal) => bridge.call(row, args, signal),
+    }
+  }
   return bridge.registry.once(`rows of ${profile}, ${offers}`, () => {
-    const names = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
-    const rows = bridge.catalog(profile, names).filter(({ unbound }) => isCallable(unbound))
-    return rows.map((row) => bridgedTool(bridge, row, offers && row.unbound === undefined))
+    const taken = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
+    const rows = bridge.catalog(profile, taken)
+    return rows.filter(({ unbound }) => CALLABLE.test(`${unbound}`)).map(bridged)
   })
 }
 
 export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) ?? row.annotations
-
-const schemaOf = ({ name, description, parameters }: Tool) => ({
-  name,
-  description,
-  parameters,
-})
 
 const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
 
@@ -8509,48 +8534,43 @@ type Outcome =
 
 type ToolsOptions = {
   rows: readonly Tool[]
-  context: Omit<ToolContext, 'catalog'>
+  context: Omit<ToolContext, 'select'>
   resultMax: number // bytes; at most MCP_RESULT_MAX
-  say?: (line: string) => void // what a mode wants said of a call
-  only?: readonly string[] | undefined // these and no others, all offered at once
-  bridged?: (() => readonly Tool[]) | undefined // those of MCP servers, which come and go
+  say: (line: string) => void // what a mode wants said of a call
+  only: readonly string[] | undefined // these and no others, all offered at once
+  bridged: () => readonly Tool[] // those of MCP servers, which come and go
 }
 
-type Attempt = Readonly<{ name: string; raw: JsonObject; digest: string }>
-
 /** The tools of one session. */
-export class Tools implements Catalog {
+export class Tools {
   readonly #rows
   readonly #bridged
   readonly #offered
-  readonly #context
+  readonly #context: ToolContext
   readonly #options
   readonly #checks = new Map<string, Promise<SchemaCheck>>() // slow to make
   readonly #calls = new Map<string, number[]>() // times that a rate limit still counts
 
   /** Throws UsageError for an unknown name in `only`. */
   constructor(options: ToolsOptions) {
-    const { only, bridged = () => [] } = options
-    const all = only === undefined ? options.rows : [...options.rows, ...bridged()]
-    const rows = only?.map((name) => pickTool(all, name)) ?? all
-    this.#rows = new Map(rows.map((row) => [row.name, row]))
-    const first = rows.filter((row) => row.core || only !== undefined)
-    this.#offered = new Set(first.map((row) => row.name))
-    this.#bridged = only === undefined ? bridged : () => []
-    this.#context = { ...options.context, catalog: this }
+    const { only, rows, bridged } = options
+    const chosen = only?.map((name) => pickTool([...rows, ...bridged()], name))
+    const first = chosen ?? rows.filter(({ core }) => core)
+    this.#rows = new Map((chosen ?? rows).map((row) => [row.name, row]))
+    this.#offered = new Set(first.map(({ name }) => name))
+    this.#bridged = only ? () => [] : bridged
+    this.#context = { ...options.context, select: (wanted) => this.#select(wanted) }
     this.#options = options
   }
 
   /** In the order of the table, then those of servers. */
   #all() {
-    const bridged = this.#bridged().filter(({ origin }) => origin?.offered)
+    const bridged = this.#bridged().filter(({ origin }) => origin?.names[0])
     return [...this.#rows.values(), ...bridged]
   }
 
   get offered(): readonly ToolSchema[] {
-    return this.#all()
-      .filter(({ name }) => this.#offered.has(name))
-      .map(schemaOf)
+    return this.#all().filter(({ name }) => this.#offered.has(name))
   }
 
   get hidden(): readonly Tool[] {
@@ -8558,31 +8578,26 @@ export class Tools implements Catalog {
   }
 
   #find(name: string) {
-    const isMeant = ({ name: each, origin }: Tool) =>
-      origin?.offered && (each === name || origin.alias === name)
-    return this.#rows.get(name) ?? this.#bridged().find(isMeant)
+    const isNamed = ({ origin }: Tool) => origin?.names.includes(name)
+    return this.#rows.get(name) ?? this.#bridged().find(isNamed)
   }
 
   /** What a call that stands for another means, so that it is judged and recorded as that. */
-  #meant(name: string, args: JsonObject) {
-    const row = this.#rows.get(name)
-    const { server, name: own, args: inner } = row?.means?.(args) ?? {}
-    const isMeant = ({ name: each, origin }: Tool) =>
-      origin?.server === server && (origin?.tool === own || each === own)
-    const found = row?.means && this.#bridged().find(isMeant)
-    return found && isObject(inner) ? { row: found, args: inner } : { row: this.#find(name), args }
+  #meant(called: string, args: JsonObject) {
+    const meant = this.#rows.get(called)?.means?.(args)
+    const isMeant = ({ name, origin }: Tool) =>
+      origin?.server === meant?.server && [origin?.tool, name].includes(meant?.name)
+    const row = meant && isObject(meant.args) && this.#bridged().find(isMeant)
+    return row ? { row, args: meant.args } : { row: this.#find(called), args }
   }
 
-  async select({ query, names = [], limit }: Parameters<Catalog['select']>[0]) {
-    const all = this.#all()
-    const named = names.flatMap((name) => all.find((row) => row.name === name) ?? [])
-    const found = rankByWords(query ?? '', all, limit)
-    const chosen = [...new Set([...named, ...found])].slice(0, limit)
-    for (const row of chosen) this.#offered.add(row.name)
-    return {
-      offered: chosen.map(schemaOf),
-      unknown: names.filter((name) => !all.some((row) => row.name === name)),
-    }
+  #select({ query = '', names = [], limit }: ToolQuery) {
+    const rows = new Map(this.#all().map((row) => [row.name, row]))
+    const named = names.flatMap((name) => rows.get(name) ?? [])
+    const found = rankByWords(query, [...rows.values()])
+    const offered = [...new Set([...named, ...found])].slice(0, limit)
+    for (const { name } of offered) this.#offered.add(name)
+    return { offered, unknown: names.filter((name) => !rows.has(name)) }
   }
 
   /** Such a call may run beside others. */
@@ -8597,14 +8612,14 @@ export class Tools implements Catalog {
     const started = world.now()
     const { row, args } = this.#meant(called, given)
     const { name = called, origin } = row ?? {}
-    const asked = { name, raw: args, digest: callDigest(name, args) }
     const fall = (error: unknown) => crash(name, error, signal)
-    const outcome = await this.#attempt(row, asked, signal).catch(fall)
+    const outcome = await this.#attempt(row, name, args, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
     const from = { tool: origin?.tool ?? clip(name, 80), ...(origin && { server: origin.server }) }
-    const facts = { ...from, digest: asked.digest, ms: world.now() - started, ...factsOf(safe) }
+    const timed = { digest: callDigest(name, args), ms: world.now() - started }
     const isQuick = origin !== undefined || (row && annotationsOf(row, args).readOnly)
     const pace = isQuick ? 'soon' : 'now' // else the record takes longer than the call
+    const facts = { ...from, ...timed, ...factsOf(safe) }
     const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
     await writing.catch(() => {}) // a full disk must not lose the result
     return safe
@@ -8619,8 +8634,12 @@ export class Tools implements Catalog {
     return { reply, denied: outcome.why === 'denied' }
   }
 
-  async #attempt(row: Tool | undefined, asked: Attempt, signal: AbortSignal): Promise<Outcome> {
-    const { name, raw } = asked
+  async #attempt(
+    row: Tool | undefined,
+    name: string,
+    raw: JsonObject,
+    signal: AbortSignal,
+  ): Promise<Outcome> {
     signal.throwIfAborted()
     if (row === undefined) return refuse('unknown', name, this.#unknown(name))
     const checked = await this.#checked(row, raw)
@@ -8629,54 +8648,49 @@ export class Tools implements Catalog {
       return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
     }
     this.#offered.add(name)
-    const denied = await this.#permission(row, asked, checked.args, signal)
-    if (denied !== undefined) return denied
-    const wait = this.#rateWait(row)
-    if (wait > 0) {
-      const { maxCalls, windowSeconds } = row.rateLimit ?? {}
-      const rate = `${maxCalls} calls per ${windowSeconds}s`
-      const more = { retry_after_s: Math.ceil(wait / SECOND) }
-      return refuse('busy', name, `Rate limit exceeded for tool '${name}': ${rate}`, more)
-    }
-    return { kind: 'done', output: await row.run(checked.args, this.#context, signal) }
+    const { args } = checked
+    const refused = (await this.#denial(row, raw, args, signal)) ?? this.#overRate(row)
+    return refused ?? { kind: 'done', output: await row.run(args, this.#context, signal) }
   }
 
   /** Of a server's own schema only what must be there: it is foreign, and can be made to stall. */
   async #checked({ name, parameters, origin }: Tool, raw: JsonObject) {
-    if (origin !== undefined) return missingArguments(parameters, raw)
-    const check = this.#checks.get(name) ?? schemaCheck(parameters)
-    this.#checks.set(name, check)
+    if (origin) return missingArguments(parameters, raw)
+    const check = this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
     return checkArguments(parameters, await check, raw)
   }
 
-  /** A refusal, or undefined. */
-  async #permission(row: Tool, asked: Attempt, args: JsonObject, signal: AbortSignal) {
+  async #denial(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
+    const { name: tool, origin } = row
     const { approvals, session, prompter } = this.#context
     const annotations = annotationsOf(row, args)
     const paths = (await row.paths?.(args)) ?? []
-    const call = { tool: row.name, args: asked.raw, digest: asked.digest }
-    const origin = row.origin && { origin: row.origin.server }
-    const request = { ...call, ...origin, paths, annotations, session }
+    const request = { tool, args: raw, origin: origin?.server, paths, annotations, session }
     const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
     const detail = asks ? await row.preview?.(args, this.#context) : undefined
     const decision = await approvals.decide({ ...request, detail }, signal)
-    const { denial, reason, say = denial?.message } = decision
-    if (say !== undefined && reason !== 'jit_user_denied') this.#options.say?.(say) // else the person knows
+    const { denial, reason, digest: exact, say = denial?.message } = decision
+    if (say && reason !== 'jit_user_denied') this.#options.say(say) // else the person knows
     if (denial === undefined) return undefined
     const { message, hint } = denial
-    const facts = { details: message, reason, mode: approvals.mode, digest: decision.digest, hint }
-    return refuse('denied', row.name, `${message}\n${hint}`, facts)
+    const facts = { details: message, reason, mode: approvals.mode, digest: exact, hint }
+    return refuse('denied', tool, `${message}\n${hint}`, facts)
   }
 
-  /** Milliseconds until the next call may pass; 0 counts this one as made. */
-  #rateWait({ name, rateLimit }: Tool) {
-    if (rateLimit === undefined) return 0
+  /** Else the call counts as made. */
+  #overRate({ name, rateLimit }: Tool) {
+    if (rateLimit === undefined) return undefined
+    const { maxCalls, windowSeconds } = rateLimit
     const now = this.#context.world.now()
-    const window = rateLimit.windowSeconds * SECOND
-    const recent = (this.#calls.get(name) ?? []).filter((at) => now - at < window)
-    const full = recent.length >= rateLimit.maxCalls
-    this.#calls.set(name, full ? recent : [...recent, now])
-    return full ? window - (now - (recent[0] ?? now)) : 0
+    const since = now - windowSeconds * SECOND
+    const recent = (this.#calls.get(name) ?? []).filter((at) => at > since)
+    if (recent.length < maxCalls) {
+      this.#calls.set(name, [...recent, now])
+      return undefined
+    }
+    const text = `Rate limit exceeded for tool '${name}': ${maxCalls} calls per ${windowSeconds}s`
+    const wait = (recent[0] ?? now) - since
+    return refuse('busy', name, text, { retry_after_s: Math.ceil(wait / SECOND) })
   }
 
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
@@ -8689,8 +8703,8 @@ export class Tools implements Catalog {
     const whole = clean(output.text)
     const text = fits(whole) ? whole : await this.#spill(name, whole)
     const structured = mapStrings(output.structured, (it) => brief(clean(it))) as Json
-    const blocks = output.blocks && (mapStrings(output.blocks, clean) as JsonObject[])
-    return { kind: 'done', output: { ...output, text, structured, ...(blocks && { blocks }) } }
+    const blocks = mapStrings(output.blocks ?? [], clean) as JsonObject[]
+    return { kind: 'done', output: { ...output, text, structured, blocks } }
   }
 
   async #spill(name: string, body: string) {
@@ -8714,12 +8728,14 @@ function toolReply(
   return { role: 'tool', id, name, text, isError, ...(images && { images }) }
 }
 
-function pickTool<T extends { name: string }>(rows: readonly T[], name: string) {
+function pickTool(rows: readonly Tool[], name: string) {
   const names = rows.map((row) => row.name)
   const hint = didYouMean(name, names) ?? '`tai tools list` shows them all'
-  const row = rows.find((each) => each.name === name)
-  return row ?? failUsage(`there is no tool named ${visible(name)}`, hint)
+  return rows[names.indexOf(name)] ?? failUsage(`there is no tool named ${visible(name)}`, hint)
 }
+
+const present = (pairs: [string, Json | undefined][]) =>
+  Object.fromEntries(pairs.filter((pair): pair is [string, Json] => pair[1] != null))
 
 /** Arguments with defaults for those that are absent or null. `path` is a JSON pointer. */
 export function checkArguments(
@@ -8727,11 +8743,12 @@ export function checkArguments(
   check: SchemaCheck,
   args: JsonObject,
 ): { args: JsonObject } | { problem: string; path: string } {
-  const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null))
+  const given = present(Object.entries(args))
   const known: Record<string, JsonObject> = Object(schema['properties'])
   const fault = check(given)
-  if (fault === undefined) return { args: { ...defaultsOf(known), ...given } }
-  const required = Array.isArray(schema['required']) ? schema['required'] : []
+  const usual = () => present(Object.entries(known).map(([name, row]) => [name, row['default']]))
+  if (fault === undefined) return { args: { ...usual(), ...given } }
+  const required = [schema['required']].flat()
   const names = Object.keys(known).map((name) => (required.includes(name) ? name : `${name}?`))
   const takesAll = `it takes ${names.join(', ') || 'none'}`
   const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key))
@@ -8745,18 +8762,9 @@ function missingArguments(
   { required }: JsonSchema,
   args: JsonObject,
 ): ReturnType<typeof checkArguments> {
-  const names = Array.isArray(required) ? required.map(String) : []
-  const missing = names.find((name) => args[name] === undefined)
+  const missing = [required ?? []].flat().find((name) => args[`${name}`] === undefined)
   if (missing === undefined) return { args }
-  return { problem: `the argument ${visible(missing)} is missing`, path: '' }
-}
-
-function defaultsOf(properties: Readonly<Record<string, JsonObject>>): JsonObject {
-  return Object.fromEntries(
-    Object.entries(properties).flatMap(([name, row]) =>
-      row['default'] === undefined ? [] : [[name, row['default']]],
-    ),
-  )
+  return { problem: `the argument ${visible(`${missing}`)} is missing`, path: '' }
 }
 
 function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
@@ -8766,11 +8774,12 @@ function refuse(why: Refusal, name: string, text: string, more: JsonObject = {})
 /** A TaiError is a failed run, anything else a bug. */
 function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
   if (signal.aborted) return refuse('interrupted', name, 'interrupted: it has no result')
+  if (error instanceof TaiError) {
+    const text = [error.message, error.hint ?? []].flat().join('\n')
+    return { kind: 'done', output: { text, isError: true } }
+  }
   const details = messageOf(error)
-  if (!(error instanceof TaiError))
-    return refuse('crashed', name, `${name} failed inside tai: ${details}`, { details })
-  const text = error.hint === undefined ? error.message : `${error.message}\n${error.hint}`
-  return { kind: 'done', output: { text, isError: true } }
+  return refuse('crashed', name, `${name} failed inside tai: ${details}`, { details })
 }
 
 function factsOf(outcome: Outcome) {
@@ -10852,12 +10861,14 @@ function openServed(
   return openTools(app, { ...seat, ...own, workspace })
 }
 
-const CHAT = takes(['message'], {
-  message: arg.text('What to do or to answer.', { minLength: 1 }),
-  session: arg.text('Go on with this saved session, whose id an earlier answer gave.'),
-  profile: arg.text('The profile a new session starts with.'),
-  max_steps: arg.whole('Requests to the model before it gives up.', { minimum: 1 }),
-})
+const CHAT = takes(
+  { message: arg.text('What to do or to answer.', { minLength: 1 }) },
+  {
+    session: arg.text('Go on with this saved session, whose id an earlier answer gave.'),
+    profile: arg.text('The profile a new session starts with.'),
+    max_steps: arg.whole('Requests to the model before it gives up.', { minimum: 1 }),
+  },
+)
 
 /** The two tools beside the native ones, for one MCP session. */
 function agentTools(parts: ServeParts) {
@@ -10889,10 +10900,10 @@ function agentTools(parts: ServeParts) {
     },
     completions: {
       description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
-      parameters: takes(['messages'], {
+      parameters: takes({
         messages: {
           type: 'array',
-          items: takes(['role', 'content'], {
+          items: takes({
             role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
             content: arg.text('What is said.'),
           }),

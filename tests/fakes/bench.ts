@@ -109,7 +109,7 @@ export async function openContext(
     processes: new Processes(world, new Redactor()),
     prompter,
     approvals: new Approvals({ mode: 'prompt', store, prompter, world, root: world.cwd }),
-    catalog: { select: async () => ({ offered: [], unknown: [] }) },
+    select: () => ({ offered: [], unknown: [] }),
     bridge: bridgeOf({ world, store, http: () => http, notice: () => {} }),
     profile: 'default',
   }

@@ -39,7 +39,7 @@ export const bridgeOf = (options: Omit<BridgeOptions, 'watch'>) =>
   new McpBridge({ ...options, watch: () => ({ [Symbol.dispose]() {} }) })
 
 function toolsOver(
-  context: Omit<ToolContext, 'catalog'>,
+  context: Omit<ToolContext, 'select'>,
   { rows = TOOLS, resultMax = 65_536, only }: Setup,
   say: (line: string) => void,
 ) {
