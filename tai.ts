@@ -8845,19 +8845,19 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 // Not here: how anything is shown (§present), how a provider is spoken to (§chat).
 
 const TOKENS_PER_IMAGE = 1_500 // about what providers count
-const CHARACTERS_PER_TOKEN = 2 // at the least
 const SCHEMA_TRIES = 3 // answers that do not fit the schema; then exit 6
 const TRANSCRIPT_MIN = 200 // characters of each message that is summed up
 
-/** `error` is set when there is no answer. */
-export type TurnResult = Readonly<{
+/** What came of a turn so far. */
+export type TurnResult = {
   answer: string
   steps: number
   usage: Usage
   cost: number | undefined
-  tools: readonly { name: string; ok: boolean; ms: number }[]
-  error: unknown
-}>
+  tools: { name: string; ok: boolean; ms: number }[]
+  denied?: boolean // a call was
+  error: unknown // why there is no answer
+}
 
 type AgentOptions = {
   chat: ChatClient
@@ -8872,80 +8872,21 @@ type AgentOptions = {
 }
 
 type Events<Result> = AsyncGenerator<AgentEvent, Result>
-type Ran = { call: ToolCall; reply: ToolMessage; denied: boolean; ms: number }
 
 const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
 
-const limitError = (message: string, limit: 'steps' | 'cost') =>
-  new LimitError(message, {
-    hint: `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`,
-  })
-
-const UNPRICED = 'no price is known for this model, so the cost limit cannot be kept'
-
-class Turn {
-  readonly #limits
-  readonly #tools: TurnResult['tools'][number][] = []
-  readonly #sum = { steps: 0, usage: NO_USAGE, cost: undefined as number | undefined }
-  #misfits = 0
-  #denied = false
-
-  constructor(limits: AgentOptions) {
-    this.#limits = limits
-  }
-
-  beginStep() {
-    const { maxSteps, maxCost } = this.#limits
-    const { steps, cost = 0 } = this.#sum
-    if (steps >= maxSteps) throw limitError(`no answer after ${count(maxSteps, 'step')}`, 'steps')
-    if (cost >= maxCost)
-      throw limitError(`the cost limit of $${maxCost} is used up ($${cost.toFixed(4)})`, 'cost')
-    this.#sum.steps += 1
-  }
-
-  count({ usage = NO_USAGE, cost }: ChatReply): AgentEvent {
-    const { input, output, cached } = this.#sum.usage
-    this.#sum.usage = {
-      input: input + usage.input,
-      output: output + usage.output,
-      cached: cached + usage.cached,
-    }
-    if (cost !== undefined) this.#sum.cost = (this.#sum.cost ?? 0) + cost
-    return { kind: 'usage', usage, cost }
-  }
-
-  get isUnpriced() {
-    const { steps, cost } = this.#sum
-    return steps === 1 && cost === undefined && this.#limits.maxCost < Infinity
-  }
-
-  called({ reply, denied, ms }: Ran) {
-    this.#tools.push({ name: reply.name, ok: !reply.isError, ms })
-    this.#denied ||= denied
-  }
-
-  misfit(problem: string) {
-    this.#misfits += 1
-    if (this.#misfits < SCHEMA_TRIES) return
-    const hint = 'make the schema simpler, or try another model'
-    throw new InvalidError(`the answer does not fit the schema: ${problem}`, { hint })
-  }
-
-  end(answer: string, error?: unknown): TurnResult {
-    return { answer, ...this.#sum, tools: this.#tools, error }
-  }
-
-  /** Where calls were denied and the model then had nothing to say, that is why. */
-  fail(cause: unknown) {
-    const silenced = this.#denied && cause instanceof ModelError && cause.kind === 'empty'
-    if (!silenced) return this.end('', cause)
-    const hint = 'allow it on a terminal, with `tai approval grant`, or with --auto'
-    return this.end('', new DeniedError('a call was denied and no answer came', { hint, cause }))
-  }
+function failLimit(message: string, limit: 'steps' | 'cost'): never {
+  const hint = `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`
+  throw new LimitError(message, { hint })
 }
 
-const interruption = (signal: AbortSignal): unknown =>
-  signal.reason instanceof TaiError ? signal.reason : new InterruptedError('interrupted')
+/** Where a call was denied and the model then had nothing to say, that is why. */
+function reasonOf(cause: unknown, { denied }: TurnResult, { aborted, reason }: AbortSignal) {
+  if (aborted) return reason instanceof TaiError ? reason : new InterruptedError('interrupted')
+  if (!denied || !(cause instanceof ModelError) || cause.kind !== 'empty') return cause
+  const hint = 'allow it on a terminal, with `tai approval grant`, or with --auto'
+  return new DeniedError('a call was denied and no answer came', { hint, cause })
+}
 
 const textPart = (text: string): Part => ({ kind: 'text', text })
 const userMessage = (text: string): UserMessage => ({ role: 'user', parts: [textPart(text)] })
@@ -8973,28 +8914,57 @@ export class Agent {
 
   /** Never throws: what went wrong is the result's `error`. */
   async *runTurn(parts: readonly Part[], signal: AbortSignal): Events<TurnResult> {
-    const { schema } = this.#options
-    const turn = new Turn(this.#options)
+    const spent = { steps: 0, usage: NO_USAGE, cost: undefined }
+    const turn: TurnResult = { answer: '', ...spent, tools: [], error: undefined }
     try {
       await this.#append({ role: 'user', parts })
-      for (;;) {
-        turn.beginStep()
-        const reply = yield* this.#ask(signal)
-        yield turn.count(reply)
-        if (turn.isUnpriced) yield { kind: 'notice', text: UNPRICED }
-        const { calls, text } = reply.message
-        if (calls.length > 0) {
-          yield* this.#act(calls, turn, signal)
-          continue
-        }
-        const problem = schema && (await misfit(schema, text))
-        if (problem === undefined) return turn.end(text)
-        turn.misfit(problem)
-        await this.#append(userMessage(problem))
-      }
+      turn.answer = yield* this.#answer(turn, signal)
     } catch (error) {
-      return turn.fail(signal.aborted ? interruption(signal) : error)
+      turn.error = reasonOf(error, turn, signal)
     }
+    return turn
+  }
+
+  async *#answer(turn: TurnResult, signal: AbortSignal): Events<string> {
+    const { schema } = this.#options
+    for (let misfits = 0; ; ) {
+      const { calls, text } = yield* this.#step(turn, signal)
+      if (calls.length > 0) {
+        yield* this.#act(calls, turn, signal)
+        continue
+      }
+      const problem = schema && (await misfit(schema, text))
+      if (problem === undefined) return text
+      misfits += 1
+      const hint = 'make the schema simpler, or try another model'
+      if (misfits === SCHEMA_TRIES)
+        throw new InvalidError(`the answer does not fit the schema: ${problem}`, { hint })
+      await this.#append(userMessage(problem))
+    }
+  }
+
+  /** One request within the limits, and what it took. */
+  async *#step(turn: TurnResult, signal: AbortSignal): Events<AssistantMessage> {
+    const { maxSteps, maxCost } = this.#options
+    const { usage: sum, cost: spent = 0 } = turn
+    if (turn.steps >= maxSteps) failLimit(`no answer after ${count(maxSteps, 'step')}`, 'steps')
+    if (spent >= maxCost)
+      failLimit(`the cost limit of $${maxCost} is used up ($${spent.toFixed(4)})`, 'cost')
+    turn.steps += 1
+    const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
+    turn.usage = {
+      input: sum.input + usage.input,
+      output: sum.output + usage.output,
+      cached: sum.cached + usage.cached,
+    }
+    if (cost !== undefined) turn.cost = spent + cost
+    yield { kind: 'usage', usage, cost }
+    if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
+      yield {
+        kind: 'notice',
+        text: 'no price is known for this model, so the cost limit cannot be kept',
+      }
+    return message
   }
 
   /** One reply, appended to the history. What arrived of a broken one is kept, marked. */
@@ -9036,14 +9006,15 @@ export class Agent {
   }
 
   /** Every call gets its reply, also when the turn is interrupted. */
-  async *#act(calls: readonly ToolCall[], turn: Turn, signal: AbortSignal): Events<void> {
+  async *#act(calls: readonly ToolCall[], turn: TurnResult, signal: AbortSignal): Events<void> {
     for (const batch of batches(calls, (call) => this.#options.tools?.reads(call) === true)) {
       for (const call of batch)
         yield { kind: 'call', call, digest: callDigest(call.name, call.args) }
       const results = await inParallel(batch, AGENT_PARALLEL, (call) => this.#run(call, signal))
-      for (const ran of results) {
-        turn.called(ran)
-        yield { kind: 'result', call: ran.call, reply: ran.reply, ms: ran.ms }
+      for (const { call, reply, denied, ms } of results) {
+        turn.tools.push({ name: call.name, ok: !reply.isError, ms })
+        turn.denied ||= denied
+        yield { kind: 'result', call, reply, ms }
       }
     }
     signal.throwIfAborted()
@@ -9052,11 +9023,8 @@ export class Agent {
   async #run(call: ToolCall, signal: AbortSignal) {
     const { tools, now } = this.#options
     const started = now()
-    const why = signal.aborted ? 'interrupted: not run' : 'there are no tools in this conversation'
-    const ran =
-      signal.aborted || tools === undefined
-        ? { reply: toolReply(call, { text: why, isError: true }), denied: false }
-        : await tools.call(call, signal)
+    const none = { text: 'there are no tools in this conversation', isError: true }
+    const ran = (await tools?.call(call, signal)) ?? { reply: toolReply(call, none), denied: false }
     await this.#append(ran.reply)
     return { call, ...ran, ms: now() - started }
   }
@@ -9075,13 +9043,8 @@ export class Agent {
     this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
   }
 
-  /** Counts tokens only where characters leave it open. */
   async #tooLong() {
     const full = CONTEXT_FULL * this.#options.chat.choice.window
-    const atMost = this.history.map(
-      (it) => wordsOf(it).length / CHARACTERS_PER_TOKEN + TOKENS_PER_IMAGE * imagesOf(it),
-    )
-    if (sumOf(atMost) < full) return false
     return this.#correction * sumOf(await estimateTokens(this.history)) > full
   }
 
@@ -9105,20 +9068,22 @@ export class Agent {
 /** In order: neighbours that only read together, every other alone. */
 export function batches(calls: readonly ToolCall[], reads: (call: ToolCall) => boolean) {
   const groups: ToolCall[][] = []
-  let open = false // the last group takes another call that only reads
-  for (const call of calls) {
-    const wasOpen = open
-    open = reads(call)
-    if (open && wasOpen) groups.at(-1)?.push(call)
+  for (const [i, call] of calls.entries()) {
+    const before = calls[i - 1]
+    if (before && reads(before) && reads(call)) groups.at(-1)?.push(call)
     else groups.push([call])
   }
   return groups
 }
 
+const counted = new WeakMap<Message, number>()
+
 /** About how many tokens each message takes. */
 export async function estimateTokens(messages: readonly Message[]) {
   const { estimateTokenCount } = await import('tokenx')
-  return messages.map((it) => estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it))
+  const tokensOf = (it: Message) =>
+    estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it)
+  return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
 }
 
 function imagesOf(message: Message) {
@@ -9132,10 +9097,9 @@ export function cutPoint(history: readonly Message[], tokens: readonly number[],
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
 }
 
-/** By the model itself; the messages share half its window alike. */
+/** By the model itself; the messages share half its window alike, at two characters a token. */
 async function summarize(chat: ChatClient, old: readonly Message[], signal: AbortSignal) {
-  const room = (chat.choice.window * CHARACTERS_PER_TOKEN) / 2
-  const each = Math.max(TRANSCRIPT_MIN, Math.floor(room / old.length))
+  const each = Math.max(TRANSCRIPT_MIN, Math.floor(chat.choice.window / old.length))
   const told = old.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`)
   const request = userMessage(`${told.join('\n')}\n\n${COMPACTION_REQUEST}`)
   return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
@@ -9163,12 +9127,8 @@ export async function misfit(schema: JsonSchema, answer: string) {
 
 /** The JSON of an answer, which may stand in a code fence. */
 export function parseAnswer(answer: string): Json | undefined {
-  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/.exec(answer)
-  try {
-    return JSON.parse(fenced?.[1] ?? answer) as Json
-  } catch {
-    return undefined
-  }
+  const [, fenced] = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/.exec(answer) ?? []
+  return attempt(() => JSON.parse(fenced ?? answer) as Json)
 }
 
 //#endregion §agent
