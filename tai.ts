@@ -5961,11 +5961,11 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = Readonly<{
   tool: string
   args: JsonObject
-  paths?: readonly string[] // all it touches; none: grants cannot judge it
+  paths?: readonly string[] | undefined // all it touches; none: grants cannot judge it
   annotations: Annotations
   session: string
   origin?: string | undefined // the server of a bridged tool
-  detail?: string | undefined // a diff
+  preview?: () => Promise<string | undefined> | undefined // a diff
 }>
 
 const ruling = (verdict: Verdict, reason: Reason, grant?: Grant) => ({ verdict, reason, grant })
@@ -6108,8 +6108,8 @@ function inMargin(text: string, max: number) {
     .map((line) => `  | ${visible(line)}`)
 }
 
-function questionOf(call: ApprovalRequest, max: number) {
-  const { origin, detail, annotations } = call
+function questionOf(call: ApprovalRequest, detail: string | undefined, max: number) {
+  const { origin, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
   const args = Object.entries(call.args).map(([name, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
@@ -6138,10 +6138,10 @@ export async function awaitAnswer(
   parent: AbortSignal,
   ask: (until: AbortSignal) => Promise<string | undefined>,
 ) {
-  using clock = timeout(wait, () => new DeniedError('no answer in time'), parent)
   if (parent.aborted) return undefined
-  const answer = ask(clock.signal).catch(() => undefined)
-  return (await within(wait, answer, clock.signal)) ? answer : undefined
+  const until = AbortSignal.any([parent, AbortSignal.timeout(wait)])
+  const answer = ask(until).catch(() => undefined)
+  return (await within(wait, answer, until)) ? answer : undefined
 }
 
 const NO = { key: 'n', label: 'no' }
@@ -6235,7 +6235,9 @@ export class Approvals {
     ]
     const choose = (question: string, from: Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
-    const [part, whole] = [questionOf(call, QUESTION_MAX), questionOf(call, Infinity)]
+    const detail = await call.preview?.()
+    const whole = questionOf(call, detail, Infinity)
+    const part = questionOf(call, detail, QUESTION_MAX)
     // Only what was shown whole is allowed.
     const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
     const key = first === 'f' ? await choose(whole, choices) : first && 'n'
@@ -8615,11 +8617,15 @@ export class Tools {
     const fall = (error: unknown) => crash(name, error, signal)
     const outcome = await this.#attempt(row, name, args, signal).catch(fall)
     const safe = await this.#tidy(name, outcome).catch(fall)
-    const from = { tool: origin?.tool ?? clip(name, 80), ...(origin && { server: origin.server }) }
-    const timed = { digest: callDigest(name, args), ms: world.now() - started }
-    const isQuick = origin !== undefined || (row && annotationsOf(row, args).readOnly)
+    const facts = {
+      tool: origin?.tool ?? clip(name, 80),
+      ...(origin && { server: origin.server }),
+      digest: callDigest(name, args),
+      ms: world.now() - started,
+      ...factsOf(safe),
+    }
+    const isQuick = origin || (row && annotationsOf(row, args).readOnly)
     const pace = isQuick ? 'soon' : 'now' // else the record takes longer than the call
-    const facts = { ...from, ...timed, ...factsOf(safe) }
     const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
     await writing.catch(() => {}) // a full disk must not lose the result
     return safe
@@ -8627,8 +8633,8 @@ export class Tools {
 
   async call(call: ToolCall, signal: AbortSignal) {
     const { name, args, problem } = call
-    const broken = () => refuse('invalid', name, `not run: ${problem}`)
-    const outcome = problem === undefined ? await this.dispatch(name, args, signal) : broken()
+    const broken = problem && refuse('invalid', name, `not run: ${problem}`)
+    const outcome = broken || (await this.dispatch(name, args, signal))
     if (outcome.kind === 'done') return { reply: toolReply(call, outcome.output), denied: false }
     const reply = toolReply(call, { text: outcome.text, isError: true })
     return { reply, denied: outcome.why === 'denied' }
@@ -8662,14 +8668,18 @@ export class Tools {
 
   async #denial(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
     const { name: tool, origin } = row
-    const { approvals, session, prompter } = this.#context
-    const annotations = annotationsOf(row, args)
-    const paths = (await row.paths?.(args)) ?? []
-    const request = { tool, args: raw, origin: origin?.server, paths, annotations, session }
-    const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
-    const detail = asks ? await row.preview?.(args, this.#context) : undefined
-    const decision = await approvals.decide({ ...request, detail }, signal)
-    const { denial, reason, digest: exact, say = denial?.message } = decision
+    const { approvals, session } = this.#context
+    const call = {
+      tool,
+      args: raw,
+      paths: await row.paths?.(args),
+      annotations: annotationsOf(row, args),
+      session,
+      origin: origin?.server,
+      preview: () => row.preview?.(args, this.#context),
+    }
+    const { denial, say = denial?.message, ...decision } = await approvals.decide(call, signal)
+    const { reason, digest: exact } = decision
     if (say && reason !== 'jit_user_denied') this.#options.say(say) // else the person knows
     if (denial === undefined) return undefined
     const { message, hint } = denial
@@ -8875,6 +8885,10 @@ type Events<Result> = AsyncGenerator<AgentEvent, Result>
 
 const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
 
+const noAnswer = (error?: unknown): TurnResult => {
+  return { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
+}
+
 function failLimit(message: string, limit: 'steps' | 'cost'): never {
   const hint = `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`
   throw new LimitError(message, { hint })
@@ -8914,8 +8928,7 @@ export class Agent {
 
   /** Never throws: what went wrong is the result's `error`. */
   async *runTurn(parts: readonly Part[], signal: AbortSignal): Events<TurnResult> {
-    const spent = { steps: 0, usage: NO_USAGE, cost: undefined }
-    const turn: TurnResult = { answer: '', ...spent, tools: [], error: undefined }
+    const turn = noAnswer()
     try {
       await this.#append({ role: 'user', parts })
       turn.answer = yield* this.#answer(turn, signal)
@@ -10647,8 +10660,7 @@ export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
     return { parts: prompt, talk: await openConversation(app, titleOf(prompt)) }
   }
   const { parts, talk } = await begin().catch((error: unknown) => {
-    const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
-    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf(nothing, app.redactor))
+    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf(noAnswer(error), app.redactor))
     throw error
   })
   const failure = await playTurn(app, talk, parts, app.signal)

@@ -153,7 +153,11 @@ t.test('the question shows the whole call, and nothing in it can hide', async (t
     cwd: 'src',
     env: { A: '1\u0007' },
   }
-  const request = { ...call('delete_all', args), origin: 'ev\u001b]il', detail: '-a\n+b' }
+  const request = {
+    ...call('delete_all', args),
+    origin: 'ev\u001b]il',
+    preview: async () => '-a\n+b',
+  }
   const decision = await approvals('prompt', asker).decide(request, never)
   t.match(decision, { verdict: 'deny', reason: 'jit_user_denied' })
   const digest = callDigest('delete_all', args)
@@ -207,8 +211,8 @@ t.test('a call too large to show is shown whole before it can be allowed', async
   }
   t.strictSame(await store.listGrants(), [])
   const long = new Scripted('n')
-  const detail = `${'-old\n'.repeat(9_000)}+new`
-  await approvals('prompt', long).decide({ ...call('write'), detail }, never)
+  const preview = async () => `${'-old\n'.repeat(9_000)}+new`
+  await approvals('prompt', long).decide({ ...call('write'), preview }, never)
   t.strictSame(keysOf(long), [['f', 'n']], 'a long diff, too')
 })
 
