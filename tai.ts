@@ -6289,8 +6289,8 @@ export type ArgsOf<S> = S extends { enum: readonly (infer E)[] }
     : S extends { items: infer I }
       ? readonly ArgsOf<I>[]
       : S extends { properties: infer P }
-        ? { readonly [K in keyof P as K extends Filled<S, P> ? K : never]: ArgsOf<P[K]> } & {
-            readonly [K in keyof P as K extends Filled<S, P> ? never : K]?: ArgsOf<P[K]>
+        ? { readonly [K in keyof P as P[K] extends Maybe ? never : K]: ArgsOf<P[K]> } & {
+            readonly [K in keyof P as P[K] extends Maybe ? K : never]?: ArgsOf<P[K]>
           }
         : S extends { additionalProperties: infer V }
           ? Readonly<Record<string, ArgsOf<V>>>
@@ -6298,9 +6298,8 @@ export type ArgsOf<S> = S extends { enum: readonly (infer E)[] }
 
 type Scalars = { string: string; integer: number; boolean: boolean }
 
-type Filled<S, P> =
-  | (S extends { required: readonly (infer R)[] } ? R : never)
-  | { [K in keyof P]: P[K] extends { default: Json } ? K : never }[keyof P]
+const OPTIONAL = Symbol() // no JSON has it
+type Maybe = { readonly [OPTIONAL]: undefined }
 
 /** A tool as its author writes it. */
 export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
@@ -6373,13 +6372,16 @@ export const arg = {
     ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
 }
 
-export const takes = <const R extends JsonObject, const O extends JsonObject = {}>(
-  required: R,
-  optional = {} as O,
-) => ({
+/** Need not be given; nor need what has a default. */
+export const maybe = <const S extends JsonObject>(schema: S) =>
+  Object.defineProperty({ ...schema }, OPTIONAL, {}) as S & Maybe
+
+export const takes = <const P extends JsonObject>(properties: P) => ({
   type: 'object',
-  properties: { ...required, ...optional },
-  required: Object.keys(required) as (keyof R & string)[],
+  properties,
+  required: Object.entries(properties).flatMap(([name, schema]) =>
+    ['default', OPTIONAL].some((key) => key in Object(schema)) ? [] : name,
+  ),
   additionalProperties: false,
 })
 
@@ -6550,13 +6552,11 @@ const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At m
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
     description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
-    parameters: takes(
-      { path: somePath },
-      {
-        offset: arg.whole('First line.', { minimum: 1 }),
-        limit: arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX }),
-      },
-    ),
+    parameters: takes({
+      path: somePath,
+      offset: maybe(arg.whole('First line.', { minimum: 1 })),
+      limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX })),
+    }),
     annotations: READS_ONLY,
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
@@ -6570,14 +6570,11 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   list_dir: {
     description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
-    parameters: takes(
-      {},
-      {
-        path: pathOrRoot,
-        depth: arg.range([1, 5], 1, 'How many levels.'),
-        hidden: arg.flag('Also dot files.'),
-      },
-    ),
+    parameters: takes({
+      path: pathOrRoot,
+      depth: arg.range([1, 5], 1, 'How many levels.'),
+      hidden: arg.flag('Also dot files.'),
+    }),
     annotations: READS_ONLY,
     core: true,
     run: async (args, { workspace }, signal) => {
@@ -6598,7 +6595,7 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
-    parameters: takes({ path: somePath }, { hash: arg.flag('Also the SHA-256.') }),
+    parameters: takes({ path: somePath, hash: arg.flag('Also the SHA-256.') }),
     annotations: READS_ONLY,
     run: async (args, { workspace }) => {
       const stats = statsOf(await workspace.read(args.path), workspace)
@@ -6907,14 +6904,12 @@ export const EDIT_TOOLS = planned({
   },
   edit_file: {
     description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
-    parameters: takes(
-      {
-        path: somePath,
-        old: arg.text('The text to replace, copied exactly.'),
-        new: arg.text('The text in its place; may be empty.'),
-      },
-      { replace_all: arg.flag('Every occurrence.') },
-    ),
+    parameters: takes({
+      path: somePath,
+      old: arg.text('The text to replace, copied exactly.'),
+      new: arg.text('The text in its place; may be empty.'),
+      replace_all: arg.flag('Every occurrence.'),
+    }),
     annotations: DESTROYS,
     core: true,
     run: async (args, { workspace }) => {
@@ -6940,10 +6935,10 @@ export const EDIT_TOOLS = planned({
   },
   apply_patch: {
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
-    parameters: takes(
-      { patch: arg.text('As git diff writes it.') },
-      { dry_run: arg.flag('Only say what would change.') },
-    ),
+    parameters: takes({
+      patch: arg.text('As git diff writes it.'),
+      dry_run: arg.flag('Only say what would change.'),
+    }),
     annotations: DESTROYS,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
@@ -6963,10 +6958,12 @@ export const EDIT_TOOLS = planned({
   },
   move_path: {
     description: 'Move, rename or copy a file or folder inside the workspace.',
-    parameters: takes(
-      { from: somePath, to: arg.text('Its new path, with the new name.') },
-      { copy: arg.flag('Keep the original.'), overwrite: arg.flag('Replace a file at `to`.') },
-    ),
+    parameters: takes({
+      from: somePath,
+      to: arg.text('Its new path, with the new name.'),
+      copy: arg.flag('Keep the original.'),
+      overwrite: arg.flag('Replace a file at `to`.'),
+    }),
     annotations: DESTROYS,
     paths: ({ from, to }) => [from, to],
     preview: async () => undefined, // its arguments say it all
@@ -6990,10 +6987,10 @@ export const EDIT_TOOLS = planned({
   },
   delete_path: {
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
-    parameters: takes(
-      { path: somePath },
-      { recursive: arg.flag('Needed for a folder that is not empty.') },
-    ),
+    parameters: takes({
+      path: somePath,
+      recursive: arg.flag('Needed for a folder that is not empty.'),
+    }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ path: given, recursive }, { workspace }) => {
       const at = await workspace.entry(given)
@@ -7006,13 +7003,10 @@ export const EDIT_TOOLS = planned({
   },
   undo_edit: {
     description: 'Take back the last calls of file tools, unless a file was changed since.',
-    parameters: takes(
-      {},
-      {
-        path: arg.text('Only calls that changed this path.'),
-        steps: arg.range([1, 50], 1, 'How many calls.'),
-      },
-    ),
+    parameters: takes({
+      path: maybe(arg.text('Only calls that changed this path.')),
+      steps: arg.range([1, 50], 1, 'How many calls.'),
+    }),
     annotations: DESTROYS,
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
@@ -7184,10 +7178,11 @@ function aroundMatch(text = '', at = 0) {
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
     description: 'Find files by name, newest first; ignored ones only where their folder is named.',
-    parameters: takes(
-      { pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".') },
-      { path: pathOrRoot, limit: limitTo(1000, 200) },
-    ),
+    parameters: takes({
+      pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
+      path: pathOrRoot,
+      limit: limitTo(1000, 200),
+    }),
     annotations: READS_ONLY,
     core: true,
     paths: async (args) => {
@@ -7213,16 +7208,14 @@ export const FIND_TOOLS = toolsOf('files', {
   },
   grep: {
     description: 'Search files line by line; returns path:line:text.',
-    parameters: takes(
-      { pattern: arg.text('A JavaScript regular expression.') },
-      {
-        path: pathOrRoot,
-        glob: arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.'),
-        ignore_case: arg.flag('Upper and lower case are equal.'),
-        context: arg.range([0, 20], 0, 'Lines around each match.'),
-        limit: limitTo(1000, 100),
-      },
-    ),
+    parameters: takes({
+      pattern: arg.text('A JavaScript regular expression.'),
+      path: pathOrRoot,
+      glob: maybe(arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
+      ignore_case: arg.flag('Upper and lower case are equal.'),
+      context: arg.range([0, 20], 0, 'Lines around each match.'),
+      limit: limitTo(1000, 100),
+    }),
     annotations: READS_ONLY,
     core: true,
     run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
@@ -7266,8 +7259,11 @@ export const FIND_TOOLS = toolsOf('files', {
 
 const FIRST_LOOK = 500 // ms for the first words of a process
 
-const COMMAND = { command: arg.text('For bash, sh or cmd.exe, without a terminal.') }
-const SURROUNDINGS = { cwd: somePath, env: arg.map('Variables to add.') }
+const COMMAND_LINE = {
+  command: arg.text('For bash, sh or cmd.exe, without a terminal.'),
+  cwd: maybe(somePath),
+  env: maybe(arg.map('Variables to add.')),
+}
 const PROCESS_ID = arg.text('Such as p1.')
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
@@ -7275,10 +7271,10 @@ export const SHELL_TOOLS = toolsOf('process', {
   shell_exec: {
     family: 'shell',
     description: 'Run a shell command and what it starts to its end, and return the output.',
-    parameters: takes(COMMAND, {
-      ...SURROUNDINGS,
+    parameters: takes({
+      ...COMMAND_LINE,
       timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
-      stdin: arg.text('Its input.'),
+      stdin: maybe(arg.text('Its input.')),
     }),
     annotations: RUNS_COMMANDS,
     core: true,
@@ -7292,7 +7288,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_start: {
     description: 'Start a server or watcher in the background.',
-    parameters: takes(COMMAND, { ...SURROUNDINGS, name: arg.text('Name for the list.') }),
+    parameters: takes({ ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) }),
     annotations: RUNS_COMMANDS,
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
@@ -7302,23 +7298,22 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_output: {
     description: 'Read the output of a background process from byte `since` on.',
-    parameters: takes(
-      { id: PROCESS_ID },
-      {
-        since: arg.whole('Next offset of the last reply.', { minimum: 0 }),
-        wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
-      },
-    ),
+    parameters: takes({
+      id: PROCESS_ID,
+      since: maybe(arg.whole('Next offset of the last reply.', { minimum: 0 })),
+      wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
+    }),
     annotations: annotate('Low', 'reads'),
     run: async ({ id, since = 0, wait_s }, { processes }, signal) =>
       outputReply(processes.find(id), since, wait_s * SECOND, signal),
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
-    parameters: takes(
-      { id: PROCESS_ID, text: arg.text('Written as it is, without a line end.') },
-      { eof: arg.flag('Then close its stdin.') },
-    ),
+    parameters: takes({
+      id: PROCESS_ID,
+      text: arg.text('Written as it is, without a line end.'),
+      eof: arg.flag('Then close its stdin.'),
+    }),
     annotations: RUNS_COMMANDS,
     run: async ({ id, text, eof }, { processes }) => {
       refuseMarks('the text', text)
@@ -7328,10 +7323,10 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_stop: {
     description: 'Stop a background process and all it started.',
-    parameters: takes(
-      { id: PROCESS_ID },
-      { signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }) },
-    ),
+    parameters: takes({
+      id: PROCESS_ID,
+      signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
+    }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ id, signal: first }, { processes }) => {
       const found = processes.find(id)
@@ -7456,7 +7451,7 @@ const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
     description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
-    parameters: takes({}, { path: GIT_PATH }),
+    parameters: takes({ path: GIT_PATH }),
     annotations: READS_ONLY,
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
@@ -7469,16 +7464,13 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_diff: {
     description: 'Show changes: of the working tree, staged, or between two revisions.',
-    parameters: takes(
-      {},
-      {
-        path: GIT_PATH,
-        staged: arg.flag('What is staged, against HEAD or `from`.'),
-        from: arg.text('Older revision (branch, tag, hash, HEAD~2).'),
-        to: arg.text('Newer one; default the working tree.'),
-        stat: arg.flag('Only names and counts.'),
-      },
-    ),
+    parameters: takes({
+      path: GIT_PATH,
+      staged: arg.flag('What is staged, against HEAD or `from`.'),
+      from: maybe(arg.text('Older revision (branch, tag, hash, HEAD~2).')),
+      to: maybe(arg.text('Newer one; default the working tree.')),
+      stat: arg.flag('Only names and counts.'),
+    }),
     annotations: READS_ONLY,
     run: inRepository(async ({ staged, from, to, stat }, git) => {
       const words = `diff ${DIFF_GUARDS}${staged ? ' --cached' : ''}${stat ? ' --stat' : ''}`
@@ -7487,15 +7479,12 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_log: {
     description: 'List commits, newest first, or show one with its diff.',
-    parameters: takes(
-      {},
-      {
-        path: GIT_PATH,
-        rev: arg.text('Where to begin (branch, tag, hash), or a range main..topic.'),
-        limit: limitTo(200, 20),
-        show: arg.flag('Only the commit `rev`, in full.'),
-      },
-    ),
+    parameters: takes({
+      path: GIT_PATH,
+      rev: maybe(arg.text('Where to begin (branch, tag, hash), or a range main..topic.')),
+      limit: limitTo(200, 20),
+      show: arg.flag('Only the commit `rev`, in full.'),
+    }),
     annotations: READS_ONLY,
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = [...revisionArgs(rev), '--']
@@ -7509,14 +7498,12 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_commit: {
     description: 'Commit what is staged, or is named here, without hooks and signature.',
-    parameters: takes(
-      { message: arg.text('Subject; a body after a blank line.') },
-      {
-        paths: arg.texts('Stage these first, deleted ones too.'),
-        all: arg.flag('Stage all below `path` first.'),
-        path: GIT_PATH,
-      },
-    ),
+    parameters: takes({
+      message: arg.text('Subject; a body after a blank line.'),
+      paths: maybe(arg.texts('Stage these first, deleted ones too.')),
+      all: arg.flag('Stage all below `path` first.'),
+      path: GIT_PATH,
+    }),
     annotations: CHANGES,
     paths: ({ paths = [], path: where }) => [...paths, where],
     run: inRepository(async ({ message, paths = [], all }, git) => {
@@ -7526,10 +7513,11 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_branch: {
     description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
-    parameters: takes(
-      { action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.') },
-      { name: arg.text('Of the branch.'), path: GIT_PATH },
-    ),
+    parameters: takes({
+      action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
+      name: maybe(arg.text('Of the branch.')),
+      path: GIT_PATH,
+    }),
     annotations: DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
     run: inRepository(async ({ action, name = '' }, git) => {
@@ -7694,13 +7682,11 @@ type WebPage = {
 export const WEB_TOOLS = toolsOf('web', {
   web_fetch: {
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
-    parameters: takes(
-      { url: arg.text('As in https://example.org/page.') },
-      {
-        format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
-        max_bytes: limitTo(10 * MB, 256 * KB),
-      },
-    ),
+    parameters: takes({
+      url: arg.text('As in https://example.org/page.'),
+      format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
+      max_bytes: limitTo(10 * MB, 256 * KB),
+    }),
     annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
     run: async ({ url, format, max_bytes }, context, signal) => {
@@ -7717,17 +7703,13 @@ export const WEB_TOOLS = toolsOf('web', {
   },
   http_request: {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
-    parameters: takes(
-      {
-        method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
-        url: arg.text('Whole URL, with its query.'),
-      },
-      {
-        headers: arg.map('Such as {"content-type": "application/json"}.'),
-        body: arg.text('Sent exactly as given.'),
-        timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
-      },
-    ),
+    parameters: takes({
+      method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
+      url: arg.text('Whole URL, with its query.'),
+      headers: maybe(arg.map('Such as {"content-type": "application/json"}.')),
+      body: maybe(arg.text('Sent exactly as given.')),
+      timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
+    }),
     annotations: annotate('High', 'destroys', { openWorld: true }),
     run: async ({ timeout_s, ...given }, context, signal) => {
       refuseMarks('the request', JSON.stringify(given))
@@ -7871,25 +7853,21 @@ function showTodos(todos: readonly Todo[]) {
 
 const todoList = {
   ...arg.texts('The whole list, in order.'),
-  items: takes(
-    {
-      text: arg.text('What to do.'),
-      status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
-    },
-    { id: arg.text('Of a known task.') },
-  ),
+  items: takes({
+    id: maybe(arg.text('Of a known task.')),
+    text: arg.text('What to do.'),
+    status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
+  }),
 }
 
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
-    parameters: takes(
-      { id: arg.text('Of the record.') },
-      {
-        offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
-        limit: limitTo(65_536, 65_536),
-      },
-    ),
+    parameters: takes({
+      id: arg.text('Of the record.'),
+      offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
+      limit: limitTo(65_536, 65_536),
+    }),
     annotations: READS_ONLY,
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOf(store, id)
@@ -7902,15 +7880,13 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_write: {
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
-    parameters: takes(
-      { content: arg.text('All of it, without secrets.') },
-      {
-        kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
-        title: arg.text('Default: the first line.'),
-        tags: arg.texts('Words to find it by.'),
-        id: arg.text('Update this record instead.'),
-      },
-    ),
+    parameters: takes({
+      kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
+      title: maybe(arg.text('Default: the first line.')),
+      content: arg.text('All of it, without secrets.'),
+      tags: maybe(arg.texts('Words to find it by.')),
+      id: maybe(arg.text('Update this record instead.')),
+    }),
     annotations: CHANGES,
     judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
     preview: recordPreview,
@@ -7931,13 +7907,11 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_search: {
     description: 'Full-text search of notes, memories and records.',
-    parameters: takes(
-      { query: arg.text('Words; empty lists the newest.') },
-      {
-        kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
-        limit: limitTo(50, 10),
-      },
-    ),
+    parameters: takes({
+      query: arg.text('Words; empty lists the newest.'),
+      kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
+      limit: limitTo(50, 10),
+    }),
     annotations: READS_ONLY,
     run: async ({ query, kind, limit }, { store }) => {
       const wanted = kind === 'any' ? undefined : kind
@@ -8023,13 +7997,11 @@ const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${fo
 export const ASK_TOOLS = toolsOf('agents', {
   ask_user: {
     description: "Ask the user a question when the decision is the user's, and wait.",
-    parameters: takes(
-      { question: arg.text('The whole question.') },
-      {
-        options: arg.texts('Answers to choose.', { maxItems: 8 }),
-        multi: arg.flag('Several may be chosen.'),
-      },
-    ),
+    parameters: takes({
+      question: arg.text('The whole question.'),
+      options: maybe(arg.texts('Answers to choose.', { maxItems: 8 })),
+      multi: arg.flag('Several may be chosen.'),
+    }),
     annotations: annotate('Low', 'reads'),
     core: true,
     run: async ({ question, options = [], multi }, { prompter }, signal) => {
@@ -8045,14 +8017,11 @@ export const ASK_TOOLS = toolsOf('agents', {
   },
   select_tools: {
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
-    parameters: takes(
-      {},
-      {
-        query: arg.text('What it should do.'),
-        names: arg.texts('Exact names of tools.'),
-        limit: limitTo(30, 10),
-      },
-    ),
+    parameters: takes({
+      query: maybe(arg.text('What it should do.')),
+      names: maybe(arg.texts('Exact names of tools.')),
+      limit: limitTo(30, 10),
+    }),
     annotations: READS_ONLY,
     core: true,
     run: async (query, { select }) => {
@@ -8067,16 +8036,13 @@ export const ASK_TOOLS = toolsOf('agents', {
   text_diff: {
     family: 'text',
     description: 'Unified diff of two texts or two files.',
-    parameters: takes(
-      {},
-      {
-        a: arg.text('The old text.'),
-        b: arg.text('The new text.'),
-        path_a: arg.text('File instead of a.'),
-        path_b: arg.text('File instead of b.'),
-        context: arg.range([0, 50], 3, 'Lines around a change.'),
-      },
-    ),
+    parameters: takes({
+      a: maybe(arg.text('The old text.')),
+      b: maybe(arg.text('The new text.')),
+      path_a: maybe(arg.text('File instead of a.')),
+      path_b: maybe(arg.text('File instead of b.')),
+      context: arg.range([0, 50], 3, 'Lines around a change.'),
+    }),
     annotations: READS_ONLY,
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
@@ -8092,13 +8058,10 @@ export const ASK_TOOLS = toolsOf('agents', {
   time_now: {
     family: 'time',
     description: 'The time in a zone, with weekday and week, and a moment counted from it.',
-    parameters: takes(
-      {},
-      {
-        tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
-        add: arg.text('ISO 8601 duration, such as -P7D or PT90M.'),
-      },
-    ),
+    parameters: takes({
+      tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
+      add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
+    }),
     annotations: READS_ONLY,
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
@@ -8315,17 +8278,13 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_add: {
     description:
       'Add MCP servers. The user is shown what would be started and has to agree; each server is then started and asked for its tools before it is stored. Returns the tools of each. A server is enabled only where a profile is given.',
-    parameters: takes(
-      {
-        source: arg.text(
-          'A pasted configuration (JSON or TOML), a command line, an http(s) or GitHub address, or the name of a stored server.',
-        ),
-      },
-      {
-        name: arg.text('Name for the server, in place of that in the source.'),
-        profile: arg.text('Enable it for this profile, such as "default".'),
-      },
-    ),
+    parameters: takes({
+      source: arg.text(
+        'A pasted configuration (JSON or TOML), a command line, an http(s) or GitHub address, or the name of a stored server.',
+      ),
+      name: maybe(arg.text('Name for the server, in place of that in the source.')),
+      profile: maybe(arg.text('Enable it for this profile, such as "default".')),
+    }),
     annotations: FOREIGN,
     run: async ({ source, name, profile }, context, signal) => {
       const { bridge } = context
@@ -8345,7 +8304,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_enable: {
     description: 'Enable an MCP server for a profile: its tools can then be found and called.',
-    parameters: takes({ server: SERVER }, { profile: PROFILE }),
+    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server, profile }, context, signal) => {
       const { bridge } = context
@@ -8358,7 +8317,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_disable: {
     description: 'Disable an MCP server for a profile: its tools can no longer be called.',
-    parameters: takes({ server: SERVER }, { profile: PROFILE }),
+    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     run: async ({ server, profile }, context) => {
       const of = profile ?? context.profile
@@ -8378,7 +8337,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_tools: {
     description:
       'List the tools of MCP servers, each with the name to call it by, its description, and whether it is offered, withheld (pin_pending) or left out, and why.',
-    parameters: takes({}, { server: SERVER }),
+    parameters: takes({ server: maybe(SERVER) }),
     annotations: READS_ONLY,
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
@@ -8386,10 +8345,11 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_call: {
     description:
       'Call one tool of an enabled MCP server by its own name, as its mcp_SERVER_TOOL name does. Returns what the tool returns.',
-    parameters: takes(
-      { server: SERVER, tool: arg.text('Name of the tool, as the server has it.') },
-      { args: { type: 'object', description: 'Its arguments.' } },
-    ),
+    parameters: takes({
+      server: SERVER,
+      tool: arg.text('Name of the tool, as the server has it.'),
+      args: maybe({ type: 'object', description: 'Its arguments.' }),
+    }),
     annotations: FOREIGN,
     means: ({ server, tool: name, args = {} }) => ({ server, name, args }),
     run: async ({ server, tool: name }, { bridge, profile }) => {
@@ -10833,14 +10793,12 @@ function openServed(
   return openTools(app, { ...seat, ...own, workspace })
 }
 
-const CHAT = takes(
-  { message: arg.text('What to do or to answer.', { minLength: 1 }) },
-  {
-    session: arg.text('Go on with this saved session, whose id an earlier answer gave.'),
-    profile: arg.text('The profile a new session starts with.'),
-    max_steps: arg.whole('Requests to the model before it gives up.', { minimum: 1 }),
-  },
-)
+const CHAT = takes({
+  message: arg.text('What to do or to answer.', { minLength: 1 }),
+  session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
+  profile: maybe(arg.text('The profile a new session starts with.')),
+  max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
+})
 
 /** The two tools beside the native ones, for one MCP session. */
 function agentTools(parts: ServeParts) {

@@ -2,6 +2,7 @@ import t from 'tap'
 import {
   annotate,
   arg,
+  maybe,
   takes,
   toolsOf,
   type ArgsOf,
@@ -10,17 +11,15 @@ import {
   type ToolRow,
 } from '../tai.ts'
 
-const schema = takes(
-  { path: arg.text('Where.') },
-  {
-    from: arg.whole('First line.', { minimum: 1 }),
-    limit: arg.whole('How many.', { default: 10 }),
-    all: arg.flag('Everything.'),
-    kind: arg.oneOf(['a', 'b'], 'Which.', { default: 'a' }),
-    names: arg.texts('Names.'),
-    env: arg.map('Variables.'),
-  },
-)
+const schema = takes({
+  path: arg.text('Where.'),
+  from: maybe(arg.whole('First line.', { minimum: 1 })),
+  limit: arg.whole('How many.', { default: 10 }),
+  all: arg.flag('Everything.'),
+  kind: arg.oneOf(['a', 'b'], 'Which.', { default: 'a' }),
+  names: maybe(arg.texts('Names.')),
+  env: maybe(arg.map('Variables.')),
+})
 
 t.test('one line an argument makes a JSON Schema', async (t) => {
   t.strictSame(schema, {
