@@ -6281,53 +6281,44 @@ export type ToolContext = Readonly<{
 
 type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
 
-/** Arguments that passed a schema, defaults filled in. */
-export type ArgsOf<S> = S extends { enum: readonly (infer E)[] }
-  ? E
-  : S extends { type: infer T extends keyof Scalars }
-    ? Scalars[T]
-    : S extends { items: infer I }
-      ? readonly ArgsOf<I>[]
-      : S extends { properties: infer P }
-        ? { readonly [K in keyof P as P[K] extends Maybe ? never : K]: ArgsOf<P[K]> } & {
-            readonly [K in keyof P as P[K] extends Maybe ? K : never]?: ArgsOf<P[K]>
-          }
-        : S extends { additionalProperties: infer V }
-          ? Readonly<Record<string, ArgsOf<V>>>
-          : JsonObject
+const PASSES = Symbol() // no JSON has it
 
-type Scalars = { string: string; integer: number; boolean: boolean }
+/** With the type of what passes it, defaults filled in. */
+type Schema<T> = JsonSchema & { readonly [PASSES]?: T }
 
-const OPTIONAL = Symbol() // no JSON has it
-type Maybe = { readonly [OPTIONAL]: undefined }
+export type ArgsOf<S> = S extends Schema<infer T> ? T : never
+
+type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
+  [K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
+}
 
 /** A tool as its author writes it. */
-export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
+export type ToolRow<A, Out = ToolOutput | string> = Readonly<{
   family?: string // if not that of its list
   description: string
-  parameters: S
+  parameters: Schema<A>
   annotations: Annotations
   core?: boolean // offered from the start
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
   /** Of a bridged tool; without `names` to call it by, mcp_call alone reaches it. */
   origin?: Readonly<{ server: string; tool: string; names: readonly string[] }>
   /** The bridged tool that a call stands for. */
-  means?: (args: ArgsOf<S>) => { server: string; name: string; args: JsonObject }
+  means?: (args: A) => { server: string; name: string; args: JsonObject }
   /** Where reading and changing share a tool. */
-  judge?: (args: ArgsOf<S>) => Annotations
+  judge?: (args: A) => Annotations
   /** Default: its `path`. With none, no path grant allows, each denies. */
-  paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
+  paths?: (args: A) => readonly string[] | Promise<readonly string[]>
   /** Shown to a person who is asked. */
-  preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
-  run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<Out>
+  preview?: (args: A, context: ToolContext) => Promise<string | undefined>
+  run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }>
 
-export type Tool = ToolRow<JsonSchema, ToolOutput> &
+export type Tool = ToolRow<JsonObject, ToolOutput> &
   Readonly<{ name: string; family: string; core: boolean }>
 
 /** The tools of a family. */
-export function toolsOf<const R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
-  const tools: [string, ToolRow<JsonSchema>][] = Object.entries(rows)
+export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
+  const tools: [string, ToolRow<JsonObject>][] = Object.entries(rows)
   return tools.map(([name, { run, preview, ...row }]) => ({
     name,
     family,
@@ -6347,40 +6338,36 @@ function diskFault(error: unknown): never {
   throw error
 }
 
-const scalar =
-  <const T extends keyof Scalars>(type: T) =>
-  <const M extends JsonObject>(description: string, more?: M) => ({
-    type,
-    description,
-    ...(more as M),
-  })
+const argOf =
+  <T>(type: string, facts?: JsonObject) =>
+  (description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
 
 export const arg = {
-  text: scalar('string'),
-  whole: scalar('integer'),
+  text: argOf<string>('string'),
+  whole: argOf<number>('integer'),
   range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
-    ({ type: 'integer', minimum, maximum, default: usual, description }) as const,
-  flag: (description: string) => ({ type: 'boolean', default: false, description }) as const,
-  oneOf: <const E extends readonly string[], const M extends JsonObject>(
-    names: E,
-    description: string,
-    more?: M,
-  ) => ({ type: 'string', enum: names, description, ...(more as M) }),
-  texts: (description: string, more?: JsonObject) =>
-    ({ type: 'array', items: { type: 'string' }, description, ...more }) as const,
-  map: (description: string) =>
-    ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
+    arg.whole(description, { minimum, maximum, default: usual }),
+  flag: argOf<boolean>('boolean', { default: false }),
+  oneOf: <const E extends string>(names: readonly E[], description: string, more?: JsonObject) =>
+    argOf<E>('string', { enum: names })(description, more),
+  texts: argOf<readonly string[]>('array', { items: { type: 'string' } }),
+  list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
+    argOf<readonly T[]>('array', { items })(description, more),
+  map: argOf<Readonly<Record<string, string>>>('object', {
+    additionalProperties: { type: 'string' },
+  }),
+  object: argOf<JsonObject>('object'),
 }
 
 /** Need not be given; nor need what has a default. */
-export const maybe = <const S extends JsonObject>(schema: S) =>
-  Object.defineProperty({ ...schema }, OPTIONAL, {}) as S & Maybe
+export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
+  Object.defineProperty({ ...schema }, PASSES, {})
 
-export const takes = <const P extends JsonObject>(properties: P) => ({
+export const takes = <A>(properties: { [K in keyof A]: Schema<A[K]> }): Schema<Taken<A>> => ({
   type: 'object',
   properties,
-  required: Object.entries(properties).flatMap(([name, schema]) =>
-    ['default', OPTIONAL].some((key) => key in Object(schema)) ? [] : name,
+  required: Object.entries<object>(properties).flatMap(([name, schema]) =>
+    'default' in schema || PASSES in schema ? [] : name,
   ),
   additionalProperties: false,
 })
@@ -6762,9 +6749,9 @@ function changesInWords(changes: Change[]) {
   return lines.join('\n')
 }
 
-function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
-  const entries: [string, ToolRow<JsonSchema, Plan>][] = Object.entries(rows)
-  const tools: Record<string, ToolRow<JsonSchema>> = {}
+function planned<R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
+  const entries: [string, ToolRow<JsonObject, Plan>][] = Object.entries(rows)
+  const tools: Record<string, ToolRow<JsonObject>> = {}
   for (const [name, row] of entries)
     tools[name] = {
       preview: async (args, context) => {
@@ -6778,7 +6765,7 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
         return plan.says ?? changesInWords(plan.changes)
       },
     }
-  return toolsOf<Record<string, JsonSchema>>('files', tools)
+  return toolsOf<Record<string, JsonObject>>('files', tools)
 }
 
 /** The lines most like `wanted`, by the letter pairs they share. */
@@ -7851,14 +7838,11 @@ function showTodos(todos: readonly Todo[]) {
   return lines.join('\n') || 'the list is empty'
 }
 
-const todoList = {
-  ...arg.texts('The whole list, in order.'),
-  items: takes({
-    id: maybe(arg.text('Of a known task.')),
-    text: arg.text('What to do.'),
-    status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
-  }),
-}
+const TODO = takes({
+  id: maybe(arg.text('Of a known task.')),
+  text: arg.text('What to do.'),
+  status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
+})
 
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
@@ -7944,7 +7928,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
   todo_write: {
     family: 'todos',
     description: 'Replace the task list of this session.',
-    parameters: takes({ items: todoList }),
+    parameters: takes({ items: arg.list(TODO, 'The whole list, in order.') }),
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
@@ -8348,7 +8332,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
     parameters: takes({
       server: SERVER,
       tool: arg.text('Name of the tool, as the server has it.'),
-      args: maybe({ type: 'object', description: 'Its arguments.' }),
+      args: maybe(arg.object('Its arguments.')),
     }),
     annotations: FOREIGN,
     means: ({ server, tool: name, args = {} }) => ({ server, name, args }),
@@ -10831,15 +10815,14 @@ function agentTools(parts: ServeParts) {
     completions: {
       description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
       parameters: takes({
-        messages: {
-          type: 'array',
-          items: takes({
+        messages: arg.list(
+          takes({
             role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
             content: arg.text('What is said.'),
           }),
-          minItems: 1,
-          description: 'The conversation, oldest first.',
-        },
+          'The conversation, oldest first.',
+          { minItems: 1 },
+        ),
       }),
       annotations: annotate('Low', 'reads', { openWorld: true }),
       run: async ({ messages: given }, _, signal) => {

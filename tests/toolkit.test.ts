@@ -81,14 +81,14 @@ t.test('annotations repeat themselves in the words of MCP', async (t) => {
 })
 
 t.test('a row is a tool of its family, with its defaults', async (t) => {
-  const row: ToolRow<typeof schema> = {
+  const row: ToolRow<ArgsOf<typeof schema>> = {
     description: 'd',
     parameters: schema,
     annotations: annotate('Low', 'reads'),
     rateLimit: { maxCalls: 1, windowSeconds: 60 },
     run: async ({ path, limit: most }) => `${path} ${most}`,
   }
-  const more: ToolRow<typeof schema> = { ...row, core: true, paths: () => [] }
+  const more: ToolRow<ArgsOf<typeof schema>> = { ...row, core: true, paths: () => [] }
   const pathless = {
     description: 'd',
     parameters: takes({}),
