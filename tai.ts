@@ -6183,8 +6183,8 @@ export class Approvals {
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
       await this.#options.store.audit('approval', { ...facts, ...about }, session, pace)
     }
-    const line = () => clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
-    return { ...facts, grant: grant?.id, say: says ? line() : undefined, denial }
+    const line = says && clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
+    return { ...facts, grant: grant?.id, say: line || undefined, denial }
   }
 
   /** Asks nobody. */
@@ -8559,7 +8559,8 @@ export class Tools {
     const { row, args } = this.#meant(called, given)
     const { name = called, origin } = row ?? {}
     const fall = (error: unknown) => crash(name, error, signal)
-    const outcome = await this.#attempt(row, name, args, signal).catch(fall)
+    const unknown = () => refuse('unknown', name, this.#unknown(name))
+    const outcome = row ? await this.#attempt(row, args, signal).catch(fall) : unknown()
     const safe = await this.#tidy(name, outcome).catch(fall)
     const facts = {
       tool: origin?.tool ?? clip(name, 80),
@@ -8584,14 +8585,9 @@ export class Tools {
     return { reply, denied: outcome.why === 'denied' }
   }
 
-  async #attempt(
-    row: Tool | undefined,
-    name: string,
-    raw: JsonObject,
-    signal: AbortSignal,
-  ): Promise<Outcome> {
+  async #attempt(row: Tool, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
+    const { name } = row
     signal.throwIfAborted()
-    if (row === undefined) return refuse('unknown', name, this.#unknown(name))
     const checked = await this.#checked(row, raw)
     if ('problem' in checked) {
       const { problem, path: at } = checked
@@ -8926,7 +8922,8 @@ export class Agent {
 
   /** One reply, appended to the history. What arrived of a broken one is kept, marked. */
   async *#ask(signal: AbortSignal): Events<ChatReply> {
-    if (await this.#tooLong()) yield* this.#compact(signal)
+    const { window } = this.#options.chat.choice
+    if ((await this.#tokens()) > CONTEXT_FULL * window) yield* this.#compact(signal)
     let text = ''
     try {
       const stream = this.#reply(signal)
@@ -8935,8 +8932,10 @@ export class Agent {
         if (next.value.kind === 'text') text += next.value.text
         yield next.value
       }
-      await this.#learn(next.value.usage)
-      await this.#append(next.value.message)
+      const { usage, message } = next.value
+      if (usage && usage.input > CONTEXT_KEEP * window)
+        this.#correction *= usage.input / (await this.#tokens())
+      await this.#append(message)
       return next.value
     } catch (error) {
       const state = signal.aborted ? 'interrupted' : 'failed'
@@ -8947,19 +8946,18 @@ export class Agent {
 
   /** A history that the provider finds too long is compacted once. */
   async *#reply(signal: AbortSignal): Events<ChatReply> {
-    try {
-      return yield* this.#options.chat.stream(this.#request(), signal)
-    } catch (error) {
-      if (!(error instanceof ModelError) || error.kind !== 'context') throw error
-      if (!(yield* this.#compact(signal))) throw error
-      return yield* this.#options.chat.stream(this.#request(), signal)
+    const { chat, system, tools, schema } = this.#options
+    const stream = () => {
+      const messages = [{ role: 'system', text: system() } as const, ...this.history]
+      return chat.stream({ messages, tools: tools?.offered ?? [], schema }, signal)
     }
-  }
-
-  #request(): ChatRequest {
-    const { system, tools, schema } = this.#options
-    const messages = [{ role: 'system', text: system() } as const, ...this.history]
-    return { messages, tools: tools?.offered ?? [], schema }
+    try {
+      return yield* stream()
+    } catch (error) {
+      const isTooLong = error instanceof ModelError && error.kind === 'context'
+      if (!isTooLong || !(yield* this.#compact(signal))) throw error
+      return yield* stream()
+    }
   }
 
   /** Every call gets its reply, also when the turn is interrupted. */
@@ -8993,16 +8991,8 @@ export class Agent {
     entry.n = await store.appendMessage(session, message)
   }
 
-  /** Corrects our count of tokens by the provider's, once that matters. */
-  async #learn(usage: Usage | undefined) {
-    if (usage === undefined || usage.input <= CONTEXT_KEEP * this.#options.chat.choice.window)
-      return
-    this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
-  }
-
-  async #tooLong() {
-    const full = CONTEXT_FULL * this.#options.chat.choice.window
-    return this.#correction * sumOf(await estimateTokens(this.history)) > full
+  async #tokens() {
+    return this.#correction * Math.max(1, sumOf(await estimateTokens(this.history)))
   }
 
   /** False when there is nothing to gain. */
