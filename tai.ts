@@ -6025,20 +6025,19 @@ const WRAPPERS =
 const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/** As spelled and as it is, a folder with `/` at its end. Undefined: nobody can tell. */
-function placesOf({ paths = [] }: ApprovalRequest, root: string) {
-  const show = (at: string) => relativePath(root, at) || '.'
+type Place = { name: string; isFolder: boolean | undefined }
+
+/** As spelled and as it is. Undefined: nobody can tell. */
+function placesOf({ paths = [] }: ApprovalRequest, root: string): Place[] | undefined {
   const spelledAndReal = (given: string) => {
     const spelled = path.resolve(root, given)
     const real = resolveReal(spelled)
-    const end = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() ? '/' : ''
-    return [show(spelled) + end, show(real) + end]
+    const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory()
+    return [spelled, real].map((at) => ({ name: relativePath(root, at) || '.', isFolder }))
   }
   const places = attempt(() => paths.flatMap(spelledAndReal))
-  return places?.length ? [...new Set(places)] : undefined
+  return places?.length ? places : undefined
 }
-
-const bareNames = (places: string[]) => places.map((place) => place.replace(/\/$/, ''))
 
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
@@ -6055,24 +6054,22 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, places: string[] | undefined) {
+async function pathsMatch({ paths: globs, scope }: Grant, places: Place[] | undefined) {
   if (globs.length === 0) return true
   if (!places) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
-  const names = bareNames(places)
   const isGranted = picomatch([...globs], { dot: true })
-  if (scope !== 'deny') return names.every((at) => !at.startsWith('..') && isGranted(at))
+  if (scope !== 'deny') return places.every(({ name }) => !name.startsWith('..') && isGranted(name))
   const wider = globs.flatMap((glob) => [glob, `${glob}/**`, `**/${glob}`])
   const isDenied = picomatch(wider, { dot: true, nocase: true })
-  if (names.some((at) => isDenied(at))) return true
   const bases = globs.map((glob) => (glob.includes('/') ? picomatch.scan(glob).base : ''))
-  return places.some((place) => bases.some((base) => mayHold(place, base)))
+  return places.some((place) => isDenied(place.name) || bases.some((base) => mayHold(place, base)))
 }
 
-function mayHold(place: string, base: string) {
-  const [at = '', start = ''] = bareNames([place, base]).map((name) => `${name}/`.toLowerCase())
-  const isBelow = place.endsWith('/') && (base === '' || at.startsWith(start))
-  return at === './' || start.startsWith(at) || isBelow
+function mayHold({ name, isFolder }: Place, base: string) {
+  const [at, start] = [`${name}/`.toLowerCase(), base.toLowerCase().replace(/\/?$/, '/')]
+  const isBelow = base === '' || at.startsWith(start)
+  return name === '.' || start.startsWith(at) || (isFolder && isBelow)
 }
 
 function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
@@ -6085,12 +6082,12 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
 }
 
-function exactBounds({ tool: name, args }: ApprovalRequest, places: string[] = []) {
-  const names = bareNames(places)
-  if (commandOf(args) || names.length === 0 || names.some((at) => at.startsWith('..')))
-    return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
-  const paths = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
-  return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths } }
+function exactBounds({ tool, args }: ApprovalRequest, places: Place[] = []) {
+  const names = [...new Set(places.map(({ name }) => name))]
+  if (commandOf(args) || names.length === 0 || names.some((name) => name.startsWith('..')))
+    return { shown: 'exactly this call', bounds: { digest: callDigest(tool, args) } }
+  const paths = names.map((name) => name.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
+  return { shown: visible(`${tool} of ${names.join(', ')}`), bounds: { paths } }
 }
 
 const callName = ({ tool: name, args }: ApprovalRequest) =>
@@ -6242,13 +6239,13 @@ export class Approvals {
     const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
     const key = first === 'f' ? await choose(whole, choices) : first && 'n'
     if (key === 'y') return ruling('run', 'jit_user_approved')
+    if (key !== 's' && key !== 'a')
+      return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
     const expires = world.now() + GRANT_SESSION_TTL
     const grants = {
       s: { scope: 'session', session: call.session, expires, ...session.bounds },
       a: { scope: 'always', session: undefined, expires: undefined, ...always.bounds },
     } as const
-    if (key !== 's' && key !== 'a')
-      return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
     const open = { mode: undefined, digest: undefined, paths: [], commands: [], root: this.#root }
     const grant = await store.addGrant({ tool: call.tool, ...open, ...grants[key] })
     return ruling('run', 'jit_user_approved', grant)
