@@ -6020,7 +6020,7 @@ const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // may bring a second command
 
 // The words behind these decide.
 const WRAPPERS =
-  /^(?:(?:ba|da|z|fi|k|c|tc)?sh|env|python|node|deno|bun|perl|ruby|php|lua|tclsh|osascript|pwsh|powershell|cmd|sudo|doas|su|xargs|parallel|npx|pnpx|bunx|uvx?|pipx|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|ssh|docker|podman|[gmn]?awk|find|make)\d* /
+  /^(?:\w*sh|env|python|node|deno|bun|perl|ruby|php|lua|osascript|powershell|cmd|sudo|doas|su|xargs|parallel|\w*px|bunx|uvx?|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|docker|podman|[gmn]?awk|find|make)\d* /
 
 const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
@@ -6174,9 +6174,10 @@ export class Approvals {
     const { reason, grant } = settled
     const says = settled.verdict === 'say'
     const denial = settled.verdict === 'deny' ? denialOf(call, settled) : undefined
-    const facts = { digest: callDigest(tool, args), verdict: denial ? 'deny' : 'run', reason }
+    const verdict = denial ? 'deny' : 'run'
+    const facts = { digest: callDigest(tool, args), verdict, reason, mode: this.mode }
     if (denial || says || riskOf(annotations) !== 'low') {
-      const about = { tool, server: origin, mode: this.mode, grant: grant?.id ?? null }
+      const about = { tool, server: origin, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
       await this.#options.store.audit('approval', { ...facts, ...about }, session, pace)
     }
@@ -8615,13 +8616,13 @@ export class Tools {
       origin: origin?.server,
       preview: () => row.preview?.(args, this.#context),
     }
-    const { denial, say = denial?.message, ...decision } = await approvals.decide(call, signal)
-    const { reason, digest: exact } = decision
+    const decision = await approvals.decide(call, signal)
+    const { denial, say = denial?.message, reason, mode, digest: exact } = decision
     if (say && reason !== 'jit_user_denied') this.#options.say(say) // else the person knows
     if (denial === undefined) return undefined
-    const { message, hint } = denial
-    const facts = { details: message, reason, mode: approvals.mode, digest: exact, hint }
-    return refuse('denied', tool, `${message}\n${hint}`, facts)
+    const { message: details, hint } = denial
+    const facts = { details, reason, mode, digest: exact, hint }
+    return refuse('denied', tool, `${details}\n${hint}`, facts)
   }
 
   /** Else the call counts as made. */
