@@ -88,10 +88,10 @@
 //   §bridge     other people's tools, made callable
 //     UNBOUND BridgedTool exposedName mcpOutput BridgeOptions Resolver McpBridge
 //   §policy     what may run, and who says so
-//     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
-//     awaitAnswer ApprovalOptions Approvals
+//     VERDICTS riskOf RULES Reason ApprovalRequest callDigest isReadOnlyCommand awaitAnswer
+//     ApprovalOptions Approvals
 //   §toolkit    what a tool is made of
-//     ToolContext Catalog ArgsOf ToolRow Tool toolsOf arg takes annotate
+//     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes annotate
 //   §files      reading files and folders as they are
 //     looksBinary unifiedDiff WalkEntry walkTree FILE_TOOLS
 //   §edits      changing files, so that it can be undone
@@ -8888,8 +8888,7 @@ export class Agent {
       if (problem === undefined) return text
       misfits += 1
       const hint = 'make the schema simpler, or try another model'
-      if (misfits === SCHEMA_TRIES)
-        throw new InvalidError(`the answer does not fit the schema: ${problem}`, { hint })
+      if (misfits === SCHEMA_TRIES) throw new InvalidError(`no answer fits: ${problem}`, { hint })
       await this.#append(userMessage(problem))
     }
   }
@@ -8910,18 +8909,16 @@ export class Agent {
     }
     if (cost !== undefined) turn.cost = spent + cost
     yield { kind: 'usage', usage, cost }
+    const unpriced = 'no price is known for this model, so the cost limit cannot be kept'
     if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
-      yield {
-        kind: 'notice',
-        text: 'no price is known for this model, so the cost limit cannot be kept',
-      }
+      yield { kind: 'notice', text: unpriced }
     return message
   }
 
   /** One reply, appended to the history. What arrived of a broken one is kept, marked. */
   async *#ask(signal: AbortSignal): Events<ChatReply> {
     const { window } = this.#options.chat.choice
-    if ((await this.#tokens()) > CONTEXT_FULL * window) yield* this.#compact(signal)
+    if (sumOf(await this.#tokens()) > CONTEXT_FULL * window) yield* this.#compact(signal)
     let text = ''
     try {
       const stream = this.#reply(signal)
@@ -8932,7 +8929,7 @@ export class Agent {
       }
       const { usage, message } = next.value
       if (usage && usage.input > CONTEXT_KEEP * window)
-        this.#correction *= usage.input / (await this.#tokens())
+        this.#correction *= usage.input / Math.max(1, sumOf(await this.#tokens()))
       await this.#append(message)
       return next.value
     } catch (error) {
@@ -8990,15 +8987,14 @@ export class Agent {
   }
 
   async #tokens() {
-    return this.#correction * Math.max(1, sumOf(await estimateTokens(this.history)))
+    return (await estimateTokens(this.history)).map((tokens) => this.#correction * tokens)
   }
 
   /** False when there is nothing to gain. */
   async *#compact(signal: AbortSignal): Events<boolean> {
     const { chat, store, session } = this.#options
     const { history } = this
-    const keep = (CONTEXT_KEEP * chat.choice.window) / this.#correction
-    const cut = cutPoint(history, await estimateTokens(history), keep)
+    const cut = cutPoint(history, await this.#tokens(), CONTEXT_KEEP * chat.choice.window)
     if (cut === 0) return false
     const what = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
     yield { kind: 'notice', text: what }
@@ -9058,7 +9054,7 @@ export function wordsOf(message: Message): string {
       .join('\n')
   if (message.role !== 'assistant') return message.text
   const calls = message.calls.map(({ name, args }) => `[calls ${name} ${JSON.stringify(args)}]`)
-  return [message.text, ...calls].filter((text) => text !== '').join('\n')
+  return [message.text, ...calls].filter(Boolean).join('\n')
 }
 
 /** For the model: why an answer is not JSON that fits the schema; undefined: it is. */
