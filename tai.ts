@@ -6143,7 +6143,7 @@ export async function awaitAnswer(
 
 const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
-const denies = ({ scope }: Grant) => Number(scope === 'deny')
+const denyFirst = (a: Grant, b: Grant) => Number(b.scope === 'deny') - Number(a.scope === 'deny')
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
@@ -6201,7 +6201,7 @@ export class Approvals {
   async #grantFor(call: ApprovalRequest) {
     const places = placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
-    for (const grant of grants.toSorted((a, b) => denies(b) - denies(a)))
+    for (const grant of grants.toSorted(denyFirst))
       if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
   }
@@ -8593,8 +8593,8 @@ export class Tools {
     }
     this.#offered.add(name)
     const { args } = checked
-    const refused = (await this.#denial(row, raw, args, signal)) ?? this.#overRate(row)
-    return refused ?? { kind: 'done', output: await row.run(args, this.#context, signal) }
+    const refusal = (await this.#denial(row, raw, args, signal)) ?? this.#overRate(row)
+    return refusal ?? { kind: 'done', output: await row.run(args, this.#context, signal) }
   }
 
   /** Of a server's own schema only what must be there: it is foreign, and can be made to stall. */

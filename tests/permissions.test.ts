@@ -42,6 +42,13 @@ const TABLE: Record<string, [args: object, outcomes: string]> = {
   time_now: [{}, 'R R R S R'],
   system_info: [{}, 'R R R S R'],
   text_diff: [{}, 'R R R S R'],
+  mcp_add: [{ source: 'x' }, 'D D A S R'],
+  mcp_list: [{}, 'R R R S R'],
+  mcp_enable: [{ server: 'x' }, 'D D A S R'],
+  mcp_disable: [{ server: 'x' }, 'D R R S R'],
+  mcp_remove: [{ server: 'x' }, 'D D A S R'],
+  mcp_tools: [{}, 'R R R S R'],
+  mcp_call: [{ server: 'x', tool: 'y' }, 'D D A S R'],
 }
 
 /** Where reading and changing share a tool, or a command only reads. */
