@@ -6028,7 +6028,7 @@ const commandOf = ({ command, cmd }: JsonObject) =>
 type Place = { name: string; isFolder: boolean | undefined }
 
 /** As spelled and as it is. Undefined: nobody can tell. */
-function placesOf({ paths = [] }: ApprovalRequest, root: string): Place[] | undefined {
+function placesOf({ paths = [] }: ApprovalRequest, root: string) {
   const spelledAndReal = (given: string) => {
     const spelled = path.resolve(root, given)
     const real = resolveReal(spelled)
@@ -8513,11 +8513,11 @@ export class Tools {
     return [...this.#rows.values(), ...bridged]
   }
 
-  get offered(): readonly ToolSchema[] {
+  get offered() {
     return this.#all().filter(({ name }) => this.#offered.has(name))
   }
 
-  get hidden(): readonly Tool[] {
+  get hidden() {
     return this.#all().filter(({ name }) => !this.#offered.has(name))
   }
 
@@ -8685,12 +8685,10 @@ function pickTool(rows: readonly Tool[], name: string) {
 const present = (pairs: [string, Json | undefined][]) =>
   Object.fromEntries(pairs.filter((pair): pair is [string, Json] => pair[1] != null))
 
-/** Arguments with defaults for those that are absent or null. `path` is a JSON pointer. */
-export function checkArguments(
-  schema: JsonSchema,
-  check: SchemaCheck,
-  args: JsonObject,
-): { args: JsonObject } | { problem: string; path: string } {
+type Checked = { args: JsonObject } | { problem: string; path: string } // a JSON pointer
+
+/** Fills in defaults for those that are absent or null. */
+export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject): Checked {
   const given = present(Object.entries(args))
   const known: Record<string, JsonObject> = Object(schema['properties'])
   const fault = check(given)
@@ -8706,10 +8704,7 @@ export function checkArguments(
   return { problem: `${fault.why} (${where})`, path: fault.at }
 }
 
-function missingArguments(
-  { required }: JsonSchema,
-  args: JsonObject,
-): ReturnType<typeof checkArguments> {
+function missingArguments({ required }: JsonSchema, args: JsonObject): Checked {
   const missing = [required ?? []].flat().find((name) => args[`${name}`] === undefined)
   if (missing === undefined) return { args }
   return { problem: `the argument ${visible(`${missing}`)} is missing`, path: '' }
@@ -9047,7 +9042,7 @@ async function summarize(chat: ChatClient, old: readonly Message[], signal: Abor
 }
 
 /** A message as plain text. */
-export function wordsOf(message: Message): string {
+export function wordsOf(message: Message) {
   if (message.role === 'user')
     return message.parts
       .map((part) => (part.kind === 'text' ? part.text : `[${part.mime} image]`))
@@ -9067,7 +9062,7 @@ export async function misfit(schema: JsonSchema, answer: string) {
 }
 
 /** The JSON of an answer, which may stand in a code fence. */
-export function parseAnswer(answer: string): Json | undefined {
+export function parseAnswer(answer: string) {
   const [, fenced] = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/.exec(answer) ?? []
   return attempt(() => JSON.parse(fenced ?? answer) as Json)
 }
