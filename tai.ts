@@ -8547,7 +8547,7 @@ export class Tools {
   /** Such a call may run beside others. */
   reads({ name, args }: Pick<ToolCall, 'name' | 'args'>) {
     const row = this.#find(name)
-    return row !== undefined && annotationsOf(row, args).readOnly
+    return row && annotationsOf(row, args).readOnly
   }
 
   /** Never throws; the result is redacted, capped and audited. */
@@ -8952,7 +8952,7 @@ export class Agent {
 
   /** Every call gets its reply, also when the turn is interrupted. */
   async *#act(calls: readonly ToolCall[], turn: TurnResult, signal: AbortSignal): Events<void> {
-    for (const batch of batches(calls, (call) => this.#options.tools?.reads(call) === true)) {
+    for (const batch of batches(calls, (call) => this.#options.tools?.reads(call))) {
       for (const call of batch)
         yield { kind: 'call', call, digest: callDigest(call.name, call.args) }
       const results = await inParallel(batch, AGENT_PARALLEL, (call) => this.#run(call, signal))
@@ -9002,7 +9002,7 @@ export class Agent {
 }
 
 /** In order: neighbours that only read together, every other alone. */
-export function batches(calls: readonly ToolCall[], reads: (call: ToolCall) => boolean) {
+export function batches(calls: readonly ToolCall[], reads: (call: ToolCall) => unknown) {
   const groups: ToolCall[][] = []
   for (const [i, call] of calls.entries()) {
     const before = calls[i - 1]
