@@ -88,10 +88,10 @@
 //   §bridge     other people's tools, made callable
 //     UNBOUND BridgedTool exposedName mcpOutput BridgeOptions Resolver McpBridge
 //   §policy     what may run, and who says so
-//     VERDICTS riskOf RULES Reason ApprovalRequest Ruling callDigest isReadOnlyCommand
-//     awaitAnswer ApprovalOptions Approvals
+//     VERDICTS riskOf RULES Reason ApprovalRequest callDigest isReadOnlyCommand awaitAnswer
+//     ApprovalOptions Approvals
 //   §toolkit    what a tool is made of
-//     ToolContext Catalog ArgsOf ToolRow Tool toolsOf arg takes annotate
+//     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes annotate
 //   §files      reading files and folders as they are
 //     unifiedDiff FILE_TOOLS
 //   §edits      changing files, so that it can be undone
@@ -1830,7 +1830,7 @@ type ProfileRow = { name: string; created: number } & Loose<
 export type Grant = Readonly<{
   id: string
   tool: string
-  scope: 'once' | 'session' | 'always' | 'deny'
+  scope: 'session' | 'always' | 'deny'
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -2044,11 +2044,6 @@ export class Store {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
     const now = this.#now()
     return this.db.all<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
-  }
-  /** False when another process took it first. */
-  async consumeGrant(id: string) {
-    const sql = `DELETE FROM approvals WHERE id = ? AND scope = 'once' AND ifnull(expires, 9e99) > ?`
-    return this.db.run(sql, id, this.#now()) > 0
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
@@ -5886,15 +5881,14 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = Readonly<{
   tool: string
   args: JsonObject
-  digest?: string
-  paths?: readonly string[] // all it touches; none: grants cannot judge it
+  paths?: readonly string[] | undefined // all it touches; none: grants cannot judge it
   annotations: Annotations
   session: string
-  origin?: string // the server of a bridged tool
-  detail?: string | undefined // a diff
+  origin?: string | undefined // the server of a bridged tool
+  preview?: () => Promise<string | undefined> | undefined // a diff
 }>
 
-export type Ruling = Readonly<{ verdict: Verdict; reason: Reason; grant?: Grant }>
+const ruling = (verdict: Verdict, reason: Reason, grant?: Grant) => ({ verdict, reason, grant })
 
 const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
@@ -5927,7 +5921,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
   const [program, ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
-  const [, options] = Object.entries(READ_PROGRAMS).find(([name]) => name === program) ?? []
+  const options = new Map(Object.entries(READ_PROGRAMS)).get(program ?? '')
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (!options || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
@@ -5946,25 +5940,24 @@ const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/ // may bring a second command
 
 // The words behind these decide.
 const WRAPPERS =
-  /^(?:(?:ba|da|z|fi|k|c|tc)?sh|env|python|node|deno|bun|perl|ruby|php|lua|tclsh|osascript|pwsh|powershell|cmd|sudo|doas|su|xargs|parallel|npx|pnpx|bunx|uvx?|pipx|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|ssh|docker|podman|[gmn]?awk|find|make)\d* /
+  /^(?:\w*sh|env|python|node|deno|bun|perl|ruby|php|lua|osascript|powershell|cmd|sudo|doas|su|xargs|parallel|\w*px|bunx|uvx?|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|docker|podman|[gmn]?awk|find|make)\d* /
 
 const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
 
-/** As spelled and as it is, a folder with `/` at its end. Undefined: nobody can tell. */
+type Place = { name: string; isFolder: boolean | undefined }
+
+/** As spelled and as it is. Undefined: nobody can tell. */
 function placesOf({ paths = [] }: ApprovalRequest, root: string) {
-  const show = (at: string) => relativePath(root, at) || '.'
   const spelledAndReal = (given: string) => {
     const spelled = path.resolve(root, given)
     const real = resolveReal(spelled)
-    const end = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory() ? '/' : ''
-    return [show(spelled) + end, show(real) + end]
+    const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory()
+    return [spelled, real].map((at) => ({ name: relativePath(root, at) || '.', isFolder }))
   }
   const places = attempt(() => paths.flatMap(spelledAndReal))
-  return places?.length ? [...new Set(places)] : undefined
+  return places?.length ? places : undefined
 }
-
-const bareNames = (places: string[]) => places.map((place) => place.replace(/\/$/, ''))
 
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
@@ -5981,24 +5974,22 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, places: string[] | undefined) {
+async function pathsMatch({ paths: globs, scope }: Grant, places: Place[] | undefined) {
   if (globs.length === 0) return true
   if (!places) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
-  const names = bareNames(places)
   const isGranted = picomatch([...globs], { dot: true })
-  if (scope !== 'deny') return names.every((at) => !at.startsWith('..') && isGranted(at))
+  if (scope !== 'deny') return places.every(({ name }) => !name.startsWith('..') && isGranted(name))
   const wider = globs.flatMap((glob) => [glob, `${glob}/**`, `**/${glob}`])
   const isDenied = picomatch(wider, { dot: true, nocase: true })
-  if (names.some((at) => isDenied(at))) return true
   const bases = globs.map((glob) => (glob.includes('/') ? picomatch.scan(glob).base : ''))
-  return places.some((place) => bases.some((base) => mayHold(place, base)))
+  return places.some((place) => isDenied(place.name) || bases.some((base) => mayHold(place, base)))
 }
 
-function mayHold(place: string, base: string) {
-  const [at = '', start = ''] = bareNames([place, base]).map((name) => `${name}/`.toLowerCase())
-  const isBelow = place.endsWith('/') && (base === '' || at.startsWith(start))
-  return at === './' || start.startsWith(at) || isBelow
+function mayHold({ name, isFolder }: Place, base: string) {
+  const [at, start] = [`${name}/`.toLowerCase(), base.toLowerCase().replace(/\/?$/, '/')]
+  const isBelow = base === '' || at.startsWith(start)
+  return name === '.' || start.startsWith(at) || (isFolder && isBelow)
 }
 
 function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
@@ -6011,12 +6002,12 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
 }
 
-function exactBounds({ tool: name, args }: ApprovalRequest, places: string[] = []) {
-  const names = bareNames(places)
-  if (commandOf(args) || names.length === 0 || names.some((at) => at.startsWith('..')))
-    return { shown: 'exactly this call', bounds: { digest: callDigest(name, args) } }
-  const paths = names.map((at) => at.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
-  return { shown: visible(`${name} of ${names.join(', ')}`), bounds: { paths } }
+function exactBounds({ tool, args }: ApprovalRequest, places: Place[] = []) {
+  const names = [...new Set(places.map(({ name }) => name))]
+  if (commandOf(args) || names.length === 0 || names.some((name) => name.startsWith('..')))
+    return { shown: 'exactly this call', bounds: { digest: callDigest(tool, args) } }
+  const paths = names.map((name) => name.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
+  return { shown: visible(`${tool} of ${names.join(', ')}`), bounds: { paths } }
 }
 
 const callName = ({ tool: name, args }: ApprovalRequest) =>
@@ -6034,8 +6025,8 @@ function inMargin(text: string, max: number) {
     .map((line) => `  | ${visible(line)}`)
 }
 
-function questionOf(call: ApprovalRequest, max: number) {
-  const { origin, detail, annotations } = call
+function questionOf(call: ApprovalRequest, detail: string | undefined, max: number) {
+  const { origin, annotations } = call
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
   const args = Object.entries(call.args).map(([name, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
@@ -6050,11 +6041,11 @@ function questionOf(call: ApprovalRequest, max: number) {
   ].join('\n')
 }
 
-function denialOf(call: ApprovalRequest, { reason, grant }: Ruling) {
-  const filled = RULES[reason]
+function denialOf(call: ApprovalRequest, { reason, grant }: ReturnType<typeof ruling>) {
+  const [rule, hint = ''] = RULES[reason]
     .replace('{tool}', visible(call.tool))
     .replaceAll('{grant}', `${grant?.id}`)
-  const [rule, hint = ''] = filled.split('; ')
+    .split('; ')
   return { message: `${callName(call)} was not run: ${rule}`, hint }
 }
 
@@ -6064,25 +6055,23 @@ export async function awaitAnswer(
   parent: AbortSignal,
   ask: (until: AbortSignal) => Promise<string | undefined>,
 ) {
-  using clock = timeout(wait, () => new DeniedError('no answer in time'), parent)
   if (parent.aborted) return undefined
-  const answer = ask(clock.signal).catch(() => undefined)
-  return (await within(wait, answer, clock.signal)) ? answer : undefined
+  const until = AbortSignal.any([parent, AbortSignal.timeout(wait)])
+  const answer = ask(until).catch(() => undefined)
+  return (await within(wait, answer, until)) ? answer : undefined
 }
 
 const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
-const denyRuling = (reason: Reason): Ruling => ({ verdict: 'deny', reason })
-const rankOf = ({ scope }: Grant) => ['deny', 'always', 'session', 'once'].indexOf(scope)
+const denyFirst = (a: Grant, b: Grant) => Number(b.scope === 'deny') - Number(a.scope === 'deny')
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
   store: Store
   prompter: Prompter
   world: World
-  root?: string | undefined // else the current folder
-  wait?: number | undefined // ms for an answer
-  inherited?: readonly string[] // sessions whose grants count too
+  root: string
+  wait?: number // ms for an answer
 }>
 
 /** Decides every call; each decision is audited. */
@@ -6093,84 +6082,67 @@ export class Approvals {
 
   constructor(options: ApprovalOptions) {
     this.mode = options.mode
-    this.#root = options.root ?? options.world.cwd
+    this.#root = options.root
     this.#options = options
-  }
-
-  /** Of a sub-agent of `session`, in the tighter of both modes. */
-  child(session: string, wanted: Mode = this.mode) {
-    const inherited = [...(this.#options.inherited ?? []), session]
-    const mode = tighterMode(this.mode, wanted)
-    return new Approvals({ ...this.#options, mode, inherited })
   }
 
   /** Asks where the rules say so; never throws for a refusal. */
   async decide(call: ApprovalRequest, signal: AbortSignal) {
-    const { tool: name, args, origin = null, session } = call
-    const ruling = await this.#settle(call, signal)
-    const { reason, grant } = ruling
-    const verdict: 'run' | 'deny' = ruling.verdict === 'deny' ? 'deny' : 'run'
-    const facts = { digest: call.digest ?? callDigest(name, args), verdict, reason }
-    if (ruling.verdict !== 'run' || riskOf(call.annotations) !== 'low') {
-      const about = { tool: name, server: origin, mode: this.mode, grant: grant?.id ?? null }
+    const { tool, args, origin = null, session, annotations } = call
+    const first = await this.check(call)
+    const settled = first.verdict === 'ask' ? await this.#ask(call, signal) : first
+    const { reason, grant } = settled
+    const says = settled.verdict === 'say'
+    const denial = settled.verdict === 'deny' ? denialOf(call, settled) : undefined
+    const verdict = denial ? 'deny' : 'run'
+    const facts = { digest: callDigest(tool, args), verdict, reason, mode: this.mode }
+    if (denial || says || riskOf(annotations) !== 'low') {
+      const about = { tool, server: origin, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
       await this.#options.store.audit('approval', { ...facts, ...about }, session, pace)
     }
-    const line = () => clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
-    const say = ruling.verdict === 'say' ? line() : undefined
-    const denial = verdict === 'deny' ? denialOf(call, ruling) : undefined
-    return { ...facts, grant: grant?.id, say, denial }
+    const line = says && clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
+    return { ...facts, grant: grant?.id, say: line || undefined, denial }
   }
 
-  async #settle(call: ApprovalRequest, signal: AbortSignal): Promise<Ruling> {
-    const ruling = await this.check(call)
-    if (ruling.verdict === 'ask') return this.#ask(call, signal)
-    if (ruling.grant?.scope !== 'once') return ruling
-    if (await this.#options.store.consumeGrant(ruling.grant.id)) return ruling
-    return this.#settle(call, signal) // another process used it first
-  }
-
-  /** Asks nobody, uses nothing up. */
-  async check(call: ApprovalRequest): Promise<Ruling> {
+  /** Asks nobody. */
+  async check(call: ApprovalRequest) {
     const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
     const grant = await this.#grantFor(call)
-    if (grant?.scope === 'deny') return { verdict: 'deny', reason: 'deny_grant', grant }
-    if (verdict === 'run' || verdict === 'say') return { verdict, reason: 'mode' }
-    if (this.mode === 'read-only') return denyRuling('read_only_mode')
-    if (grant) return { verdict: 'run', reason: 'grant', grant }
-    if (verdict === 'deny') return denyRuling('workspace_write_mode')
-    if (this.#isPlainRead(call)) return { verdict: 'run', reason: 'read_only_command' }
-    return { verdict, reason: 'jit_no_approval' }
+    if (grant?.scope === 'deny') return ruling('deny', 'deny_grant', grant)
+    if (verdict === 'run' || verdict === 'say') return ruling(verdict, 'mode')
+    if (this.mode === 'read-only') return ruling('deny', 'read_only_mode')
+    if (grant) return ruling('run', 'grant', grant)
+    if (verdict === 'deny') return ruling('deny', 'workspace_write_mode')
+    if (this.#isPlainRead(call)) return ruling('run', 'read_only_command')
+    return ruling('ask', 'jit_no_approval')
   }
 
   async #grantFor(call: ApprovalRequest) {
     const places = placesOf(call, this.#root)
     const grants = await this.#options.store.listGrants(call.tool)
-    for (const grant of grants.toSorted((a, b) => rankOf(a) - rankOf(b)))
+    for (const grant of grants.toSorted(denyFirst))
       if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
   }
 
-  #isFor({ tool: name, args, session }: ApprovalRequest, grant: Grant) {
-    const { inherited = [] } = this.#options
-    const { mode = this.mode, root = this.#root, session: at = session, digest: exact } = grant
-    if (mode !== this.mode || root !== this.#root || ![session, ...inherited].includes(at))
-      return false
-    if (exact !== undefined) return exact === callDigest(name, args)
-    return grant.scope !== 'once' && commandMatches(grant, args, root)
+  #isFor({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
+    const { mode = this.mode, root = this.#root, session = own, digest: exact } = grant
+    if (mode !== this.mode || root !== this.#root || session !== own) return false
+    return exact ? exact === callDigest(tool, args) : commandMatches(grant, args, root)
   }
 
-  #isPlainRead({ tool: name, args }: ApprovalRequest) {
+  #isPlainRead({ tool, args }: ApprovalRequest) {
     const { home, platform } = this.#options.world
-    const { command } = args
-    if (name !== 'shell_exec' || platform === 'win32' || typeof command !== 'string') return false
+    const command = commandOf(args)
+    if (tool !== 'shell_exec' || platform === 'win32' || command === undefined) return false
     if (isBent(args, this.#root)) return false
     return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
     const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
-    if (!prompter.available) return denyRuling('jit_no_approval')
+    if (!prompter.available) return ruling('deny', 'jit_no_approval')
     const always = exactBounds(call, placesOf(call, this.#root))
     const session = widerBounds(call) ?? always
     const choices = [
@@ -6181,22 +6153,23 @@ export class Approvals {
     ]
     const choose = (question: string, from: Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
-    const [part, whole] = [questionOf(call, QUESTION_MAX), questionOf(call, Infinity)]
+    const detail = await call.preview?.()
+    const whole = questionOf(call, detail, Infinity)
+    const part = questionOf(call, detail, QUESTION_MAX)
     // Only what was shown whole is allowed.
     const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
     const key = first === 'f' ? await choose(whole, choices) : first && 'n'
-    const approved: Ruling = { verdict: 'run', reason: 'jit_user_approved' }
-    if (key === 'y') return approved
+    if (key === 'y') return ruling('run', 'jit_user_approved')
+    if (key !== 's' && key !== 'a')
+      return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
     const expires = world.now() + GRANT_SESSION_TTL
     const grants = {
       s: { scope: 'session', session: call.session, expires, ...session.bounds },
       a: { scope: 'always', session: undefined, expires: undefined, ...always.bounds },
     } as const
-    if (key !== 's' && key !== 'a')
-      return denyRuling(key === undefined ? 'jit_no_answer' : 'jit_user_denied')
     const open = { mode: undefined, digest: undefined, paths: [], commands: [], root: this.#root }
     const grant = await store.addGrant({ tool: call.tool, ...open, ...grants[key] })
-    return { ...approved, grant }
+    return ruling('run', 'jit_user_approved', grant)
   }
 }
 
@@ -6218,71 +6191,52 @@ export type ToolContext = Readonly<{
   processes: Processes
   prompter: Prompter
   approvals: Approvals
-  catalog: Catalog
   bridge: McpBridge
   profile: string // whose MCP servers count
+  /** By words or exact names, offered from the next step on. */
+  select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
 }>
 
-/** What select_tools needs of the toolbox. */
-export interface Catalog {
-  /** By words or exact names, offered from the next step on. */
-  select(query: {
-    query?: string | undefined
-    names?: readonly string[] | undefined
-    limit: number
-  }): Promise<{ offered: readonly ToolSchema[]; unknown: readonly string[] }>
+type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
+
+const PASSES = Symbol() // no JSON has it
+
+/** With the type of what passes it, defaults filled in. */
+type Schema<T> = JsonSchema & { readonly [PASSES]?: T }
+
+export type ArgsOf<S> = S extends Schema<infer T> ? T : never
+
+type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
+  [K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
 }
 
-/** Arguments that passed a schema, defaults filled in. */
-export type ArgsOf<S> = S extends { enum: readonly (infer E)[] }
-  ? E
-  : S extends { type: infer T extends keyof Scalars }
-    ? Scalars[T]
-    : S extends { items: infer I }
-      ? readonly ArgsOf<I>[]
-      : S extends { properties: infer P }
-        ? { readonly [K in keyof P as K extends Filled<S, P> ? K : never]: ArgsOf<P[K]> } & {
-            readonly [K in keyof P as K extends Filled<S, P> ? never : K]?: ArgsOf<P[K]>
-          }
-        : S extends { additionalProperties: infer V }
-          ? Readonly<Record<string, ArgsOf<V>>>
-          : JsonObject
-
-type Scalars = { string: string; integer: number; boolean: boolean }
-
-type Filled<S, P> =
-  | (S extends { required: readonly (infer R)[] } ? R : never)
-  | { [K in keyof P]: P[K] extends { default: Json } ? K : never }[keyof P]
-
-/** Of a bridged tool: whose it is, and the name that always means it. */
-type ToolOrigin = Readonly<{ server: string; tool: string; alias: string; offered: boolean }>
-
 /** A tool as its author writes it. */
-export type ToolRow<S, Out = ToolOutput | string> = Readonly<{
+export type ToolRow<A, Out = ToolOutput | string> = Readonly<{
   family?: string // if not that of its list
   description: string
-  parameters: S
+  parameters: Schema<A>
   annotations: Annotations
   core?: boolean // offered from the start
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  origin?: ToolOrigin
+  /** Of a bridged tool; without `names` to call it by, mcp_call alone reaches it. */
+  origin?: Readonly<{ server: string; tool: string; names: readonly string[] }>
   /** The bridged tool that a call stands for. */
-  means?: (args: ArgsOf<S>) => { server: string; name: string; args: JsonObject }
+  means?: (args: A) => { server: string; name: string; args: JsonObject }
   /** Where reading and changing share a tool. */
-  judge?: (args: ArgsOf<S>) => Annotations
+  judge?: (args: A) => Annotations
   /** Default: its `path`. With none, no path grant allows, each denies. */
-  paths?: (args: ArgsOf<S>) => readonly string[] | Promise<readonly string[]>
+  paths?: (args: A) => readonly string[] | Promise<readonly string[]>
   /** Shown to a person who is asked. */
-  preview?: (args: ArgsOf<S>, context: ToolContext) => Promise<string | undefined>
-  run: (args: ArgsOf<S>, context: ToolContext, signal: AbortSignal) => Promise<Out>
+  preview?: (args: A, context: ToolContext) => Promise<string | undefined>
+  run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }>
 
-export type Tool = ToolRow<JsonSchema, ToolOutput> &
+export type Tool = ToolRow<JsonObject, ToolOutput> &
   Readonly<{ name: string; family: string; core: boolean }>
 
 /** The tools of a family. */
-export function toolsOf<const R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
-  const tools: [string, ToolRow<JsonSchema>][] = Object.entries(rows)
+export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
+  const tools: [string, ToolRow<JsonObject>][] = Object.entries(rows)
   return tools.map(([name, { run, preview, ...row }]) => ({
     name,
     family,
@@ -6302,35 +6256,39 @@ function diskFault(error: unknown): never {
   throw error
 }
 
-const scalar =
-  <const T extends keyof Scalars>(type: T) =>
-  <const M extends JsonObject>(description: string, more?: M) => ({
-    type,
-    description,
-    ...(more as M),
-  })
+const argOf =
+  <T>(type: string, facts?: JsonObject) =>
+  (description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
 
 export const arg = {
-  text: scalar('string'),
-  whole: scalar('integer'),
+  text: argOf<string>('string'),
+  whole: argOf<number>('integer'),
   range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
-    ({ type: 'integer', minimum, maximum, default: usual, description }) as const,
-  flag: (description: string) => ({ type: 'boolean', default: false, description }) as const,
-  oneOf: <const E extends readonly string[], const M extends JsonObject>(
-    names: E,
-    description: string,
-    more?: M,
-  ) => ({ type: 'string', enum: names, description, ...(more as M) }),
-  texts: (description: string, more?: JsonObject) =>
-    ({ type: 'array', items: { type: 'string' }, description, ...more }) as const,
-  map: (description: string) =>
-    ({ type: 'object', additionalProperties: { type: 'string' }, description }) as const,
+    arg.whole(description, { minimum, maximum, default: usual }),
+  flag: argOf<boolean>('boolean', { default: false }),
+  oneOf: <const E extends string>(names: readonly E[], description: string, more?: JsonObject) =>
+    argOf<E>('string', { enum: names })(description, more),
+  texts: argOf<readonly string[]>('array', { items: { type: 'string' } }),
+  list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
+    argOf<readonly T[]>('array', { items })(description, more),
+  map: argOf<Readonly<Record<string, string>>>('object', {
+    additionalProperties: { type: 'string' },
+  }),
+  object: argOf<JsonObject>('object'),
 }
 
-export const takes = <const R extends readonly string[], const P extends JsonObject>(
-  required: R,
-  properties: P,
-) => ({ type: 'object', properties, required, additionalProperties: false })
+/** Need not be given; nor need what has a default. */
+export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
+  Object.defineProperty({ ...schema }, PASSES, {})
+
+export const takes = <A>(properties: { [K in keyof A]: Schema<A[K]> }): Schema<Taken<A>> => ({
+  type: 'object',
+  properties,
+  required: Object.entries<object>(properties).flatMap(([name, schema]) =>
+    'default' in schema || PASSES in schema ? [] : name,
+  ),
+  additionalProperties: false,
+})
 
 /** The `*Hint` keys repeat the others in MCP's words. */
 export function annotate(
@@ -6498,10 +6456,10 @@ const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At m
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
     description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
-    parameters: takes(['path'], {
+    parameters: takes({
       path: somePath,
-      offset: arg.whole('First line.', { minimum: 1 }),
-      limit: arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX }),
+      offset: maybe(arg.whole('First line.', { minimum: 1 })),
+      limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX })),
     }),
     annotations: READS_ONLY,
     core: true,
@@ -6516,7 +6474,7 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   list_dir: {
     description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
-    parameters: takes([], {
+    parameters: takes({
       path: pathOrRoot,
       depth: arg.range([1, 5], 1, 'How many levels.'),
       hidden: arg.flag('Also dot files.'),
@@ -6539,7 +6497,7 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
-    parameters: takes(['path'], { path: somePath, hash: arg.flag('Also the SHA-256.') }),
+    parameters: takes({ path: somePath, hash: arg.flag('Also the SHA-256.') }),
     annotations: READS_ONLY,
     run: async (args, { workspace }) => {
       const stats = statsOf(await workspace.read(args.path), workspace)
@@ -6691,9 +6649,9 @@ function changeList(changes: Change[]) {
   return lines.join('\n')
 }
 
-function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
-  const entries: [string, ToolRow<JsonSchema, Plan>][] = Object.entries(rows)
-  const tools: Record<string, ToolRow<JsonSchema>> = {}
+function planned<R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
+  const entries: [string, ToolRow<JsonObject, Plan>][] = Object.entries(rows)
+  const tools: Record<string, ToolRow<JsonObject>> = {}
   for (const [name, row] of entries)
     tools[name] = {
       preview: async (args, context) => {
@@ -6707,7 +6665,7 @@ function planned<const R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
         return plan.says ?? changeList(plan.changes)
       },
     }
-  return toolsOf<Record<string, JsonSchema>>('files', tools)
+  return toolsOf<Record<string, JsonObject>>('files', tools)
 }
 
 /** The lines most like `wanted`, by the letter pairs they share. */
@@ -6822,7 +6780,7 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
 export const EDIT_TOOLS = planned({
   write_file: {
     description: 'Create a file or replace one whole; to change a part use edit_file.',
-    parameters: takes(['path', 'content'], { path: somePath, content: arg.text('All of it.') }),
+    parameters: takes({ path: somePath, content: arg.text('All of it.') }),
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
@@ -6834,7 +6792,7 @@ export const EDIT_TOOLS = planned({
   },
   edit_file: {
     description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
-    parameters: takes(['path', 'old', 'new'], {
+    parameters: takes({
       path: somePath,
       old: arg.text('The text to replace, copied exactly.'),
       new: arg.text('The text in its place; may be empty.'),
@@ -6865,7 +6823,7 @@ export const EDIT_TOOLS = planned({
   },
   apply_patch: {
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
-    parameters: takes(['patch'], {
+    parameters: takes({
       patch: arg.text('As git diff writes it.'),
       dry_run: arg.flag('Only say what would change.'),
     }),
@@ -6887,7 +6845,7 @@ export const EDIT_TOOLS = planned({
   },
   move_path: {
     description: 'Move, rename or copy a file or folder inside the workspace.',
-    parameters: takes(['from', 'to'], {
+    parameters: takes({
       from: somePath,
       to: arg.text('Its new path, with the new name.'),
       copy: arg.flag('Keep the original.'),
@@ -6916,7 +6874,7 @@ export const EDIT_TOOLS = planned({
   },
   delete_path: {
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
-    parameters: takes(['path'], {
+    parameters: takes({
       path: somePath,
       recursive: arg.flag('Needed for a folder that is not empty.'),
     }),
@@ -6932,8 +6890,8 @@ export const EDIT_TOOLS = planned({
   },
   undo_edit: {
     description: 'Take back the last calls of file tools, unless a file was changed since.',
-    parameters: takes([], {
-      path: arg.text('Only calls that changed this path.'),
+    parameters: takes({
+      path: maybe(arg.text('Only calls that changed this path.')),
       steps: arg.range([1, 50], 1, 'How many calls.'),
     }),
     annotations: DESTROYS,
@@ -7105,7 +7063,7 @@ function leftOut(found: number, limit: number, noun: string) {
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
     description: 'Find files by name, newest first; ignored ones only where their folder is named.',
-    parameters: takes(['pattern'], {
+    parameters: takes({
       pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
       path: pathOrRoot,
       limit: limitTo(1000, 200),
@@ -7132,10 +7090,10 @@ export const FIND_TOOLS = toolsOf('files', {
   },
   grep: {
     description: 'Search files line by line; returns path:line:text.',
-    parameters: takes(['pattern'], {
+    parameters: takes({
       pattern: arg.text('A JavaScript regular expression.'),
       path: pathOrRoot,
-      glob: arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.'),
+      glob: maybe(arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
       ignore_case: arg.flag('Upper and lower case are equal.'),
       context: arg.range([0, 20], 0, 'Lines around each match.'),
       limit: limitTo(1000, 100),
@@ -7188,8 +7146,8 @@ const FIRST_LOOK = 500 // ms for the first words of a process
 
 const COMMAND_LINE = {
   command: arg.text('For bash, sh or cmd.exe, without a terminal.'),
-  cwd: somePath,
-  env: arg.map('Variables to add.'),
+  cwd: maybe(somePath),
+  env: maybe(arg.map('Variables to add.')),
 }
 const PROCESS_ID = arg.text('Such as p1.')
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
@@ -7198,10 +7156,10 @@ export const SHELL_TOOLS = toolsOf('process', {
   shell_exec: {
     family: 'shell',
     description: 'Run a shell command and what it starts to its end, and return the output.',
-    parameters: takes(['command'], {
+    parameters: takes({
       ...COMMAND_LINE,
       timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
-      stdin: arg.text('Its input.'),
+      stdin: maybe(arg.text('Its input.')),
     }),
     annotations: RUNS_COMMANDS,
     core: true,
@@ -7215,7 +7173,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_start: {
     description: 'Start a server or watcher in the background.',
-    parameters: takes(['command'], { ...COMMAND_LINE, name: arg.text('Name for the list.') }),
+    parameters: takes({ ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) }),
     annotations: RUNS_COMMANDS,
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
@@ -7225,9 +7183,9 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_output: {
     description: 'Read the output of a background process from byte `since` on.',
-    parameters: takes(['id'], {
+    parameters: takes({
       id: PROCESS_ID,
-      since: arg.whole('Next offset of the last reply.', { minimum: 0 }),
+      since: maybe(arg.whole('Next offset of the last reply.', { minimum: 0 })),
       wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
     }),
     annotations: annotate('Low', 'reads'),
@@ -7236,7 +7194,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
-    parameters: takes(['id', 'text'], {
+    parameters: takes({
       id: PROCESS_ID,
       text: arg.text('Written as it is, without a line end.'),
       eof: arg.flag('Then close its stdin.'),
@@ -7250,7 +7208,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_stop: {
     description: 'Stop a background process and all it started.',
-    parameters: takes(['id'], {
+    parameters: takes({
       id: PROCESS_ID,
       signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
     }),
@@ -7263,7 +7221,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_list: {
     description: 'List the background processes.',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map(({ id, label, group, bytes }) => {
@@ -7387,7 +7345,7 @@ const inRepository =
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
     description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
-    parameters: takes([], { path: GIT_PATH }),
+    parameters: takes({ path: GIT_PATH }),
     annotations: READS_ONLY,
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
@@ -7400,11 +7358,11 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_diff: {
     description: 'Show changes: of the working tree, staged, or between two revisions.',
-    parameters: takes([], {
+    parameters: takes({
       path: GIT_PATH,
       staged: arg.flag('What is staged, against HEAD or `from`.'),
-      from: arg.text('Older revision (branch, tag, hash, HEAD~2).'),
-      to: arg.text('Newer one; default the working tree.'),
+      from: maybe(arg.text('Older revision (branch, tag, hash, HEAD~2).')),
+      to: maybe(arg.text('Newer one; default the working tree.')),
       stat: arg.flag('Only names and counts.'),
     }),
     annotations: READS_ONLY,
@@ -7415,9 +7373,9 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_log: {
     description: 'List commits, newest first, or show one with its diff.',
-    parameters: takes([], {
+    parameters: takes({
       path: GIT_PATH,
-      rev: arg.text('Where to begin (branch, tag, hash), or a range main..topic.'),
+      rev: maybe(arg.text('Where to begin (branch, tag, hash), or a range main..topic.')),
       limit: limitTo(200, 20),
       show: arg.flag('Only the commit `rev`, in full.'),
     }),
@@ -7434,9 +7392,9 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_commit: {
     description: 'Commit what is staged, or is named here, without hooks and signature.',
-    parameters: takes(['message'], {
+    parameters: takes({
       message: arg.text('Subject; a body after a blank line.'),
-      paths: arg.texts('Stage these first, deleted ones too.'),
+      paths: maybe(arg.texts('Stage these first, deleted ones too.')),
       all: arg.flag('Stage all below `path` first.'),
       path: GIT_PATH,
     }),
@@ -7449,9 +7407,9 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_branch: {
     description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
-    parameters: takes(['action'], {
+    parameters: takes({
       action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
-      name: arg.text('Of the branch.'),
+      name: maybe(arg.text('Of the branch.')),
       path: GIT_PATH,
     }),
     annotations: DESTROYS,
@@ -7600,7 +7558,7 @@ type WebPage = {
 export const WEB_TOOLS = toolsOf('web', {
   web_fetch: {
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
-    parameters: takes(['url'], {
+    parameters: takes({
       url: arg.text('As in https://example.org/page.'),
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
       max_bytes: limitTo(10 * MB, 256 * KB),
@@ -7621,11 +7579,11 @@ export const WEB_TOOLS = toolsOf('web', {
   },
   http_request: {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
-    parameters: takes(['method', 'url'], {
+    parameters: takes({
       method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
       url: arg.text('Whole URL, with its query.'),
-      headers: arg.map('Such as {"content-type": "application/json"}.'),
-      body: arg.text('Sent exactly as given.'),
+      headers: maybe(arg.map('Such as {"content-type": "application/json"}.')),
+      body: maybe(arg.text('Sent exactly as given.')),
       timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
     }),
     annotations: annotate('High', 'destroys', { openWorld: true }),
@@ -7765,19 +7723,16 @@ function showTodos(todos: readonly Todo[]) {
   return lines.join('\n') || 'the list is empty'
 }
 
-const todoList = {
-  ...arg.texts('The whole list, in order.'),
-  items: takes(['text', 'status'], {
-    id: arg.text('Of a known task.'),
-    text: arg.text('What to do.'),
-    status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
-  }),
-}
+const TODO = takes({
+  id: maybe(arg.text('Of a known task.')),
+  text: arg.text('What to do.'),
+  status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
+})
 
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
-    parameters: takes(['id'], {
+    parameters: takes({
       id: arg.text('Of the record.'),
       offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
       limit: limitTo(65_536, 65_536),
@@ -7796,12 +7751,12 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_write: {
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
-    parameters: takes(['content'], {
+    parameters: takes({
       kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
-      title: arg.text('Default: the first line.'),
+      title: maybe(arg.text('Default: the first line.')),
       content: arg.text('All of it, without secrets.'),
-      tags: arg.texts('Words to find it by.'),
-      id: arg.text('Update this record instead.'),
+      tags: maybe(arg.texts('Words to find it by.')),
+      id: maybe(arg.text('Update this record instead.')),
     }),
     annotations: CHANGES,
     judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
@@ -7823,7 +7778,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_search: {
     description: 'Full-text search of notes, memories and records.',
-    parameters: takes(['query'], {
+    parameters: takes({
       query: arg.text('Words; empty lists the newest.'),
       kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
       limit: limitTo(50, 10),
@@ -7841,7 +7796,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_delete: {
     description: 'Delete one vault record for good.',
-    parameters: takes(['id'], { id: arg.text('Of the record.') }),
+    parameters: takes({ id: arg.text('Of the record.') }),
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
     run: async ({ id }, { store }) => {
@@ -7853,14 +7808,14 @@ export const NOTE_TOOLS = toolsOf('vault', {
   todo_read: {
     family: 'todos',
     description: 'Read the task list of this session.',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   },
   todo_write: {
     family: 'todos',
     description: 'Replace the task list of this session.',
-    parameters: takes(['items'], { items: todoList }),
+    parameters: takes({ items: arg.list(TODO, 'The whole list, in order.') }),
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
@@ -7911,9 +7866,9 @@ const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${fo
 export const ASK_TOOLS = toolsOf('agents', {
   ask_user: {
     description: "Ask the user a question when the decision is the user's, and wait.",
-    parameters: takes(['question'], {
+    parameters: takes({
       question: arg.text('The whole question.'),
-      options: arg.texts('Answers to choose.', { maxItems: 8 }),
+      options: maybe(arg.texts('Answers to choose.', { maxItems: 8 })),
       multi: arg.flag('Several may be chosen.'),
     }),
     annotations: annotate('Low', 'reads'),
@@ -7931,15 +7886,15 @@ export const ASK_TOOLS = toolsOf('agents', {
   },
   select_tools: {
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
-    parameters: takes([], {
-      query: arg.text('What it should do.'),
-      names: arg.texts('Exact names of tools.'),
+    parameters: takes({
+      query: maybe(arg.text('What it should do.')),
+      names: maybe(arg.texts('Exact names of tools.')),
       limit: limitTo(30, 10),
     }),
     annotations: READS_ONLY,
     core: true,
-    run: async (query, { catalog }) => {
-      const { offered, unknown } = await catalog.select(query)
+    run: async (query, { select }) => {
+      const { offered, unknown } = select(query)
       return [
         offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
         ...offered.map(({ name, description }) => `- ${name}: ${description}`),
@@ -7950,11 +7905,11 @@ export const ASK_TOOLS = toolsOf('agents', {
   text_diff: {
     family: 'text',
     description: 'Unified diff of two texts or two files.',
-    parameters: takes([], {
-      a: arg.text('The old text.'),
-      b: arg.text('The new text.'),
-      path_a: arg.text('File instead of a.'),
-      path_b: arg.text('File instead of b.'),
+    parameters: takes({
+      a: maybe(arg.text('The old text.')),
+      b: maybe(arg.text('The new text.')),
+      path_a: maybe(arg.text('File instead of a.')),
+      path_b: maybe(arg.text('File instead of b.')),
       context: arg.range([0, 50], 3, 'Lines around a change.'),
     }),
     annotations: READS_ONLY,
@@ -7972,9 +7927,9 @@ export const ASK_TOOLS = toolsOf('agents', {
   time_now: {
     family: 'time',
     description: 'The time in a zone, with weekday and week, and a moment counted from it.',
-    parameters: takes([], {
+    parameters: takes({
       tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
-      add: arg.text('ISO 8601 duration, such as -P7D or PT90M.'),
+      add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
     }),
     annotations: READS_ONLY,
     run: async ({ tz, add }, { world }) => {
@@ -7990,7 +7945,7 @@ export const ASK_TOOLS = toolsOf('agents', {
   system_info: {
     family: 'system',
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_args, { world, store, workspace }, signal) => {
       const os = builtin('node:os')
@@ -8217,12 +8172,12 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_add: {
     description:
       'Add MCP servers. The user is shown what would be started and has to agree; each server is then started and asked for its tools before it is stored. Returns the tools of each. A server is enabled only where a profile is given.',
-    parameters: takes(['source'], {
+    parameters: takes({
       source: arg.text(
         'A pasted configuration (JSON or TOML), a command line, an http(s) or GitHub address, or the name of a stored server.',
       ),
-      name: arg.text('Name for the server, in place of that in the source.'),
-      profile: arg.text('Enable it for this profile, such as "default".'),
+      name: maybe(arg.text('Name for the server, in place of that in the source.')),
+      profile: maybe(arg.text('Enable it for this profile, such as "default".')),
     }),
     annotations: FOREIGN,
     run: async ({ source, name, profile }, context, signal) => {
@@ -8237,13 +8192,13 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_list: {
     description:
       'List the MCP servers that were added: transport, address, profiles they are enabled for, number of tools, tools that are withheld.',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
   },
   mcp_enable: {
     description: 'Enable an MCP server for a profile: its tools can then be found and called.',
-    parameters: takes(['server'], { server: SERVER, profile: PROFILE }),
+    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server, profile }, context, signal) => {
       const { bridge } = context
@@ -8257,7 +8212,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_disable: {
     description: 'Disable an MCP server for a profile: its tools can no longer be called.',
-    parameters: takes(['server'], { server: SERVER, profile: PROFILE }),
+    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     run: async ({ server, profile }, context) => {
       const of = profile ?? context.profile
@@ -8267,7 +8222,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_remove: {
     description: 'Delete an MCP server, with what was accepted of it. Cannot be undone.',
-    parameters: takes(['server'], { server: SERVER }),
+    parameters: takes({ server: SERVER }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server }, { bridge }) => {
       await bridge.remove(server)
@@ -8277,7 +8232,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_tools: {
     description:
       'List the tools of MCP servers, each with the name to call it by, its description, and whether it is offered, withheld (pin_pending) or left out, and why.',
-    parameters: takes([], { server: SERVER }),
+    parameters: takes({ server: maybe(SERVER) }),
     annotations: READS_ONLY,
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
@@ -8285,10 +8240,10 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_call: {
     description:
       'Call one tool of an enabled MCP server by its own name, as its mcp_SERVER_TOOL name does. Returns what the tool returns.',
-    parameters: takes(['server', 'tool'], {
+    parameters: takes({
       server: SERVER,
       tool: arg.text('Name of the tool, as the server has it.'),
-      args: { type: 'object', description: 'Its arguments.' },
+      args: maybe(arg.object('Its arguments.')),
     }),
     annotations: FOREIGN,
     means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
@@ -8325,8 +8280,6 @@ export function addedLine({ name, transport, tools, skipped, withheld, profiles 
 // 2. A word counts more when few tools have it, and more in a name than in a description.
 // Not here: which tools are offered (§toolbox).
 
-type Findable = { name: string; description: string }
-
 const NAME_WEIGHT = 3 // of a word in a description: 1
 const COMMON_WORDS = new Set(
   'a an and any for from in into is it of on or that the this to with'.split(' '),
@@ -8344,24 +8297,22 @@ export function wordsIn(text: string) {
 
 const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
-/** Items that share words with `query`, best first. */
-export function rankByWords<T extends Findable>(query: string, items: readonly T[], limit: number) {
-  const wanted = [...new Set(wordsIn(query))]
-  const rows = items.map((item) => {
-    const [name, rest] = [wordsIn(item.name), wordsIn(item.description)]
-    const weigh = (word: string) => NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)
-    return { item, hits: wanted.map(weigh) }
+type Findable = Omit<ToolSchema, 'parameters'>
+
+/** Those that share words with `query`, best first. */
+export function rankByWords<T extends Findable>(query: string, tools: readonly T[]) {
+  const rows = tools.map((tool) => {
+    return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
   })
-  const rarity = wanted.map((_word, i) => {
-    const having = rows.filter(({ hits }) => hits[i] !== 0).length
-    return Math.log(1 + (items.length + 0.5) / (having + 0.5))
-  })
-  return rows
-    .map(({ item, hits }) => ({ item, score: sumOf(hits.map((hit, i) => hit * (rarity[i] ?? 0))) }))
-    .filter(({ score }) => score > 0)
-    .toSorted((a, b) => b.score - a.score || (a.item.name < b.item.name ? -1 : 1))
-    .slice(0, limit)
-    .map(({ item }) => item)
+  for (const word of new Set(wordsIn(query))) {
+    const weigh = (row: (typeof rows)[0]) =>
+      NAME_WEIGHT * hitWeight(word, row.name) + hitWeight(word, row.rest)
+    const having = rows.filter(weigh)
+    const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
+    for (const row of having) row.score += rarity * weigh(row)
+  }
+  const found = rows.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
+  return found.map(({ tool }) => tool)
 }
 
 /** Half for a word that a longer one begins with. */
@@ -8394,40 +8345,32 @@ export const TOOLS: readonly Tool[] = [
   ...SERVER_TOOLS,
 ]
 
-const bridgedTool = (bridge: McpBridge, row: BridgedTool, offered: boolean): Tool => ({
-  name: row.exposed,
-  family: 'mcp',
-  core: false,
-  description: `${row.description || row.name} (of MCP server ${row.server})`,
-  parameters: row.inputSchema,
-  annotations: FOREIGN,
-  origin: {
-    server: row.server,
-    tool: row.name,
-    alias: exposedName(row.server, row.name),
-    offered,
-  },
-  run: (args, _, signal) => bridge.call(row, args, signal),
-})
-
 /** Names that are no server's to have: chat and completions are served beside them. */
 export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
 
 /** What servers bring, as tools; without `offers`, mcp_call alone reaches them. */
 export function bridgedTools(bridge: McpBridge, profile: string, offers = true): readonly Tool[] {
+  const bridged = (row: BridgedTool): Tool => {
+    const { server, name: tool, exposed: name } = row
+    const isOffered = offers && row.unbound === undefined
+    return {
+      name,
+      family: 'mcp',
+      core: false,
+      description: `${row.description || tool} (of MCP server ${server})`,
+      parameters: row.inputSchema,
+      annotations: FOREIGN,
+      origin: { server, tool, names: isOffered ? [name, exposedName(server, tool)] : [] },
+      run: (args, _, signal) => bridge.call(row, args, signal),
+    }
+  }
   return bridge.registry.once(`rows of ${profile}, ${offers}`, () => {
     const rows = bridge.catalog(profile).filter(({ unbound = 'offered' }) => isCallable(unbound))
-    return rows.map((row) => bridgedTool(bridge, row, offers && row.unbound === undefined))
+    return rows.map(bridged)
   })
 }
 
 export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) ?? row.annotations
-
-const schemaOf = ({ name, description, parameters }: Tool) => ({
-  name,
-  description,
-  parameters,
-})
 
 const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
 
@@ -8440,86 +8383,76 @@ type Outcome =
 
 type ToolsOptions = {
   rows: readonly Tool[]
-  context: Omit<ToolContext, 'catalog'>
+  context: Omit<ToolContext, 'select'>
   resultMax: number // bytes; at most MCP_RESULT_MAX
-  say?: (line: string) => void // what a mode wants said of a call
-  only?: readonly string[] | undefined // these and no others, all offered at once
-  bridged?: (() => readonly Tool[]) | undefined // those of MCP servers, which come and go
+  say: (line: string) => void // what a mode wants said of a call
+  only: readonly string[] | undefined // these and no others, all offered at once
+  bridged: () => readonly Tool[] // those of MCP servers, which come and go
 }
 
-type Attempt = Readonly<{ name: string; raw: JsonObject; digest: string }>
-
 /** The tools of one session. */
-export class Tools implements Catalog {
+export class Tools {
   readonly #rows
   readonly #bridged
   readonly #offered
-  readonly #context
+  readonly #context: ToolContext
   readonly #options
   readonly #checks = new Map<string, Promise<SchemaCheck>>() // slow to make
   readonly #calls = new Map<string, number[]>() // times that a rate limit still counts
 
   /** Throws UsageError for an unknown name in `only`. */
   constructor(options: ToolsOptions) {
-    const { only, bridged = () => [] } = options
-    const all = only === undefined ? options.rows : [...options.rows, ...bridged()]
-    const rows = only?.map((name) => pickTool(all, name)) ?? all
-    this.#rows = new Map(rows.map((row) => [row.name, row]))
-    const first = rows.filter((row) => row.core || only !== undefined)
-    this.#offered = new Set(first.map((row) => row.name))
-    this.#bridged = only === undefined ? bridged : () => []
-    this.#context = { ...options.context, catalog: this }
+    const { only, rows, bridged } = options
+    const chosen = only?.map((name) => pickTool([...rows, ...bridged()], name))
+    const first = chosen ?? rows.filter(({ core }) => core)
+    this.#rows = new Map((chosen ?? rows).map((row) => [row.name, row]))
+    this.#offered = new Set(first.map(({ name }) => name))
+    this.#bridged = only ? () => [] : bridged
+    this.#context = { ...options.context, select: (wanted) => this.#select(wanted) }
     this.#options = options
   }
 
   /** In the order of the table, then those of servers. */
   #all() {
-    const bridged = this.#bridged().filter(({ origin }) => origin?.offered)
+    const bridged = this.#bridged().filter(({ origin }) => origin?.names[0])
     return [...this.#rows.values(), ...bridged]
   }
 
-  get offered(): readonly ToolSchema[] {
-    return this.#all()
-      .filter(({ name }) => this.#offered.has(name))
-      .map(schemaOf)
+  get offered() {
+    return this.#all().filter(({ name }) => this.#offered.has(name))
   }
 
-  get hidden(): readonly Tool[] {
+  get hidden() {
     return this.#all().filter(({ name }) => !this.#offered.has(name))
   }
 
   #find(name: string) {
-    const isMeant = ({ name: each, origin }: Tool) =>
-      origin?.offered && (each === name || origin.alias === name)
-    return this.#rows.get(name) ?? this.#bridged().find(isMeant)
+    const isNamed = ({ origin }: Tool) => origin?.names.includes(name)
+    return this.#rows.get(name) ?? this.#bridged().find(isNamed)
   }
 
   /** What a call that stands for another means, so that it is judged and recorded as that. */
-  #meant(name: string, args: JsonObject) {
-    const row = this.#rows.get(name)
-    const { server, name: own, args: inner } = row?.means?.(args) ?? {}
-    const isMeant = ({ name: each, origin }: Tool) =>
-      origin?.server === server && (origin?.tool === own || each === own)
-    const found = row?.means && this.#bridged().find(isMeant)
-    return found && isObject(inner) ? { row: found, args: inner } : { row: this.#find(name), args }
+  #meant(called: string, args: JsonObject) {
+    const meant = this.#rows.get(called)?.means?.(args)
+    const isMeant = ({ name, origin }: Tool) =>
+      origin?.server === meant?.server && [origin?.tool, name].includes(meant?.name)
+    const row = meant && isObject(meant.args) && this.#bridged().find(isMeant)
+    return row ? { row, args: meant.args } : { row: this.#find(called), args }
   }
 
-  async select({ query, names = [], limit }: Parameters<Catalog['select']>[0]) {
-    const all = this.#all()
-    const named = names.flatMap((name) => all.find((row) => row.name === name) ?? [])
-    const found = rankByWords(query ?? '', all, limit)
-    const chosen = [...new Set([...named, ...found])].slice(0, limit)
-    for (const row of chosen) this.#offered.add(row.name)
-    return {
-      offered: chosen.map(schemaOf),
-      unknown: names.filter((name) => !all.some((row) => row.name === name)),
-    }
+  #select({ query = '', names = [], limit }: ToolQuery) {
+    const rows = new Map(this.#all().map((row) => [row.name, row]))
+    const named = names.flatMap((name) => rows.get(name) ?? [])
+    const found = rankByWords(query, [...rows.values()])
+    const offered = [...new Set([...named, ...found])].slice(0, limit)
+    for (const { name } of offered) this.#offered.add(name)
+    return { offered, unknown: names.filter((name) => !rows.has(name)) }
   }
 
   /** Such a call may run beside others. */
   reads({ name, args }: Pick<ToolCall, 'name' | 'args'>) {
     const row = this.#find(name)
-    return row !== undefined && annotationsOf(row, args).readOnly
+    return row && annotationsOf(row, args).readOnly
   }
 
   /** Never throws; the result is redacted, capped and audited. */
@@ -8528,13 +8461,18 @@ export class Tools implements Catalog {
     const started = world.now()
     const { row, args } = this.#meant(called, given)
     const { name = called, origin } = row ?? {}
-    const asked = { name, raw: args, digest: callDigest(name, args) }
     const fall = (error: unknown) => crash(name, error, signal)
-    const outcome = await this.#attempt(row, asked, signal).catch(fall)
+    const unknown = () => refuse('unknown', name, this.#unknown(name))
+    const outcome = row ? await this.#attempt(row, args, signal).catch(fall) : unknown()
     const safe = await this.#tidy(name, outcome).catch(fall)
-    const from = { tool: origin?.tool ?? clip(name, 80), ...(origin && { server: origin.server }) }
-    const facts = { ...from, digest: asked.digest, ms: world.now() - started, ...factsOf(safe) }
-    const isQuick = origin !== undefined || (row && annotationsOf(row, args).readOnly)
+    const facts = {
+      tool: origin?.tool ?? clip(name, 80),
+      ...(origin && { server: origin.server }),
+      digest: callDigest(name, args),
+      ms: world.now() - started,
+      ...factsOf(safe),
+    }
+    const isQuick = origin || (row && annotationsOf(row, args).readOnly)
     const pace = isQuick ? 'soon' : 'now' // else the record takes longer than the call
     const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
     await writing.catch(() => {}) // a full disk must not lose the result
@@ -8543,71 +8481,69 @@ export class Tools implements Catalog {
 
   async call(call: ToolCall, signal: AbortSignal) {
     const { name, args, problem } = call
-    const broken = () => refuse('invalid', name, `not run: ${problem}`)
-    const outcome = problem === undefined ? await this.dispatch(name, args, signal) : broken()
+    const broken = problem && refuse('invalid', name, `not run: ${problem}`)
+    const outcome = broken || (await this.dispatch(name, args, signal))
     if (outcome.kind === 'done') return { reply: toolReply(call, outcome.output), denied: false }
     const reply = toolReply(call, { text: outcome.text, isError: true })
     return { reply, denied: outcome.why === 'denied' }
   }
 
-  async #attempt(row: Tool | undefined, asked: Attempt, signal: AbortSignal): Promise<Outcome> {
-    const { name, raw } = asked
+  async #attempt(row: Tool, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
+    const { name } = row
     signal.throwIfAborted()
-    if (row === undefined) return refuse('unknown', name, this.#unknown(name))
     const checked = await this.#checked(row, raw)
     if ('problem' in checked) {
       const { problem, path: at } = checked
       return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
     }
     this.#offered.add(name)
-    const denied = await this.#permission(row, asked, checked.args, signal)
-    if (denied !== undefined) return denied
-    const wait = this.#rateWait(row)
-    if (wait > 0) {
-      const { maxCalls, windowSeconds } = row.rateLimit ?? {}
-      const rate = `${maxCalls} calls per ${windowSeconds}s`
-      const more = { retry_after_s: Math.ceil(wait / SECOND) }
-      return refuse('busy', name, `Rate limit exceeded for tool '${name}': ${rate}`, more)
-    }
-    return { kind: 'done', output: await row.run(checked.args, this.#context, signal) }
+    const { args } = checked
+    const refusal = (await this.#denial(row, raw, args, signal)) ?? this.#overRate(row)
+    return refusal ?? { kind: 'done', output: await row.run(args, this.#context, signal) }
   }
 
   /** Of a server's own schema only what must be there: it is foreign, and can be made to stall. */
   async #checked({ name, parameters, origin }: Tool, raw: JsonObject) {
-    if (origin !== undefined) return missingArguments(parameters, raw)
-    const check = this.#checks.get(name) ?? schemaCheck(parameters)
-    this.#checks.set(name, check)
+    if (origin) return missingArguments(parameters, raw)
+    const check = this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
     return checkArguments(parameters, await check, raw)
   }
 
-  /** A refusal, or undefined. */
-  async #permission(row: Tool, asked: Attempt, args: JsonObject, signal: AbortSignal) {
-    const { approvals, session, prompter } = this.#context
-    const annotations = annotationsOf(row, args)
-    const paths = (await row.paths?.(args)) ?? []
-    const call = { tool: row.name, args: asked.raw, digest: asked.digest }
-    const origin = row.origin && { origin: row.origin.server }
-    const request = { ...call, ...origin, paths, annotations, session }
-    const asks = prompter.available && (await approvals.check(request)).verdict === 'ask'
-    const detail = asks ? await row.preview?.(args, this.#context) : undefined
-    const decision = await approvals.decide({ ...request, detail }, signal)
-    const { denial, reason, say = denial?.message } = decision
-    if (say !== undefined && reason !== 'jit_user_denied') this.#options.say?.(say) // else the person knows
+  async #denial(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
+    const { name: tool, origin } = row
+    const { approvals, session } = this.#context
+    const call = {
+      tool,
+      args: raw,
+      paths: await row.paths?.(args),
+      annotations: annotationsOf(row, args),
+      session,
+      origin: origin?.server,
+      preview: () => row.preview?.(args, this.#context),
+    }
+    const decision = await approvals.decide(call, signal)
+    const { denial, say = denial?.message, reason, mode, digest: exact } = decision
+    if (say && reason !== 'jit_user_denied') this.#options.say(say) // else the person knows
     if (denial === undefined) return undefined
-    const { message, hint } = denial
-    const facts = { details: message, reason, mode: approvals.mode, digest: decision.digest, hint }
-    return refuse('denied', row.name, `${message}\n${hint}`, facts)
+    const { message: details, hint } = denial
+    const facts = { details, reason, mode, digest: exact, hint }
+    return refuse('denied', tool, `${details}\n${hint}`, facts)
   }
 
-  /** Milliseconds until the next call may pass; 0 counts this one as made. */
-  #rateWait({ name, rateLimit }: Tool) {
-    if (rateLimit === undefined) return 0
+  /** Else the call counts as made. */
+  #overRate({ name, rateLimit }: Tool) {
+    if (rateLimit === undefined) return undefined
+    const { maxCalls, windowSeconds } = rateLimit
     const now = this.#context.world.now()
-    const window = rateLimit.windowSeconds * SECOND
-    const recent = (this.#calls.get(name) ?? []).filter((at) => now - at < window)
-    const full = recent.length >= rateLimit.maxCalls
-    this.#calls.set(name, full ? recent : [...recent, now])
-    return full ? window - (now - (recent[0] ?? now)) : 0
+    const since = now - windowSeconds * SECOND
+    const recent = (this.#calls.get(name) ?? []).filter((at) => at > since)
+    if (recent.length < maxCalls) {
+      this.#calls.set(name, [...recent, now])
+      return undefined
+    }
+    const text = `Rate limit exceeded for tool '${name}': ${maxCalls} calls per ${windowSeconds}s`
+    const wait = (recent[0] ?? now) - since
+    return refuse('busy', name, text, { retry_after_s: Math.ceil(wait / SECOND) })
   }
 
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
@@ -8620,8 +8556,8 @@ export class Tools implements Catalog {
     const whole = clean(output.text)
     const text = fits(whole) ? whole : await this.#spill(name, whole)
     const structured = mapStrings(output.structured, (it) => brief(clean(it))) as Json
-    const blocks = output.blocks && (mapStrings(output.blocks, clean) as JsonObject[])
-    return { kind: 'done', output: { ...output, text, structured, ...(blocks && { blocks }) } }
+    const blocks = mapStrings(output.blocks ?? [], clean) as JsonObject[]
+    return { kind: 'done', output: { ...output, text, structured, blocks } }
   }
 
   async #spill(name: string, body: string) {
@@ -8650,24 +8586,25 @@ function toolReply(
   return { role: 'tool', id, name, text, isError, ...(images && { images }) }
 }
 
-function pickTool<T extends { name: string }>(rows: readonly T[], name: string) {
+function pickTool(rows: readonly Tool[], name: string) {
   const names = rows.map((row) => row.name)
   const hint = didYouMean(name, names) ?? '`tai tools list` shows them all'
-  const row = rows.find((each) => each.name === name)
-  return row ?? failUsage(`there is no tool named ${visible(name)}`, hint)
+  return rows[names.indexOf(name)] ?? failUsage(`there is no tool named ${visible(name)}`, hint)
 }
 
-/** Arguments with defaults for those that are absent or null. `path` is a JSON pointer. */
-export function checkArguments(
-  schema: JsonSchema,
-  check: SchemaCheck,
-  args: JsonObject,
-): { args: JsonObject } | { problem: string; path: string } {
-  const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null))
+const present = (pairs: [string, Json | undefined][]) =>
+  Object.fromEntries(pairs.filter((pair): pair is [string, Json] => pair[1] != null))
+
+type Checked = { args: JsonObject } | { problem: string; path: string } // a JSON pointer
+
+/** Fills in defaults for those that are absent or null. */
+export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject): Checked {
+  const given = present(Object.entries(args))
   const known: Record<string, JsonObject> = Object(schema['properties'])
   const fault = check(given)
-  if (fault === undefined) return { args: { ...defaultsOf(known), ...given } }
-  const required = Array.isArray(schema['required']) ? schema['required'] : []
+  const usual = () => present(Object.entries(known).map(([name, row]) => [name, row['default']]))
+  if (fault === undefined) return { args: { ...usual(), ...given } }
+  const required = [schema['required']].flat()
   const names = Object.keys(known).map((name) => (required.includes(name) ? name : `${name}?`))
   const takesAll = `it takes ${names.join(', ') || 'none'}`
   const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key))
@@ -8677,22 +8614,10 @@ export function checkArguments(
   return { problem: `${fault.why} (${where})`, path: fault.at }
 }
 
-function missingArguments(
-  { required }: JsonSchema,
-  args: JsonObject,
-): ReturnType<typeof checkArguments> {
-  const names = Array.isArray(required) ? required.map(String) : []
-  const missing = names.find((name) => args[name] === undefined)
+function missingArguments({ required }: JsonSchema, args: JsonObject): Checked {
+  const missing = [required ?? []].flat().find((name) => args[`${name}`] === undefined)
   if (missing === undefined) return { args }
-  return { problem: `the argument ${visible(missing)} is missing`, path: '' }
-}
-
-function defaultsOf(properties: Readonly<Record<string, JsonObject>>): JsonObject {
-  return Object.fromEntries(
-    Object.entries(properties).flatMap(([name, row]) =>
-      row['default'] === undefined ? [] : [[name, row['default']]],
-    ),
-  )
+  return { problem: `the argument ${visible(`${missing}`)} is missing`, path: '' }
 }
 
 function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
@@ -8702,11 +8627,12 @@ function refuse(why: Refusal, name: string, text: string, more: JsonObject = {})
 /** A TaiError is a failed run, anything else a bug. */
 function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
   if (signal.aborted) return refuse('interrupted', name, 'interrupted: it has no result')
+  if (error instanceof TaiError) {
+    const text = [error.message, error.hint ?? []].flat().join('\n')
+    return { kind: 'done', output: { text, isError: true } }
+  }
   const details = messageOf(error)
-  if (!(error instanceof TaiError))
-    return refuse('crashed', name, `${name} failed inside tai: ${details}`, { details })
-  const text = error.hint === undefined ? error.message : `${error.message}\n${error.hint}`
-  return { kind: 'done', output: { text, isError: true } }
+  return refuse('crashed', name, `${name} failed inside tai: ${details}`, { details })
 }
 
 function factsOf(outcome: Outcome) {
@@ -8772,19 +8698,19 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 // Not here: how anything is shown (§present), how a provider is spoken to (§chat).
 
 const TOKENS_PER_IMAGE = 1_500 // about what providers count
-const CHARACTERS_PER_TOKEN = 2 // at the least
 const SCHEMA_TRIES = 3 // answers that do not fit the schema; then exit 6
 const TRANSCRIPT_MIN = 200 // characters of each message that is summed up
 
-/** `error` is set when there is no answer. */
-export type TurnResult = Readonly<{
+/** What came of a turn so far. */
+export type TurnResult = {
   answer: string
   steps: number
   usage: Usage
   cost: number | undefined
-  tools: readonly { name: string; ok: boolean; ms: number }[]
-  error: unknown
-}>
+  tools: { name: string; ok: boolean; ms: number }[]
+  denied?: boolean // a call was
+  error: unknown // why there is no answer
+}
 
 type AgentOptions = {
   chat: ChatClient
@@ -8799,80 +8725,25 @@ type AgentOptions = {
 }
 
 type Events<Result> = AsyncGenerator<AgentEvent, Result>
-type Ran = { call: ToolCall; reply: ToolMessage; denied: boolean; ms: number }
 
 const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
 
-const limitError = (message: string, limit: 'steps' | 'cost') =>
-  new LimitError(message, {
-    hint: `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`,
-  })
-
-const UNPRICED = 'no price is known for this model, so the cost limit cannot be kept'
-
-class Turn {
-  readonly #limits
-  readonly #tools: TurnResult['tools'][number][] = []
-  readonly #sum = { steps: 0, usage: NO_USAGE, cost: undefined as number | undefined }
-  #misfits = 0
-  #denied = false
-
-  constructor(limits: AgentOptions) {
-    this.#limits = limits
-  }
-
-  beginStep() {
-    const { maxSteps, maxCost } = this.#limits
-    const { steps, cost = 0 } = this.#sum
-    if (steps >= maxSteps) throw limitError(`no answer after ${count(maxSteps, 'step')}`, 'steps')
-    if (cost >= maxCost)
-      throw limitError(`the cost limit of $${maxCost} is used up ($${cost.toFixed(4)})`, 'cost')
-    this.#sum.steps += 1
-  }
-
-  count({ usage = NO_USAGE, cost }: ChatReply): AgentEvent {
-    const { input, output, cached } = this.#sum.usage
-    this.#sum.usage = {
-      input: input + usage.input,
-      output: output + usage.output,
-      cached: cached + usage.cached,
-    }
-    if (cost !== undefined) this.#sum.cost = (this.#sum.cost ?? 0) + cost
-    return { kind: 'usage', usage, cost }
-  }
-
-  get isUnpriced() {
-    const { steps, cost } = this.#sum
-    return steps === 1 && cost === undefined && this.#limits.maxCost < Infinity
-  }
-
-  called({ reply, denied, ms }: Ran) {
-    this.#tools.push({ name: reply.name, ok: !reply.isError, ms })
-    this.#denied ||= denied
-  }
-
-  misfit(problem: string) {
-    this.#misfits += 1
-    if (this.#misfits < SCHEMA_TRIES) return
-    const hint = 'make the schema simpler, or try another model'
-    throw new InvalidError(`the answer does not fit the schema: ${problem}`, { hint })
-  }
-
-  end(answer: string, error?: unknown): TurnResult {
-    return { answer, ...this.#sum, tools: this.#tools, error }
-  }
-
-  /** Where calls were denied and the model then had nothing to say, that is why. */
-  fail(cause: unknown) {
-    const silenced = this.#denied && cause instanceof ModelError && cause.kind === 'empty'
-    if (!silenced) return this.end('', cause)
-    const hint = 'allow it on a terminal, with `tai approval grant`, or with --auto'
-    return this.end('', new DeniedError('a call was denied and no answer came', { hint, cause }))
-  }
+const noAnswer = (error?: unknown): TurnResult => {
+  return { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
 }
 
-const interruption = (signal: AbortSignal): unknown =>
-  signal.reason instanceof TaiError ? signal.reason : new InterruptedError('interrupted')
+function failLimit(message: string, limit: 'steps' | 'cost'): never {
+  const hint = `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`
+  throw new LimitError(message, { hint })
+}
+
+/** Where a call was denied and the model then had nothing to say, that is why. */
+function reasonOf(cause: unknown, { denied }: TurnResult, { aborted, reason }: AbortSignal) {
+  if (aborted) return reason instanceof TaiError ? reason : new InterruptedError('interrupted')
+  if (!denied || !(cause instanceof ModelError) || cause.kind !== 'empty') return cause
+  const hint = 'allow it on a terminal, with `tai approval grant`, or with --auto'
+  return new DeniedError('a call was denied and no answer came', { hint, cause })
+}
 
 const textPart = (text: string): Part => ({ kind: 'text', text })
 const userMessage = (text: string): UserMessage => ({ role: 'user', parts: [textPart(text)] })
@@ -8900,33 +8771,59 @@ export class Agent {
 
   /** Never throws: what went wrong is the result's `error`. */
   async *runTurn(parts: readonly Part[], signal: AbortSignal): Events<TurnResult> {
-    const { schema } = this.#options
-    const turn = new Turn(this.#options)
+    const turn = noAnswer()
     try {
       await this.#append({ role: 'user', parts })
-      for (;;) {
-        turn.beginStep()
-        const reply = yield* this.#ask(signal)
-        yield turn.count(reply)
-        if (turn.isUnpriced) yield { kind: 'notice', text: UNPRICED }
-        const { calls, text } = reply.message
-        if (calls.length > 0) {
-          yield* this.#act(calls, turn, signal)
-          continue
-        }
-        const problem = schema && (await misfit(schema, text))
-        if (problem === undefined) return turn.end(text)
-        turn.misfit(problem)
-        await this.#append(userMessage(problem))
-      }
+      turn.answer = yield* this.#answer(turn, signal)
     } catch (error) {
-      return turn.fail(signal.aborted ? interruption(signal) : error)
+      turn.error = reasonOf(error, turn, signal)
     }
+    return turn
+  }
+
+  async *#answer(turn: TurnResult, signal: AbortSignal): Events<string> {
+    const { schema } = this.#options
+    for (let misfits = 0; ; ) {
+      const { calls, text } = yield* this.#step(turn, signal)
+      if (calls.length > 0) {
+        yield* this.#act(calls, turn, signal)
+        continue
+      }
+      const problem = schema && (await misfit(schema, text))
+      if (problem === undefined) return text
+      misfits += 1
+      const hint = 'make the schema simpler, or try another model'
+      if (misfits === SCHEMA_TRIES) throw new InvalidError(`no answer fits: ${problem}`, { hint })
+      await this.#append(userMessage(problem))
+    }
+  }
+
+  /** One request within the limits, and what it took. */
+  async *#step(turn: TurnResult, signal: AbortSignal): Events<AssistantMessage> {
+    const { maxSteps, maxCost } = this.#options
+    const { usage: sum, cost: spent = 0 } = turn
+    if (turn.steps >= maxSteps) failLimit(`no answer after ${count(maxSteps, 'step')}`, 'steps')
+    if (spent >= maxCost)
+      failLimit(`the cost limit of $${maxCost} is used up ($${spent.toFixed(4)})`, 'cost')
+    turn.steps += 1
+    const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
+    turn.usage = {
+      input: sum.input + usage.input,
+      output: sum.output + usage.output,
+      cached: sum.cached + usage.cached,
+    }
+    if (cost !== undefined) turn.cost = spent + cost
+    yield { kind: 'usage', usage, cost }
+    const unpriced = 'no price is known for this model, so the cost limit cannot be kept'
+    if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
+      yield { kind: 'notice', text: unpriced }
+    return message
   }
 
   /** One reply, appended to the history. What arrived of a broken one is kept, marked. */
   async *#ask(signal: AbortSignal): Events<ChatReply> {
-    if (await this.#tooLong()) yield* this.#compact(signal)
+    const { window } = this.#options.chat.choice
+    if (sumOf(await this.#tokens()) > CONTEXT_FULL * window) yield* this.#compact(signal)
     let text = ''
     try {
       const stream = this.#reply(signal)
@@ -8935,8 +8832,10 @@ export class Agent {
         if (next.value.kind === 'text') text += next.value.text
         yield next.value
       }
-      await this.#learn(next.value.usage)
-      await this.#append(next.value.message)
+      const { usage, message } = next.value
+      if (usage && usage.input > CONTEXT_KEEP * window)
+        this.#correction *= usage.input / Math.max(1, sumOf(await this.#tokens()))
+      await this.#append(message)
       return next.value
     } catch (error) {
       const state = signal.aborted ? 'interrupted' : 'failed'
@@ -8947,30 +8846,30 @@ export class Agent {
 
   /** A history that the provider finds too long is compacted once. */
   async *#reply(signal: AbortSignal): Events<ChatReply> {
+    const { chat, system, tools, schema } = this.#options
+    const stream = () => {
+      const messages = [{ role: 'system', text: system() } as const, ...this.history]
+      return chat.stream({ messages, tools: tools?.offered ?? [], schema }, signal)
+    }
     try {
-      return yield* this.#options.chat.stream(this.#request(), signal)
+      return yield* stream()
     } catch (error) {
-      if (!(error instanceof ModelError) || error.kind !== 'context') throw error
-      if (!(yield* this.#compact(signal))) throw error
-      return yield* this.#options.chat.stream(this.#request(), signal)
+      const isTooLong = error instanceof ModelError && error.kind === 'context'
+      if (!isTooLong || !(yield* this.#compact(signal))) throw error
+      return yield* stream()
     }
   }
 
-  #request(): ChatRequest {
-    const { system, tools, schema } = this.#options
-    const messages = [{ role: 'system', text: system() } as const, ...this.history]
-    return { messages, tools: tools?.offered ?? [], schema }
-  }
-
   /** Every call gets its reply, also when the turn is interrupted. */
-  async *#act(calls: readonly ToolCall[], turn: Turn, signal: AbortSignal): Events<void> {
-    for (const batch of batches(calls, (call) => this.#options.tools?.reads(call) === true)) {
+  async *#act(calls: readonly ToolCall[], turn: TurnResult, signal: AbortSignal): Events<void> {
+    for (const batch of batches(calls, (call) => this.#options.tools?.reads(call))) {
       for (const call of batch)
         yield { kind: 'call', call, digest: callDigest(call.name, call.args) }
       const results = await inParallel(batch, AGENT_PARALLEL, (call) => this.#run(call, signal))
-      for (const ran of results) {
-        turn.called(ran)
-        yield { kind: 'result', call: ran.call, reply: ran.reply, ms: ran.ms }
+      for (const { call, reply, denied, ms } of results) {
+        turn.tools.push({ name: call.name, ok: !reply.isError, ms })
+        turn.denied ||= denied
+        yield { kind: 'result', call, reply, ms }
       }
     }
     signal.throwIfAborted()
@@ -8979,11 +8878,8 @@ export class Agent {
   async #run(call: ToolCall, signal: AbortSignal) {
     const { tools, now } = this.#options
     const started = now()
-    const why = signal.aborted ? 'interrupted: not run' : 'there are no tools in this conversation'
-    const ran =
-      signal.aborted || tools === undefined
-        ? { reply: toolReply(call, { text: why, isError: true }), denied: false }
-        : await tools.call(call, signal)
+    const none = { text: 'there are no tools in this conversation', isError: true }
+    const ran = (await tools?.call(call, signal)) ?? { reply: toolReply(call, none), denied: false }
     await this.#append(ran.reply)
     return { call, ...ran, ms: now() - started }
   }
@@ -8995,29 +8891,15 @@ export class Agent {
     entry.n = await store.appendMessage(session, message)
   }
 
-  /** Corrects our count of tokens by the provider's, once that matters. */
-  async #learn(usage: Usage | undefined) {
-    if (usage === undefined || usage.input <= CONTEXT_KEEP * this.#options.chat.choice.window)
-      return
-    this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
-  }
-
-  /** Counts tokens only where characters leave it open. */
-  async #tooLong() {
-    const full = CONTEXT_FULL * this.#options.chat.choice.window
-    const atMost = this.history.map(
-      (it) => wordsOf(it).length / CHARACTERS_PER_TOKEN + TOKENS_PER_IMAGE * imagesOf(it),
-    )
-    if (sumOf(atMost) < full) return false
-    return this.#correction * sumOf(await estimateTokens(this.history)) > full
+  async #tokens() {
+    return (await estimateTokens(this.history)).map((tokens) => this.#correction * tokens)
   }
 
   /** False when there is nothing to gain. */
   async *#compact(signal: AbortSignal): Events<boolean> {
     const { chat, store, session } = this.#options
     const { history } = this
-    const keep = (CONTEXT_KEEP * chat.choice.window) / this.#correction
-    const cut = cutPoint(history, await estimateTokens(history), keep)
+    const cut = cutPoint(history, await this.#tokens(), CONTEXT_KEEP * chat.choice.window)
     if (cut === 0) return false
     const what = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
     yield { kind: 'notice', text: what }
@@ -9030,22 +8912,24 @@ export class Agent {
 }
 
 /** In order: neighbours that only read together, every other alone. */
-export function batches(calls: readonly ToolCall[], reads: (call: ToolCall) => boolean) {
+export function batches(calls: readonly ToolCall[], reads: (call: ToolCall) => unknown) {
   const groups: ToolCall[][] = []
-  let open = false // the last group takes another call that only reads
-  for (const call of calls) {
-    const wasOpen = open
-    open = reads(call)
-    if (open && wasOpen) groups.at(-1)?.push(call)
+  for (const [i, call] of calls.entries()) {
+    const before = calls[i - 1]
+    if (before && reads(before) && reads(call)) groups.at(-1)?.push(call)
     else groups.push([call])
   }
   return groups
 }
 
+const counted = new WeakMap<Message, number>()
+
 /** About how many tokens each message takes. */
 export async function estimateTokens(messages: readonly Message[]) {
   const { estimateTokenCount } = await import('tokenx')
-  return messages.map((it) => estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it))
+  const tokensOf = (it: Message) =>
+    estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it)
+  return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
 }
 
 function imagesOf(message: Message) {
@@ -9059,24 +8943,23 @@ export function cutPoint(history: readonly Message[], tokens: readonly number[],
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
 }
 
-/** By the model itself; the messages share half its window alike. */
+/** By the model itself; the messages share half its window alike, at two characters a token. */
 async function summarize(chat: ChatClient, old: readonly Message[], signal: AbortSignal) {
-  const room = (chat.choice.window * CHARACTERS_PER_TOKEN) / 2
-  const each = Math.max(TRANSCRIPT_MIN, Math.floor(room / old.length))
+  const each = Math.max(TRANSCRIPT_MIN, Math.floor(chat.choice.window / old.length))
   const told = old.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`)
   const request = userMessage(`${told.join('\n')}\n\n${COMPACTION_REQUEST}`)
   return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
 }
 
 /** A message as plain text. */
-export function wordsOf(message: Message): string {
+export function wordsOf(message: Message) {
   if (message.role === 'user')
     return message.parts
       .map((part) => (part.kind === 'text' ? part.text : `[${part.mime} image]`))
       .join('\n')
   if (message.role !== 'assistant') return message.text
   const calls = message.calls.map(({ name, args }) => `[calls ${name} ${JSON.stringify(args)}]`)
-  return [message.text, ...calls].filter((text) => text !== '').join('\n')
+  return [message.text, ...calls].filter(Boolean).join('\n')
 }
 
 /** For the model: why an answer is not JSON that fits the schema; undefined: it is. */
@@ -9089,13 +8972,9 @@ export async function misfit(schema: JsonSchema, answer: string) {
 }
 
 /** The JSON of an answer, which may stand in a code fence. */
-export function parseAnswer(answer: string): Json | undefined {
-  const fenced = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/.exec(answer)
-  try {
-    return JSON.parse(fenced?.[1] ?? answer) as Json
-  } catch {
-    return undefined
-  }
+export function parseAnswer(answer: string) {
+  const [, fenced] = /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/.exec(answer) ?? []
+  return attempt(() => JSON.parse(fenced ?? answer) as Json)
 }
 
 //#endregion §agent
@@ -10623,8 +10502,7 @@ export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
     return { parts: prompt, talk: await openConversation(app, titleOf(prompt)) }
   }
   const { parts, talk } = await begin().catch((error: unknown) => {
-    const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
-    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf(nothing, app.redactor))
+    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf(noAnswer(error), app.redactor))
     throw error
   })
   const failure = await playTurn(app, talk, parts, app.signal)
@@ -10665,12 +10543,16 @@ Answer {"name", "command", "args", "env"}, or else {"name", "type": "http" or "s
 If there is no such server, answer {"none": "why"}.`
 
 const ANSWER_TEXTS = 'none name type command url'.split(' ')
-const RESOLVER_ANSWER = takes([], {
-  ...Object.fromEntries(ANSWER_TEXTS.map((key) => [key, { type: 'string' }])),
-  args: {}, // what they hold, §intake reads
-  env: {},
-  headers: {},
-})
+const RESOLVER_ANSWER = {
+  type: 'object',
+  properties: {
+    ...Object.fromEntries(ANSWER_TEXTS.map((key) => [key, { type: 'string' }])),
+    args: {}, // what they hold, §intake reads
+    env: {},
+    headers: {},
+  },
+  additionalProperties: false,
+}
 
 /** What starts packages of which registry, and what stands before the package, a word a line; a
  * group there means that a program of the package comes next. */
@@ -10694,7 +10576,7 @@ const HARMLESS = /^(?:--?[\w-]+=?)?(?:\$\{[A-Za-z_]\w*\})?$/ // a flag, a placeh
 const PLACE =
   /github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
 
-type Place = Readonly<{ owner: string; name: string; folder: string | undefined }>
+type GithubPlace = Readonly<{ owner: string; name: string; folder: string | undefined }>
 
 /** Of a package with these programs, which its repository is too. */
 function packageNames(registry: string, name: Wire, programs: Wire, git: string) {
@@ -10713,7 +10595,7 @@ const serverNames = ({ packages, remotes }: JsonObject) => [
 ]
 
 /** Who is asked, and what of the answer belongs to the repository: a kind and a name. */
-const WITNESSES: Record<string, (text: string, of: Place) => string[] | Promise<string[]>> = {
+const WITNESSES: Record<string, (text: string, of: GithubPlace) => string[] | Promise<string[]>> = {
   registry: (text, place) =>
     asList(parseObject(text)?.['servers'])
       .map(({ server, ...row }) => (isObject(server) ? server : row))
@@ -10740,7 +10622,7 @@ const WITNESSES: Record<string, (text: string, of: Place) => string[] | Promise<
   Glama: () => [],
 }
 
-function addressOf(witness: string, { owner, name, folder = 'HEAD' }: Place) {
+function addressOf(witness: string, { owner, name, folder = 'HEAD' }: GithubPlace) {
   const search = `limit=100&version=latest&search=io.github.${owner}/`
   if (witness === 'registry') return `registry.modelcontextprotocol.io/v0/servers?${search}`
   if (witness === 'Glama') return `glama.ai/api/mcp/v1/servers/${name}`
@@ -10750,7 +10632,7 @@ function addressOf(witness: string, { owner, name, folder = 'HEAD' }: Place) {
 type Page = { name: string; text: string; named: string[]; fault?: string }
 
 /** What each says, or why it says nothing. */
-async function pagesOf(app: App, place: Place, signal: AbortSignal): Promise<Page[]> {
+async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal): Promise<Page[]> {
   const copy = (await app.config()).get('mcp_resolver')
   const root = copy?.replace(/\/+$/, '') ?? 'https:/'
   const limits = { timeout: WEB_TIMEOUT, maxBody: PAGE_MAX, redirects: WEB_REDIRECTS }
@@ -10796,7 +10678,12 @@ function checkChoice(entry: McpEntry, pages: readonly Page[]) {
 }
 
 /** By the model, in a session that is not kept. */
-async function chosenEntry(app: App, place: Place, pages: readonly Page[], signal: AbortSignal) {
+async function chosenEntry(
+  app: App,
+  place: GithubPlace,
+  pages: readonly Page[],
+  signal: AbortSignal,
+) {
   const named = pages.flatMap((page) => page.named)
   if (named.length === 0) fail('nothing names a package or an address of an MCP server')
   const choice = await chosenModel(app)
@@ -10993,11 +10880,11 @@ function openServed(
   return openTools(app, { ...seat, ...own, workspace })
 }
 
-const CHAT = takes(['message'], {
+const CHAT = takes({
   message: arg.text('What to do or to answer.', { minLength: 1 }),
-  session: arg.text('Go on with this saved session, whose id an earlier answer gave.'),
-  profile: arg.text('The profile a new session starts with.'),
-  max_steps: arg.whole('Requests to the model before it gives up.', { minimum: 1 }),
+  session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
+  profile: maybe(arg.text('The profile a new session starts with.')),
+  max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
 })
 
 /** The two tools beside the native ones, for one MCP session. */
@@ -11030,16 +10917,15 @@ function agentTools(parts: ServeParts) {
     },
     completions: {
       description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
-      parameters: takes(['messages'], {
-        messages: {
-          type: 'array',
-          items: takes(['role', 'content'], {
+      parameters: takes({
+        messages: arg.list(
+          takes({
             role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
             content: arg.text('What is said.'),
           }),
-          minItems: 1,
-          description: 'The conversation, oldest first.',
-        },
+          'The conversation, oldest first.',
+          { minItems: 1 },
+        ),
       }),
       annotations: annotate('Low', 'reads', { openWorld: true }),
       run: async ({ messages: given }, _, signal) => {

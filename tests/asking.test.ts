@@ -27,13 +27,9 @@ async function open(t: Test, { answers, ...more }: Wishes = {}): Promise<Opened>
   const offered = [{ name: 'git_log', description: 'Commits.', parameters }]
   return {
     ...(await openContext(t, { prompter, ...more })),
-    catalog: {
-      select: async (query) => {
-        selected.push(query)
-        return query.query === 'nothing'
-          ? { offered: [], unknown: query.names ?? [] }
-          : { offered, unknown: query.names ?? [] }
-      },
+    select: (query) => {
+      selected.push(query)
+      return { offered: query.query === 'nothing' ? [] : offered, unknown: query.names ?? [] }
     },
     asked,
     selected,

@@ -2,23 +2,23 @@ import t from 'tap'
 import {
   annotate,
   arg,
+  maybe,
   takes,
   toolsOf,
   type ArgsOf,
-  type Catalog,
   type Tool,
   type ToolContext,
   type ToolRow,
 } from '../tai.ts'
 
-const schema = takes(['path'], {
+const schema = takes({
   path: arg.text('Where.'),
-  from: arg.whole('First line.', { minimum: 1 }),
+  from: maybe(arg.whole('First line.', { minimum: 1 })),
   limit: arg.whole('How many.', { default: 10 }),
   all: arg.flag('Everything.'),
   kind: arg.oneOf(['a', 'b'], 'Which.', { default: 'a' }),
-  names: arg.texts('Names.'),
-  env: arg.map('Variables.'),
+  names: maybe(arg.texts('Names.')),
+  env: maybe(arg.map('Variables.')),
 })
 
 t.test('one line an argument makes a JSON Schema', async (t) => {
@@ -81,17 +81,17 @@ t.test('annotations repeat themselves in the words of MCP', async (t) => {
 })
 
 t.test('a row is a tool of its family, with its defaults', async (t) => {
-  const row: ToolRow<typeof schema> = {
+  const row: ToolRow<ArgsOf<typeof schema>> = {
     description: 'd',
     parameters: schema,
     annotations: annotate('Low', 'reads'),
     rateLimit: { maxCalls: 1, windowSeconds: 60 },
     run: async ({ path, limit: most }) => `${path} ${most}`,
   }
-  const more: ToolRow<typeof schema> = { ...row, core: true, paths: () => [] }
+  const more: ToolRow<ArgsOf<typeof schema>> = { ...row, core: true, paths: () => [] }
   const pathless = {
     description: 'd',
-    parameters: takes([], {}),
+    parameters: takes({}),
     annotations: row.annotations,
     run: async () => ({ text: 'none' }),
   }
@@ -106,7 +106,7 @@ t.test('a row is a tool of its family, with its defaults', async (t) => {
     [['a'], [], undefined],
     'the argument `path` is what a call touches, unless the row says more',
   )
-  const nothing = {} as ToolContext & { catalog: Catalog }
+  const nothing = {} as ToolContext
   const runs = tools.map(({ run }) => run({ path: 'a', limit: 3 }, nothing, AbortSignal.any([])))
   t.same(await Promise.all(runs), [{ text: 'a 3' }, { text: 'a 3' }, { text: 'none' }])
 })
@@ -115,7 +115,7 @@ t.test('what the system says is a failed run, anything else a bug', async (t) =>
   const error = Object.assign(new Error('ENOSPC: disk full'), { errno: -28 })
   const failing = (thrown: Error) => {
     const work = { run: () => Promise.reject(thrown), preview: () => Promise.reject(thrown) }
-    const row = { description: 'd', parameters: takes([], {}) }
+    const row = { description: 'd', parameters: takes({}) }
     return toolsOf('f', {
       n: { ...row, ...work, annotations: annotate('Low', 'reads') },
     })[0] as Tool

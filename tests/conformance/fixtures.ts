@@ -63,7 +63,7 @@ const SCHEMA = {
 const annotations = annotate('Low', 'reads')
 const fixed = Object.entries(OUTPUTS).map(([name, output]) => {
   const description = `Always gives the same: ${name}.`
-  return [name, { description, annotations, parameters: takes([], {}), run: async () => output }]
+  return [name, { description, annotations, parameters: takes({}), run: async () => output }]
 })
 
 export const FIXTURES: readonly Tool[] = toolsOf('test', {

@@ -108,8 +108,8 @@ export async function openContext(
     config: await Config.load(world, { flags, stored: {}, root }),
     processes: new Processes(world, new Redactor()),
     prompter,
-    approvals: new Approvals({ mode: 'prompt', store, prompter, world }),
-    catalog: { select: async () => ({ offered: [], unknown: [] }) },
+    approvals: new Approvals({ mode: 'prompt', store, prompter, world, root: world.cwd }),
+    select: () => ({ offered: [], unknown: [] }),
     bridge: bridgeOf({ world, store, http: () => http, notice: () => {} }),
     profile: 'default',
   }

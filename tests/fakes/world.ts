@@ -40,7 +40,7 @@ export const bridgeOf = (options: Omit<BridgeOptions, 'watch' | 'taken'>) =>
   new McpBridge({ ...options, taken: OWN_NAMES, watch: () => ({ [Symbol.dispose]() {} }) })
 
 function toolsOver(
-  context: Omit<ToolContext, 'catalog'>,
+  context: Omit<ToolContext, 'select'>,
   { rows = TOOLS, resultMax = 65_536, only }: Setup,
   say: (line: string) => void,
 ) {
