@@ -9810,200 +9810,165 @@ function frameFile(name: string, text: string) {
 
 const RESERVED = ['ui', 'upgrade', 'licenses'] // commands of versions to come
 
-/** One whose name is a setting's, with dashes, gives that setting. */
-type Flag = {
-  name: string
-  short?: string | undefined
-  value?: string | undefined // names its argument; absent for a switch
-  help: string
+/** One whose name is a setting's, with dashes, gives that setting; `value` names its argument. */
+type Flag = ReturnType<typeof flagRow>
+
+function flagRow(usage: string, help: string) {
+  const parts = /^(?:-(?<short>\w), )?--(?<name>\S+)(?: (?<value>.+))?$/.exec(usage)
+  const { name = '', short, value } = parts?.groups ?? {}
+  return { usage, name, short, value, help }
 }
 
-function flagRow(usage: string, help: string): Flag {
-  const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
-  return { name, short, value, help }
-}
+const flagRows = (rows: Record<string, string>) =>
+  Object.entries(rows).map(([usage, help]) => flagRow(usage, help))
 
 /** Every command takes these too. */
-const COMMON_FLAGS = [
-  flagRow('-P, --profile NAME', 'use this profile'),
-  flagRow('--root DIR', 'the workspace; tools never leave it (default: this folder)'),
-  flagRow('--json', 'print one JSON object: answer, session, usage, tools, exit'),
-  flagRow('-q, --quiet', 'nothing on stderr but errors'),
-  flagRow('-v, --verbose', 'more on stderr: choices made, causes of errors'),
-  flagRow('--no-color', 'no colours'),
-  flagRow('-h, --help', 'this help'),
-  flagRow('-V, --version', 'print the version'),
-]
+const COMMON_FLAGS = flagRows({
+  '-P, --profile NAME': 'use this profile',
+  '--root DIR': 'the workspace; tools never leave it (default: this folder)',
+  '--json': 'print one JSON object: answer, session, usage, tools, exit',
+  '-q, --quiet': 'nothing on stderr but errors',
+  '-v, --verbose': 'more on stderr: choices made, causes of errors',
+  '--no-color': 'no colours',
+  '-h, --help': 'this help',
+  '-V, --version': 'print the version',
+})
 
 /** Of a turn; verbs have their own. */
-export const FLAGS = [
-  flagRow('-m, --model MODEL', 'provider/model, or a name the chosen provider knows'),
-  flagRow('-s, --system TEXT', 'system prompt, in place of the built-in one'),
-  flagRow('-f, --file PATH', 'add a text file or an image to the prompt; repeatable'),
-  flagRow('-c, --continue', 'go on with the newest session of this workspace'),
-  flagRow('-r, --resume ID', 'go on with that session'),
-  flagRow('--no-tools', 'offer no tools to the model'),
-  flagRow('--tools A,B', 'offer these tools and no others'),
-  flagRow('--max-steps N', 'requests to the model before tai gives up (exit 4)'),
-  flagRow('--max-cost USD', 'dollars before tai gives up (exit 4)'),
-  flagRow('--no-stdin', 'never read standard input'),
-  flagRow('--auto', 'run tools without asking, one line each (permission mode allow)'),
-  flagRow('--yolo', 'run tools without asking, silently (permission mode danger-full-access)'),
-  flagRow('--permission-mode MODE', MODES.join(', ')),
-  flagRow('--schema FILE', 'the answer must be JSON that fits this JSON Schema'),
-  flagRow('-x, --extract', 'print only the first code block of the answer'),
-  flagRow('--stream-json', 'print events, one JSON object a line'),
-  flagRow('--raw', 'print the answer as it comes, no rendering'),
-  flagRow('--serve-mcp [KEY]', 'serve the tools over MCP to whoever has KEY (or TAI_MCP_KEY)'),
-  flagRow('--mcp-port N', `where --serve-mcp listens (${MCP_DEFAULT_PORT})`),
-  flagRow('--mcp-bind ADDR', 'the address it listens on (127.0.0.1)'),
-  flagRow('--mcp-hosts A,B', 'names, beside loopback, that it may be called by'),
-  ...COMMON_FLAGS,
-]
+export const FLAGS = flagRows({
+  '-m, --model MODEL': 'provider/model, or a name the chosen provider knows',
+  '-s, --system TEXT': 'system prompt, in place of the built-in one',
+  '-f, --file PATH': 'add a text file or an image to the prompt; repeatable',
+  '-c, --continue': 'go on with the newest session of this workspace',
+  '-r, --resume ID': 'go on with that session',
+  '--no-tools': 'offer no tools to the model',
+  '--tools A,B': 'offer these tools and no others',
+  '--max-steps N': 'requests to the model before tai gives up (exit 4)',
+  '--max-cost USD': 'dollars before tai gives up (exit 4)',
+  '--no-stdin': 'never read standard input',
+  '--auto': 'run tools without asking, one line each (permission mode allow)',
+  '--yolo': 'run tools without asking, silently (permission mode danger-full-access)',
+  '--permission-mode MODE': MODES.join(', '),
+  '--schema FILE': 'the answer must be JSON that fits this JSON Schema',
+  '-x, --extract': 'print only the first code block of the answer',
+  '--stream-json': 'print events, one JSON object a line',
+  '--raw': 'print the answer as it comes, no rendering',
+  '--serve-mcp [KEY]': 'serve the tools over MCP to whoever has KEY (or TAI_MCP_KEY)',
+  '--mcp-port N': `where --serve-mcp listens (${MCP_DEFAULT_PORT})`,
+  '--mcp-bind ADDR': 'the address it listens on (127.0.0.1)',
+  '--mcp-hosts A,B': 'names, beside loopback, that it may be called by',
+}).concat(COMMON_FLAGS)
 
-const EXIT_HELP: Record<keyof typeof EXIT, string> = {
-  answered: 'answered',
-  failed: 'failed',
+/** Where the name does not say it. */
+const EXIT_HELP: Partial<Record<string, string>> = {
   usage: 'the command line was wrong',
   model: 'the model could not be reached, or refused',
   limit: 'a step or cost limit was met before an answer',
   denied: 'an approval was denied and no answer came',
   invalid: 'input or output failed validation',
-  interrupted: 'interrupted',
 }
 
 /** The flags of a command line, by name. */
-export class Given {
-  readonly #values
-  readonly literal // the words after --
-  constructor(
-    values: ReadonlyMap<string, readonly string[]> = new Map(),
-    literal: readonly string[] = [],
-  ) {
-    this.#values = values
-    this.literal = literal
-  }
-
-  has(name: string) {
-    return this.#values.has(name)
-  }
-
-  get names() {
-    return [...this.#values.keys()]
-  }
+export class Given extends Map<string, readonly string[]> {
+  literal: readonly string[] = [] // the words after --
 
   text(name: string) {
-    return this.#values.get(name)?.at(-1)
+    return this.get(name)?.at(-1)
   }
 
   all(name: string) {
-    return this.#values.get(name) ?? []
+    return this.get(name) ?? []
   }
 }
 
 /** `run` gets what the front hands it (`Host`), and the words after the verb. */
-type Verb<Host> = {
+type Verb<Host = never> = {
   name: string // '' where there is none
   args: string // such as `NAME [VALUE] WORDS...`
   help: string
-  flags?: readonly Flag[]
+  flags: readonly Flag[]
   run: (app: Host, ...words: string[]) => Promise<number>
 }
 
-export type Command<Host> = Readonly<{
+export type Command<Host = never> = Readonly<{
   name: string
   help: string
   verbs: readonly Verb<Host>[]
 }>
 
-type Line<Host> = { given: Given } & (
-  | { kind: 'turn'; words: string[] }
-  | { kind: 'help'; command: Command<Host> | undefined }
-  | { kind: 'command'; command: Command<Host>; verb: Verb<Host>; words: string[] }
-)
+const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) => flags))]
 
-const flagsOf = <Host>({ verbs }: Command<Host>) => [
-  ...new Map(verbs.flatMap(({ flags = [] }) => flags.map((flag) => [flag.name, flag]))).values(),
-]
+const spellings = ({ name, short }: Flag) => (short ? [`--${name}`, `-${short}`] : [`--${name}`])
 
-const spellings = ({ name, short }: Flag) =>
-  short === undefined ? [`--${name}`] : [`--${name}`, `-${short}`]
-
-/** Throws UsageError. */
-export function parseLine<Host>(
-  argv: readonly string[],
-  commands: readonly Command<Host>[],
-): Line<Host> {
-  const word = leadingWord(argv)
-  const asPrompt = `for a prompt that begins so, put -- before it: tai -- ${word} ...`
-  if (word && RESERVED.includes(word))
-    // a prompt must not mean something else with the next version
-    failUsage(`this version has no command ${word}`, asPrompt)
-  const command = commands.find((row) => row.name === word)
-  const known = command === undefined ? FLAGS : [...flagsOf(command), ...COMMON_FLAGS]
-  const { given, words } = parseFlags(argv, known)
-  if (given.has('help')) return { kind: 'help', given, command }
-  if (command === undefined) return { kind: 'turn', given, words }
-  const named = command.verbs.find((row) => row.name !== '' && row.name === words[1])
-  const verb = named ?? command.verbs.find((row) => row.name === '')
-  if (verb === undefined) return failVerb(command, words[1])
-  const rest = words.slice(named === undefined ? 1 : 2)
-  checkUse(command, verb, rest, given)
-  return { kind: 'command', given, command, verb, words: rest }
-}
+const parseOptions = (flags: readonly Flag[]) =>
+  Object.fromEntries(
+    flags.map(({ name, short, value }) => {
+      const type = value === undefined ? ('boolean' as const) : ('string' as const)
+      return [name, { type, ...(short && { short }) }]
+    }),
+  )
 
 /** At the end or before another flag: the key is in the environment. */
 const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
 
-/** The first word that is no flag nor a flag's value, unless `--` comes before it. */
-function leadingWord(argv: readonly string[]) {
-  const valued = new Set(FLAGS.filter((flag) => flag.value !== undefined).flatMap(spellings))
-  for (let i = 0; i < argv.length; i++) {
-    const word = argv[i] ?? ''
-    if (word === '--') return undefined
-    if (!word.startsWith('-') || word === '-') return word
-    if (valued.has(word) && !isBareServe(word, argv[i + 1])) i += 1
-  }
-  return undefined
-}
-
-function parseFlags(argv: readonly string[], flags: readonly Flag[]) {
-  const options = flags.map(({ name, short, value }) => {
-    const type = value === undefined ? ('boolean' as const) : ('string' as const)
-    return [name, { type, multiple: true as const, ...(short && { short }) }] as const
-  })
+/** Throws UsageError. */
+export function parseLine<Host>(argv: readonly string[], commands: readonly Command<Host>[]) {
   const end = [...argv, '--'].indexOf('--')
-  try {
-    const { values, positionals } = builtin('node:util').parseArgs({
-      args: argv.map((word, i) => (i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
-      options: Object.fromEntries(options),
-      allowPositionals: true,
-    })
-    const texts = Object.entries(values).map(([name, list]) => [name, (list ?? []).map(String)])
-    const given = new Given(new Map(texts as [string, string[]][]), argv.slice(end + 1))
-    return { given, words: positionals }
-  } catch (error) {
-    return failFlag(error, argv, flags)
+  const { tokens, positionals: words } = builtin('node:util').parseArgs({
+    args: argv.map((word, i) => (i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
+    options: parseOptions([...FLAGS, ...commands.flatMap(flagsOf)]),
+    strict: false, // checkFlags says more
+    tokens: true,
+  })
+  const flags = tokens.filter((token) => token.kind === 'option')
+  const given = new Given()
+  given.literal = argv.slice(end + 1)
+  for (const { name, value = 'true' } of flags) given.set(name, [...given.all(name), value])
+
+  const first = tokens.find(({ kind }) => kind !== 'option')
+  const word = first?.kind === 'positional' ? first.value : ''
+  const asPrompt = `for a prompt that begins so, put -- before it: tai -- ${word} ...`
+  if (RESERVED.includes(word))
+    // a prompt must not mean something else with the next version
+    failUsage(`this version has no command ${word}`, asPrompt)
+  const command = commands.find((row) => row.name === word)
+  if (given.has('help')) return { kind: 'help' as const, given, command }
+  if (command === undefined) {
+    checkFlags(flags, FLAGS, 'tai')
+    return { kind: 'turn' as const, given, words }
   }
+  const named = command.verbs.find((row) => row.name !== '' && row.name === words[1])
+  const verb = named ?? command.verbs.find((row) => row.name === '')
+  if (verb === undefined) return failVerb(command, words[1])
+  const rest = words.slice(named === undefined ? 1 : 2)
+  checkFlags(flags, [...verb.flags, ...COMMON_FLAGS], `tai ${command.name}`)
+  checkWords(rest, verb, command)
+  return { kind: 'command' as const, given, verb, words: rest, command }
 }
 
-function failFlag(error: unknown, argv: readonly string[], flags: readonly Flag[]): never {
-  const name = /'(-[^' =,]*)/.exec(messageOf(error))?.[1] ?? ''
-  const flag = flags.find((row) => spellings(row).includes(name))
-  const list = '`tai --help` lists the flags'
-  if (flag !== undefined) {
-    const { name: long, value } = flag
-    const needs = value === undefined ? 'takes no value' : `needs a value: --${long} ${value}`
-    failUsage(`--${long} ${needs}`, list)
+type GivenFlag = {
+  name: string
+  rawName: string
+  value?: string | undefined
+  inlineValue?: boolean | undefined
+}
+
+function checkFlags(given: readonly GivenFlag[], known: readonly Flag[], place: string) {
+  const list = `\`${place} --help\` lists the flags`
+  for (const { name, rawName, value, inlineValue } of given) {
+    const flag = known.find((row) => row.name === name)
+    const close = didYouMean(rawName, known.flatMap(spellings))
+    const hint = close ?? `${list}; a prompt that begins with a dash goes after --`
+    if (flag === undefined) return failUsage(`unknown flag ${visible(rawName)}`, hint)
+    const hasValue = value !== undefined && (inlineValue || !/^-./.test(value))
+    if (flag.value && !hasValue) failUsage(`--${name} needs a value: --${name} ${flag.value}`, list)
+    if (!flag.value && hasValue) failUsage(`--${name} takes no value`, list)
   }
-  const close = didYouMean(name, flags.flatMap(spellings))
-  const hint = close ?? `${list}; a prompt that begins with a dash goes after --`
-  failUsage(`unknown flag ${visible(name || argv.join(' '))}`, hint, error)
 }
 
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
-function failVerb<Host>({ name, verbs }: Command<Host>, given: string | undefined): never {
+function failVerb({ name, verbs }: Command, given: string | undefined): never {
   const names = verbs.map((row) => row.name)
   const close = given && didYouMean(given, names)
   const what = given === undefined ? 'needs a verb' : `has no verb ${visible(given)}`
@@ -10011,34 +9976,27 @@ function failVerb<Host>({ name, verbs }: Command<Host>, given: string | undefine
   failUsage(`tai ${name} ${what}: ${names.join(', ')}`, hint)
 }
 
-const usageOf = <Host>({ name }: Command<Host>, verb: Verb<Host>) =>
-  ['tai', name, verb.name, verb.args].filter((word) => word !== '').join(' ')
+const usageOf = ({ name }: Command, verb: Verb) =>
+  ['tai', name, verb.name, verb.args].filter(Boolean).join(' ')
 
-function checkUse<Host>(
-  command: Command<Host>,
-  verb: Verb<Host>,
-  words: readonly string[],
-  given: Given,
-) {
-  const wanted = verb.args.split(' ').filter((word) => word !== '')
-  const needed = wanted.filter((word) => !word.startsWith('['))
+function checkWords(words: readonly string[], verb: Verb, command: Command) {
+  const wanted = verb.args.split(' ').filter(Boolean)
+  const least = wanted.filter((word) => !word.startsWith('[')).length
   const most = /\.\.\.\]?$/.test(verb.args) ? Infinity : wanted.length
   const usage = usageOf(command, verb)
   const hint = `\`tai ${command.name} --help\` tells more`
-  if (words.length < needed.length) failUsage(`something is missing: ${usage}`, hint)
-  if (words.length > most) {
-    const extra = visible(words.slice(most).join(' '))
-    failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
-  }
-  const taken = [...(verb.flags ?? []), ...COMMON_FLAGS].map((flag) => flag.name)
-  const stray = given.names.find((name) => !taken.includes(name))
-  if (stray) failUsage(`tai ${command.name} ${verb.name} does not take --${stray}`, hint)
+  if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
+  const extra = visible(words.slice(most).join(' '))
+  if (words.length > most) failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
 }
 
+const flagColumns = (flags: readonly Flag[]) =>
+  columns(flags.map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
+
 /** Of the program, or of one command. */
-export function helpText<Host>(commands: readonly Command<Host>[], command?: Command<Host>) {
+export function helpText(commands: readonly Command[], command?: Command) {
   if (command !== undefined) return commandHelp(command)
-  const exits = Object.entries(EXIT_HELP) as [keyof typeof EXIT, string][]
+  const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, EXIT_HELP[name] ?? name])
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
 tai [FLAGS]                  chat, on a terminal
 tai --serve-mcp [KEY]        serve its tools to other agents
@@ -10051,76 +10009,47 @@ Examples:
   tai -c "and now in one sentence"
 
 Flags:
-${columns(FLAGS.map(flagCells))}
+${flagColumns(FLAGS)}
 
 Commands:
 ${columns(commands.map((row) => [`  ${row.name}`, row.help]))}
 
 Exit codes:
-${columns(exits.map(([name, help]) => [`  ${EXIT[name]}`, help]))}
+${columns(exits)}
 `
 }
 
-function commandHelp<Host>(command: Command<Host>) {
+function commandHelp(command: Command) {
   const flags = flagsOf(command)
   const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
   const parts = [`tai ${command.name}: ${command.help}`, columns(verbs)]
-  if (flags.length > 0) parts.push(`Flags:\n${columns(flags.map(flagCells))}`)
+  if (flags.length > 0) parts.push(`Flags:\n${flagColumns(flags)}`)
   return `${parts.join('\n\n')}\n`
 }
 
-function flagCells({ name, short, value, help }: Flag) {
-  const before = short === undefined ? '    ' : `-${short}, `
-  return [`  ${before}--${name} ${value ?? ''}`, help]
+// These ask the program itself, which sees the line in COMP_LINE.
+const ASK_BASH = "complete -o default -C 'tai completion line --' tai\n"
+const COMPLETIONS: Record<string, string> = {
+  bash: ASK_BASH,
+  zsh: `autoload -U bashcompinit && bashcompinit\n${ASK_BASH}`,
+  fish: "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n",
 }
 
-type Completable = { flags: readonly string[]; verbs: readonly [command: string, verbs: string][] }
-
-const COMPLETIONS: Record<string, (all: Completable) => string> = {
-  bash: ({ flags, verbs }) => `_tai() {
-  local word="\${COMP_WORDS[COMP_CWORD]}" list
-  case "$COMP_CWORD:\${COMP_WORDS[1]}" in
-    1:*) list="${verbs.map(([name]) => name).join(' ')}" ;;
-${verbs.map(([name, names]) => `    2:${name}) list="${names}" ;;`).join('\n')}
-  esac
-  case "$word" in -*) list="${flags.join(' ')}" ;; esac
-  COMPREPLY=($(compgen -W "$list" -- "$word"))
-  [ \${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$word"))
-}
-complete -F _tai tai
-`,
-  zsh: ({ flags, verbs }) => `#compdef tai
-_tai() {
-  if [[ $words[CURRENT] == -* ]]; then compadd -- ${flags.join(' ')}; return; fi
-  if (( CURRENT == 2 )); then compadd -- ${verbs.map(([name]) => name).join(' ')}; return; fi
-  if (( CURRENT == 3 )); then
-    case $words[2] in
-${verbs.map(([name, names]) => `      ${name}) compadd -- ${names}; return ;;`).join('\n')}
-    esac
-  fi
-  _files
-}
-compdef _tai tai
-`,
-  fish: ({ flags, verbs }) =>
-    `${[
-      ...flags.filter((flag) => flag.startsWith('--')).map((flag) => `-l ${flag.slice(2)}`),
-      ...verbs.map(([name]) => `-n __fish_use_subcommand -a ${name}`),
-      ...verbs.map(([name, names]) => `-n '__fish_seen_subcommand_from ${name}' -a '${names}'`),
-    ]
-      .map((rule) => `complete -c tai ${rule}\n`)
-      .join('')}`,
-}
-
-/** Completes commands, verbs and flags. Throws UsageError for an unknown shell. */
-export function completionScript<Host>(shell: string, commands: readonly Command<Host>[]) {
+/** Throws UsageError for an unknown shell. */
+export function completionScript(shell: string) {
   const hint = `there are some for ${Object.keys(COMPLETIONS).join(', ')}`
-  const make = COMPLETIONS[shell] ?? failUsage(`no completions for ${visible(shell)}`, hint)
-  const verbs = commands.map((row): [string, string] => {
-    const names = row.verbs.map((verb) => verb.name).filter((name) => name !== '')
-    return [row.name, names.join(' ')]
-  })
-  return make({ flags: FLAGS.flatMap(spellings), verbs })
+  return COMPLETIONS[shell] ?? failUsage(`no completions for ${visible(shell)}`, hint)
+}
+
+/** What the last word of a line may become: a command, a verb or a flag. */
+export function completeLine(line: string, commands: readonly Command[]) {
+  const words = line.split(/\s+/)
+  const last = words.at(-1) ?? ''
+  const command = commands.find(({ name }) => name === words[1])
+  const flags = command ? [...flagsOf(command), ...COMMON_FLAGS] : FLAGS
+  const rows = [[], commands, command?.verbs ?? []][words.length - 1] ?? []
+  const known = last.startsWith('-') ? flags.flatMap(spellings) : rows.map(({ name }) => name)
+  return known.filter((name) => name && name.startsWith(last))
 }
 
 //#endregion §cli
@@ -11860,7 +11789,10 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['verify', 'whether anything was changed or is missing', auditVerify],
     ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
   ],
-  completion: ['completions for a shell', ['SHELL', 'for bash, zsh or fish', printCompletion]],
+  completion: ['completions for a shell',
+    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => printText(out, completionScript(shell))],
+    ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
+  ],
   doctor: ['check the installation', ['', 'check everything', runDoctor]],
   version: ['the version', ['', 'print it', async (app) =>
     app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
@@ -12319,8 +12251,9 @@ async function mcpConsent(app: App, server?: string) {
   return app.print({ waiting, agreed: asks }, shown)
 }
 
-async function printCompletion({ out }: App, shell = '') {
-  return printText(out, completionScript(shell, COMMANDS))
+async function printLineEnds({ out, world }: App) {
+  const ends = completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)
+  return printText(out, ends.map((word) => `${word}\n`).join(''))
 }
 
 async function runDoctor(app: App) {
@@ -12400,7 +12333,7 @@ const NOT_SERVED = 'file continue resume no-tools no-stdin schema extract stream
   ' ',
 )
 
-async function runLine(app: App, line: Line<App>) {
+async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
   if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
   if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
