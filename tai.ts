@@ -10062,28 +10062,16 @@ export function completeLine(line: string, commands: readonly Command[]) {
 // 3. Known secrets are in the redactor before anything is written or sent.
 
 /** Ctrl-C goes to its claimant, a second one ends the run at once; unclaimed it ends the run. */
-export class Interrupts {
-  readonly #end
-  readonly #leave
-  #claim: { handler: () => void; pressed: boolean } | undefined
-
-  constructor(end: () => void, leave: () => void) {
-    this.#end = end
-    this.#leave = leave
+export function interruptsOf(end: () => void, leave: () => void) {
+  let next = end
+  const claim = (handler: () => void) => {
+    next = () => {
+      next = leave
+      handler()
+    }
+    return { [Symbol.dispose]: () => void (next = end) }
   }
-
-  press() {
-    const claim = this.#claim
-    if (claim === undefined) return this.#end()
-    if (claim.pressed) return this.#leave()
-    claim.pressed = true
-    claim.handler()
-  }
-
-  claim(handler: () => void) {
-    this.#claim = { handler, pressed: false }
-    return { [Symbol.dispose]: () => void (this.#claim = undefined) }
-  }
+  return { press: () => next(), claim }
 }
 
 export type AppOptions = Readonly<{
@@ -10094,38 +10082,25 @@ export type AppOptions = Readonly<{
   spinner: Spinner // held while a question is open
   prompter: Prompter
   signal: AbortSignal
-  interrupts: Interrupts
+  interrupts: ReturnType<typeof interruptsOf>
 }>
+
+// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
+export interface App extends AppOptions {}
 
 /** What one run has opened. */
 export class App {
-  readonly world
-  readonly given
-  readonly out
-  readonly err
-  readonly spinner
-  readonly prompter
-  readonly signal
-  readonly interrupts
   readonly redactor = new Redactor()
   readonly #owned = new AsyncDisposableStack()
-  #store: Promise<Store> | undefined
-  #config: Promise<Config> | undefined
-  #http: HttpClient | undefined
-  #bridge: Promise<McpBridge> | undefined
+  #store?: Promise<Store>
+  #config?: Promise<Config>
+  #http?: HttpClient
+  #bridge?: Promise<McpBridge>
 
   constructor(options: AppOptions) {
-    this.world = options.world
-    this.given = options.given
-    this.out = options.out
-    this.err = options.err
-    this.spinner = options.spinner
-    this.prompter = options.prompter
-    this.signal = options.signal
-    this.interrupts = options.interrupts
+    Object.assign(this, options)
     for (const [name, value] of Object.entries(options.world.env))
-      if (value !== undefined && looksSecret(name) && !value.startsWith('/'))
-        this.redactor.add(name, value)
+      if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
   }
 
   store() {
@@ -10137,11 +10112,11 @@ export class App {
   }
 
   /** Unlocks a vault with secrets, or one in a prompt would not be known. Throws SealedError. */
-  async storeForTurn() {
+  async forTurn() {
     const store = await this.#storeOrMemory()
     if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
       await store.secrets.within(() => {})
-    return store
+    return { store, config: await this.config() }
   }
 
   async #storeOrMemory() {
@@ -10179,12 +10154,11 @@ export class App {
   }
 
   async #openBridge() {
-    const { world, spinner } = this
+    const { world, spinner, notice } = this
     const store = await this.#storeOrMemory()
-    const notice = (text: string) => this.notice(text)
     const watch = (label: string) => {
       spinner.start(label)
-      return { [Symbol.dispose]: () => spinner.stop() }
+      return { [Symbol.dispose]: spinner.stop }
     }
     const bridge = new McpBridge({ world, store, http: () => this.http, notice, watch })
     return this.own(bridge, (it) => it.close())
@@ -10199,11 +10173,11 @@ export class App {
   }
 
   /** `wait` (ms) where it only goes with a prompt. */
-  async stdin(wait?: number) {
-    return readStdin({ wait, notice: (text) => this.notice(text), signal: this.signal })
+  stdin(wait?: number) {
+    return readStdin({ wait, notice: this.notice, signal: this.signal })
   }
 
-  notice(text: string) {
+  notice = (text: string) => {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
@@ -10238,11 +10212,11 @@ export class App {
 }
 
 function flagSettings(given: Given) {
-  const rows = SETTINGS.map(({ key }) => [key, given.text(key.replaceAll('_', '-'))] as const)
+  const texts = SETTINGS.map(({ key }) => [key, given.text(key.replaceAll('_', '-'))])
   return {
     ...(given.has('auto') && { permission_mode: 'allow' }),
     ...(given.has('yolo') && { permission_mode: 'danger-full-access' }),
-    ...Object.fromEntries(rows.filter((row): row is [SettingKey, string] => row[1] !== undefined)),
+    ...Object.fromEntries(texts.filter(([, text]) => text !== undefined)),
   }
 }
 
@@ -10262,20 +10236,16 @@ export type TurnOutcome = ReturnType<typeof outcomeOf>
 
 /** Of a turn that could not even begin, only its error. */
 function outcomeOf(
-  { answer, steps, usage, cost, tools, error }: TurnResult,
+  { answer = '', steps = 0, usage = NO_USAGE, cost, tools = [], error }: Partial<TurnResult>,
   redactor: Redactor,
   { session, model } = { session: '', model: '' },
 ) {
-  const facts = { session, model, steps, usage, cost: cost ?? null, tools }
+  const spent = { steps, usage, cost: cost ?? null }
   const exit = error === undefined ? EXIT.answered : exitCodeOf(error)
-  const hint = error instanceof TaiError ? (error.hint ?? null) : null
+  const facts = { answer: redactor.known(answer), session, model, ...spent, tools, exit }
+  const hint = (error instanceof TaiError && error.hint) || null
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  return {
-    answer: redactor.known(answer),
-    ...facts,
-    exit,
-    ...(error !== undefined && { error: failure }),
-  }
+  return { ...facts, ...(error !== undefined && { error: failure }) }
 }
 
 /** What is to be written of an answer, piece by piece. */
@@ -10449,8 +10419,7 @@ const toolNames = (config: Config, profile: ProfileRow | undefined) =>
 /** A new one, or where the flags say so and `goesOn`, an earlier one. */
 export async function openConversation(app: App, title: string, goesOn = true) {
   const schema = await answerSchema(app)
-  const store = await app.storeForTurn()
-  const config = await app.config()
+  const { store, config } = await app.forTurn()
   const workspace = await Workspace.open(app.root, app.world.home)
   const profile = await profileOf(store, config.get('profile'))
   const choice = await chosenModel(app, profile)
@@ -10468,12 +10437,11 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const seat = { session, workspace, mode, processes, only, prompter, profile: profileName }
   const hasTools = !app.given.has('no-tools')
   const tools = hasTools ? await openTools(app, seat) : undefined
-  return converse(app, { session, isNew: !earlier, profile, choice, tools, schema })
+  return converse(app, { session, profile, choice, tools, schema })
 }
 
 type Talk = {
   session: string
-  isNew?: boolean // it has no messages
   profile: ProfileRow | undefined
   choice: ModelChoice
   tools: Tools | undefined
@@ -10483,9 +10451,8 @@ type Talk = {
 
 /** With the messages that the vault has of the session. */
 export async function converse(app: App, talk: Talk) {
-  const { session, isNew, profile, choice, tools, schema, maxSteps } = talk
-  const store = await app.storeForTurn()
-  const config = await app.config()
+  const { session, profile, choice, tools, schema } = talk
+  const { store, config } = await app.forTurn()
   const { redactor, root, world } = app
   const own = preferred(config, 'system', profile?.prompt)
   const system = () =>
@@ -10503,12 +10470,12 @@ export async function converse(app: App, talk: Talk) {
     store,
     session,
     system,
-    maxSteps: maxSteps ?? config.number('max_steps'),
+    maxSteps: talk.maxSteps ?? config.number('max_steps'),
     maxCost: config.number('max_cost'),
     schema,
     now: world.now,
   }
-  const agent = new Agent(options, isNew ? [] : await resumed(store, session))
+  const agent = new Agent(options, await resumed(store, session))
   return { agent, session, tools, model: modelName(choice), store }
 }
 
@@ -10520,8 +10487,7 @@ function preferred(config: Config, key: SettingKey, own: string | undefined) {
 
 /** `profile` and `asked` go before the settings. The redactor learns the key. */
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
-  const store = await app.storeForTurn()
-  const config = await app.config()
+  const { store, config } = await app.forTurn()
   const own = profile ?? (await profileOf(store, config.get('profile')))
   const wanted = asked ?? preferred(config, 'model', own?.model)
   const choice = await chooseModel({
@@ -10555,11 +10521,12 @@ function configuredProviders(app: App, config: Config) {
 async function resumed(store: Store, session: string) {
   const messages = await store.messages(session)
   const last = messages.findLast((row) => row.compacted)
-  const [summary] = last ? await store.listRecords({ kind: 'summary', session, limit: 1 }) : []
-  const record = summary && (await store.getRecord(summary.id))
-  const told = last && record && { ...last, message: summaryMessage(record.id, record.body) }
+  if (last === undefined) return messages
   const kept = messages.filter((row) => !row.compacted)
-  return told ? [told, ...kept] : kept
+  const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
+  const record = summary && (await store.getRecord(summary.id))
+  if (record === undefined) return kept
+  return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
 /** There need not be a `default`. Throws UsageError. */
@@ -10598,8 +10565,7 @@ export async function openTools(
   { mode, only, rows = TOOLS, offersBridged, ...seat }: ToolSeat,
 ) {
   const { world, http } = app
-  const store = await app.storeForTurn()
-  const config = await app.config()
+  const { store, config } = await app.forTurn()
   const { root } = seat.workspace
   const approvals = new Approvals({ mode, store, prompter: seat.prompter, world, root })
   const bridge = await app.bridge()
@@ -10631,12 +10597,11 @@ async function answerSchema(app: App) {
 /** Throws what left the prompt without an answer. What fails early is an object of JSON too. */
 export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
   const begin = async () => {
-    const prompt = await ask()
-    return { parts: prompt, talk: await openConversation(app, titleOf(prompt)) }
+    const parts = await ask()
+    return { parts, talk: await openConversation(app, titleOf(parts)) }
   }
   const { parts, talk } = await begin().catch((error: unknown) => {
-    const nothing = { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
-    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf(nothing, app.redactor))
+    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf({ error }, app.redactor))
     throw error
   })
   const failure = await playTurn(app, talk, parts, app.signal)
@@ -10772,8 +10737,7 @@ async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
   if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
   app.redactor.add('mcp-key', key)
   await app.store() // calls that cannot be audited are not served
-  const store = await app.storeForTurn()
-  const config = await app.config()
+  const { store, config } = await app.forTurn()
   const workspace = await Workspace.open(app.root, app.world.home)
   const profile = await profileOf(store, config.get('profile'))
   const { value, source } = config.explain('permission_mode')
@@ -12394,7 +12358,7 @@ function endOnSignals() {
     setTimeout(() => exitNow(code), STOP_GRACE).unref()
   }
   const code = EXIT.interrupted
-  const interrupts = new Interrupts(
+  const interrupts = interruptsOf(
     () => end(code),
     () => exitNow(code),
   )
