@@ -10241,9 +10241,8 @@ export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome):
 
 /** The answer on stdout, what happens meanwhile on stderr; with `hold`, text may be no answer. */
 export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
-  const { out, err, redactor } = app
-  const isWatched = err.isTerminal && !app.given.has('quiet')
-  const spinner = isWatched ? app.spinner : undefined
+  const { out, err } = app
+  const spinner = err.isTerminal && !app.given.has('quiet') ? app.spinner : undefined // somebody watches
   let held = ''
   let flowing = false // this step's text is no longer held
   const print = (text: string) => {
@@ -10258,34 +10257,23 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
     held = ''
   }
   const aside = (text: string) => {
-    if (isWatched) err.write(err.paint(visibleLines(text), 'dim'))
+    if (spinner) err.write(err.paint(visibleLines(text), 'dim'))
   }
   spinner?.start('thinking')
   return {
     event(event: AgentEvent) {
-      switch (event.kind) {
-        case 'text':
-          return take(event.text, !hold)
-        case 'reasoning':
-          return aside(event.text)
-        case 'call':
-          if (held !== '') aside(`${held}\n`)
-          held = ''
-          flowing = false
-          return spinner?.start(event.call.name)
-        case 'result': {
-          if (!isWatched) return undefined
-          const { call, reply, ms } = event
-          const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-          const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
-          const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-          err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
-          return spinner?.start('thinking')
-        }
-        case 'notice':
-          return app.notice(event.text)
-        case 'usage':
-          return undefined
+      if (event.kind === 'text') take(event.text, !hold)
+      if (event.kind === 'reasoning') aside(event.text)
+      if (event.kind === 'notice') app.notice(event.text)
+      if (event.kind === 'call') {
+        if (held !== '') aside(`${held}\n`)
+        held = ''
+        flowing = false
+        spinner?.start(event.call.name)
+      }
+      if (event.kind === 'result' && spinner) {
+        err.writeLine(resultLine(event, app))
+        spinner.start('thinking')
       }
     },
     end(outcome: TurnOutcome) {
@@ -10295,6 +10283,16 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
       if (!out.atLineStart) out.write('\n')
     },
   }
+}
+
+function resultLine(
+  { call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>,
+  { err, redactor }: App,
+) {
+  const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
+  const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
+  const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
+  return `${mark} ${visible(clip(call.name, 80))} ${facts}`
 }
 
 /** One object at the end; with --stream-json, before it one for a `start` and each event. */
@@ -10419,8 +10417,7 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const only = toolNames(config, profile)
   const { prompter } = app
   const seat = { session, workspace, mode, processes, only, prompter, profile: profile.name }
-  const hasTools = !app.given.has('no-tools')
-  const tools = hasTools ? await openTools(app, seat) : undefined
+  const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
   return converse(app, { session, profile, choice, tools, schema })
 }
 
