@@ -9867,7 +9867,7 @@ export const FLAGS = flagRows({
 }).concat(COMMON_FLAGS)
 
 /** Where the name does not say it. */
-const EXIT_HELP: Partial<Record<string, string>> = {
+const EXIT_HELP: Record<string, string> = {
   usage: 'the command line was wrong',
   model: 'the model could not be reached, or refused',
   limit: 'a step or cost limit was met before an answer',
@@ -9904,10 +9904,13 @@ type Verb<Host = never> = {
 
 const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) => flags))]
 
-const spellings = ({ name, short }: Flag) => (short ? [`--${name}`, `-${short}`] : [`--${name}`])
+const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 
 /** At the end or before another flag: the key is in the environment. */
 const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+
+const usageOf = ({ name }: Command, verb: Verb) =>
+  ['tai', name, verb.name, verb.args].filter(Boolean).join(' ')
 
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
@@ -9932,28 +9935,30 @@ export function parseLine<Host>(argv: readonly string[], commands: readonly Comm
   const command = commands.find((row) => row.name === word)
   if (given.has('help')) return { kind: 'help' as const, given, command }
   if (command === undefined) {
-    checkFlags(flags, FLAGS, 'tai')
+    checkFlags(flags, FLAGS, '`tai --help` tells more')
     return { kind: 'turn' as const, given, words }
   }
   const verbNamed = (name: string | undefined) => command.verbs.find((row) => row.name === name)
   const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
   const rest = words.slice(verb.name === '' ? 1 : 2)
-  checkFlags(flags, [...verb.flags, ...COMMON_FLAGS], `tai ${command.name}`)
-  checkWords(rest, verb, command)
+  const hint = `\`tai ${command.name} --help\` tells more`
+  checkFlags(flags, [...verb.flags, ...COMMON_FLAGS], hint)
+  checkWords(rest, usageOf(command, verb), verb.args, hint)
   return { kind: 'command' as const, given, verb, words: rest, command }
 }
 
 type GivenFlag = { name: string; rawName: string } & Loose<{ value: string; inlineValue: boolean }>
 
-function checkFlags(given: readonly GivenFlag[], known: readonly Flag[], place: string) {
-  const list = `\`${place} --help\` lists the flags`
+function checkFlags(given: readonly GivenFlag[], known: readonly Flag[], help: string) {
   for (const { name, rawName, value, inlineValue } of given) {
     const flag = known.find((row) => row.name === name)
-    const hint = didYouMean(rawName, known.flatMap(spellings)) ?? `${list}; ${AS_PROMPT}`
-    if (flag === undefined) return failUsage(`unknown flag ${visible(rawName)}`, hint)
+    if (flag === undefined) {
+      const close = didYouMean(rawName, known.flatMap(spellings))
+      return failUsage(`unknown flag ${visible(rawName)}`, close ?? `${help}; ${AS_PROMPT}`)
+    }
     const hasValue = value !== undefined && (inlineValue || !/^-./.test(value))
-    if (flag.value && !hasValue) failUsage(`--${name} needs a value: --${name} ${flag.value}`, list)
-    if (!flag.value && hasValue) failUsage(`--${name} takes no value`, list)
+    if (flag.value && !hasValue) failUsage(`--${name} needs a value: --${name} ${flag.value}`, help)
+    if (!flag.value && hasValue) failUsage(`--${name} takes no value`, help)
   }
 }
 
@@ -9964,15 +9969,10 @@ function failVerb({ name, verbs }: Command, given = ''): never {
   failUsage(`tai ${name} ${what}: ${names.join(', ')}`, hints.filter(Boolean).join(' '))
 }
 
-const usageOf = ({ name }: Command, verb: Verb) =>
-  ['tai', name, verb.name, verb.args].filter(Boolean).join(' ')
-
-function checkWords(words: readonly string[], verb: Verb, command: Command) {
-  const wanted = verb.args.split(' ').filter(Boolean)
+function checkWords(words: readonly string[], usage: string, args: string, hint: string) {
+  const wanted = args.split(' ').filter(Boolean)
   const least = wanted.filter((word) => !word.startsWith('[')).length
-  const most = /\.\.\.\]?$/.test(verb.args) ? Infinity : wanted.length
-  const usage = usageOf(command, verb)
-  const hint = `\`tai ${command.name} --help\` tells more`
+  const most = /\.\.\.\]?$/.test(args) ? Infinity : wanted.length
   if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
   const extra = visible(words.slice(most).join(' '))
   if (words.length > most) failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
@@ -10017,16 +10017,16 @@ function commandHelp(command: Command) {
 
 // These ask the program itself, which sees the line in COMP_LINE.
 const ASK_BASH = "complete -o default -C 'tai completion line --' tai\n"
-const COMPLETIONS: Record<string, string> = {
-  bash: ASK_BASH,
-  zsh: `autoload -U bashcompinit && bashcompinit\n${ASK_BASH}`,
-  fish: "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n",
-}
+const COMPLETIONS = new Map([
+  ['bash', ASK_BASH],
+  ['zsh', `autoload -U bashcompinit && bashcompinit\n${ASK_BASH}`],
+  ['fish', "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n"],
+])
 
 /** Throws UsageError for an unknown shell. */
 export function completionScript(shell: string) {
-  const hint = `there are some for ${Object.keys(COMPLETIONS).join(', ')}`
-  return COMPLETIONS[shell] ?? failUsage(`no completions for ${visible(shell)}`, hint)
+  const hint = `there are some for ${[...COMPLETIONS.keys()].join(', ')}`
+  return COMPLETIONS.get(shell) ?? failUsage(`no completions for ${visible(shell)}`, hint)
 }
 
 /** What the last word of a line may become: a command, a verb or a flag. */
@@ -10169,7 +10169,7 @@ export class App {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
-  detail(text: string) {
+  detail = (text: string) => {
     if (this.given.has('verbose')) this.#tell(visible(text))
   }
 
@@ -10407,8 +10407,8 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const profile = await profileOf(store, config.get('profile'))
   const choice = await chosenModel(app, profile)
   const model = modelName(choice)
-  if (/first model of its list/.test(choice.why)) app.notice(`using ${model}: ${choice.why}`)
-  else app.detail(`model ${model} (${choice.why})`)
+  const tell = /first model of its list/.test(choice.why) ? app.notice : app.detail
+  tell(`using ${model}: ${choice.why}`)
   const earlier = goesOn ? await earlierSession(app, store) : undefined
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
@@ -10506,7 +10506,7 @@ async function profileOf(store: Store, name = 'default') {
   const row = await store.getProfile(name)
   if (row || name === 'default') return row ?? { name, created: 0 }
   const names = (await store.listProfiles()).map((each) => each.name).join(', ')
-  const hint = names ? `there are ${names}` : `make it with \`tai profile create ${visible(name)}\``
+  const hint = names ? `there are ${names}` : '`tai profile create` makes one'
   return failUsage(`there is no profile ${visible(name)}`, hint)
 }
 
@@ -10536,7 +10536,7 @@ export async function openTools(
   app: App,
   { mode, only, rows = TOOLS, offersBridged, ...seat }: ToolSeat,
 ) {
-  const { world, http } = app
+  const { world, http, notice } = app
   const { store, config } = await app.forTurn()
   const { root } = seat.workspace
   const approvals = new Approvals({ mode, store, prompter: seat.prompter, world, root })
@@ -10547,7 +10547,7 @@ export async function openTools(
     bridged: () => bridgedTools(bridge, seat.profile, offersBridged),
     resultMax: config.number('result_max'),
     only,
-    say: (line) => app.notice(line),
+    say: notice,
   })
 }
 
@@ -11397,7 +11397,6 @@ export async function mcpServeMain(app: App) {
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
-export type Finding = Awaited<ReturnType<typeof examine>>[number]
 type Seen = string | [health: 'warn' | 'bad', text: string]
 
 /** What is fine is a text. */

@@ -178,5 +178,6 @@ tai() { echo "$COMP_LINE"; }
 eval "$(complete -p tai | sed 's/^complete/compgen/; s/ tai$/ se/')" 2>&1 | tail -1`
   const shown = spawnSync('bash', [], { input, encoding: 'utf8', env: { COMP_LINE: 'tai se' } })
   t.match(shown, { status: 0, stdout: /^complete -o default -C .* tai\n/, stderr: '' })
-  t.throws(() => completionScript('tcsh'), { message: 'no completions for tcsh' })
+  for (const shell of ['tcsh', 'constructor'])
+    t.throws(() => completionScript(shell), { message: `no completions for ${shell}` })
 })
