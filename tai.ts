@@ -128,9 +128,9 @@
 //   §input      stdin and files of a prompt
 //     readStdin composePrompt readPromptFile
 //   §cli        the words of the command line
-//     FLAGS Given Command parseLine helpText completionScript
+//     FLAGS Given Command parseLine helpText completionScript completeLine
 //   §app        what one run has opened, and closes
-//     Interrupts AppOptions App
+//     interruptsOf AppOptions App
 //   §present    a turn, as it is seen
 //     TurnOutcome Renderer textPresenter jsonPresenter withoutSecrets firstCodeBlock
 //   §turn       from a command line to an answer
@@ -142,7 +142,7 @@
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
 //   §doctor     is everything as it should be?
-//     Finding examine
+//     examine
 //   §hosts      servers that other programs on this machine use
 //     hostedServers
 //   §commands   what each verb does
@@ -8837,10 +8837,8 @@ export function systemPrompt({ root, world, hidden = [], added, schema }: Prompt
   const parts = [
     added ?? IDENTITY,
     root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
-    root && names && `More tools can be offered by select_tools: ${names.join(', ')}.`,
-    root &&
-      counts.length > 0 &&
-      `It also finds the tools of these MCP servers: ${counts.join(', ')}.`,
+    names && `More tools can be offered by select_tools: ${names.join(', ')}.`,
+    counts.length > 0 && `It also finds the tools of these MCP servers: ${counts.join(', ')}.`,
     schema &&
       'Answer with one JSON value that fits the schema you were given: no code fence and no words around it.',
   ]
@@ -9878,14 +9876,8 @@ const EXIT_HELP: Record<string, string> = {
 /** The flags of a command line, by name. */
 export class Given extends Map<string, readonly string[]> {
   literal: readonly string[] = [] // the words after --
-
-  text(name: string) {
-    return this.get(name)?.at(-1)
-  }
-
-  all(name: string) {
-    return this.get(name) ?? []
-  }
+  text = (name: string) => this.get(name)?.at(-1)
+  all = (name: string) => this.get(name) ?? []
 }
 
 export type Command<Host = never> = {
@@ -10121,9 +10113,7 @@ export class App {
     return this.own(await opening, (store) => store.close())
   }
 
-  config() {
-    return (this.#config ??= this.#loadConfig())
-  }
+  config = () => (this.#config ??= this.#loadConfig())
 
   async #loadConfig() {
     const stored = await (await this.#storeOrMemory()).getSettings()
@@ -10137,9 +10127,7 @@ export class App {
     return (this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close()))
   }
 
-  bridge() {
-    return (this.#bridge ??= this.#openBridge())
-  }
+  bridge = () => (this.#bridge ??= this.#openBridge())
 
   async #openBridge() {
     const { world, spinner, notice } = this
@@ -10161,9 +10149,7 @@ export class App {
   }
 
   /** `wait` (ms) where it only goes with a prompt. */
-  stdin(wait?: number) {
-    return readStdin({ wait, notice: this.notice, signal: this.signal })
-  }
+  stdin = (wait?: number) => readStdin({ wait, notice: this.notice, signal: this.signal })
 
   notice = (text: string) => {
     if (!this.given.has('quiet')) this.#tell(visible(text))
@@ -10194,9 +10180,7 @@ export class App {
     this.err.writeLine(`tai: ${this.redactor.redact(text)}`)
   }
 
-  close() {
-    return this.#owned.disposeAsync()
-  }
+  close = () => this.#owned.disposeAsync()
 }
 
 function flagSettings(given: Given) {
@@ -10412,11 +10396,9 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const earlier = goesOn ? await earlierSession(app, store) : undefined
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
-  const processes = app.own(new Processes(app.world, store.redactor), (it) => it.stopAll())
   const mode = preferred(config, 'permission_mode', profile.mode) as Mode
   const only = toolNames(config, profile)
-  const { prompter } = app
-  const seat = { session, workspace, mode, processes, only, prompter, profile: profile.name }
+  const seat = { session, workspace, mode, only, profile: profile.name }
   const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
   return converse(app, { session, profile, choice, tools, schema })
 }
@@ -10521,29 +10503,35 @@ async function earlierSession({ given, root, notice }: App, store: Store) {
   return row
 }
 
-type ToolSeat = Pick<
-  ToolContext,
-  'session' | 'workspace' | 'processes' | 'prompter' | 'profile'
-> & {
-  mode: Mode
-  only: readonly string[] | undefined
-  rows?: readonly Tool[]
-  offersBridged?: boolean // default: yes
-}
+type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
+  Partial<Pick<ToolContext, 'processes' | 'prompter'>> & {
+    mode: Mode
+    only: readonly string[] | undefined
+    rows?: readonly Tool[]
+    offersBridged?: boolean // default: yes
+  }
 
 /** The tools of one session. */
 export async function openTools(
   app: App,
-  { mode, only, rows = TOOLS, offersBridged, ...seat }: ToolSeat,
+  {
+    mode,
+    only,
+    rows = TOOLS,
+    offersBridged,
+    prompter = app.prompter,
+    processes = app.own(new Processes(app.world, app.redactor), (it) => it.stopAll()),
+    ...seat
+  }: ToolSeat,
 ) {
   const { world, http, notice } = app
   const { store, config } = await app.forTurn()
   const { root } = seat.workspace
-  const approvals = new Approvals({ mode, store, prompter: seat.prompter, world, root })
+  const approvals = new Approvals({ mode, store, prompter, world, root })
   const bridge = await app.bridge()
   return new Tools({
     rows,
-    context: { world, store, http, config, approvals, bridge, ...seat },
+    context: { world, store, http, config, approvals, bridge, prompter, processes, ...seat },
     bridged: () => bridgedTools(bridge, seat.profile, offersBridged),
     resultMax: config.number('result_max'),
     only,
@@ -12108,14 +12096,10 @@ async function mcpRemove(app: App, server = '') {
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const args =
     parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
-  const { prompter, root, world } = app
-  const own = new Processes(world, app.redactor)
   const tools = await openTools(app, {
     session: '',
-    workspace: await Workspace.open(root, world.home),
+    workspace: await Workspace.open(app.root, app.world.home),
     mode: 'danger-full-access',
-    processes: app.own(own, (it) => it.stopAll()),
-    prompter,
     only: undefined,
     profile: await currentProfile(app),
   })
@@ -12272,9 +12256,7 @@ async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
   const stray = line.given.keys().find((name) => NOT_SERVED.test(name))
   if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
   const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
-  const hint =
-    'the key stands right after --serve-mcp; leave the rest out, or ask without that flag'
-  return failUsage(`--serve-mcp ${what}`, hint)
+  return failUsage(`--serve-mcp ${what}`, 'the key stands right after it; ask without that flag')
 }
 
 function runPrompt(app: App, given: readonly string[]) {

@@ -19,11 +19,14 @@ t.test(
 )
 
 t.test('without tools nothing is said of tools', async (t) => {
-  t.notMatch(systemPrompt({ ...facts, root: undefined }), /tool|workspace/i)
+  t.notMatch(systemPrompt({ ...facts, root: undefined, hidden: undefined }), /tool|workspace/i)
 })
 
 t.test("a person's own system prompt stands in place of the built-in one", async (t) => {
-  t.equal(systemPrompt({ ...facts, root: undefined, added: 'Be a pirate.' }), 'Be a pirate.')
+  t.equal(
+    systemPrompt({ ...facts, root: undefined, hidden: undefined, added: 'Be a pirate.' }),
+    'Be a pirate.',
+  )
 })
 
 t.test('a wanted schema is said', async (t) =>
