@@ -10002,9 +10002,8 @@ ${columns(exits)}
 function commandHelp(command: Command) {
   const flags = flagsOf(command)
   const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-  const parts = [`tai ${command.name}: ${command.help}`, columns(verbs)]
-  if (flags.length > 0) parts.push(`Flags:\n${flagColumns(flags)}`)
-  return `${parts.join('\n\n')}\n`
+  const list = flags.length > 0 ? `\nFlags:\n${flagColumns(flags)}\n` : ''
+  return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n${list}`
 }
 
 // These ask the program itself, which sees the line in COMP_LINE.
@@ -10227,18 +10226,17 @@ export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome):
 export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   const { out, err } = app
   const spinner = err.isTerminal && !app.given.has('quiet') ? app.spinner : undefined // somebody watches
+  const most = hold ? ANSWER_HOLD : 0
   let held = ''
-  let flowing = false // this step's text is no longer held
+  let room = most // for text of this step
   const print = (text: string) => {
     if (text !== '') spinner?.stop()
     out.write(text)
   }
-  const take = (text: string, isAnswer: boolean) => {
-    held += text
-    flowing ||= isAnswer || held.length > ANSWER_HOLD
-    if (!flowing) return
+  const flow = () => {
     print(renderer.push(held))
     held = ''
+    room = 0
   }
   const aside = (text: string) => {
     if (spinner) err.write(err.paint(visibleLines(text), 'dim'))
@@ -10246,13 +10244,16 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   spinner?.start('thinking')
   return {
     event(event: AgentEvent) {
-      if (event.kind === 'text') take(event.text, !hold)
+      if (event.kind === 'text') {
+        held += event.text
+        if (held.length > room) flow()
+      }
       if (event.kind === 'reasoning') aside(event.text)
       if (event.kind === 'notice') app.notice(event.text)
       if (event.kind === 'call') {
         if (held !== '') aside(`${held}\n`)
         held = ''
-        flowing = false
+        room = most
         spinner?.start(event.call.name)
       }
       if (event.kind === 'result' && spinner) {
@@ -10261,7 +10262,7 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
       }
     },
     end(outcome: TurnOutcome) {
-      take('', true)
+      flow()
       print(renderer.end(outcome))
       spinner?.stop()
       if (!out.atLineStart) out.write('\n')
