@@ -1,7 +1,7 @@
 import t from 'tap'
 import { writeFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { App, Given, Interrupts, UsageError, type AppOptions } from '../tai.ts'
+import { App, Given, interruptsOf, UsageError, type AppOptions } from '../tai.ts'
 import { outsideOf } from './fakes/outside.ts'
 import { folder } from './fakes/tai.ts'
 
@@ -15,7 +15,7 @@ function open(options: Partial<AppOptions> & { env?: Record<string, string>; hom
 
 t.test('Ctrl-C goes to who has claimed it; pressed again, it ends the run at once', async (t) => {
   const heard: string[] = []
-  const interrupts = new Interrupts(
+  const interrupts = interruptsOf(
     () => heard.push('end'),
     () => heard.push('leave'),
   )

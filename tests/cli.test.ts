@@ -1,6 +1,7 @@
 import t from 'tap'
 import { spawnSync } from 'node:child_process'
 import {
+  completeLine,
   completionScript,
   FLAGS,
   Given,
@@ -16,12 +17,14 @@ const commands: Command<null>[] = [
     name: 'secret',
     help: 'keys',
     verbs: [
-      { name: 'set', args: 'NAME', help: 'store one', run },
+      { name: 'set', args: 'NAME', help: 'store one', flags: [], run },
       {
         name: 'list',
         args: '',
         help: 'names',
-        flags: [{ name: 'limit', value: 'N', help: 'how many' }],
+        flags: [
+          { usage: '--limit N', name: 'limit', value: 'N', type: 'string', help: 'how many' },
+        ],
         run,
       },
     ],
@@ -29,7 +32,7 @@ const commands: Command<null>[] = [
   {
     name: 'help',
     help: 'help',
-    verbs: [{ name: '', args: '[COMMAND]', help: 'of a command', run }],
+    verbs: [{ name: '', args: '[COMMAND]', help: 'of a command', flags: [], run }],
   },
 ]
 
@@ -104,8 +107,8 @@ t.test('what is wrong with a command line is said, with what to do', async (t) =
     [['secret', 'of', 'life'], /tai secret has no verb of/, /after -- or in quotes/],
     [['secret', 'set'], /something is missing: tai secret set NAME/, /tai secret --help/],
     [['secret', 'set', 'A', 'hunter2'], /hunter2 is too much/, /./],
-    [['secret', 'set', 'A', '--limit', '3'], /tai secret set does not take --limit/, /./],
-    [['upgrade', '--yes'], /this version has no command upgrade/, /tai -- upgrade/],
+    [['secret', 'set', 'A', '--limit', '3'], /unknown flag --limit/, /./],
+    [['ui', 'add', '--yes', 'x'], /this version has no command ui/, /after --/],
     [['secret', 'list', '--schema', 'x'], /unknown flag --schema/, /./],
   ]
   for (const [argv, message, hint] of cases) {
@@ -135,7 +138,7 @@ t.test('flags of a turn: the last one wins, repeatable ones add up', async (t) =
     [line.given.has('quiet'), line.given.has('verbose'), line.given.has('json')],
     [true, true, false],
   )
-  t.strictSame(line.given.names, ['model', 'file', 'quiet', 'verbose'])
+  t.strictSame([...line.given.keys()], ['model', 'file', 'quiet', 'verbose'])
   t.equal(new Given(new Map()).text('model'), undefined)
 })
 
@@ -148,15 +151,33 @@ t.test('--help names every flag, every command and every exit code', async (t) =
   t.match(helpText(commands, commands[0]), /--limit N/)
 })
 
-t.test('completion scripts are valid for their shell', async (t) => {
-  for (const shell of ['bash', 'zsh', 'fish']) t.match(completionScript(shell, commands), /secret/)
-  const check = spawnSync('bash', ['-n'], {
-    input: completionScript('bash', commands),
-    encoding: 'utf8',
-  })
-  t.equal(check.stderr, '')
-  const complete = `${completionScript('bash', commands)}
-COMP_WORDS=(tai secret se); COMP_CWORD=2; _tai; echo "\${COMPREPLY[@]}"`
-  t.equal(spawnSync('bash', [], { input: complete, encoding: 'utf8' }).stdout, 'set\n')
-  t.throws(() => completionScript('tcsh', commands), { message: 'no completions for tcsh' })
+t.test('a line of the shell is completed', async (t) => {
+  const cases: [string, string[]][] = [
+    ['tai ', ['secret', 'help']],
+    ['tai se', ['secret']],
+    ['tai secret', ['secret']],
+    ['tai secret ', ['set', 'list']],
+    ['tai secret se', ['set']],
+    ['tai secret set ', []],
+    ['tai secret list --li', ['--limit']],
+    ['tai help ', []],
+    ['tai --mod', ['--model']],
+    ['tai -m', ['-m']],
+    ['tai hello se', []],
+    ['tai', []],
+    ['', []],
+  ]
+  for (const [line, words] of cases) t.strictSame(completeLine(line, commands), words, line)
+})
+
+t.test('completion scripts ask the program', async (t) => {
+  for (const shell of ['bash', 'zsh', 'fish'])
+    t.match(completionScript(shell), 'tai completion line')
+  const input = `${completionScript('bash')}complete -p tai
+tai() { echo "$COMP_LINE"; }
+eval "$(complete -p tai | sed 's/^complete/compgen/; s/ tai$/ se/')" 2>&1 | tail -1`
+  const shown = spawnSync('bash', [], { input, encoding: 'utf8', env: { COMP_LINE: 'tai se' } })
+  t.match(shown, { status: 0, stdout: /^complete -o default -C .* tai\n/, stderr: '' })
+  for (const shell of ['tcsh', 'constructor'])
+    t.throws(() => completionScript(shell), { message: `no completions for ${shell}` })
 })

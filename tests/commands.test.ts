@@ -175,5 +175,7 @@ t.test('version, help and completion', async (t) => {
   t.match(await runMain(['version']), { code: 0, out: /^tai \d+\.\d+\.\d+\n$/ })
   t.match(await runMain(['help', 'secret']), { out: /tai secret set NAME/ })
   t.match(await runMain(['help', 'nope']), { code: 2, err: /no command nope/ })
-  t.match(await runMain(['completion', 'bash']), { out: /complete -F _tai tai/ })
+  t.match(await runMain(['completion', 'bash']), { out: /complete .* tai$/m })
+  const env = { COMP_LINE: 'tai secret d' }
+  t.equal((await runMain(['completion', 'line', '--', 'tai', '--d', 'x'], { env })).out, 'delete\n')
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { App, examine, Given, type Finding } from '../tai.ts'
+import { App, examine, Given } from '../tai.ts'
 import { startModel } from './fakes/model.ts'
 import { outsideOf, runMain } from './fakes/outside.ts'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -10,7 +10,7 @@ t.test('a healthy installation', async (t) => {
   t.teardown(() => model.close())
   const env = { OPENAI_BASE_URL: `${model.url}/v1`, OPENAI_API_KEY: 'k', TAI_MODEL: 'openai/m' }
   const app = new App({ ...outsideOf({ env }), given: new Given(new Map()) })
-  const findings: Finding[] = await examine(app)
+  const findings = await examine(app)
   await app.close()
   t.strictSame(
     findings.filter((row) => row.health !== 'ok').map((row) => row.name),
@@ -28,11 +28,11 @@ t.test('one broken part does not hide the others, and is exit 1', async (t) => {
   const { ok, checks } = JSON.parse(run.out)
   t.equal(ok, false)
   t.match(
-    checks.find((row: Finding) => row.name === 'vault'),
+    checks.find((row: { name: string }) => row.name === 'vault'),
     { health: 'bad' },
   )
   t.match(
-    checks.find((row: Finding) => row.name === 'version'),
+    checks.find((row: { name: string }) => row.name === 'version'),
     { health: 'ok' },
   )
   t.notMatch(run.out, /\bat .*\.ts:/)

@@ -3,11 +3,10 @@ import { COMPACTION_REQUEST, systemPrompt } from '../tai.ts'
 
 const facts: Parameters<typeof systemPrompt>[0] = {
   root: '/w',
-  platform: 'linux',
-  day: '2026-05-01',
+  world: { platform: 'linux', now: () => Date.parse('2026-05-01') },
   hidden: [{ name: 'git_log' }],
   added: undefined,
-  schema: false,
+  schema: undefined,
 }
 
 t.test(
@@ -20,14 +19,17 @@ t.test(
 )
 
 t.test('without tools nothing is said of tools', async (t) => {
-  t.notMatch(systemPrompt({ ...facts, root: undefined }), /tool|workspace/i)
+  t.notMatch(systemPrompt({ ...facts, root: undefined, hidden: undefined }), /tool|workspace/i)
 })
 
 t.test("a person's own system prompt stands in place of the built-in one", async (t) => {
-  t.equal(systemPrompt({ ...facts, root: undefined, added: 'Be a pirate.' }), 'Be a pirate.')
+  t.equal(
+    systemPrompt({ ...facts, root: undefined, hidden: undefined, added: 'Be a pirate.' }),
+    'Be a pirate.',
+  )
 })
 
 t.test('a wanted schema is said', async (t) =>
-  t.match(systemPrompt({ ...facts, schema: true }), /JSON/),
+  t.match(systemPrompt({ ...facts, schema: {} }), /JSON/),
 )
 t.match(COMPACTION_REQUEST, /summary/)

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import {
   denyPrompter,
   spinnerOn,
-  Interrupts,
+  interruptsOf,
   main,
   type Output,
   type Outside,
@@ -66,7 +66,7 @@ export function outsideOf(settings: Settings = {}): Outside & { out: Written; er
     spinner: spinnerOn(keptOutput()),
     prompter: settings.prompter ?? denyPrompter,
     signal: new AbortController().signal,
-    interrupts: new Interrupts(
+    interrupts: interruptsOf(
       () => {},
       () => {},
     ),
