@@ -3982,7 +3982,6 @@ export const RPC_CODES = {
 
 export type RpcId = string | number
 
-/** A response is not answered. */
 export type RpcMessage = ReturnType<typeof readRpc>
 
 /** What a peer is told instead of a result. */
@@ -3993,7 +3992,7 @@ export class RpcError extends TaiError {
   constructor(
     kind: keyof typeof RPC_CODES | number, // a number is a peer's own
     message: string,
-    { data, id = null }: { data?: JsonObject | undefined; id?: RpcId | null } = {},
+    { data, id = null }: Loose<{ data: JsonObject; id: RpcId | null }> = {},
   ) {
     super(message)
     this.code = typeof kind === 'number' ? kind : RPC_CODES[kind]
@@ -4018,42 +4017,29 @@ const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(v
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
-/** Throws RpcError: parse, request or params. */
+/** Undefined if it is not JSON, which may hold words too. */
+const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
+
+/** A request or, without an id, a notification; undefined for a response. Throws RpcError. */
 export function readRpc(text: string) {
-  const value = parseRpc(text)
+  const value = rpcParsed(text)
+  if (value === undefined) throw new RpcError('parse', 'not JSON')
   if (isNested(value, MCP_DEPTH_MAX))
     throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
   if (!isObject(value) || value['jsonrpc'] !== '2.0')
     throw new RpcError('request', 'not one JSON-RPC 2.0 message')
   const { id, method, params = {} } = value
-  if (method === undefined && ('result' in value || 'error' in value))
-    return { kind: 'response' } as const
+  if (method === undefined && ('result' in value || 'error' in value)) return undefined
   if (id !== undefined && !isRpcId(id))
     throw new RpcError('request', 'id is neither a string nor a number that can be echoed')
-  const known = { id: id ?? null }
-  if (typeof method !== 'string') throw new RpcError('request', 'method is no text', known)
-  if (!isObject(params)) throw new RpcError('params', 'params is no object', known)
-  const said = { method, params: params as JsonObject }
-  if (id === undefined) return { kind: 'notification', ...said } as const
-  return { kind: 'request', id, ...said } as const
+  if (typeof method !== 'string') throw new RpcError('request', 'method is no text', { id })
+  if (!isObject(params)) throw new RpcError('params', 'params is no object', { id })
+  return { id, method, params: params as JsonObject }
 }
 
-function parseRpc(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new RpcError('parse', `not JSON: ${visible(clip(messageOf(error), 200))}`)
-  }
-}
-
-type RpcWords = Partial<
-  Record<'jsonrpc' | 'id' | 'method' | 'params' | 'result' | 'error', unknown>
->
+type RpcWords = Readonly<Record<string, unknown>>
 
 const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words })
-
-/** What may hold words, if it is JSON. */
-const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
 
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
@@ -4091,12 +4077,9 @@ export abstract class RpcTransport {
 
 /** A server's error may be anything. */
 function failureIn(error: unknown) {
-  if (!isObject(error)) return new RpcError('internal', plainText(error))
-  const { code, message, data } = error
-  const kind = Number(plainText(code)) || 'internal'
-  return new RpcError(kind, plainText(message), {
-    data: isObject(data) ? (data as JsonObject) : undefined,
-  })
+  const { code, message = error, data } = Object(error)
+  const known = { data: isObject(data) ? (data as JsonObject) : undefined }
+  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), known)
 }
 
 type RpcOptions = {
@@ -4109,7 +4092,9 @@ type RpcOptions = {
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
 
-type Waiting = Pick<PromiseWithResolvers<JsonObject>, 'resolve' | 'reject'> & {
+type Waiting = {
+  answer: PromiseWithResolvers<JsonObject>
+  stop: AbortController // of the exchange
   clock: NodeJS.Timeout
 }
 
@@ -4136,7 +4121,7 @@ export class RpcPeer {
     transport.lost = (why) => {
       this.#over ??= why
       gone?.()
-      for (const { reject } of this.#waiting.values()) reject(this.#over)
+      for (const { stop } of this.#waiting.values()) stop.abort(this.#over)
     }
   }
 
@@ -4144,30 +4129,27 @@ export class RpcPeer {
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
     signal?.throwIfAborted()
     const id = ++this.#last
-    const { promise, resolve, reject } = Promise.withResolvers<JsonObject>()
-    const stop = new AbortController()
-    const giveUp = (reason: unknown) => {
-      const told = { requestId: id, reason: messageOf(reason) }
-      if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
-      stop.abort(reason)
-    }
-    stop.signal.addEventListener('abort', () => reject(stop.signal.reason))
+    const answer = Promise.withResolvers<JsonObject>()
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
-    const late = () => giveUp(new LinkError('timeout', silence, { hint: this.#transport.hint }))
-    const clock = setTimeout(late, wait)
-    const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
-    const left = () => giveUp(signal?.reason)
-    signal?.addEventListener('abort', left)
-    this.#waiting.set(id, { resolve, reject: (why) => stop.abort(why), clock })
+    const late = () => new LinkError('timeout', silence, { hint: this.#transport.hint })
+    using limit = timeout(Math.max(wait, MCP_PROGRESS_MAX), late, signal)
+    const stop = new AbortController()
+    const end = AbortSignal.any([limit.signal, stop.signal])
+    end.addEventListener('abort', () => answer.reject(end.reason))
+    const clock = setTimeout(() => stop.abort(late()), wait)
+    this.#waiting.set(id, { answer, stop, clock })
     try {
       const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
       const full = method === 'tools/call' ? { ...params, ...meta } : params
-      this.#send({ id, method, params: full }, stop.signal, headers).catch(reject)
-      return await promise
+      this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
+      return await answer.promise
+    } catch (error) {
+      const told = { requestId: id, reason: messageOf(error) }
+      if (end.aborted && method !== 'initialize')
+        this.notify('notifications/cancelled', told).catch(() => {})
+      throw error
     } finally {
       clearTimeout(clock)
-      clearTimeout(end)
-      signal?.removeEventListener('abort', left)
       this.#waiting.delete(id)
     }
   }
@@ -4195,11 +4177,11 @@ export class RpcPeer {
       return true
     }
     const asked = answered(message, exchange)
-    const waiting = this.#waiting.get(asked)
+    const { answer } = this.#waiting.get(asked) ?? {}
     this.#waiting.delete(asked)
-    if (error !== undefined && error !== null) waiting?.reject(failureIn(error))
-    else if (isObject(result)) waiting?.resolve(result as JsonObject)
-    else waiting?.reject(new LinkError('protocol', 'a reply without a result'))
+    if (error !== undefined && error !== null) answer?.reject(failureIn(error))
+    else if (isObject(result)) answer?.resolve(result as JsonObject)
+    else answer?.reject(new LinkError('protocol', 'a reply without a result'))
     return asked > 0 && asked <= this.#last // one that comes late is a reply too
   }
 
@@ -4895,44 +4877,39 @@ export class McpHttpTransport extends RpcTransport {
     const body = rpcText(message)
     if (byteLength(body) > MCP_HTTP_MAX_BODY)
       noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
-    const id = message.method && message.id // of what wants an answer
-    const isFirst = message.method === 'initialize'
+    const { id: own, method } = message
+    const id = method && own // of what wants an answer
     const isSse = this.#leg.entry.transport === 'sse'
     if (isSse) await (this.#endpoint ?? this.#listen()).promise
     const session = this.version && this.#session // none before the greeting
     const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
-    if (isFirst) this.#session = reply.headers['mcp-session-id']
+    if (method === 'initialize') this.#session = reply.headers['mcp-session-id']
     const type = goodType(reply)
     if (type !== undefined && (isSse || id === undefined)) reply.bytes().catch(() => {})
     else if (type === EVENTS) await this.#follow(reply, id, signal)
     else await this.#take(reply, id, session)
   }
 
-  /** A body that answers `id` counts, of a refusal too. */
+  /** A body that answers `id` counts, also with a status that says nothing of sign-in or session. */
   async #take(reply: HttpReply, id: unknown, session: string | undefined) {
     const text = await reply.text()
-    const isGood = goodType(reply) !== undefined
-    if (isGood && this.receive(rpcParsed(text), id)) return
-    const fault = this.#fault(reply, text, session)
-    if (isGood || fault.kind !== 'protocol' || !this.receive(rpcParsed(text), id)) throw fault
+    const isDenied = [401, 403, session && 404].includes(reply.status)
+    if (isDenied || !this.receive(rpcParsed(text), id)) throw this.#fault(reply, text, session)
   }
 
   /** A stream that ends before it answers `id` is resumed. */
-  async #follow(
-    reply: HttpReply,
-    id: unknown,
-    signal?: AbortSignal,
-    reader = new SseReader(MCP_HTTP_MAX_BODY),
-  ): Promise<void> {
-    if (await this.#isAnswered(reply, id, reader)) return
-    const { lastId, retry = MCP_RESUME_WAIT } = reader
-    if (!lastId || this.#endpoint || this.version === MODERN)
-      throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
-    await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
-    const rest = await this.#stream(signal, { 'Last-Event-ID': lastId })
-    const fresh = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
-    await this.#follow(rest, id, signal, fresh)
+  async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
+    let reply = first
+    let reader = new SseReader(MCP_HTTP_MAX_BODY)
+    while (!(await this.#isAnswered(reply, id, reader))) {
+      const { lastId, retry = MCP_RESUME_WAIT } = reader
+      if (!lastId || this.#endpoint || this.version === MODERN)
+        throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
+      await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
+      reply = await this.#stream(signal, { 'Last-Event-ID': lastId })
+      reader = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
+    }
   }
 
   async #isAnswered(reply: HttpReply, id: unknown, reader: SseReader) {
@@ -11230,10 +11207,12 @@ export const RPC_METHODS = new Map<string, { isOpen: boolean; answer: RpcAnswer 
   ['tools/call', { isOpen: false, answer: (context, call) => context.callTool(call) }],
 ])
 
+type RpcNews = (from: McpSession | undefined, params: JsonObject) => void
+
 /** Others pass unheard. */
-export const RPC_NOTIFICATIONS = new Map<string, (from: McpSession, params: JsonObject) => void>([
+export const RPC_NOTIFICATIONS = new Map<string, RpcNews>([
   ['notifications/initialized', () => {}],
-  ['notifications/cancelled', (from, { requestId }) => from.cancel(requestId)],
+  ['notifications/cancelled', (from, { requestId }) => from?.cancel(requestId)],
 ])
 
 /** The reply, if one is due. Throws RpcError for a request that needs a session and has none. */
@@ -11242,10 +11221,9 @@ export async function answerRpc(
   message: RpcMessage,
   { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
 ) {
-  if (message.kind === 'notification' && session !== undefined)
-    RPC_NOTIFICATIONS.get(message.method)?.(session, message.params)
-  if (message.kind !== 'request') return undefined
+  if (message === undefined) return undefined
   const { id, method, params } = message
+  if (id === undefined) return void RPC_NOTIFICATIONS.get(method)?.(session, params)
   const row = RPC_METHODS.get(method)
   if (session === undefined && row?.isOpen !== true)
     throw new RpcError('request', 'Mcp-Session-Id is missing: initialize first')
@@ -11392,7 +11370,7 @@ export class Door {
     const { context } = this
     const { req } = response
     const { headers } = req
-    let id: RpcId | null = null
+    let message: RpcMessage
     try {
       const gate = GATES.find(([objects]) => objects(req, this))
       if (gate !== undefined) return gate[1]
@@ -11404,8 +11382,7 @@ export class Door {
         return { status: 200 }
       }
       if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
-      const message = readRpc(body.toString())
-      if (message.kind === 'request') id = message.id
+      message = readRpc(body.toString())
       const isNew = beginsSession(message, headers, session)
       const reply = await answerRpc(context, message, { session, stop })
       if (reply === undefined) return { status: 202 }
@@ -11413,7 +11390,10 @@ export class Door {
       return { status: 200, body: reply, headers: more }
     } catch (error) {
       const told = context.told(error)
-      return { status: STATUSES[told.code] ?? 400, body: rpcFailure(told.id ?? id, told) }
+      return {
+        status: STATUSES[told.code] ?? 400,
+        body: rpcFailure(told.id ?? message?.id ?? null, told),
+      }
     }
   }
 
@@ -11446,7 +11426,7 @@ export class Door {
 /** Whether one does. Throws RpcError for headers that do not fit. */
 function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
   const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
-  if (message.kind === 'request' && message.method === 'initialize')
+  if (message?.method === 'initialize' && message.id !== undefined)
     return session === undefined || raise(new RpcError('request', 'initialized already'))
   if (session === undefined && 'mcp-session-id' in headers) throw NO_SESSION
   if (MCP_VERSIONS.includes(version)) return false
