@@ -4106,11 +4106,7 @@ export class RpcPeer {
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
-  constructor(
-    transport: RpcTransport,
-    hear: (method: string, params: JsonObject) => void,
-    gone?: () => void,
-  ) {
+  constructor(transport: RpcTransport, hear: (method: string) => void, gone?: () => void) {
     this.#transport = transport
     this.#hear = hear
     transport.receive = (message, id) => {
@@ -4169,11 +4165,10 @@ export class RpcPeer {
     if (!isObject(message)) return false
     const { id, method, params, result, error } = message
     if (typeof method === 'string') {
-      const told = isObject(params) ? (params as JsonObject) : {}
-      if (method === 'notifications/progress')
-        this.#waiting.get(Number(plainText(told['progressToken'])))?.clock.refresh()
+      const token = Number(plainText(Object(params)['progressToken']))
+      if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
       if (isRpcId(id)) this.#answer(id, method)
-      else this.#hear(method, told)
+      else this.#hear(method)
       return true
     }
     const asked = answered(message, exchange)
@@ -4302,8 +4297,8 @@ class Said extends Reader {
   }
 
   items() {
-    const items = this.optional((it) => it.list()) ?? []
-    return items.map(({ value, where }) => this.other(value, where))
+    const items = this.optional((it) => it.list())
+    return (items ?? []).map(({ value, where }) => this.other(value, where))
   }
 
   /** Its placeholders as ${NAME}; what could be a password is left alone. */
@@ -4500,13 +4495,13 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
   const all = Object.entries(isObject(value) ? value : {})
   const isHolder = ([key, inner]: [string, unknown]) =>
     (inside ?? 'mcp') === 'mcp' && has(HOLDERS, key) && !looksLikeEntry(inner)
-  const holders = all.filter(isHolder)
-  const named = all.filter(([, raw]) => (inside ? isObject(raw) : looksLikeEntry(raw)))
-  const taken = new Set(holders.length > 0 ? holders : named)
-  const rest = all.filter((pair) => !taken.has(pair)).map(([key]) => key)
+  const isServer = ([, raw]: [string, unknown]) => (inside ? isObject(raw) : looksLikeEntry(raw))
+  const holds = all.some(isHolder)
+  const isTaken = holds ? isHolder : isServer
+  const taken = all.filter(isTaken)
+  const rest = all.filter((pair) => !isTaken(pair)).map(([key]) => key)
   if (rest.length > 0) said.note('ignored, as no server', rest.join())
-  if (holders.length === 0) return named
-  return holders.flatMap(([key, inner]) => serversIn(said.other(inner), key))
+  return holds ? taken.flatMap(([key, inner]) => serversIn(said.other(inner), key)) : taken
 }
 
 type Found = Map<string, Said>
@@ -4530,6 +4525,10 @@ function fieldsOf(raw: Said, isToml: boolean) {
   return { found, options }
 }
 
+/** In the order of their names, the last of each. */
+const textsOf = (...pairs: [string, string][][]) =>
+  Object.fromEntries(Object.entries(Object.fromEntries(pairs.flat())).toSorted())
+
 function entryOf(given: string, raw: Said, isToml: boolean) {
   const { found, options } = fieldsOf(raw, isToml)
   const [kind, strange] = transportOf(raw.where, found)
@@ -4546,20 +4545,20 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
     transport: kind,
     command,
     args,
-    env: Object.fromEntries([
-      ...it('envVars')
+    env: textsOf(
+      it('envVars')
         .items()
         .map((item) => item.variable()),
-      ...it('env').pairs(),
-    ]),
+      it('env').pairs(),
+    ),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('uds').text() || undefined,
-    headers: Object.fromEntries([
-      ...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
-      ...it('envHttpHeaders').pairs((item) => item.variable()[1]),
-      ...it('headers').pairs(),
-    ]),
+    headers: textsOf(
+      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
+      it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      it('headers').pairs(),
+    ),
     allow: it('allow').words(), // globs of tool names
     deny: it('deny').words(), // comes after allow
     enabled: it('enabled').optional((at) => at.boolean()),
@@ -4641,16 +4640,17 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     own.set(name, text)
     return value
   }
-  const { command, url, socket, args, headers } = entry
-  const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
+  const { args, env, headers } = entry
+  const one = (field: 'command' | 'cwd' | 'url' | 'socket', text = entry[field]) =>
+    text && filled(text, field)
   const whole = {
     ...entry,
-    command: command && filled(command, 'command'),
+    command: one('command'),
     args: args.map((text, i) => filled(text, `args[${i}]`)),
-    env: mapped(entry.env, ownValue),
-    cwd: cwd && filled(cwd, 'cwd'),
-    url: url && filled(url, 'url'),
-    socket: socket && filled(socket, 'socket'),
+    env: mapped(env, ownValue),
+    cwd: one('cwd', entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')),
+    url: one('url'),
+    socket: one('socket'),
     headers: mapped(headers, (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
   }
   return { entry: whole, secrets }
@@ -5008,18 +5008,15 @@ export class McpHttpTransport extends RpcTransport {
 // Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
 
 const UNSUPPORTED_VERSION = -32022 // its data names the supported ones
-const META = 'io.modelcontextprotocol/'
 const SELF = { name: 'tai', version: VERSION }
 
 const MODERN_META = {
-  [`${META}protocolVersion`]: MODERN,
-  [`${META}clientCapabilities`]: {},
-  [`${META}clientInfo`]: SELF,
+  'io.modelcontextprotocol/protocolVersion': MODERN,
+  'io.modelcontextprotocol/clientCapabilities': {},
+  'io.modelcontextprotocol/clientInfo': SELF,
 }
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
-
-export type McpListing = Awaited<ReturnType<McpClient['listTools']>>
 
 /** Argument to the header that repeats it (2026-07-28). Throws InvalidError. */
 function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
@@ -5027,14 +5024,13 @@ function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
     if (header === undefined) continue
-    const names = [...found.values()].map((each) => each.toLowerCase())
     const isPlain = /^(string|integer|boolean)$/.test(plainText(type))
     if (!isPlain || typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
       unfit(`x-mcp-header of ${name} is no header name, or its value not simple`)
-    if (names.includes(header.toLowerCase())) unfit(`two headers ${header}`)
     found.set(name, header)
   }
-  return found
+  const names = new Set([...found.values()].map((header) => header.toLowerCase()))
+  return names.size === found.size ? found : unfit('two of its headers have one name')
 }
 
 /** In base64 where it cannot stand in a header. */
@@ -5056,12 +5052,6 @@ function readTool(raw: unknown) {
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
-/** It refused the version it was asked for, and speaks the stateless one. */
-const wantsModern = (error: unknown) =>
-  error instanceof RpcError &&
-  error.code === UNSUPPORTED_VERSION &&
-  [error.data?.['supported']].flat().includes(MODERN)
-
 type ClientOptions = {
   era?: 'legacy' | 'modern' | undefined // as its entry pins it; else the server decides
   changed?: () => void // its tools may have changed
@@ -5074,8 +5064,6 @@ export class McpClient {
   readonly #transport
   readonly #peer
   readonly #era
-  /** What it calls itself, and the version agreed on. */
-  server = { name: '', version: '', protocol: '' }
 
   private constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
@@ -5132,23 +5120,14 @@ export class McpClient {
     args: JsonObject,
     options: Partial<RpcOptions> = {},
   ) {
-    const repeated = [...headers].flatMap(([key, header]) => {
-      const value = args[key] ?? null
-      return value === null ? [] : [[`Mcp-Param-${header}`, headerText(value)]]
-    })
-    const how = { ...options, headers: Object.fromEntries(repeated) }
+    const repeated: Record<string, string> = {}
+    for (const [key, header] of headers)
+      if (args[key] != null) repeated[`Mcp-Param-${header}`] = headerText(args[key])
+    const how = { ...options, headers: repeated }
     const result = await this.#ask('tools/call', { name, arguments: args }, how)
     if (isNested(result, MCP_DEPTH_MAX))
       noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
-  }
-
-  async ping(signal?: AbortSignal) {
-    await this.#ask(this.#isModern ? 'server/discover' : 'ping', {}, { signal })
-  }
-
-  get #isModern() {
-    return this.#transport.version === MODERN
   }
 
   close() {
@@ -5165,38 +5144,32 @@ export class McpClient {
       const protocol = plainText(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
         noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
-      this.#learn(told, told['serverInfo'], protocol)
+      this.#agree(told, protocol)
       await this.#peer.notify('notifications/initialized')
     } catch (error) {
-      if (!wantsModern(error)) throw error
+      if (!(error instanceof RpcError) || error.code !== UNSUPPORTED_VERSION) throw error
+      if (![error.data?.['supported']].flat().includes(MODERN)) throw error
       await this.#discover(signal)
     }
   }
 
   async #discover(signal?: AbortSignal) {
     this.#transport.version = MODERN
-    const ask = () => this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
-    const again = (error: unknown) => {
-      if (!wantsModern(error)) throw error
-      return ask()
-    }
-    const told = await ask().catch(again)
-    this.#learn(told, Object(told['_meta'])[`${META}serverInfo`], MODERN)
+    const told = await this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
+    this.#agree(told, MODERN)
   }
 
-  #learn({ capabilities }: JsonObject, info: unknown, protocol: string) {
+  #agree({ capabilities }: JsonObject, version: string) {
     if (!isObject(Object(capabilities)['tools'])) noMcp('it offers no tools')
-    const said = (key: string) => clip(plainText(Object(info)[key]), 80)
-    this.server = { name: said('name'), version: said('version'), protocol }
-    this.#transport.version = protocol
+    this.#transport.version = version
   }
 
-  async #ask(method: string, params: JsonObject, options: Partial<RpcOptions>) {
-    const { name } = params
-    const named = name === undefined ? {} : { 'Mcp-Name': headerText(name) }
-    const headers = { 'Mcp-Method': method, ...named, ...options.headers }
-    const how = { wait: MCP_CALL_TIMEOUT, ...options, headers: this.#isModern ? headers : {} }
-    const full = this.#isModern ? { ...params, _meta: MODERN_META } : params
+  async #ask(method: string, params: JsonObject, { headers, ...options }: Partial<RpcOptions>) {
+    const named = 'name' in params && { 'Mcp-Name': headerText(params['name'] ?? null) }
+    const isModern = this.#transport.version === MODERN
+    const modern = { headers: { 'Mcp-Method': method, ...named, ...headers } }
+    const how = { wait: MCP_CALL_TIMEOUT, ...options, ...(isModern && modern) }
+    const full = isModern ? { ...params, _meta: MODERN_META } : params
     const ask = () => this.#peer.request(method, full, how)
     const result = await ask().catch(async (error: unknown) => {
       if (!(error instanceof LinkError) || error.kind !== 'session') throw error
@@ -10808,7 +10781,6 @@ async function readLine(store: Store) {
 
 const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
-const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
 // A call that is late must not bring back a session that another server has ended.
 const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?, ?, ?)
   ON CONFLICT DO UPDATE SET seen = excluded.seen, ended = max(ended, excluded.ended)`
@@ -10876,17 +10848,15 @@ function agentTools(parts: ServeParts) {
       annotations: annotate('Medium', 'changes', { openWorld: true }), // its tools are judged one by one
       run: (args, { session: own, processes }, signal) => {
         const { message, session = own, max_steps: maxSteps } = args
-        const lane = turns.get(session) ?? new Lane()
-        turns.set(session, lane)
+        const lane = turns.getOrInsertComputed(session, () => new Lane())
         const turn = lane.run(async () => {
           using clock = chatClock(signal)
           signal.throwIfAborted() // while it waited
           const { profile, choice } = await seatOf(parts, session, args)
-          const opened = talks.get(session)
-          const tools = opened ?? openServed(parts, { session, processes, rows }, profile)
-          if (talks.size >= MCP_QUEUE_MAX) talks.clear()
-          talks.set(session, tools)
-          const talk = { session, profile, choice, tools: await tools, maxSteps }
+          if (talks.size >= MCP_QUEUE_MAX && !talks.has(session)) talks.clear()
+          const open = () => openServed(parts, { session, processes, rows }, profile)
+          const tools = await talks.getOrInsertComputed(session, open)
+          const talk = { session, profile, choice, tools, maxSteps }
           return await playServed(app, await converse(app, talk), message, clock.signal)
         })
         return turn.finally(() => lane.length === 0 && turns.delete(session))
@@ -10939,8 +10909,9 @@ async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) 
   const profile = await profileOf(store, row?.profile ?? args.profile ?? config.get('profile'))
   const choice = await chosenModel(app, profile)
   const title = titleOf([textPart(args.message)])
-  const begun = { id, title, profile: profile?.name ?? 'default', model: modelName(choice) }
-  if (row === undefined) await store.createSession({ ...begun, workspace: app.root })
+  const [name, model] = [profile?.name ?? 'default', modelName(choice)]
+  const begun = { id, title, profile: name, model, workspace: app.root }
+  if (row === undefined) await store.createSession(begun)
   return { profile, choice }
 }
 
@@ -10996,6 +10967,8 @@ export class McpSession {
 /** Who may come in, which sessions there are, what they are answered. */
 export class McpServeContext {
   readonly #parts
+  readonly #world
+  readonly #db
   readonly sessions = new Map<string, McpSession>() // the longest unused first
   readonly mode
   readonly list
@@ -11003,8 +10976,10 @@ export class McpServeContext {
 
   private constructor(parts: ServeParts) {
     this.#parts = parts
+    this.#world = parts.app.world
+    this.#db = parts.store.db
     this.mode = parts.mode
-    const all = [...parts.native, ...agentTools(parts)]
+    const all = this.#rows()
     const rows = parts.only?.map((name) => pickTool(all, name)) ?? all
     this.toolCount = rows.length
     const tools = rows.map(({ name, description, parameters, annotations }) => {
@@ -11026,9 +11001,8 @@ export class McpServeContext {
 
   /** Its id: random bits, when it was made, a signature. Nothing is kept of it. */
   newSession() {
-    const { world } = this.#parts.app
-    const random = world.randomBytes(SESSION_BYTES).toString('base64url')
-    return this.#signed(`${random}.${world.now().toString(36)}`)
+    const random = this.#world.randomBytes(SESSION_BYTES).toString('base64url')
+    return this.#signed(`${random}.${this.#world.now().toString(36)}`)
   }
 
   /** Undefined: none of this key, ended, or unused for too long. Throws RpcError: no room. */
@@ -11049,10 +11023,9 @@ export class McpServeContext {
 
   /** Processes of sessions that are over, here or elsewhere, would run on. */
   sweep() {
-    const { store, app } = this.#parts
-    const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
+    const forgotten = this.#world.now() - 2 * MCP_SESSION_IDLE
     ifVault(() => {
-      store.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten) // and nothing glanced at counts
+      this.#db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten) // and nothing glanced at counts
       for (const session of this.sessions.values()) this.#isOver(session)
     })
   }
@@ -11091,21 +11064,23 @@ export class McpServeContext {
     }
   }
 
+  #rows = () => [...this.#parts.native, ...agentTools(this.#parts)]
+
   #openTools({ id, processes }: McpSession) {
     const bytes = Buffer.from(id, 'base64url').subarray(0, ID_BYTES) // random, and its id in the vault
-    const rows = [...this.#parts.native, ...agentTools(this.#parts)]
+    const rows = this.#rows()
     const offersBridged = false // tools of others are never served again
     return openServed(this.#parts, { session: idLetters(bytes), processes, rows, offersBridged })
   }
 
   /** Ended by any server, or unused for too long; then nothing of it stays. */
   #isOver(session: McpSession) {
-    const { store, app } = this.#parts
-    const [others] = store.db.glance<{ data_version: number }>('PRAGMA data_version')
-    const unusedSince = app.world.now() - MCP_SESSION_IDLE
+    const [others] = this.#db.glance<{ data_version: number }>('PRAGMA data_version')
+    const unusedSince = this.#world.now() - MCP_SESSION_IDLE
     if (session.looked === others?.data_version && session.seen >= unusedSince) return false
     session.looked = others?.data_version
-    const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
+    const sql = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
+    const row = this.#db.get<{ seen: number; ended: number }>(sql, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
     const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
     if (isOver) this.#drop(session)
@@ -11113,7 +11088,7 @@ export class McpServeContext {
   }
 
   #touch(session: McpSession) {
-    session.seen = this.#parts.app.world.now()
+    session.seen = this.#world.now()
     if (session.seen - session.written > MCP_SESSION_TOUCH) ifVault(() => this.#write(session, 0))
   }
 
@@ -11132,14 +11107,14 @@ export class McpServeContext {
       const why = `${MCP_SESSIONS_MAX} sessions are at work`
       this.sessions.delete(idle?.id ?? raise(new RpcError('busy', why)))
     }
-    const { app } = this.#parts
-    const created = Math.min(parseInt(made, 36), app.world.now())
-    return new McpSession(id, created, new Processes(app.world, app.redactor))
+    const created = Math.min(parseInt(made, 36), this.#world.now())
+    const processes = new Processes(this.#world, this.#parts.app.redactor)
+    return new McpSession(id, created, processes)
   }
 
   #write(session: McpSession, ended: 0 | 1) {
-    session.written = this.#parts.app.world.now()
-    this.#parts.store.db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
+    session.written = this.#world.now()
+    this.#db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
   }
 
   #drop(session: McpSession) {
@@ -11171,13 +11146,12 @@ function callResult(outcome: Outcome) {
   if (outcome.kind === 'refused')
     throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
   const { text, images = [], blocks = [], structured, isError } = outcome.output
-  const content: object[] = text === '' ? [] : [{ type: 'text', text }]
-  for (const { mime, base64 } of images)
-    content.push({ type: 'image', data: base64, mimeType: mime })
-  content.push(...blocks)
-  if (content.length === 0) content.push({ type: 'text', text })
+  const pictures = images.map(({ mime, base64 }) => {
+    return { type: 'image', data: base64, mimeType: mime }
+  })
+  const others = [...pictures, ...blocks]
   return {
-    content,
+    content: text === '' && others.length > 0 ? others : [{ type: 'text', text }, ...others],
     ...(isObject(structured) && { structuredContent: structured }),
     ...(isError === true && { isError }),
   }
@@ -11193,8 +11167,7 @@ export type RpcCall = Readonly<{
 
 function greeting({ protocolVersion: asked }: JsonObject) {
   const protocolVersion = MCP_VERSIONS.find((known) => known === asked) ?? MCP_PROTOCOL_VERSION
-  const serverInfo = { name: 'tai', version: VERSION }
-  return JSON.stringify({ protocolVersion, capabilities: { tools: {} }, serverInfo })
+  return JSON.stringify({ protocolVersion, capabilities: { tools: {} }, serverInfo: SELF })
 }
 
 type RpcAnswer = (context: McpServeContext, call: RpcCall) => string | Promise<string> // JSON
