@@ -4063,18 +4063,6 @@ function noMcp(message: string, hint?: string): never {
 
 type RpcHeaders = Readonly<Record<string, string>>
 
-/** Carries messages. Whoever opened it closes it. */
-export abstract class RpcTransport {
-  /** Set by the peer. False for no message; with the `id` of an exchange, until that is answered. */
-  receive: (message: unknown, id?: unknown) => boolean = () => false
-  lost: (why: LinkError) => void = () => {} // set by the peer: the end
-  version: string | undefined // set by the client: the one agreed on
-  abstract readonly hint: string | undefined // what may explain a silence
-  /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
-  abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
-  abstract close(): Promise<void>
-}
-
 /** A server's error may be anything. */
 function failureIn(error: unknown) {
   const { code, message = error, data } = Object(error)
@@ -4098,27 +4086,30 @@ type Waiting = {
   clock: NodeJS.Timeout
 }
 
-/** Our end of a connection to a server; `hear` is told of notifications. */
-export class RpcPeer {
-  readonly #transport
-  readonly #hear
+/** Our end of a connection to a server; a subclass carries the messages. Whoever opened it closes it. */
+export abstract class RpcTransport {
+  version: string | undefined // the one agreed on
+  hear = (_notification: string) => {} // set by whoever wants to know
+  gone = () => {} // the same, of the end
+  abstract readonly hint: string | undefined // what may explain a silence
+  /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
+  abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
+  abstract close(): Promise<void>
   readonly #waiting = new Map<number, Waiting>()
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
-  constructor(transport: RpcTransport, hear: (method: string) => void, gone?: () => void) {
-    this.#transport = transport
-    this.#hear = hear
-    transport.receive = (message, id) => {
-      const all = [message].flat() // 2025-03-26 has several in one
-      const taken = all.map((each) => this.#take(each, id)).includes(true)
-      return id === undefined ? taken : !this.#waiting.has(Number(id))
-    }
-    transport.lost = (why) => {
-      this.#over ??= why
-      gone?.()
-      for (const { stop } of this.#waiting.values()) stop.abort(this.#over)
-    }
+  /** False for no message; with the `id` of an exchange, until that is answered. */
+  receive(message: unknown, id?: unknown) {
+    const all = [message].flat() // 2025-03-26 has several in one
+    const taken = all.map((each) => this.#take(each, id)).includes(true)
+    return id === undefined ? taken : !this.#waiting.has(Number(id))
+  }
+
+  lost(why: LinkError) {
+    this.#over ??= why
+    this.gone()
+    for (const { stop } of this.#waiting.values()) stop.abort(this.#over)
   }
 
   /** Progress begins `wait` anew. Throws RpcError (the server's), LinkError, or the signal's reason. */
@@ -4127,7 +4118,7 @@ export class RpcPeer {
     const id = ++this.#last
     const answer = Promise.withResolvers<JsonObject>()
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
-    const late = () => new LinkError('timeout', silence, { hint: this.#transport.hint })
+    const late = () => new LinkError('timeout', silence, { hint: this.hint })
     using limit = timeout(Math.max(wait, MCP_PROGRESS_MAX), late, signal)
     const stop = new AbortController()
     const end = AbortSignal.any([limit.signal, stop.signal])
@@ -4157,7 +4148,7 @@ export class RpcPeer {
 
   async #send(...said: Parameters<RpcTransport['send']>) {
     if (this.#over !== undefined) throw this.#over
-    await this.#transport.send(...said).catch((why: Error) => raise(this.#over ?? why))
+    await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
   /** False for what neither asks nor answers. */
@@ -4168,7 +4159,7 @@ export class RpcPeer {
       const token = Number(plainText(Object(params)['progressToken']))
       if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
       if (isRpcId(id)) this.#answer(id, method)
-      else this.#hear(method)
+      else this.hear(method)
       return true
     }
     const asked = answered(message, exchange)
@@ -5062,16 +5053,15 @@ type ClientOptions = {
 /** A client of one server. Owns the transport: `close` ends it. */
 export class McpClient {
   readonly #transport
-  readonly #peer
   readonly #era
 
   private constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
     this.#era = options.era
-    const hear = (method: string) => {
-      if (method === 'notifications/tools/list_changed') options.changed?.()
+    transport.gone = () => options.gone?.()
+    transport.hear = (news) => {
+      if (news === 'notifications/tools/list_changed') options.changed?.()
     }
-    this.#peer = new RpcPeer(transport, hear, options.gone)
   }
 
   /** Greets the server; where that fails, the transport is closed. */
@@ -5140,12 +5130,12 @@ export class McpClient {
     const how = { wait: MCP_CONNECT_TIMEOUT, signal }
     this.#transport.version = undefined
     try {
-      const told = await this.#peer.request('initialize', asks, how)
+      const told = await this.#transport.request('initialize', asks, how)
       const protocol = plainText(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
         noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
       this.#agree(told, protocol)
-      await this.#peer.notify('notifications/initialized')
+      await this.#transport.notify('notifications/initialized')
     } catch (error) {
       if (!(error instanceof RpcError) || error.code !== UNSUPPORTED_VERSION) throw error
       if (![error.data?.['supported']].flat().includes(MODERN)) throw error
@@ -5170,7 +5160,7 @@ export class McpClient {
     const modern = { headers: { 'Mcp-Method': method, ...named, ...headers } }
     const how = { wait: MCP_CALL_TIMEOUT, ...options, ...(isModern && modern) }
     const full = isModern ? { ...params, _meta: MODERN_META } : params
-    const ask = () => this.#peer.request(method, full, how)
+    const ask = () => this.#transport.request(method, full, how)
     const result = await ask().catch(async (error: unknown) => {
       if (!(error instanceof LinkError) || error.kind !== 'session') throw error
       await this.#greet(how.signal)
