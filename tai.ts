@@ -4274,7 +4274,7 @@ const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
-    super(value, where)
+    super(value, legible(where))
     this.#notes = notes
   }
 
@@ -4352,7 +4352,8 @@ export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
   const notes = new Set<string>()
   const servers = await serversOf(new Said(paste, 'the paste', notes)).catch((error: unknown) => {
-    throw error instanceof RangeError ? new InvalidError('it is nested too deeply') : error
+    if (error instanceof RangeError) unfit('it is nested too deeply')
+    throw error
   })
   const entries = new Map<string, McpEntry>()
   const rejects: InvalidError[] = []
@@ -4364,9 +4365,8 @@ export async function mcpNormalize(paste: string) {
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      const reject = new InvalidError(legible(error.message), error)
-      raw.note([reject.message, reject.hint ?? []].flat().join('; '), 'refused')
-      rejects.push(reject)
+      raw.note([error.message, error.hint ?? []].flat().join('; '), 'refused')
+      rejects.push(error)
     }
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
@@ -10813,8 +10813,9 @@ function openServed(
   profile?: ProfileRow,
 ) {
   const { app, workspace, only: names = profile?.tools } = parts
+  const { rows = TOOLS } = seat
   const mode = tighterMode(parts.mode, profile?.mode ?? parts.mode)
-  const only = names?.filter((name) => seat.rows?.some((row) => row.name === name))
+  const only = names?.filter((name) => rows.some((row) => row.name === name))
   const own = { mode, only, prompter: denyPrompter, profile: profile?.name ?? parts.profile }
   return openTools(app, { ...seat, ...own, workspace })
 }
@@ -10828,7 +10829,7 @@ const CHAT = takes(['message'], {
 
 /** The two tools beside the native ones, for one MCP session. */
 function agentTools(parts: ServeParts) {
-  const { app, config, native: rows, turns } = parts
+  const { app, config, turns } = parts
   const talks = new Map<string, Promise<Tools>>() // with them stays what an agent was offered
   return toolsOf('agents', {
     chat: {
@@ -10844,7 +10845,7 @@ function agentTools(parts: ServeParts) {
           signal.throwIfAborted() // while it waited
           const { profile, choice } = await seatOf(parts, session, args)
           if (talks.size >= MCP_QUEUE_MAX && !talks.has(session)) talks.clear()
-          const open = () => openServed(parts, { session, processes, rows }, profile)
+          const open = () => openServed(parts, { session, processes }, profile)
           const tools = await talks.getOrInsertComputed(session, open)
           const talk = { session, profile, choice, tools, maxSteps }
           return await playServed(app, await converse(app, talk), message, clock.signal)
@@ -10913,10 +10914,10 @@ async function playServed(app: App, talk: Conversation, message: string, signal:
   const result = await resultOf(events, (event) => {
     if (event.kind === 'text') said += event.text
   })
-  const structured: JsonObject = outcomeOf(result, redactor, talk)
-  if (result.error === undefined) return { text: result.answer, structured }
-  const text = [said, explain(result.error)].filter(Boolean).join('\n\n')
-  return { text, isError: true, structured: { ...structured, answer: redactor.known(said) } }
+  const { error, answer } = result
+  if (error === undefined) return { text: answer, structured: outcomeOf(result, redactor, talk) }
+  const structured = outcomeOf({ ...result, answer: said }, redactor, talk)
+  return { text: [said, explain(error)].filter(Boolean).join('\n\n'), isError: true, structured }
 }
 
 /** One client's session. */
