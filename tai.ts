@@ -4001,11 +4001,15 @@ export class RpcError extends TaiError {
   }
 }
 
+function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
+  throw new RpcError(...why)
+}
+
 const insideOf = (value: unknown): unknown[] =>
   typeof value === 'object' ? Object.values(value ?? {}) : []
 
 /** Deeper than `max`; without recursion, which the value could exhaust. */
-export function isNested(value: unknown, max: number) {
+export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
   let level = [value]
   for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
   return level.some((item) => typeof item === 'object' && item !== null)
@@ -4023,17 +4027,16 @@ const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
 /** A request or, without an id, a notification; undefined for a response. Throws RpcError. */
 export function readRpc(text: string) {
   const value = rpcParsed(text)
-  if (value === undefined) throw new RpcError('parse', 'not JSON')
-  if (isNested(value, MCP_DEPTH_MAX))
-    throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
+  if (value === undefined) failRpc('parse', 'not JSON')
+  if (isNested(value)) failRpc('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
   if (!isObject(value) || value['jsonrpc'] !== '2.0')
-    throw new RpcError('request', 'not one JSON-RPC 2.0 message')
+    failRpc('request', 'not one JSON-RPC 2.0 message')
   const { id, method, params = {} } = value
   if (method === undefined && ('result' in value || 'error' in value)) return undefined
   if (id !== undefined && !isRpcId(id))
-    throw new RpcError('request', 'id is neither a string nor a number that can be echoed')
-  if (typeof method !== 'string') throw new RpcError('request', 'method is no text', { id })
-  if (!isObject(params)) throw new RpcError('params', 'params is no object', { id })
+    failRpc('request', 'id is neither a string nor a number that can be echoed')
+  if (typeof method !== 'string') failRpc('request', 'method is no text', { id })
+  if (!isObject(params)) failRpc('params', 'params is no object', { id })
   return { id, method, params: params as JsonObject }
 }
 
@@ -4395,7 +4398,7 @@ async function serversOf(paste: Said) {
   const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
   const rest = isAllToml ? '' : text.replace(TOML, blanked)
   const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
-  if (isNested(values, MCP_DEPTH_MAX)) throw new RangeError()
+  if (isNested(values)) throw new RangeError()
   const servers = values.flatMap((value, i) =>
     serversIn(paste.other(value)).map(([given, raw]) => ({
       given,
@@ -4835,9 +4838,7 @@ async function* eventsOf(reply: HttpReply, reader: SseReader) {
 
 /** For an entry of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
-  challenge: string | undefined // WWW-Authenticate of the last refusal
   readonly hint = undefined
-  readonly headers // with every message; sign-in adds its own
   readonly #leg
   readonly #closing = new AbortController()
   #url
@@ -4847,10 +4848,9 @@ export class McpHttpTransport extends RpcTransport {
   /** The placeholders are filled. Throws LinkError. */
   constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
     super()
-    const { name, url = SOCKET_URL, headers } = leg.entry
+    const { name, url = SOCKET_URL } = leg.entry
     this.#leg = leg
     this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
-    this.headers = { ...headers }
   }
 
   async send(message: RpcWords, signal?: AbortSignal, headers: RpcHeaders = {}) {
@@ -4941,7 +4941,7 @@ export class McpHttpTransport extends RpcTransport {
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
     const headers = {
-      ...this.headers,
+      ...entry.headers,
       ...(this.version && { 'MCP-Protocol-Version': this.version }),
       ...(this.version && this.#session && { 'Mcp-Session-Id': this.#session }),
       ...request.headers,
@@ -4977,7 +4977,6 @@ export class McpHttpTransport extends RpcTransport {
     const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
     if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
     if (status !== 401 && status !== 403) return new LinkError('protocol', message)
-    this.challenge = challenge
     return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
   }
 
@@ -5033,7 +5032,7 @@ function headerText(value: Json) {
 
 /** Throws InvalidError for a tool that cannot be used. */
 function readTool(raw: unknown) {
-  if (isNested(raw, MCP_DEPTH_MAX)) unfit('it is nested too deeply')
+  if (isNested(raw)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
   if (name === '') unfit('it has no name')
@@ -5044,7 +5043,7 @@ function readTool(raw: unknown) {
 }
 
 type ClientOptions = {
-  era?: 'legacy' | 'modern' | undefined // as its entry pins it; else the server decides
+  era?: Json | undefined // `modern`, if its entry says so; else the server decides
   changed?: () => void // its tools may have changed
   gone?: () => void // the connection is lost
   signal?: AbortSignal | undefined // of the greeting
@@ -5115,8 +5114,7 @@ export class McpClient {
       if (args[key] != null) repeated[`Mcp-Param-${header}`] = headerText(args[key])
     const how = { ...options, headers: repeated }
     const result = await this.#ask('tools/call', { name, arguments: args }, how)
-    if (isNested(result, MCP_DEPTH_MAX))
-      noMcp(`the result of ${visible(name)} is nested too deeply`)
+    if (isNested(result)) noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
@@ -5822,10 +5820,7 @@ export class McpBridge {
         filled.transport === 'stdio'
           ? await McpStdioTransport.start(filled, world, redactor)
           : new McpHttpTransport({ http: http(), redactor, entry: filled })
-      return await McpClient.open(transport, {
-        era: era === 'legacy' || era === 'modern' ? era : undefined,
-        ...options,
-      })
+      return await McpClient.open(transport, { era, ...options })
     } catch (error) {
       if (!(error instanceof LinkError)) throw error
       const { kind, message, hint } = error
@@ -11035,15 +11030,13 @@ export class McpServeContext {
 
   /** The result as JSON, after the session's earlier calls. Throws RpcError. */
   async callTool(call: RpcCall) {
-    const { session = raise(new RpcError('request', 'there is no session')), stop } = call
+    const { session = failRpc('request', 'there is no session'), stop } = call
     const { name, arguments: args = {} } = call.params
-    if (typeof name !== 'string') throw new RpcError('params', 'params.name is no text')
-    if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
+    if (typeof name !== 'string') failRpc('params', 'params.name is no text')
+    if (!isObject(args)) failRpc('params', 'params.arguments is no object')
     const { calls, lane } = session
-    if (calls.size >= MCP_QUEUE_MAX)
-      throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`, {
-        data: { retry_after_s: 1 },
-      })
+    const crowd = `${MCP_QUEUE_MAX} calls of this session are waiting`
+    if (calls.size >= MCP_QUEUE_MAX) failRpc('busy', crowd, { data: { retry_after_s: 1 } })
     calls.add(call)
     try {
       const tools = await (session.tools ??= this.#openTools(session))
@@ -11059,9 +11052,8 @@ export class McpServeContext {
 
   #openTools({ id, processes }: McpSession) {
     const bytes = Buffer.from(id, 'base64url').subarray(0, ID_BYTES) // random, and its id in the vault
-    const rows = this.#rows()
-    const offersBridged = false // tools of others are never served again
-    return openServed(this.#parts, { session: idLetters(bytes), processes, rows, offersBridged })
+    const seat = { session: idLetters(bytes), processes, rows: this.#rows() }
+    return openServed(this.#parts, { ...seat, offersBridged: false })
   }
 
   /** Ended by any server, or unused for too long; then nothing of it stays. */
@@ -11094,9 +11086,8 @@ export class McpServeContext {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
     if (this.sessions.size >= MCP_SESSIONS_MAX) {
-      const idle = [...this.sessions.values()].find((it) => it.isIdle)
-      const why = `${MCP_SESSIONS_MAX} sessions are at work`
-      this.sessions.delete(idle?.id ?? raise(new RpcError('busy', why)))
+      const idle = this.sessions.values().find((it) => it.isIdle)
+      this.sessions.delete(idle?.id ?? failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`))
     }
     const created = Math.min(parseInt(made, 36), this.#world.now())
     const processes = new Processes(this.#world, this.#parts.app.redactor)
@@ -11135,7 +11126,7 @@ const REFUSAL_KINDS = {
 /** In MCP's words. Throws RpcError for a refusal. */
 function callResult(outcome: Outcome) {
   if (outcome.kind === 'refused')
-    throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
+    failRpc(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
   const { text, images = [], blocks = [], structured, isError } = outcome.output
   const pictures = images.map(({ mime, base64 }) => {
     return { type: 'image', data: base64, mimeType: mime }
@@ -11190,10 +11181,9 @@ export async function answerRpc(
   if (id === undefined) return void RPC_NOTIFICATIONS.get(method)?.(session, params)
   const row = RPC_METHODS.get(method)
   if (session === undefined && row?.isOpen !== true)
-    throw new RpcError('request', 'Mcp-Session-Id is missing: initialize first')
+    failRpc('request', 'Mcp-Session-Id is missing: initialize first')
   try {
-    if (row === undefined)
-      throw new RpcError('method', `there is no method ${visible(clip(method, 80))}`)
+    if (row === undefined) failRpc('method', `there is no method ${visible(clip(method, 80))}`)
     return rpcResult(id, await row.answer(context, { id, params, session, stop }))
   } catch (error) {
     return rpcFailure(id, context.told(error))
@@ -11280,7 +11270,6 @@ export class Door {
   readonly context
   readonly #hosts // undefined: any
   readonly #open = new Map<object, number>() // requests without an answer, by connection
-  readonly #due: (() => void)[] = []
   #held = 0 // bytes of bodies being read
   isClosing = false
 
@@ -11320,13 +11309,10 @@ export class Door {
     return from !== '' && hosts.has(from) && hosts.has(name)
   }
 
-  /** With more clients than one, after all that came at once is read: each is woken once. */
+  /** With more clients than one, after all that came at once is read. */
   #together(work: () => void) {
-    if (this.#open.size < 2) return work()
-    if (this.#due.push(work) > 1) return
-    setImmediate(() => {
-      for (const each of this.#due.splice(0)) each()
-    })
+    if (this.#open.size < 2) work()
+    else setImmediate(work)
   }
 
   /** Never throws. */
@@ -11345,7 +11331,7 @@ export class Door {
         context.endSession(session ?? raise(NO_SESSION))
         return { status: 200 }
       }
-      if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
+      if (!builtin('node:buffer').isUtf8(body)) failRpc('parse', 'the body is not UTF-8')
       message = readRpc(body.toString())
       const isNew = beginsSession(message, headers, session)
       const reply = await answerRpc(context, message, { session, stop })
@@ -11391,10 +11377,10 @@ export class Door {
 function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
   const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
   if (message?.method === 'initialize' && message.id !== undefined)
-    return session === undefined || raise(new RpcError('request', 'initialized already'))
+    return session === undefined || failRpc('request', 'initialized already')
   if (session === undefined && 'mcp-session-id' in headers) throw NO_SESSION
   if (MCP_VERSIONS.includes(version)) return false
-  throw new RpcError('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
 }
 
 /** What node:http is to call for each request. */
