@@ -74,7 +74,7 @@
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
 //     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError isNested readRpc
-//     rpcResult rpcFailure LinkError RpcTransport RpcPeer
+//     rpcResult rpcFailure LinkError RpcTransport
 //   §intake     MCP configurations, as people paste them
 //     sourceKind McpEntry TRANSPORTS mcpNormalize McpLookup mcpExpandVars
 //   §stdio      MCP over a program's stdin and stdout
@@ -82,7 +82,7 @@
 //   §httpleg    MCP over HTTP, the client's end
 //     McpHttpTransport
 //   §client     one MCP server, as its client sees it
-//     McpTool McpListing McpClient
+//     McpTool McpClient
 //   §registry   MCP servers, as the vault has them
 //     McpDefinition McpDrift consentDigest McpRegistry
 //   §bridge     other people's tools, made callable
@@ -4083,13 +4083,19 @@ type RpcOptions = {
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
 
+/** Of a client, to a server that asks. */
+const answerTo = (method: string) =>
+  method === 'ping'
+    ? { result: {} }
+    : { error: { code: RPC_CODES.method, message: `this client does not do ${method}` } }
+
 type Waiting = {
   answer: PromiseWithResolvers<JsonObject>
   stop: AbortController // of the exchange
   clock: NodeJS.Timeout
 }
 
-/** Our end of a connection to a server; a subclass carries the messages. Whoever opened it closes it. */
+/** Our end of a connection; a subclass carries the messages. Whoever opened it closes it. */
 export abstract class RpcTransport {
   version: string | undefined // the one agreed on
   hear = (_notification: string) => {} // set by whoever wants to know
@@ -4125,7 +4131,7 @@ export abstract class RpcTransport {
     using limit = timeout(Math.max(wait, MCP_PROGRESS_MAX), late, signal)
     const stop = new AbortController()
     const end = AbortSignal.any([limit.signal, stop.signal])
-    end.addEventListener('abort', () => answer.reject(end.reason))
+    using _ = builtin('node:events').addAbortListener(end, () => answer.reject(end.reason))
     const clock = setTimeout(() => stop.abort(late()), wait)
     this.#waiting.set(id, { answer, stop, clock })
     try {
@@ -4161,7 +4167,8 @@ export abstract class RpcTransport {
     if (typeof method === 'string') {
       const token = Number(plainText(Object(params)['progressToken']))
       if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
-      if (isRpcId(id)) this.#answer(id, method)
+      if (isRpcId(id))
+        this.#send({ id, ...answerTo(method) }).catch(() => {}) // it is gone
       else this.hear(method)
       return true
     }
@@ -4172,12 +4179,6 @@ export abstract class RpcTransport {
     else if (isObject(result)) answer?.resolve(result as JsonObject)
     else answer?.reject(new LinkError('protocol', 'a reply without a result'))
     return asked > 0 && asked <= this.#last // one that comes late is a reply too
-  }
-
-  #answer(id: RpcId, method: string) {
-    const error = { code: RPC_CODES.method, message: `this client does not do ${method}` }
-    const answer = method === 'ping' ? { result: {} } : { error }
-    this.#send({ id, ...answer }).catch(() => {}) // it is gone
   }
 }
 
@@ -4521,7 +4522,7 @@ function fieldsOf(raw: Said, isToml: boolean) {
 
 /** In the order of their names, the last of each. */
 const textsOf = (...pairs: [string, string][][]) =>
-  Object.fromEntries(Object.entries(Object.fromEntries(pairs.flat())).toSorted())
+  Object.fromEntries([...new Map(pairs.flat())].toSorted())
 
 function entryOf(given: string, raw: Said, isToml: boolean) {
   const { found, options } = fieldsOf(raw, isToml)
@@ -4610,22 +4611,23 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   let spent = 0
   const valueFor = (name: string) => {
     const text = own.get(name)
-    const found = text === undefined ? lookup(name) : undefined
+    if (text !== undefined) return ownValue(name, text)
+    const found = lookup(name)
     if (found?.isSecret) secrets.set(name, found.value)
-    const value = text === undefined ? found?.value : ownValue(name, text)
-    spent += 1 + (value?.length ?? 0)
-    if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
-    return value
+    return found?.value
   }
-  const filled = (text: string, field: string, wrong = /\0/): string => {
+  const filled = (text: string, field: string): string => {
     const where = `${entry.name}.${field}`
     const whole = text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
       const value = name && valueFor(name)
-      if ((value ?? otherwise) !== undefined) return value || filled(otherwise ?? '', field, wrong)
+      spent += 1 + (value?.length ?? 0)
+      if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
+      if ((value ?? otherwise) !== undefined) return value || filled(otherwise ?? '', field)
       const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
       const secret = name?.replace('input:', '') ?? 'NAME'
       fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
     })
+    const wrong = field.startsWith('headers.') ? /[\0\r\n]/ : /\0/
     return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
   function ownValue(name: string, text: string) {
@@ -4645,7 +4647,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     cwd: one('cwd', entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')),
     url: one('url'),
     socket: one('socket'),
-    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
+    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`)),
   }
   return { entry: whole, secrets }
 }
@@ -4682,8 +4684,8 @@ function findProgram(program: string, cwd: string, searched: string) {
   if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
   const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
-  const hint = `${source ? `${program} comes with ${source}; ` : ''}give its full path`
-  fail(`there is no program ${where}`, hint)
+  const comes = source ? `${program} comes with ${source}; ` : ''
+  fail(`there is no program ${where}`, `${comes}give its full path`)
 }
 
 /** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
@@ -4891,9 +4893,10 @@ export class McpHttpTransport extends RpcTransport {
 
   /** A stream that ends before it answers `id` is resumed. */
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
-    let reply = first
-    let reader = new SseReader(MCP_HTTP_MAX_BODY)
-    while (!(await this.#isAnswered(reply, id, reader))) {
+    let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
+    for (;;) {
+      await this.#read(reply, id, reader)
+      if (this.receive(undefined, id)) return
       const { lastId, retry = MCP_RESUME_WAIT } = reader
       if (!lastId || this.#endpoint || this.version === MODERN)
         throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
@@ -4903,19 +4906,16 @@ export class McpHttpTransport extends RpcTransport {
     }
   }
 
-  async #isAnswered(reply: HttpReply, id: unknown, reader: SseReader) {
-    let isAnswered = false
+  async #read(reply: HttpReply, id: unknown, reader: SseReader) {
     try {
       for await (const { event, data } of eventsOf(reply, reader)) {
         if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
         if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
-        isAnswered = true
         setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
       }
     } catch (error) {
       if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
     }
-    return isAnswered
   }
 
   /** Gives the endpoint of type sse, when it is known. */
@@ -10809,10 +10809,14 @@ function openServed(
 ) {
   const { app, workspace, only: names = profile?.tools } = parts
   const { rows = TOOLS } = seat
-  const mode = tighterMode(parts.mode, profile?.mode ?? parts.mode)
-  const only = names?.filter((name) => rows.some((row) => row.name === name))
-  const own = { mode, only, prompter: denyPrompter, profile: profile?.name ?? parts.profile }
-  return openTools(app, { ...seat, ...own, workspace })
+  return openTools(app, {
+    ...seat,
+    workspace,
+    mode: tighterMode(parts.mode, profile?.mode ?? parts.mode),
+    only: names?.filter((name) => rows.some((row) => row.name === name)),
+    prompter: denyPrompter,
+    profile: profile?.name ?? parts.profile,
+  })
 }
 
 const CHAT = takes(['message'], {
@@ -11010,7 +11014,7 @@ export class McpServeContext {
   /** Processes of sessions that are over, here or elsewhere, would run on. */
   sweep() {
     const forgotten = this.#world.now() - 2 * MCP_SESSION_IDLE
-    ifVault(() => {
+    attempt(() => {
       this.#db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten) // and nothing glanced at counts
       for (const session of this.sessions.values()) this.#isOver(session)
     })
@@ -11072,7 +11076,8 @@ export class McpServeContext {
 
   #touch(session: McpSession) {
     session.seen = this.#world.now()
-    if (session.seen - session.written > MCP_SESSION_TOUCH) ifVault(() => this.#write(session, 0))
+    // A full disk must not end the service.
+    if (session.seen - session.written > MCP_SESSION_TOUCH) attempt(() => this.#write(session, 0))
   }
 
   #signed(body: string) {
@@ -11102,15 +11107,6 @@ export class McpServeContext {
   #drop(session: McpSession) {
     this.sessions.delete(session.id)
     session.end().catch((error: unknown) => this.#parts.app.report(error))
-  }
-}
-
-/** A full disk must not end the service. */
-function ifVault(work: () => void) {
-  try {
-    work()
-  } catch (error) {
-    if (!(error instanceof VaultError)) throw error
   }
 }
 
@@ -11270,6 +11266,7 @@ export class Door {
   readonly context
   readonly #hosts // undefined: any
   readonly #open = new Map<object, number>() // requests without an answer, by connection
+  readonly #due: (() => void)[] = []
   #held = 0 // bytes of bodies being read
   isClosing = false
 
@@ -11304,15 +11301,17 @@ export class Door {
     if (all.length > 1) return false // `headers` has only one
     const name = host.replace(/:\d*$/, '').toLowerCase()
     const hosts = this.#hosts ?? new Set([name])
-    if (origin === undefined) return hosts.has(name)
-    const from = URL.parse(origin)?.hostname ?? ''
-    return from !== '' && hosts.has(from) && hosts.has(name)
+    const from = origin === undefined ? name : URL.parse(origin)?.hostname
+    return from !== undefined && hosts.has(from) && hosts.has(name)
   }
 
-  /** With more clients than one, after all that came at once is read. */
+  /** With more clients than one, after all that came at once is read: each is woken once. */
   #together(work: () => void) {
-    if (this.#open.size < 2) work()
-    else setImmediate(work)
+    if (this.#open.size < 2) return work()
+    if (this.#due.push(work) > 1) return
+    setImmediate(() => {
+      for (const each of this.#due.splice(0)) each()
+    })
   }
 
   /** Never throws. */
