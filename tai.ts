@@ -74,7 +74,7 @@
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
 //     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError isNested readRpc
-//     rpcResult rpcFailure LinkError RpcTransport RpcPeer
+//     rpcResult rpcFailure LinkError RpcTransport
 //   §intake     MCP configurations, as people paste them
 //     sourceKind McpEntry TRANSPORTS mcpNormalize McpLookup mcpExpandVars
 //   §stdio      MCP over a program's stdin and stdout
@@ -82,7 +82,7 @@
 //   §httpleg    MCP over HTTP, the client's end
 //     McpHttpTransport
 //   §client     one MCP server, as its client sees it
-//     McpTool McpListing McpClient
+//     McpTool McpClient
 //   §registry   MCP servers, as the vault has them
 //     McpDefinition McpDrift consentDigest McpRegistry
 //   §bridge     other people's tools, made callable
@@ -2526,12 +2526,21 @@ function recordGroup(world: World, group: number) {
 export function reapOrphans(world: World) {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
-    const [tai = '', taiStart, group = '', groupStart] = name.split('.')
+    const [tai = '', taiStart, group = '', groupStart = ''] = name.split('.')
     if (!name.endsWith('.group') || processStart(tai) === taiStart) continue // it lives
-    if (processStart(group) === groupStart && signalGroup(Number(group), 'SIGKILL')) ended += 1
+    if (isSameGroup(group, groupStart) && signalGroup(Number(group), 'SIGKILL')) ended += 1
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
   return ended
+}
+
+const BOOT = 36 // characters of a start that name the boot
+
+/** Without its head, a group keeps its number from others until the system starts anew. */
+function isSameGroup(group: string, start: string) {
+  const head = processStart(group)
+  const boot = processStart(process.pid)?.slice(0, BOOT)
+  return head === undefined ? start.slice(0, BOOT) === boot : head === start
 }
 
 /** As no other with its pid; undefined for none, and on Windows. */
@@ -3855,7 +3864,6 @@ export const RPC_CODES = {
 
 export type RpcId = string | number
 
-/** A response is not answered. */
 export type RpcMessage = ReturnType<typeof readRpc>
 
 /** What a peer is told instead of a result. */
@@ -3866,7 +3874,7 @@ export class RpcError extends TaiError {
   constructor(
     kind: keyof typeof RPC_CODES | number, // a number is a peer's own
     message: string,
-    { data, id = null }: { data?: JsonObject | undefined; id?: RpcId | null } = {},
+    { data, id = null }: Loose<{ data: JsonObject; id: RpcId | null }> = {},
   ) {
     super(message)
     this.code = typeof kind === 'number' ? kind : RPC_CODES[kind]
@@ -3875,11 +3883,15 @@ export class RpcError extends TaiError {
   }
 }
 
+function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
+  throw new RpcError(...why)
+}
+
 const insideOf = (value: unknown): unknown[] =>
   typeof value === 'object' ? Object.values(value ?? {}) : []
 
 /** Deeper than `max`; without recursion, which the value could exhaust. */
-export function isNested(value: unknown, max: number) {
+export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
   let level = [value]
   for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
   return level.some((item) => typeof item === 'object' && item !== null)
@@ -3891,42 +3903,28 @@ const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(v
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
-/** Throws RpcError: parse, request or params. */
+/** Undefined if it is not JSON, which may hold words too. */
+const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
+
+/** A request or, without an id, a notification; undefined for a response. Throws RpcError. */
 export function readRpc(text: string) {
-  const value = parseRpc(text)
-  if (isNested(value, MCP_DEPTH_MAX))
-    throw new RpcError('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
+  const value = rpcParsed(text)
+  if (value === undefined) failRpc('parse', 'not JSON')
+  if (isNested(value)) failRpc('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
   if (!isObject(value) || value['jsonrpc'] !== '2.0')
-    throw new RpcError('request', 'not one JSON-RPC 2.0 message')
+    failRpc('request', 'not one JSON-RPC 2.0 message')
   const { id, method, params = {} } = value
-  if (method === undefined && ('result' in value || 'error' in value))
-    return { kind: 'response' } as const
+  if (method === undefined && ('result' in value || 'error' in value)) return undefined
   if (id !== undefined && !isRpcId(id))
-    throw new RpcError('request', 'id is neither a string nor a number that can be echoed')
-  const known = { id: id ?? null }
-  if (typeof method !== 'string') throw new RpcError('request', 'method is no text', known)
-  if (!isObject(params)) throw new RpcError('params', 'params is no object', known)
-  const said = { method, params: params as JsonObject }
-  if (id === undefined) return { kind: 'notification', ...said } as const
-  return { kind: 'request', id, ...said } as const
+    failRpc('request', 'id is neither a string nor a number that can be echoed')
+  if (typeof method !== 'string') failRpc('request', 'method is no text', { id })
+  if (!isObject(params)) failRpc('params', 'params is no object', { id })
+  return { id, method, params: params as JsonObject }
 }
 
-function parseRpc(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    throw new RpcError('parse', `not JSON: ${visible(clip(messageOf(error), 200))}`)
-  }
-}
-
-type RpcWords = Partial<
-  Record<'jsonrpc' | 'id' | 'method' | 'params' | 'result' | 'error', unknown>
->
+type RpcWords = Readonly<Record<string, unknown>>
 
 const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words })
-
-/** What may hold words, if it is JSON. */
-const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
 
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
@@ -3950,26 +3948,11 @@ function noMcp(message: string, hint?: string): never {
 
 type RpcHeaders = Readonly<Record<string, string>>
 
-/** Carries messages. Whoever opened it closes it. */
-export abstract class RpcTransport {
-  /** Set by the peer. False for no message; with the `id` of an exchange, until that is answered. */
-  receive: (message: unknown, id?: unknown) => boolean = () => false
-  lost: (why: LinkError) => void = () => {} // set by the peer: the end
-  version: string | undefined // set by the client: the one agreed on
-  abstract readonly hint: string | undefined // what may explain a silence
-  /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
-  abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
-  abstract close(): Promise<void>
-}
-
 /** A server's error may be anything. */
 function failureIn(error: unknown) {
-  if (!isObject(error)) return new RpcError('internal', plainText(error))
-  const { code, message, data } = error
-  const kind = Number(plainText(code)) || 'internal'
-  return new RpcError(kind, plainText(message), {
-    data: isObject(data) ? (data as JsonObject) : undefined,
-  })
+  const { code, message = error, data } = Object(error)
+  const known = { data: isObject(data) ? (data as JsonObject) : undefined }
+  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), known)
 }
 
 type RpcOptions = {
@@ -3982,65 +3965,69 @@ type RpcOptions = {
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
 
-type Waiting = Pick<PromiseWithResolvers<JsonObject>, 'resolve' | 'reject'> & {
+/** Of a client, to a server that asks. */
+const answerTo = (method: string) =>
+  method === 'ping'
+    ? { result: {} }
+    : { error: { code: RPC_CODES.method, message: `this client does not do ${method}` } }
+
+type Waiting = {
+  answer: PromiseWithResolvers<JsonObject>
+  stop: AbortController // of the exchange
   clock: NodeJS.Timeout
 }
 
-/** Our end of a connection to a server; `hear` is told of notifications. */
-export class RpcPeer {
-  readonly #transport
-  readonly #hear
+/** Our end of a connection; a subclass carries the messages. Whoever opened it closes it. */
+export abstract class RpcTransport {
+  version: string | undefined // the one agreed on
+  hear = (_notification: string) => {} // set by whoever wants to know
+  gone = () => {} // the same, of the end
+  abstract readonly hint: string | undefined // what may explain a silence
+  /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
+  abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
+  abstract close(): Promise<void>
   readonly #waiting = new Map<number, Waiting>()
   #last = 0 // the id of the newest request
   #over: LinkError | undefined
 
-  constructor(
-    transport: RpcTransport,
-    hear: (method: string, params: JsonObject) => void,
-    gone?: () => void,
-  ) {
-    this.#transport = transport
-    this.#hear = hear
-    transport.receive = (message, id) => {
-      const all = [message].flat() // 2025-03-26 has several in one
-      const taken = all.map((each) => this.#take(each, id)).includes(true)
-      return id === undefined ? taken : !this.#waiting.has(Number(id))
-    }
-    transport.lost = (why) => {
-      this.#over ??= why
-      gone?.()
-      for (const { reject } of this.#waiting.values()) reject(this.#over)
-    }
+  /** False for no message; with the `id` of an exchange, until that is answered. */
+  receive(message: unknown, id?: unknown) {
+    const all = [message].flat() // 2025-03-26 has several in one
+    const taken = all.map((each) => this.#take(each, id)).includes(true)
+    return id === undefined ? taken : !this.#waiting.has(Number(id))
+  }
+
+  lost(why: LinkError) {
+    this.#over ??= why
+    this.gone()
+    for (const { stop } of this.#waiting.values()) stop.abort(this.#over)
   }
 
   /** Progress begins `wait` anew. Throws RpcError (the server's), LinkError, or the signal's reason. */
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
     signal?.throwIfAborted()
     const id = ++this.#last
-    const { promise, resolve, reject } = Promise.withResolvers<JsonObject>()
-    const stop = new AbortController()
-    const giveUp = (reason: unknown) => {
-      const told = { requestId: id, reason: messageOf(reason) }
-      if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
-      stop.abort(reason)
-    }
-    stop.signal.addEventListener('abort', () => reject(stop.signal.reason))
+    const answer = Promise.withResolvers<JsonObject>()
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
-    const late = () => giveUp(new LinkError('timeout', silence, { hint: this.#transport.hint }))
-    const clock = setTimeout(late, wait)
-    const end = setTimeout(late, Math.max(wait, MCP_PROGRESS_MAX))
-    const left = () => giveUp(signal?.reason)
-    signal?.addEventListener('abort', left)
-    this.#waiting.set(id, { resolve, reject: (why) => stop.abort(why), clock })
+    const late = () => new LinkError('timeout', silence, { hint: this.hint })
+    using limit = timeout(Math.max(wait, MCP_PROGRESS_MAX), late, signal)
+    const stop = new AbortController()
+    const end = AbortSignal.any([limit.signal, stop.signal])
+    using _ = builtin('node:events').addAbortListener(end, () => answer.reject(end.reason))
+    const clock = setTimeout(() => stop.abort(late()), wait)
+    this.#waiting.set(id, { answer, stop, clock })
     try {
       const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
       const full = method === 'tools/call' ? { ...params, ...meta } : params
-      this.#send({ id, method, params: full }, stop.signal, headers).catch(reject)
-      return await promise
+      this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
+      return await answer.promise
+    } catch (error) {
+      const told = { requestId: id, reason: messageOf(error) }
+      if (end.aborted && method !== 'initialize')
+        this.notify('notifications/cancelled', told).catch(() => {})
+      throw error
     } finally {
       clearTimeout(clock)
-      clearTimeout(end)
-      signal?.removeEventListener('abort', left)
       this.#waiting.delete(id)
     }
   }
@@ -4052,7 +4039,7 @@ export class RpcPeer {
 
   async #send(...said: Parameters<RpcTransport['send']>) {
     if (this.#over !== undefined) throw this.#over
-    await this.#transport.send(...said).catch((why: Error) => raise(this.#over ?? why))
+    await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
   /** False for what neither asks nor answers. */
@@ -4060,26 +4047,20 @@ export class RpcPeer {
     if (!isObject(message)) return false
     const { id, method, params, result, error } = message
     if (typeof method === 'string') {
-      const told = isObject(params) ? (params as JsonObject) : {}
-      if (method === 'notifications/progress')
-        this.#waiting.get(Number(plainText(told['progressToken'])))?.clock.refresh()
-      if (isRpcId(id)) this.#answer(id, method)
-      else this.#hear(method, told)
+      const token = Number(plainText(Object(params)['progressToken']))
+      if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
+      if (isRpcId(id))
+        this.#send({ id, ...answerTo(method) }).catch(() => {}) // it is gone
+      else this.hear(method)
       return true
     }
     const asked = answered(message, exchange)
-    const waiting = this.#waiting.get(asked)
+    const { answer } = this.#waiting.get(asked) ?? {}
     this.#waiting.delete(asked)
-    if (error !== undefined && error !== null) waiting?.reject(failureIn(error))
-    else if (isObject(result)) waiting?.resolve(result as JsonObject)
-    else waiting?.reject(new LinkError('protocol', 'a reply without a result'))
+    if (error !== undefined && error !== null) answer?.reject(failureIn(error))
+    else if (isObject(result)) answer?.resolve(result as JsonObject)
+    else answer?.reject(new LinkError('protocol', 'a reply without a result'))
     return asked > 0 && asked <= this.#last // one that comes late is a reply too
-  }
-
-  #answer(id: RpcId, method: string) {
-    const error = { code: RPC_CODES.method, message: `this client does not do ${method}` }
-    const answer = method === 'ping' ? { result: {} } : { error }
-    this.#send({ id, ...answer }).catch(() => {}) // it is gone
   }
 }
 
@@ -4180,7 +4161,7 @@ const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
-    super(value, where)
+    super(value, legible(where))
     this.#notes = notes
   }
 
@@ -4194,8 +4175,8 @@ class Said extends Reader {
   }
 
   items() {
-    const items = this.optional((it) => it.list()) ?? []
-    return items.map(({ value, where }) => this.other(value, where))
+    const items = this.optional((it) => it.list())
+    return (items ?? []).map(({ value, where }) => this.other(value, where))
   }
 
   /** Its placeholders as ${NAME}; what could be a password is left alone. */
@@ -4258,7 +4239,8 @@ export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
   const notes = new Set<string>()
   const servers = await serversOf(new Said(paste, 'the paste', notes)).catch((error: unknown) => {
-    throw error instanceof RangeError ? new InvalidError('it is nested too deeply') : error
+    if (error instanceof RangeError) unfit('it is nested too deeply')
+    throw error
   })
   const entries = new Map<string, McpEntry>()
   const rejects: InvalidError[] = []
@@ -4270,9 +4252,8 @@ export async function mcpNormalize(paste: string) {
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      const reject = new InvalidError(legible(error.message), error)
-      raw.note([reject.message, reject.hint ?? []].flat().join('; '), 'refused')
-      rejects.push(reject)
+      raw.note([error.message, error.hint ?? []].flat().join('; '), 'refused')
+      rejects.push(error)
     }
   }
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
@@ -4301,7 +4282,7 @@ async function serversOf(paste: Said) {
   const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
   const rest = isAllToml ? '' : text.replace(TOML, blanked)
   const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
-  if (isNested(values, MCP_DEPTH_MAX)) throw new RangeError()
+  if (isNested(values)) throw new RangeError()
   const servers = values.flatMap((value, i) =>
     serversIn(paste.other(value)).map(([given, raw]) => ({
       given,
@@ -4392,13 +4373,13 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
   const all = Object.entries(isObject(value) ? value : {})
   const isHolder = ([key, inner]: [string, unknown]) =>
     (inside ?? 'mcp') === 'mcp' && has(HOLDERS, key) && !looksLikeEntry(inner)
-  const holders = all.filter(isHolder)
-  const named = all.filter(([, raw]) => (inside ? isObject(raw) : looksLikeEntry(raw)))
-  const taken = new Set(holders.length > 0 ? holders : named)
-  const rest = all.filter((pair) => !taken.has(pair)).map(([key]) => key)
+  const isServer = ([, raw]: [string, unknown]) => (inside ? isObject(raw) : looksLikeEntry(raw))
+  const holds = all.some(isHolder)
+  const isTaken = holds ? isHolder : isServer
+  const taken = all.filter(isTaken)
+  const rest = all.filter((pair) => !isTaken(pair)).map(([key]) => key)
   if (rest.length > 0) said.note('ignored, as no server', rest.join())
-  if (holders.length === 0) return named
-  return holders.flatMap(([key, inner]) => serversIn(said.other(inner), key))
+  return holds ? taken.flatMap(([key, inner]) => serversIn(said.other(inner), key)) : taken
 }
 
 type Found = Map<string, Said>
@@ -4422,6 +4403,10 @@ function fieldsOf(raw: Said, isToml: boolean) {
   return { found, options }
 }
 
+/** In the order of their names, the last of each. */
+const textsOf = (...pairs: [string, string][][]) =>
+  Object.fromEntries([...new Map(pairs.flat())].toSorted())
+
 function entryOf(given: string, raw: Said, isToml: boolean) {
   const { found, options } = fieldsOf(raw, isToml)
   const [kind, strange] = transportOf(raw.where, found)
@@ -4438,20 +4423,20 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
     transport: kind,
     command,
     args,
-    env: Object.fromEntries([
-      ...it('envVars')
+    env: textsOf(
+      it('envVars')
         .items()
         .map((item) => item.variable()),
-      ...it('env').pairs(),
-    ]),
+      it('env').pairs(),
+    ),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('uds').text() || undefined,
-    headers: Object.fromEntries([
-      ...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
-      ...it('envHttpHeaders').pairs((item) => item.variable()[1]),
-      ...it('headers').pairs(),
-    ]),
+    headers: textsOf(
+      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
+      it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      it('headers').pairs(),
+    ),
     allow: it('allow').words(), // globs of tool names
     deny: it('deny').words(), // comes after allow
     enabled: it('enabled').optional((at) => at.boolean()),
@@ -4509,22 +4494,23 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   let spent = 0
   const valueFor = (name: string) => {
     const text = own.get(name)
-    const found = text === undefined ? lookup(name) : undefined
+    if (text !== undefined) return ownValue(name, text)
+    const found = lookup(name)
     if (found?.isSecret) secrets.set(name, found.value)
-    const value = text === undefined ? found?.value : ownValue(name, text)
-    spent += 1 + (value?.length ?? 0)
-    if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
-    return value
+    return found?.value
   }
-  const filled = (text: string, field: string, wrong = /\0/): string => {
+  const filled = (text: string, field: string): string => {
     const where = `${entry.name}.${field}`
     const whole = text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
       const value = name && valueFor(name)
-      if ((value ?? otherwise) !== undefined) return value || filled(otherwise ?? '', field, wrong)
+      spent += 1 + (value?.length ?? 0)
+      if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
+      if ((value ?? otherwise) !== undefined) return value || filled(otherwise ?? '', field)
       const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
       const secret = name?.replace('input:', '') ?? 'NAME'
       fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
     })
+    const wrong = field.startsWith('headers.') ? /[\0\r\n]/ : /\0/
     return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
   function ownValue(name: string, text: string) {
@@ -4533,17 +4519,18 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     own.set(name, text)
     return value
   }
-  const { command, url, socket, args, headers } = entry
-  const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
+  const { args, env, headers } = entry
+  const one = (field: 'command' | 'cwd' | 'url' | 'socket', text = entry[field]) =>
+    text && filled(text, field)
   const whole = {
     ...entry,
-    command: command && filled(command, 'command'),
+    command: one('command'),
     args: args.map((text, i) => filled(text, `args[${i}]`)),
-    env: mapped(entry.env, ownValue),
-    cwd: cwd && filled(cwd, 'cwd'),
-    url: url && filled(url, 'url'),
-    socket: socket && filled(socket, 'socket'),
-    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`, /[\0\r\n]/)),
+    env: mapped(env, ownValue),
+    cwd: one('cwd', entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')),
+    url: one('url'),
+    socket: one('socket'),
+    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`)),
   }
   return { entry: whole, secrets }
 }
@@ -4580,8 +4567,8 @@ function findProgram(program: string, cwd: string, searched: string) {
   if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
   const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
-  const hint = `${source ? `${program} comes with ${source}; ` : ''}give its full path`
-  fail(`there is no program ${where}`, hint)
+  const comes = source ? `${program} comes with ${source}; ` : ''
+  fail(`there is no program ${where}`, `${comes}give its full path`)
 }
 
 /** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
@@ -4736,9 +4723,7 @@ async function* eventsOf(reply: HttpReply, reader: SseReader) {
 
 /** For an entry of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
-  challenge: string | undefined // WWW-Authenticate of the last refusal
   readonly hint = undefined
-  readonly headers // with every message; sign-in adds its own
   readonly #leg
   readonly #closing = new AbortController()
   #url
@@ -4748,10 +4733,9 @@ export class McpHttpTransport extends RpcTransport {
   /** The placeholders are filled. Throws LinkError. */
   constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
     super()
-    const { name, url = SOCKET_URL, headers } = leg.entry
+    const { name, url = SOCKET_URL } = leg.entry
     this.#leg = leg
     this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
-    this.headers = { ...headers }
   }
 
   async send(message: RpcWords, signal?: AbortSignal, headers: RpcHeaders = {}) {
@@ -4769,59 +4753,52 @@ export class McpHttpTransport extends RpcTransport {
     const body = rpcText(message)
     if (byteLength(body) > MCP_HTTP_MAX_BODY)
       noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
-    const id = message.method && message.id // of what wants an answer
-    const isFirst = message.method === 'initialize'
+    const { id: own, method } = message
+    const id = method && own // of what wants an answer
     const isSse = this.#leg.entry.transport === 'sse'
     if (isSse) await (this.#endpoint ?? this.#listen()).promise
     const session = this.version && this.#session // none before the greeting
     const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
-    if (isFirst) this.#session = reply.headers['mcp-session-id']
+    if (method === 'initialize') this.#session = reply.headers['mcp-session-id']
     const type = goodType(reply)
     if (type !== undefined && (isSse || id === undefined)) reply.bytes().catch(() => {})
     else if (type === EVENTS) await this.#follow(reply, id, signal)
     else await this.#take(reply, id, session)
   }
 
-  /** A body that answers `id` counts, of a refusal too. */
+  /** A body that answers `id` counts, also with a status that says nothing of sign-in or session. */
   async #take(reply: HttpReply, id: unknown, session: string | undefined) {
     const text = await reply.text()
-    const isGood = goodType(reply) !== undefined
-    if (isGood && this.receive(rpcParsed(text), id)) return
-    const fault = this.#fault(reply, text, session)
-    if (isGood || fault.kind !== 'protocol' || !this.receive(rpcParsed(text), id)) throw fault
+    const isDenied = [401, 403, session && 404].includes(reply.status)
+    if (isDenied || !this.receive(rpcParsed(text), id)) throw this.#fault(reply, text, session)
   }
 
   /** A stream that ends before it answers `id` is resumed. */
-  async #follow(
-    reply: HttpReply,
-    id: unknown,
-    signal?: AbortSignal,
-    reader = new SseReader(MCP_HTTP_MAX_BODY),
-  ): Promise<void> {
-    if (await this.#isAnswered(reply, id, reader)) return
-    const { lastId, retry = MCP_RESUME_WAIT } = reader
-    if (!lastId || this.#endpoint || this.version === MODERN)
-      throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
-    await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
-    const rest = await this.#stream(signal, { 'Last-Event-ID': lastId })
-    const fresh = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
-    await this.#follow(rest, id, signal, fresh)
+  async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
+    let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
+    for (;;) {
+      await this.#read(reply, id, reader)
+      if (this.receive(undefined, id)) return
+      const { lastId, retry = MCP_RESUME_WAIT } = reader
+      if (!lastId || this.#endpoint || this.version === MODERN)
+        throw new LinkError('lost', `the reply of ${this.#url.host} ended without an answer`)
+      await sleep(Math.min(Math.max(retry, RESUME_MIN), MCP_PROGRESS_MAX), signal)
+      reply = await this.#stream(signal, { 'Last-Event-ID': lastId })
+      reader = Object.assign(new SseReader(MCP_HTTP_MAX_BODY), { lastId, retry })
+    }
   }
 
-  async #isAnswered(reply: HttpReply, id: unknown, reader: SseReader) {
-    let isAnswered = false
+  async #read(reply: HttpReply, id: unknown, reader: SseReader) {
     try {
       for await (const { event, data } of eventsOf(reply, reader)) {
         if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
         if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
-        isAnswered = true
         setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
       }
     } catch (error) {
       if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
     }
-    return isAnswered
   }
 
   /** Gives the endpoint of type sse, when it is known. */
@@ -4847,7 +4824,7 @@ export class McpHttpTransport extends RpcTransport {
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
     const headers = {
-      ...this.headers,
+      ...entry.headers,
       ...(this.version && { 'MCP-Protocol-Version': this.version }),
       ...(this.version && this.#session && { 'Mcp-Session-Id': this.#session }),
       ...request.headers,
@@ -4883,7 +4860,6 @@ export class McpHttpTransport extends RpcTransport {
     const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
     if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
     if (status !== 401 && status !== 403) return new LinkError('protocol', message)
-    this.challenge = challenge
     return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
   }
 
@@ -4905,18 +4881,15 @@ export class McpHttpTransport extends RpcTransport {
 // Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
 
 const UNSUPPORTED_VERSION = -32022 // its data names the supported ones
-const META = 'io.modelcontextprotocol/'
 const SELF = { name: 'tai', version: VERSION }
 
 const MODERN_META = {
-  [`${META}protocolVersion`]: MODERN,
-  [`${META}clientCapabilities`]: {},
-  [`${META}clientInfo`]: SELF,
+  'io.modelcontextprotocol/protocolVersion': MODERN,
+  'io.modelcontextprotocol/clientCapabilities': {},
+  'io.modelcontextprotocol/clientInfo': SELF,
 }
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
-
-export type McpListing = Awaited<ReturnType<McpClient['listTools']>>
 
 /** Argument to the header that repeats it (2026-07-28). Throws InvalidError. */
 function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
@@ -4924,14 +4897,13 @@ function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
     if (header === undefined) continue
-    const names = [...found.values()].map((each) => each.toLowerCase())
     const isPlain = /^(string|integer|boolean)$/.test(plainText(type))
     if (!isPlain || typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
       unfit(`x-mcp-header of ${name} is no header name, or its value not simple`)
-    if (names.includes(header.toLowerCase())) unfit(`two headers ${header}`)
     found.set(name, header)
   }
-  return found
+  const names = new Set([...found.values()].map((header) => header.toLowerCase()))
+  return names.size === found.size ? found : unfit('two of its headers have one name')
 }
 
 /** In base64 where it cannot stand in a header. */
@@ -4943,7 +4915,7 @@ function headerText(value: Json) {
 
 /** Throws InvalidError for a tool that cannot be used. */
 function readTool(raw: unknown) {
-  if (isNested(raw, MCP_DEPTH_MAX)) unfit('it is nested too deeply')
+  if (isNested(raw)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
   if (name === '') unfit('it has no name')
@@ -4953,14 +4925,14 @@ function readTool(raw: unknown) {
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
-/** It refused the version it was asked for, and speaks the stateless one. */
+/** It refuses the version that was asked for, and speaks the stateless one. */
 const wantsModern = (error: unknown) =>
   error instanceof RpcError &&
   error.code === UNSUPPORTED_VERSION &&
   [error.data?.['supported']].flat().includes(MODERN)
 
 type ClientOptions = {
-  era?: 'legacy' | 'modern' | undefined // as its entry pins it; else the server decides
+  era?: Json | undefined // `modern`, if its entry says so; else the server decides
   changed?: () => void // its tools may have changed
   gone?: () => void // the connection is lost
   signal?: AbortSignal | undefined // of the greeting
@@ -4969,18 +4941,15 @@ type ClientOptions = {
 /** A client of one server. Owns the transport: `close` ends it. */
 export class McpClient {
   readonly #transport
-  readonly #peer
   readonly #era
-  /** What it calls itself, and the version agreed on. */
-  server = { name: '', version: '', protocol: '' }
 
   private constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
     this.#era = options.era
-    const hear = (method: string) => {
-      if (method === 'notifications/tools/list_changed') options.changed?.()
+    transport.gone = () => options.gone?.()
+    transport.hear = (news) => {
+      if (news === 'notifications/tools/list_changed') options.changed?.()
     }
-    this.#peer = new RpcPeer(transport, hear, options.gone)
   }
 
   /** Greets the server; where that fails, the transport is closed. */
@@ -5029,23 +4998,19 @@ export class McpClient {
     args: JsonObject,
     options: Partial<RpcOptions> = {},
   ) {
-    const repeated = [...headers].flatMap(([key, header]) => {
-      const value = args[key] ?? null
-      return value === null ? [] : [[`Mcp-Param-${header}`, headerText(value)]]
-    })
-    const how = { ...options, headers: Object.fromEntries(repeated) }
+    const repeated: Record<string, string> = {}
+    for (const [key, header] of headers)
+      if (args[key] != null) repeated[`Mcp-Param-${header}`] = headerText(args[key])
+    const how = { ...options, headers: repeated }
     const result = await this.#ask('tools/call', { name, arguments: args }, how)
-    if (isNested(result, MCP_DEPTH_MAX))
-      noMcp(`the result of ${visible(name)} is nested too deeply`)
+    if (isNested(result)) noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
+  /** Whether it is there; the stateless era has no ping of its own. */
   async ping(signal?: AbortSignal) {
-    await this.#ask(this.#isModern ? 'server/discover' : 'ping', {}, { signal })
-  }
-
-  get #isModern() {
-    return this.#transport.version === MODERN
+    const method = this.#transport.version === MODERN ? 'server/discover' : 'ping'
+    await this.#ask(method, {}, { signal })
   }
 
   close() {
@@ -5058,12 +5023,12 @@ export class McpClient {
     const how = { wait: MCP_CONNECT_TIMEOUT, signal }
     this.#transport.version = undefined
     try {
-      const told = await this.#peer.request('initialize', asks, how)
+      const told = await this.#transport.request('initialize', asks, how)
       const protocol = plainText(told['protocolVersion'])
       if (!MCP_VERSIONS.includes(protocol))
         noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
-      this.#learn(told, told['serverInfo'], protocol)
-      await this.#peer.notify('notifications/initialized')
+      this.#agree(told, protocol)
+      await this.#transport.notify('notifications/initialized')
     } catch (error) {
       if (!wantsModern(error)) throw error
       await this.#discover(signal)
@@ -5073,28 +5038,25 @@ export class McpClient {
   async #discover(signal?: AbortSignal) {
     this.#transport.version = MODERN
     const ask = () => this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
-    const again = (error: unknown) => {
-      if (!wantsModern(error)) throw error
-      return ask()
-    }
-    const told = await ask().catch(again)
-    this.#learn(told, Object(told['_meta'])[`${META}serverInfo`], MODERN)
+    const told = await ask().catch(async (error: unknown) => {
+      if (wantsModern(error)) return ask() // some refuse the first of all
+      throw error
+    })
+    this.#agree(told, MODERN)
   }
 
-  #learn({ capabilities }: JsonObject, info: unknown, protocol: string) {
+  #agree({ capabilities }: JsonObject, version: string) {
     if (!isObject(Object(capabilities)['tools'])) noMcp('it offers no tools')
-    const said = (key: string) => clip(plainText(Object(info)[key]), 80)
-    this.server = { name: said('name'), version: said('version'), protocol }
-    this.#transport.version = protocol
+    this.#transport.version = version
   }
 
-  async #ask(method: string, params: JsonObject, options: Partial<RpcOptions>) {
-    const { name } = params
-    const named = name === undefined ? {} : { 'Mcp-Name': headerText(name) }
-    const headers = { 'Mcp-Method': method, ...named, ...options.headers }
-    const how = { wait: MCP_CALL_TIMEOUT, ...options, headers: this.#isModern ? headers : {} }
-    const full = this.#isModern ? { ...params, _meta: MODERN_META } : params
-    const ask = () => this.#peer.request(method, full, how)
+  async #ask(method: string, params: JsonObject, { headers, ...options }: Partial<RpcOptions>) {
+    const named = 'name' in params && { 'Mcp-Name': headerText(params['name'] ?? null) }
+    const isModern = this.#transport.version === MODERN
+    const modern = { headers: { 'Mcp-Method': method, ...named, ...headers } }
+    const how = { wait: MCP_CALL_TIMEOUT, ...options, ...(isModern && modern) }
+    const full = isModern ? { ...params, _meta: MODERN_META } : params
+    const ask = () => this.#transport.request(method, full, how)
     const result = await ask().catch(async (error: unknown) => {
       if (!(error instanceof LinkError) || error.kind !== 'session') throw error
       await this.#greet(how.signal)
@@ -5796,10 +5758,7 @@ export class McpBridge {
         filled.transport === 'stdio'
           ? await McpStdioTransport.start(filled, world, redactor)
           : new McpHttpTransport({ http: http(), redactor, entry: filled })
-      return await McpClient.open(transport, {
-        era: era === 'legacy' || era === 'modern' ? era : undefined,
-        ...options,
-      })
+      return await McpClient.open(transport, { era, ...options })
     } catch (error) {
       if (!(error instanceof LinkError)) throw error
       const { kind, message, hint } = error
@@ -10675,7 +10634,6 @@ async function readLine(store: Store) {
 
 const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
-const MCP_SESSION_ROW = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
 // A call that is late must not bring back a session that another server has ended.
 const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?, ?, ?)
   ON CONFLICT DO UPDATE SET seen = excluded.seen, ended = max(ended, excluded.ended)`
@@ -10717,10 +10675,15 @@ function openServed(
   profile?: ProfileRow,
 ) {
   const { app, workspace, only: names = profile?.tools } = parts
-  const mode = tighterMode(parts.mode, profile?.mode ?? parts.mode)
-  const only = names?.filter((name) => seat.rows?.some((row) => row.name === name))
-  const own = { mode, only, prompter: denyPrompter, profile: profile?.name ?? parts.profile }
-  return openTools(app, { ...seat, ...own, workspace })
+  const { rows = TOOLS } = seat
+  return openTools(app, {
+    ...seat,
+    workspace,
+    mode: tighterMode(parts.mode, profile?.mode ?? parts.mode),
+    only: names?.filter((name) => rows.some((row) => row.name === name)),
+    prompter: denyPrompter,
+    profile: profile?.name ?? parts.profile,
+  })
 }
 
 const CHAT = takes({
@@ -10732,7 +10695,7 @@ const CHAT = takes({
 
 /** The two tools beside the native ones, for one MCP session. */
 function agentTools(parts: ServeParts) {
-  const { app, config, native: rows, turns } = parts
+  const { app, config, turns } = parts
   const talks = new Map<string, Promise<Tools>>() // with them stays what an agent was offered
   return toolsOf('agents', {
     chat: {
@@ -10742,17 +10705,15 @@ function agentTools(parts: ServeParts) {
       annotations: annotate('Medium', 'changes', { openWorld: true }), // its tools are judged one by one
       run: (args, { session: own, processes }, signal) => {
         const { message, session = own, max_steps: maxSteps } = args
-        const lane = turns.get(session) ?? new Lane()
-        turns.set(session, lane)
+        const lane = turns.getOrInsertComputed(session, () => new Lane())
         const turn = lane.run(async () => {
           using clock = chatClock(signal)
           signal.throwIfAborted() // while it waited
           const { profile, choice } = await seatOf(parts, session, args)
-          const opened = talks.get(session)
-          const tools = opened ?? openServed(parts, { session, processes, rows }, profile)
-          if (talks.size >= MCP_QUEUE_MAX) talks.clear()
-          talks.set(session, tools)
-          const talk = { session, profile, choice, tools: await tools, maxSteps }
+          if (talks.size >= MCP_QUEUE_MAX && !talks.has(session)) talks.clear()
+          const open = () => openServed(parts, { session, processes }, profile)
+          const tools = await talks.getOrInsertComputed(session, open)
+          const talk = { session, profile, choice, tools, maxSteps }
           return await playServed(app, await converse(app, talk), message, clock.signal)
         })
         return turn.finally(() => lane.length === 0 && turns.delete(session))
@@ -10804,8 +10765,9 @@ async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) 
   const profile = await profileOf(store, row?.profile ?? args.profile ?? config.get('profile'))
   const choice = await chosenModel(app, profile)
   const title = titleOf([textPart(args.message)])
-  const begun = { id, title, profile: profile?.name ?? 'default', model: modelName(choice) }
-  if (row === undefined) await store.createSession({ ...begun, workspace: app.root })
+  const [name, model] = [profile?.name ?? 'default', modelName(choice)]
+  const begun = { id, title, profile: name, model, workspace: app.root }
+  if (row === undefined) await store.createSession(begun)
   return { profile, choice }
 }
 
@@ -10817,10 +10779,10 @@ async function playServed(app: App, talk: Conversation, message: string, signal:
   const result = await resultOf(events, (event) => {
     if (event.kind === 'text') said += event.text
   })
-  const structured: JsonObject = outcomeOf(result, redactor, talk)
-  if (result.error === undefined) return { text: result.answer, structured }
-  const text = [said, explain(result.error)].filter(Boolean).join('\n\n')
-  return { text, isError: true, structured: { ...structured, answer: redactor.known(said) } }
+  const { error, answer } = result
+  if (error === undefined) return { text: answer, structured: outcomeOf(result, redactor, talk) }
+  const structured = outcomeOf({ ...result, answer: said }, redactor, talk)
+  return { text: [said, explain(error)].filter(Boolean).join('\n\n'), isError: true, structured }
 }
 
 /** One client's session. */
@@ -10861,6 +10823,8 @@ export class McpSession {
 /** Who may come in, which sessions there are, what they are answered. */
 export class McpServeContext {
   readonly #parts
+  readonly #world
+  readonly #db
   readonly sessions = new Map<string, McpSession>() // the longest unused first
   readonly mode
   readonly list
@@ -10868,8 +10832,10 @@ export class McpServeContext {
 
   private constructor(parts: ServeParts) {
     this.#parts = parts
+    this.#world = parts.app.world
+    this.#db = parts.store.db
     this.mode = parts.mode
-    const all = [...parts.native, ...agentTools(parts)]
+    const all = this.#rows()
     const rows = parts.only?.map((name) => pickTool(all, name)) ?? all
     this.toolCount = rows.length
     const tools = rows.map(({ name, description, parameters, annotations }) => {
@@ -10891,9 +10857,8 @@ export class McpServeContext {
 
   /** Its id: random bits, when it was made, a signature. Nothing is kept of it. */
   newSession() {
-    const { world } = this.#parts.app
-    const random = world.randomBytes(SESSION_BYTES).toString('base64url')
-    return this.#signed(`${random}.${world.now().toString(36)}`)
+    const random = this.#world.randomBytes(SESSION_BYTES).toString('base64url')
+    return this.#signed(`${random}.${this.#world.now().toString(36)}`)
   }
 
   /** Undefined: none of this key, ended, or unused for too long. Throws RpcError: no room. */
@@ -10914,10 +10879,9 @@ export class McpServeContext {
 
   /** Processes of sessions that are over, here or elsewhere, would run on. */
   sweep() {
-    const { store, app } = this.#parts
-    const forgotten = app.world.now() - 2 * MCP_SESSION_IDLE
-    ifVault(() => {
-      store.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten) // and nothing glanced at counts
+    const forgotten = this.#world.now() - 2 * MCP_SESSION_IDLE
+    attempt(() => {
+      this.#db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten) // and nothing glanced at counts
       for (const session of this.sessions.values()) this.#isOver(session)
     })
   }
@@ -10936,15 +10900,13 @@ export class McpServeContext {
 
   /** The result as JSON, after the session's earlier calls. Throws RpcError. */
   async callTool(call: RpcCall) {
-    const { session = raise(new RpcError('request', 'there is no session')), stop } = call
+    const { session = failRpc('request', 'there is no session'), stop } = call
     const { name, arguments: args = {} } = call.params
-    if (typeof name !== 'string') throw new RpcError('params', 'params.name is no text')
-    if (!isObject(args)) throw new RpcError('params', 'params.arguments is no object')
+    if (typeof name !== 'string') failRpc('params', 'params.name is no text')
+    if (!isObject(args)) failRpc('params', 'params.arguments is no object')
     const { calls, lane } = session
-    if (calls.size >= MCP_QUEUE_MAX)
-      throw new RpcError('busy', `${MCP_QUEUE_MAX} calls of this session are waiting`, {
-        data: { retry_after_s: 1 },
-      })
+    const crowd = `${MCP_QUEUE_MAX} calls of this session are waiting`
+    if (calls.size >= MCP_QUEUE_MAX) failRpc('busy', crowd, { data: { retry_after_s: 1 } })
     calls.add(call)
     try {
       const tools = await (session.tools ??= this.#openTools(session))
@@ -10956,21 +10918,22 @@ export class McpServeContext {
     }
   }
 
+  #rows = () => [...this.#parts.native, ...agentTools(this.#parts)]
+
   #openTools({ id, processes }: McpSession) {
     const bytes = Buffer.from(id, 'base64url').subarray(0, ID_BYTES) // random, and its id in the vault
-    const rows = [...this.#parts.native, ...agentTools(this.#parts)]
-    const offersBridged = false // tools of others are never served again
-    return openServed(this.#parts, { session: idLetters(bytes), processes, rows, offersBridged })
+    const seat = { session: idLetters(bytes), processes, rows: this.#rows() }
+    return openServed(this.#parts, { ...seat, offersBridged: false })
   }
 
   /** Ended by any server, or unused for too long; then nothing of it stays. */
   #isOver(session: McpSession) {
-    const { store, app } = this.#parts
-    const others = store.db.dataVersion()
-    const unusedSince = app.world.now() - MCP_SESSION_IDLE
+    const others = this.#db.dataVersion()
+    const unusedSince = this.#world.now() - MCP_SESSION_IDLE
     if (session.looked === others && session.seen >= unusedSince) return false
     session.looked = others
-    const row = store.db.get<{ seen: number; ended: number }>(MCP_SESSION_ROW, session.id)
+    const sql = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
+    const row = this.#db.get<{ seen: number; ended: number }>(sql, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
     const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
     if (isOver) this.#drop(session)
@@ -10978,8 +10941,9 @@ export class McpServeContext {
   }
 
   #touch(session: McpSession) {
-    session.seen = this.#parts.app.world.now()
-    if (session.seen - session.written > MCP_SESSION_TOUCH) ifVault(() => this.#write(session, 0))
+    session.seen = this.#world.now()
+    // A full disk must not end the service.
+    if (session.seen - session.written > MCP_SESSION_TOUCH) attempt(() => this.#write(session, 0))
   }
 
   #signed(body: string) {
@@ -10993,32 +10957,22 @@ export class McpServeContext {
     const [random = '', made = ''] = id.split('.', 2)
     if (this.#signed(`${random}.${made}`) !== id) return undefined
     if (this.sessions.size >= MCP_SESSIONS_MAX) {
-      const idle = [...this.sessions.values()].find((it) => it.isIdle)
-      const why = `${MCP_SESSIONS_MAX} sessions are at work`
-      this.sessions.delete(idle?.id ?? raise(new RpcError('busy', why)))
+      const idle = this.sessions.values().find((it) => it.isIdle)
+      this.sessions.delete(idle?.id ?? failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`))
     }
-    const { app } = this.#parts
-    const created = Math.min(parseInt(made, 36), app.world.now())
-    return new McpSession(id, created, new Processes(app.world, app.redactor))
+    const created = Math.min(parseInt(made, 36), this.#world.now())
+    const processes = new Processes(this.#world, this.#parts.app.redactor)
+    return new McpSession(id, created, processes)
   }
 
   #write(session: McpSession, ended: 0 | 1) {
-    session.written = this.#parts.app.world.now()
-    this.#parts.store.db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
+    session.written = this.#world.now()
+    this.#db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
   }
 
   #drop(session: McpSession) {
     this.sessions.delete(session.id)
     session.end().catch((error: unknown) => this.#parts.app.report(error))
-  }
-}
-
-/** A full disk must not end the service. */
-function ifVault(work: () => void) {
-  try {
-    work()
-  } catch (error) {
-    if (!(error instanceof VaultError)) throw error
   }
 }
 
@@ -11034,15 +10988,14 @@ const REFUSAL_KINDS = {
 /** In MCP's words. Throws RpcError for a refusal. */
 function callResult(outcome: Outcome) {
   if (outcome.kind === 'refused')
-    throw new RpcError(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
+    failRpc(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
   const { text, images = [], blocks = [], structured, isError } = outcome.output
-  const content: object[] = text === '' ? [] : [{ type: 'text', text }]
-  for (const { mime, base64 } of images)
-    content.push({ type: 'image', data: base64, mimeType: mime })
-  content.push(...blocks)
-  if (content.length === 0) content.push({ type: 'text', text })
+  const pictures = images.map(({ mime, base64 }) => {
+    return { type: 'image', data: base64, mimeType: mime }
+  })
+  const others = [...pictures, ...blocks]
   return {
-    content,
+    content: text === '' && others.length > 0 ? others : [{ type: 'text', text }, ...others],
     ...(isObject(structured) && { structuredContent: structured }),
     ...(isError === true && { isError }),
   }
@@ -11058,8 +11011,7 @@ export type RpcCall = Readonly<{
 
 function greeting({ protocolVersion: asked }: JsonObject) {
   const protocolVersion = MCP_VERSIONS.find((known) => known === asked) ?? MCP_PROTOCOL_VERSION
-  const serverInfo = { name: 'tai', version: VERSION }
-  return JSON.stringify({ protocolVersion, capabilities: { tools: {} }, serverInfo })
+  return JSON.stringify({ protocolVersion, capabilities: { tools: {} }, serverInfo: SELF })
 }
 
 type RpcAnswer = (context: McpServeContext, call: RpcCall) => string | Promise<string> // JSON
@@ -11072,10 +11024,12 @@ export const RPC_METHODS = new Map<string, { isOpen: boolean; answer: RpcAnswer 
   ['tools/call', { isOpen: false, answer: (context, call) => context.callTool(call) }],
 ])
 
+type RpcNews = (from: McpSession | undefined, params: JsonObject) => void
+
 /** Others pass unheard. */
-export const RPC_NOTIFICATIONS = new Map<string, (from: McpSession, params: JsonObject) => void>([
+export const RPC_NOTIFICATIONS = new Map<string, RpcNews>([
   ['notifications/initialized', () => {}],
-  ['notifications/cancelled', (from, { requestId }) => from.cancel(requestId)],
+  ['notifications/cancelled', (from, { requestId }) => from?.cancel(requestId)],
 ])
 
 /** The reply, if one is due. Throws RpcError for a request that needs a session and has none. */
@@ -11084,16 +11038,14 @@ export async function answerRpc(
   message: RpcMessage,
   { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
 ) {
-  if (message.kind === 'notification' && session !== undefined)
-    RPC_NOTIFICATIONS.get(message.method)?.(session, message.params)
-  if (message.kind !== 'request') return undefined
+  if (message === undefined) return undefined
   const { id, method, params } = message
+  if (id === undefined) return void RPC_NOTIFICATIONS.get(method)?.(session, params)
   const row = RPC_METHODS.get(method)
   if (session === undefined && row?.isOpen !== true)
-    throw new RpcError('request', 'Mcp-Session-Id is missing: initialize first')
+    failRpc('request', 'Mcp-Session-Id is missing: initialize first')
   try {
-    if (row === undefined)
-      throw new RpcError('method', `there is no method ${visible(clip(method, 80))}`)
+    if (row === undefined) failRpc('method', `there is no method ${visible(clip(method, 80))}`)
     return rpcResult(id, await row.answer(context, { id, params, session, stop }))
   } catch (error) {
     return rpcFailure(id, context.told(error))
@@ -11215,9 +11167,8 @@ export class Door {
     if (all.length > 1) return false // `headers` has only one
     const name = host.replace(/:\d*$/, '').toLowerCase()
     const hosts = this.#hosts ?? new Set([name])
-    if (origin === undefined) return hosts.has(name)
-    const from = URL.parse(origin)?.hostname ?? ''
-    return from !== '' && hosts.has(from) && hosts.has(name)
+    const from = origin === undefined ? name : URL.parse(origin)?.hostname
+    return from !== undefined && hosts.has(from) && hosts.has(name)
   }
 
   /** With more clients than one, after all that came at once is read: each is woken once. */
@@ -11234,7 +11185,7 @@ export class Door {
     const { context } = this
     const { req } = response
     const { headers } = req
-    let id: RpcId | null = null
+    let message: RpcMessage
     try {
       const gate = GATES.find(([objects]) => objects(req, this))
       if (gate !== undefined) return gate[1]
@@ -11245,9 +11196,8 @@ export class Door {
         context.endSession(session ?? raise(NO_SESSION))
         return { status: 200 }
       }
-      if (!builtin('node:buffer').isUtf8(body)) throw new RpcError('parse', 'the body is not UTF-8')
-      const message = readRpc(body.toString())
-      if (message.kind === 'request') id = message.id
+      if (!builtin('node:buffer').isUtf8(body)) failRpc('parse', 'the body is not UTF-8')
+      message = readRpc(body.toString())
       const isNew = beginsSession(message, headers, session)
       const reply = await answerRpc(context, message, { session, stop })
       if (reply === undefined) return { status: 202 }
@@ -11255,7 +11205,10 @@ export class Door {
       return { status: 200, body: reply, headers: more }
     } catch (error) {
       const told = context.told(error)
-      return { status: STATUSES[told.code] ?? 400, body: rpcFailure(told.id ?? id, told) }
+      return {
+        status: STATUSES[told.code] ?? 400,
+        body: rpcFailure(told.id ?? message?.id ?? null, told),
+      }
     }
   }
 
@@ -11288,11 +11241,11 @@ export class Door {
 /** Whether one does. Throws RpcError for headers that do not fit. */
 function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
   const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
-  if (message.kind === 'request' && message.method === 'initialize')
-    return session === undefined || raise(new RpcError('request', 'initialized already'))
+  if (message?.method === 'initialize' && message.id !== undefined)
+    return session === undefined || failRpc('request', 'initialized already')
   if (session === undefined && 'mcp-session-id' in headers) throw NO_SESSION
   if (MCP_VERSIONS.includes(version)) return false
-  throw new RpcError('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
 }
 
 /** What node:http is to call for each request. */

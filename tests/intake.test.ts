@@ -406,6 +406,7 @@ t.test('mcpNormalize gives the same for the same, in any order of keys', async (
   const a = { command: 'a', env: { B: '1', A: '2' }, args: ['x'] }
   const b = { args: ['x'], env: { A: '2', B: '1' }, command: 'a' }
   t.strictSame(await one(a), await one(b))
+  t.equal(JSON.stringify(await one(a)), JSON.stringify(await one(b)), 'in one order')
   t.strictSame(await mcpNormalize(textOf('a15')), await mcpNormalize(textOf('a15')))
   const twice = `${JSON.stringify({ a })}\n${JSON.stringify({ a: b })}`
   t.equal((await mcpNormalize(twice)).entries.length, 1)

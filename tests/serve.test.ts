@@ -43,7 +43,7 @@ async function inside(t: Test, { turns = [], key = KEY, ...setup }: Setup = {}) 
   const ask = async (id: string, name: string, args: JsonObject, stop = new AbortController()) => {
     const session = context.session(id)
     const params = { name, arguments: args }
-    const request = { kind: 'request', id: ++ids, method: 'tools/call', params } as const
+    const request = { id: ++ids, method: 'tools/call', params }
     return JSON.parse(`${await answerRpc(context, request, { session, stop })}`) as Body
   }
   const history = async (id: string): Promise<Message[]> =>

@@ -13,11 +13,11 @@ import {
   MB,
   MCP_HTTP_MAX_BODY,
   MCP_WRITE_TIMEOUT,
+  mcpArgv,
   type McpEntry,
   McpStdioTransport,
   reapOrphans,
   Redactor,
-  RpcPeer,
   type World,
 } from '../tai.ts'
 import { entryOf } from './fakes/entry.ts'
@@ -61,7 +61,8 @@ async function start(t: Test, entry = serverOf(), { world, redactor }: Options =
   const transport = await McpStdioTransport.start(entry, world ?? worldIn(home), known)
   t.teardown(() => transport.close())
   const heard: string[] = []
-  const peer = new RpcPeer(transport, (method) => heard.push(method))
+  const peer = transport
+  transport.hear = (method) => void heard.push(method)
   const ask = (method: string, params: object = {}, ms = wait) =>
     peer.request(method, params as JsonObject, { wait: ms })
   const call = async (name = 'echo') => {
@@ -175,7 +176,7 @@ t.test('b11, and the complaint of orphans: a grandchild ends with its launcher',
   for (const way of ['close', 'endAll'] as const) {
     const { home, entry } = launcher(t)
     const transport = await McpStdioTransport.start(entry, worldIn(home), new Redactor())
-    const peer = new RpcPeer(transport, () => {})
+    const peer = transport
     await peer.request('initialize', {}, { wait })
     const { content } = await peer.request('tools/call', { name: 'echo' }, { wait })
     const group = groupIn(home)
@@ -195,10 +196,10 @@ t.test('b11, and the complaint of orphans: a grandchild ends with its launcher',
 t.test('b11: what a killed tai left running ends with the next one', async (t) => {
   const { home, entry } = launcher(t)
   const program = `
-    import { McpStdioTransport, Redactor, RpcPeer } from ${JSON.stringify(path.resolve('tai.ts'))}
+    import { McpStdioTransport, Redactor } from ${JSON.stringify(path.resolve('tai.ts'))}
     const world = { ...${JSON.stringify(worldIn(home))}, pid: process.pid }
     const transport = await McpStdioTransport.start(${JSON.stringify(entry)}, world, new Redactor())
-    await new RpcPeer(transport, () => {}).request('initialize', {}, { wait: 10000 })
+    await transport.request('initialize', {}, { wait: 10000 })
     console.log('up')`
   const argv = ['--input-type=module-typescript', '-e', program]
   const tai = spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -279,6 +280,17 @@ t.test('on Windows npx is started by cmd', async (t) => {
   const world: World = { ...worldIn(home, { Path: `${home}:${PATH}` }), platform: 'win32' }
   const { ask } = await start(t, serverOf({ command: 'npx', args: ['-y', 'x'] }), { world })
   t.match(await failure(ask('ping')), { message: 'it ended with exit code 1: /c npx -y x' })
+})
+
+t.test('on Windows a script needs cmd, a program does not', async (t) => {
+  const rows: [string, NodeJS.Platform, string[]][] = [
+    ['npx', 'win32', ['cmd', '/c', 'npx', 'x']],
+    ['NPX.CMD', 'win32', ['cmd', '/c', 'NPX.CMD', 'x']],
+    ['uvx', 'win32', ['uvx', 'x']],
+    ['npx', 'linux', ['npx', 'x']],
+  ]
+  for (const [command, platform, argv] of rows)
+    t.strictSame(mcpArgv(serverOf({ command, args: ['x'] }), platform), argv)
 })
 
 t.test('a server sees what its entry declares and nothing of tai', async (t) => {

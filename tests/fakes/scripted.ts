@@ -6,7 +6,7 @@
 //
 // A function may throw RpcError (a reply with that error) or LinkError (the message cannot be sent),
 // or return a promise; a method that is not there is never answered.
-import { LinkError, RpcError, type JsonObject, type RpcTransport } from '../../tai.ts'
+import { RpcError, RpcTransport, type JsonObject } from '../../tai.ts'
 
 type Answer = JsonObject | Promise<JsonObject>
 export type Script = Readonly<Record<string, (params: JsonObject) => Answer>>
@@ -18,37 +18,38 @@ type Sent = {
   error?: unknown
   headers?: Readonly<Record<string, string>> | undefined
 }
-export type Scripted = RpcTransport & {
-  sent: Sent[]
-  closed: number
-  say(message: object): void
+export class Scripted extends RpcTransport {
+  readonly sent: Sent[] = []
+  closed = 0
+  readonly hint = undefined
+  readonly #script
+  constructor(script: Script) {
+    super()
+    this.#script = script
+  }
+
+  say(message: object) {
+    this.receive({ jsonrpc: '2.0', ...message })
+  }
+
+  async send(said: object, _signal?: AbortSignal, headers?: Sent['headers']) {
+    const message: Sent = { ...JSON.parse(JSON.stringify(said)), headers }
+    this.sent.push(message)
+    const { method = '', id, params = {} } = message
+    const answer = this.#script[method]
+    if (id === undefined || answer === undefined) return
+    try {
+      this.say({ id, result: await answer(params) })
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error
+      const { code, message: words, data } = error
+      this.say({ id, error: { code, message: words, data } })
+    }
+  }
+
+  async close() {
+    this.closed += 1
+  }
 }
 
-export function scripted(script: Script): Scripted {
-  const transport: Scripted = {
-    sent: [],
-    closed: 0,
-    receive: () => false,
-    version: undefined,
-    hint: undefined,
-    lost: () => {},
-    say: (message) => transport.receive({ jsonrpc: '2.0', ...message }),
-    send: async (said, _signal, headers) => {
-      const message: Sent = { ...JSON.parse(JSON.stringify(said)), headers }
-      transport.sent.push(message)
-      const { method = '', id, params = {} } = message
-      const answer = script[method]
-      if (id === undefined || answer === undefined) return
-      try {
-        transport.say({ id, result: await answer(params) })
-      } catch (error) {
-        if (error instanceof LinkError) throw error
-        if (!(error instanceof RpcError)) throw error
-        const { code, message: words, data } = error
-        transport.say({ id, error: { code, message: words, data } })
-      }
-    },
-    close: async () => void (transport.closed += 1),
-  }
-  return transport
-}
+export const scripted = (script: Script) => new Scripted(script)
