@@ -3997,10 +3997,12 @@ export abstract class RpcTransport {
     return id === undefined ? taken : !this.#waiting.has(Number(id))
   }
 
+  /** Once: what ends it again has nothing to tell. */
   lost(why: LinkError) {
-    this.#over ??= why
+    if (this.#over !== undefined) return
+    this.#over = why
+    for (const { stop } of this.#waiting.values()) stop.abort(why)
     this.gone()
-    for (const { stop } of this.#waiting.values()) stop.abort(this.#over)
   }
 
   /** Progress begins `wait` anew. Throws RpcError (the server's), LinkError, or the signal's reason. */
