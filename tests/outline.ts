@@ -193,9 +193,16 @@ export function writeContents(source: string): string {
 function contents(sections: readonly Section[]): string {
   const row = (s: Section) => [
     `${`§${s.slug}`.padEnd(11)} ${s.title}`,
-    ...wrap(s.exported, 88).map((names) => `  ${names}`),
+    ...fewRows(wrap(s.exported, 88)).map((names) => `  ${names}`),
   ]
   return sections.flatMap((s) => row(s).map((line) => `//   ${line}\n`)).join('')
+}
+
+const MOST_ROWS = 2 // of names, for one section
+
+function fewRows(rows: readonly string[]): readonly string[] {
+  if (rows.length <= MOST_ROWS) return rows
+  return [...rows.slice(0, MOST_ROWS - 1), `${rows[MOST_ROWS - 1]} ...`]
 }
 
 function wrap(words: readonly string[], width: number): string[] {
