@@ -16,6 +16,7 @@ import {
   type JsonObject,
   type McpEntry,
   type Resolver,
+  UNBOUND,
 } from '../tai.ts'
 import { groupIsGone } from './fakes/groups.ts'
 import { startModel } from './fakes/model.ts'
@@ -224,10 +225,11 @@ t.test('a server that is switched off in its entry stays off', async (t) => {
 
 t.test('a server is used for the profiles it is enabled for, and after that no more', async (t) => {
   const w = await worldWith(t, { s: { tools: [toolNamed('a')] } })
-  t.strictSame(w.bridge.catalog('work'), [])
+  t.match(w.bridge.catalog('work'), [{ name: 'a', unbound: 'not_enabled' }])
+  t.equal(UNBOUND[0], 'not_enabled', 'whatever else keeps it from being offered')
   await w.bridge.enable('s', 'default', false)
-  t.strictSame(w.states(), {})
-  t.match(await w.call('mcp_s_a'), { isError: true, text: /no tool named mcp_s_a/ })
+  t.strictSame(w.states(), { 's/a': 'not_enabled' })
+  t.match(await w.call('mcp_s_a'), { isError: true, text: /not offered: not_enabled/ })
 })
 
 // --- schemas, as the chat API has them ---

@@ -116,6 +116,7 @@ t.test('on a terminal, what would be started is shown first', { skip: noTerminal
   ]
   const shown = await runInPty(`${await binary()} mcp add ${file}`, steps, { env, columns: 200 })
   t.equal(shown.code, 1)
+  t.match(shown.output, /starting everything/, 'while it starts')
   t.match(shown.output, /nobody agreed to this: filesystem/)
   const list = JSON.parse((await tai(['mcp', 'list', '--json'], { home })).out)
   t.same(

@@ -11,6 +11,7 @@ import {
   mcpNormalize,
   sourceKind,
   TaiError,
+  TRANSPORTS,
 } from '../tai.ts'
 
 type Row = { in: string; out: string; note?: string }
@@ -722,4 +723,17 @@ t.test('sourceKind tells sources apart', async (t) => {
     ['```json\n{}\n```', ['config']],
   ]
   for (const [source, [kind]] of rows) t.equal(sourceKind(source), kind, source)
+})
+
+t.test('a type may be spelled as any host spells it, if it fits the address', async (t) => {
+  const addresses: Record<string, object> = {
+    command: { command: 'x' },
+    url: { url: 'https://mcp.example/' },
+    uds: { uds: '/tmp/x.sock' },
+  }
+  for (const [name, , needs, spellings] of TRANSPORTS)
+    for (const type of spellings.split(' ')) {
+      const { entries } = await mcpNormalize(JSON.stringify({ type, ...addresses[needs] }))
+      t.equal(entries[0]?.transport, name, `${type} with ${needs}`)
+    }
 })

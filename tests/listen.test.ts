@@ -8,7 +8,14 @@ import * as http from 'node:http'
 import { createServer, type AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { Door, MCP_PIPELINE_MAX, mcpServeMain, TOOLS } from '../tai.ts'
+import {
+  Door,
+  MCP_PIPELINE_MAX,
+  McpServeContext,
+  mcpServeHandler,
+  mcpServeMain,
+  TOOLS,
+} from '../tai.ts'
 import { complains } from './fakes/complaint.ts'
 import {
   begin,
@@ -758,5 +765,17 @@ t.test('a run that was told to end while it began serves nobody', async (t) => {
   const port = Number(/:(\d+)\/mcp/.exec(out.text)?.[1])
   await t.rejects(send({ port, key: KEY }, { body: ping }), { code: 'ECONNREFUSED' })
   t.notMatch(out.text + err.text, KEY)
-  t.equal(Door.length, 2)
+})
+
+t.test('a server of somebody else answers by the same handler, and by its own hosts', async (t) => {
+  const { app } = openApp(t, { args: ['--serve-mcp', KEY] })
+  const context = await McpServeContext.open(app, KEY)
+  t.teardown(() => context.close())
+  const server = http.createServer(mcpServeHandler(new Door(context, new Set(['own.test']))))
+  t.teardown(() => server.close())
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  const at = { port, key: KEY }
+  t.equal((await send(at, { body: ping })).status, 403, 'loopback is none of its hosts')
+  t.equal((await send(at, { body: ping, headers: { host: 'own.test' } })).status, 200)
 })

@@ -89,7 +89,7 @@ t.test('in --yolo a model adds, finds, calls, disables and removes a server', as
     /"arguments":\{"a":1\}/,
     /"arguments":\{"a":2\}/,
     'stub is disabled for profile default',
-    /there is no tool named mcp_stub_ping/,
+    /mcp_stub_ping is not offered: not_enabled/,
     'stub is enabled for profile default; select_tools finds its tools',
     'stub is removed',
     'no servers; mcp_add adds one',
@@ -319,9 +319,9 @@ t.test('each server of a source stands alone, and is told on its own line', asyn
   )
   t.match(added.map(addedLine), [/^stub: stdio, 1 tool: a; left out: b \(.+\); not enabled$/])
   t.match(serverFacts(w.bridge), [{ name: 'stub', profiles: [], tools: 1, withheld: [] }])
-  t.match(toolFacts(w.bridge, 'default', 'stub'), [{ tool: 'a', state: 'disabled' }])
-  t.strictSame(toolFacts(w.bridge, 'default'), [])
-  t.throws(() => checkCallable(w.bridge, 'default', 'stub', 'a'), /cannot be called: disabled/)
+  t.match(toolFacts(w.bridge, 'default', 'stub'), [{ tool: 'a', state: 'not_enabled' }])
+  t.match(toolFacts(w.bridge, 'default'), [{ tool: 'a', state: 'not_enabled' }])
+  t.throws(() => checkCallable(w.bridge, 'default', 'stub', 'a'), /cannot be called: not_enabled/)
   await w.bridge.enable('stub', 'default')
   t.doesNotThrow(() => checkCallable(w.bridge, 'default', 'stub', 'a'))
   t.throws(() => checkCallable(w.bridge, 'default', 'stub', 'c'), /has no tool c/)
@@ -342,12 +342,11 @@ t.test('a bridged tool counts as dangerous, whatever it says of itself', async (
         securityTier: 'High',
         destructive: true,
         readOnly: false,
-        openWorld: undefined,
       },
-      origin: { server: 'stub', tool: 'a', alias: 'mcp_stub_a', offered: true },
+      origin: { server: 'stub', tool: 'a', names: ['mcp_stub_a', 'mcp_stub_a'] },
     },
   ])
-  t.match(bridgedTools(w.bridge, 'default', false), [{ origin: { offered: false } }])
+  t.match(bridgedTools(w.bridge, 'default', false), [{ origin: { names: [] } }])
 })
 
 t.test('mcp_enable keeps the consent it was given', async (t) => {
@@ -358,7 +357,7 @@ t.test('mcp_enable keeps the consent it was given', async (t) => {
   w.store.db.run('DELETE FROM mcp_consents')
   const call = (name: string, args: object) => w.tools.dispatch(name, args as never, never)
   const denied = await call('mcp_call', { server: 'stub', tool: 'ping' })
-  t.match(JSON.stringify(denied), /cannot be called: disabled/)
+  t.match(JSON.stringify(denied), /cannot be called: not_enabled/)
   t.match(await call('mcp_enable', { server: 'stub' }), { kind: 'done' })
   t.match(await call('mcp_call', { server: 'stub', tool: 'ping', args: null }), {
     kind: 'done',

@@ -5,7 +5,9 @@ import {
   annotate,
   annotationsOf,
   arg,
+  bridgedTools,
   checkArguments,
+  OWN_NAMES,
   toolsOf,
   schemaCheck,
   TaiError,
@@ -16,6 +18,7 @@ import {
   type Tool,
   type ToolOutput,
 } from '../tai.ts'
+import { toolNamed, upstream } from './fakes/upstream.ts'
 import { never, openWorld, person } from './fakes/world.ts'
 
 const natives = JSON.parse(
@@ -360,4 +363,18 @@ t.test('every call is one row of the audit, with what came of it', async (t) => 
     ['read_file', 'ok'],
   ])
   t.same((await w.store.verifyAudit()).problems, [])
+})
+
+t.test("no tool of a server takes a name of tai's own", async (t) => {
+  const w = await openWorld({ mode: 'danger-full-access' })
+  t.teardown(w.close)
+  const tools = ['mine', ...OWN_NAMES].map((name) => toolNamed(name))
+  const { entry } = upstream(w.dir, { tools }, { options: { toolPrefix: 'none' } })
+  await w.bridge.add(entry, 'explicit', never)
+  await w.bridge.enable('stub', 'default')
+  const callable = bridgedTools(w.bridge, 'default').filter(({ origin }) => origin?.names[0])
+  t.strictSame(
+    callable.map(({ name }) => name),
+    ['mine'],
+  )
 })
