@@ -120,7 +120,7 @@ async function inForeignCall(t: Test, ...args: string[]) {
   return { it, child, done: ended(child), group }
 }
 
-t.test('no process of a server is left, however tai ends', async (t) => {
+t.test('complaint 29: no process of a server is left, however tai ends', async (t) => {
   const quiet = await scene(t, { tools: [ECHO] })
   await withServer(quiet)
   const run = await quiet.next('--yolo', 'hi')

@@ -274,7 +274,7 @@ t.test('a program is sought where PATH says, never in the folder it runs in', as
   t.match(await failure(ask('ping')), { message: 'it ended with exit code 0' })
 })
 
-t.test('on Windows npx is started by cmd', async (t) => {
+t.test('complaint 37: on Windows npx is started by cmd', async (t) => {
   const home = fs.realpathSync(t.testdir({ cmd: `#!/bin/sh\necho "$@" >&2\nexit 1\n` }))
   fs.chmodSync(path.join(home, 'cmd'), 0o755)
   const world: World = { ...worldIn(home, { Path: `${home}:${PATH}` }), platform: 'win32' }
