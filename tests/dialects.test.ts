@@ -324,7 +324,7 @@ const SCHEMAS: [string, object, object][] = [
   ],
 ]
 
-t.test('schemas become what providers take', async (t) => {
+t.test('complaint 26, and others: schemas become what providers take', async (t) => {
   for (const [name, given, wanted] of SCHEMAS) {
     const before = JSON.stringify(given)
     t.strictSame(adaptSchema(given as never), wanted, name)

@@ -3,7 +3,7 @@
 import * as http from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { binary } from './fakes/binary.ts'
@@ -186,23 +186,24 @@ t.test('another server under the name is refused, and the first one stays', asyn
   t.match(await w.mcp(['list']), { out: /mcpserver\.ts/ })
 })
 
-t.test('an address is added with a name of its host', async (t) => {
+/** A server over HTTP, whose tool `whoami` refuses with the Authorization it was sent. */
+async function webServer(t: { teardown(work: () => void): void }) {
+  const results: Record<string, object> = {
+    initialize: {
+      protocolVersion: '2025-11-25',
+      capabilities: { tools: {} },
+      serverInfo: { name: 'h', version: '1' },
+    },
+    'tools/list': { tools: [toolNamed('ping'), toolNamed('whoami')] },
+  }
   const server = http.createServer(async (request, response) => {
     let body = ''
     for await (const piece of request) body += String(piece)
     const { id, method } = JSON.parse(body)
-    const results: Record<string, object> = {
-      initialize: {
-        protocolVersion: '2025-11-25',
-        capabilities: { tools: {} },
-        serverInfo: { name: 'h', version: '1' },
-      },
-      'tools/list': { tools: [toolNamed('ping')] },
-    }
+    const error = { code: -32001, message: `not you: ${request.headers.authorization}` }
+    const said = results[method] ? { result: results[method] } : { error }
     response.writeHead(id === undefined ? 202 : 200, { 'content-type': 'application/json' })
-    response.end(
-      id === undefined ? '' : JSON.stringify({ jsonrpc: '2.0', id, result: results[method] }),
-    )
+    response.end(id === undefined ? '' : JSON.stringify({ jsonrpc: '2.0', id, ...said }))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -210,10 +211,30 @@ t.test('an address is added with a name of its host', async (t) => {
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
+  return (server.address() as AddressInfo).port
+}
+
+t.test('a header of an entry is sent, and comes back redacted', async (t) => {
+  const url = `http://127.0.0.1:${await webServer(t)}/mcp`
+  const w = homeWith()
+  const secret = 'from-the-vault-77'
+  await runMain(['secret', 'set', 'WEB_TOKEN'], { home: w.home, prompter: person(secret) })
+  const headers = { Authorization: 'Bearer ${WEB_TOKEN}' }
+  const paste = JSON.stringify({ mcpServers: { web: { url, headers } } })
+  const added = await w.mcp(['add', '--yes', '--profile', 'default', paste])
+  t.match(added, { code: 0, out: /^web: http, 2 tools/, err: /sends headers: Authorization/ })
+  t.match(added.err, /fills in: WEB_TOKEN \(a secret of the vault\)/)
+  const run = await w.mcp(['call', 'web', 'whoami', '--json'])
+  t.match(run, { code: 1, out: /not you: (Bearer )?\[redacted:\w+\]/ })
+  t.notMatch(run.out + run.err + added.out + added.err, secret)
+  t.match(json(run), { structured: { code: 'upstream_error', jsonrpcCode: -32001 } })
+})
+
+t.test('an address is added with a name of its host', async (t) => {
+  const port = await webServer(t)
   const w = homeWith()
   const run = await w.mcp(['add', '--yes', `http://127.0.0.1:${port}/mcp?api_key=hush-hush-hush`])
-  t.match(run, { code: 0, out: /^server: http, 1 tool: ping/ })
+  t.match(run, { code: 0, out: /^server: http, 2 tools: ping, whoami/ })
   t.notMatch(run.err, 'hush-hush-hush')
   t.notMatch((await w.mcp(['list'])).out, 'hush-hush-hush')
   const nobody = await w.mcp(['add', '--yes', 'http://127.0.0.1:1/mcp', '--name', 'other'])
@@ -442,4 +463,25 @@ t.test('Ctrl-C in a call takes it back and ends the server', async (t) => {
     method: 'notifications/cancelled',
     params: { requestId: asked?.id },
   })
+})
+
+t.test('Ctrl-C while a server starts stores nothing and leaves nothing running', async (t) => {
+  const w = homeWith()
+  const file = join(w.home, 'pid')
+  const script = `require('fs').writeFileSync('${file}', String(process.pid)); setInterval(() => {}, 1e3)`
+  const words = ['--', process.execPath, '-e', script]
+  const child = await start(['mcp', 'add', '--yes', '--name', 'x', ...words], { home: w.home })
+  child.stdin.end()
+  const done = ended(child)
+  const pid = await new Promise<number>((resolve) => {
+    const timer = setInterval(() => {
+      if (!existsSync(file) || readFileSync(file, 'utf8') === '') return
+      clearInterval(timer)
+      resolve(Number(readFileSync(file, 'utf8')))
+    }, 20)
+  })
+  child.kill('SIGINT')
+  t.match(await done, { code: 130, out: '' })
+  t.ok(await groupIsGone(pid))
+  t.strictSame(await w.names(), [])
 })
