@@ -797,6 +797,14 @@ const SECRET_SHAPES = {
     /([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
+/** One pattern is faster than ten. */
+const ANY_SHAPE = RegExp(
+  Object.values(SECRET_SHAPES)
+    .map(({ source }) => source)
+    .join('|'),
+  'i',
+)
+
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
@@ -822,6 +830,7 @@ export class Redactor {
   /** The usual shapes of secrets too. */
   redact(text: string) {
     let rest = this.known(text)
+    if (!ANY_SHAPE.test(rest)) return rest
     for (const [name, shape] of Object.entries(SECRET_SHAPES))
       rest = rest.replace(shape, `$1[redacted:${name}]`)
     return rest
@@ -7799,12 +7808,15 @@ function readAnswer(answer: string, options: readonly string[], multi: boolean) 
   return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
+// Intl takes 90 us for one
+const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
+
 function momentIn(zone: string, now: number, add = 'PT0S') {
   const start = Temporal.Instant.fromEpochMilliseconds(now)
   const fault = `no time zone and duration: ${visible(JSON.stringify({ tz: zone, add }))}`
   const at = attempt(() => start.toZonedDateTimeISO(zone).add(add)) ?? fail(fault)
   const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-  const weekday = at.toLocaleString('en', { weekday: 'long' })
+  const weekday = WEEKDAYS[at.dayOfWeek - 1] ?? ''
   const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
   return { iso, tz, weekday, week, unix_ms }
 }
