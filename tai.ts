@@ -172,7 +172,7 @@ import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 
 //#region §caps: every limit in the program
 //
-// The one place to ask "why did it stop there?": a bare number elsewhere is a mistake.
+// Why did it stop there? A bare number elsewhere is a mistake.
 // Milliseconds, bytes of UTF-8; what a user may change is the default of a row in §config.
 // Not here: limits that a standard fixes.
 
@@ -189,120 +189,120 @@ export const EXIT = {
   answered: 0,
   failed: 1,
   usage: 2,
-  model: 3, // not reached, or it refused (sign-in, quota)
+  model: 3, // not reached, or it refuses
   limit: 4, // of steps or cost
-  denied: 5, // approval was denied, and no answer came
+  denied: 5, // so there is no answer
   invalid: 6, // input or output
-  interrupted: 130, // 128 + SIGINT, as shells count
+  interrupted: 130, // 128 + SIGINT
 } as const
 
-export const MCP_RESULT_MAX = 64 * KB // larger results become records
-export const MCP_MAX_SERVERS = 32 // the 33rd is refused
-export const MCP_MAX_TOOLS = 100 // offered of one server; the rest are listed
-export const MCP_HTTP_MAX_BODY = 10 * MB // a larger body is an error
+export const MCP_RESULT_MAX = 64 * KB // larger ones become records
+export const MCP_MAX_SERVERS = 32 // then refused
+export const MCP_MAX_TOOLS = 100 // of a server; the rest are listed
+export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
 
 export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
-export const MCP_DEPTH_MAX = 128 // levels of nesting; deeper is refused unread
-export const MCP_CONNECT_TIMEOUT = 20 * SECOND // starting or reaching a server, with its handshake
-export const MCP_CALL_TIMEOUT = 60 * SECOND // a call, or the time between signs of its progress
-export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever progress it tells
-export const MCP_PAGES_MAX = 100 // of one tools/list; more are refused
-export const MCP_RELIST_PAUSE = 200 // after a server said that its tools changed
-export const MCP_RESUME_WAIT = 1 * SECOND // before a cut reply is asked for again, if no time is named
-export const MCP_LINGER = 1 * SECOND // an answered reply left open for longer is closed
-export const MCP_STREAM_IDLE = 24 * HOUR // an older server's silent stream is given up
-export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server program to read a message
-export const MCP_ASIDE_MAX = 2 * KB // shown of what a server says beside its messages: the end
-export const MCP_SESSION_IDLE = 1 * HOUR // unused sessions are over: 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE // age of the vault's word on a session's last use
-export const MCP_SESSIONS_MAX = 1_000 // the longest unused makes room, or 503
-export const MCP_QUEUE_MAX = 64 // calls of a session at a time; the next is refused
-export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served chat turn or completion
-export const MCP_CONNECTIONS_MAX = 1_024 // the next is closed at once
-export const MCP_PIPELINE_MAX = 32 // unanswered requests on a connection; the next ends it
-export const MCP_BODIES_MAX = 64 * MB // all request bodies; the next gets 503
+export const MCP_DEPTH_MAX = 128 // then refused unread
+export const MCP_CONNECT_TIMEOUT = 20 * SECOND // with the handshake; then an error
+export const MCP_CALL_TIMEOUT = 60 * SECOND // begins anew with progress
+export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever its progress
+export const MCP_PAGES_MAX = 100 // of tools/list; then refused
+export const MCP_RELIST_PAUSE = 200 // after news of changed tools
+export const MCP_RESUME_WAIT = 1 * SECOND // after a cut reply, if it names no time
+export const MCP_LINGER = 1 * SECOND // then an answered reply is closed
+export const MCP_STREAM_IDLE = 24 * HOUR // then an older server's stream is given up
+export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server to read a message
+export const MCP_ASIDE_MAX = 2 * KB // the end of what a server says aside
+export const MCP_SESSION_IDLE = 1 * HOUR // then 404
+export const MCP_SESSION_TOUCH = 1 * MINUTE // between notes of a session's use
+export const MCP_SESSIONS_MAX = 1_000 // the longest unused goes, or 503
+export const MCP_QUEUE_MAX = 64 // calls of a session; then refused
+export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
+export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
+export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
+export const MCP_BODIES_MAX = 64 * MB // all together; then 503
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
-export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer (given up)
-export const MCP_KEEP_ALIVE = 75 * SECOND // an unused connection is closed
-export const MCP_STOP_GRACE = 3 * SECOND // then running calls are interrupted
-export const MCP_PUBLIC_KEY_MIN = 16 // characters, where others can reach the server
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
+export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
+export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
+export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 
-export const STDIN_MAX = 8 * MB // more is refused: --file is for that
-export const STDIN_NOTICE = 1 * SECOND // a silent pipe beside a prompt is named on stderr
-export const STDIN_WAIT = 10 * SECOND // and left out after this
+export const STDIN_MAX = 8 * MB // then refused: --file is for that
+export const STDIN_NOTICE = 1 * SECOND // then stderr names the silent pipe
+export const STDIN_WAIT = 10 * SECOND // then it is left out
 export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
 
-export const STREAM_IDLE = 90 * SECOND // a silent model stream is an error
-export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then the model is unreachable
-export const CHAT_RETRIES = 3 // of a failed request
-export const CHAT_BACKOFF = 500 // before the first retry; doubles, with jitter
-export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for a longer pause is given up
-export const CHAT_MAX_TOKENS = 16_384 // of output, where a dialect demands a number
-export const CHAT_EVENT_MAX = 8 * MB // a larger event ends the stream
-export const CHAT_ERROR_MAX = 2 * KB // shown of a provider's own words
-export const LOCAL_PROBE = 300 // a slower local model server is not there
-export const MODEL_LIST_TIMEOUT = 10 * SECOND // one list of models
-export const CONTEXT_DEFAULT = 128_000 // tokens, where a model's window is unknown
-export const CONTEXT_FULL = 0.8 // of the window; then the history is compacted
-export const CONTEXT_KEEP = 0.3 // of the window, left by compaction
+export const STREAM_IDLE = 90 * SECOND // then a silent model is an error
+export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then unreachable
+export const CHAT_RETRIES = 3 // then the error
+export const CHAT_BACKOFF = 500 // doubles, with jitter
+export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for longer is given up
+export const CHAT_MAX_TOKENS = 16_384 // where a dialect demands a number
+export const CHAT_EVENT_MAX = 8 * MB // then the stream ends
+export const CHAT_ERROR_MAX = 2 * KB // of a provider's words
+export const LOCAL_PROBE = 300 // then no local server is there
+export const MODEL_LIST_TIMEOUT = 10 * SECOND // then an error
+export const CONTEXT_DEFAULT = 128_000 // tokens, where none are known
+export const CONTEXT_FULL = 0.8 // of the window; then compacted
+export const CONTEXT_KEEP = 0.3 // left by compaction
 
 export const AGENT_MAX_STEPS = 50 // requests of a turn; then exit 4
-export const AGENT_PARALLEL = 8 // read-only calls at a time
+export const AGENT_PARALLEL = 8 // read-only calls
 
-export const SHELL_OUTPUT_MAX = 4 * MB // per stream; the middle is left out and said so
-export const SHELL_STOP_GRACE = 2 * SECOND // between the signals that end a child
-export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped and counted
-export const PROCESS_MAX = 16 // of a session; the next is refused
-export const GIT_TIMEOUT = 60 * SECOND // one git command
-export const TOOL_TEXT_MAX = 10 * MB // a larger file is read by range or not at all
-export const UNDO_FILE_MAX = 16 * MB // no larger file is journalled, or changed
-export const UNDO_STEPS_MAX = 200 // changes of a session; older ones cannot be undone
-export const GREP_FILE_MAX = 2 * MB // larger files are passed over, and counted
-export const WALK_MAX = 100_000 // entries seen by one call; then it says it stopped
+export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
+export const SHELL_STOP_GRACE = 2 * SECOND // between signals
+export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped
+export const PROCESS_MAX = 16 // then refused
+export const GIT_TIMEOUT = 60 * SECOND // one command
+export const TOOL_TEXT_MAX = 10 * MB // larger files by range, or not at all
+export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
+export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
+export const GREP_FILE_MAX = 2 * MB // larger files are passed over
+export const WALK_MAX = 100_000 // entries; then it says it stopped
 export const WEB_TIMEOUT = 30 * SECOND // one page
-export const WEB_REDIRECTS = 5 // then the page counts as unreachable
+export const WEB_REDIRECTS = 5 // then unreachable
 
-export const APPROVAL_WAIT = 60 * SECOND // no answer for this long is a denial
+export const APPROVAL_WAIT = 60 * SECOND // then denied
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
-export const STORE_BUSY = 10 * SECOND // for another process that writes to the vault
-export const SECRET_MIN = 6 // characters; shorter values are too common to redact
-export const RECORD_PREVIEW = 2 * KB // of a spilled result, beside the record's id
-export const AUDIT_DELAY = 20 // until a read is in the audit; kill -9 can take it
-export const AUDIT_BATCH = 256 // rows that wait at most
-export const AUDIT_ANCHORS = 16 // heads of other chains in a chain's first row
+export const STORE_BUSY = 10 * SECOND // for another writer
+export const SECRET_MIN = 6 // characters; shorter is too common
+export const RECORD_PREVIEW = 2 * KB // beside a record's id
+export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
+export const AUDIT_BATCH = 256 // rows that wait
+export const AUDIT_ANCHORS = 16 // heads of others in row 0
 
 //#endregion §caps
 
 //#region §shapes: the words of the program, as types
 //
-// 1. A message is neutral: §dialects turns it into a provider's words.
+// 1. A message is neutral: §dialects puts it in a provider's words.
 // 2. Every tool call gets exactly one tool message with its id, before anything else.
 // 3. Alternatives are unions on one field, switched without a default.
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export type JsonObject = { readonly [key: string]: Json }
 
-/** 2020-12, of an object: every tool takes named arguments. */
+/** 2020-12, of an object. */
 export type JsonSchema = JsonObject
 
 type Image = Readonly<{ mime: string; base64: string }>
 export type Part = Readonly<{ kind: 'text'; text: string } | ({ kind: 'image' } & Image)>
 
-/** What a provider wants back unchanged with its message. */
+/** Goes back to its provider unchanged. */
 export type Reasoning = Readonly<{
   text: string
-  signature?: string // Anthropic
-  sealed?: string // Anthropic redacted_thinking
-  details?: readonly JsonObject[] // OpenRouter reasoning_details
+  signature?: string
+  sealed?: string // redacted_thinking
+  details?: readonly JsonObject[] // OpenRouter
 }>
 
 export type ToolCall = Readonly<{
   id: string
   name: string
   args: JsonObject
-  problem?: string // why it must not run: no JSON, or cut off
-  extra?: JsonObject // fields a provider wants back
+  problem?: string // why it must not run
+  extra?: JsonObject // goes back too
 }>
 
 export type UserMessage = Readonly<{ role: 'user'; parts: readonly Part[] }>
@@ -324,12 +324,11 @@ export type ToolMessage = Readonly<{
 }>
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
-/** Tokens, as the provider counts; `cached` is a part of `input`. */
+/** `cached` is a part of `input`. */
 export type Usage = Readonly<{ input: number; output: number; cached: number }>
 
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
-/** Of a running chat stream, which returns the whole answer. */
 export type ChatEvent = Readonly<{ kind: 'text' | 'reasoning' | 'notice'; text: string }>
 
 export type ChatReply = Readonly<{
@@ -341,7 +340,7 @@ export type ChatReply = Readonly<{
 
 export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
 
-/** Seed 002's names beside ToolAnnotations of MCP 2025-11-25. */
+/** Seed 002's names, then MCP's ToolAnnotations. */
 export type Annotations = Readonly<{
   readOnly: boolean
   destructive: boolean
@@ -356,16 +355,16 @@ export type Annotations = Readonly<{
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
-/** `isError`: it ran and failed, and the model should read why. */
+/** `isError`: it ran and failed; the model reads why. */
 export type ToolOutput = Readonly<{
   text: string
   isError?: boolean
   structured?: Json
   images?: readonly Image[]
-  blocks?: readonly JsonObject[] // other MCP content (audio, resources)
+  blocks?: readonly JsonObject[] // other MCP content
 }>
 
-/** Of a turn, in order, as `--stream-json` prints it. */
+/** As `--stream-json` prints it. */
 export type AgentEvent = Readonly<
   | ChatEvent
   | { kind: 'call'; call: ToolCall; digest: string }
@@ -373,23 +372,22 @@ export type AgentEvent = Readonly<
   | { kind: 'usage'; usage: Usage; cost: number | undefined }
 >
 
-/** The outside, handed in. */
 export type World = Readonly<{
   env: Readonly<Record<string, string | undefined>>
   platform: NodeJS.Platform
   cwd: string
-  home: string // TAI_HOME, absolute
+  home: string // absolute
   pid: number
-  now(): number // milliseconds since 1970
+  now(): number // ms since 1970
   randomBytes(size: number): Buffer
 }>
 
-/** Asks the person at the terminal, if one is there. Undefined: no answer in time, EOF, Ctrl-C. */
+/** Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
   readonly available: boolean
-  /** One of the keys of `choices`. */
+  /** One of the keys. */
   choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer
-  /** A line of text; `secret` is not echoed. */
+  /** `secret` is not echoed. */
   ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
 }
 type Answer = Promise<string | undefined>
@@ -399,9 +397,9 @@ export type Choice = Readonly<{ key: string; label: string }>
 
 //#region §errors: what can go wrong, and how the user hears of it
 //
-// 1. A kind exists only where some caller acts on it; what is no TaiError is a bug of tai.
+// 1. A kind exists only where some caller acts on it; any other error is a bug of tai.
 // 2. The message says what is wrong and where, the hint what to do.
-// 3. Neither holds a secret or a control character. `-v` shows the causes.
+// 3. Neither holds a secret or a control character.
 
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 type ErrorOptions = Loose<{ hint: string; cause: unknown }>
@@ -452,7 +450,7 @@ export class ModelError extends TaiError {
   readonly status: number | undefined
   readonly retryAfter: number | undefined // ms
   readonly kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
-  readonly partial: AssistantMessage | undefined // of a reply that broke off
+  readonly partial: AssistantMessage | undefined
   constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
     super(message, { hint, cause })
     Object.assign(this, facts)
@@ -462,7 +460,7 @@ export class ModelError extends TaiError {
 export const messageOf = (error: unknown) =>
   (error instanceof Error ? error.message || error.name : String(error)).replace(/\s*\n\s*/g, ' ')
 
-/** Message, hint, and with `verbose` the causes. */
+/** With `verbose`, the causes too. */
 export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
@@ -515,8 +513,8 @@ function attempt<T>(work: () => T) {
 //#region §text: strings in, strings out
 //
 // 1. Cutting never splits a character, and says what it left off.
-// 2. What comes from outside is shown through `visible`: nothing hides in a line.
-// 3. One digest for all that compares: SHA-256 over canonical JSON.
+// 2. What comes from outside is shown through `visible`.
+// 3. One digest for all that compares.
 
 const builtin = process.getBuiltinModule
 
@@ -568,7 +566,6 @@ export const digest = (value: unknown) => sha256(canonicalJson(value))
 const HIDDEN = /[\p{Cc}\p{Zl}\p{Zp}[\p{DI}--\p{VS}]\u2800\ufff9-\ufffb]/gv
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
-/** What would hide is written out. */
 export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
@@ -601,7 +598,7 @@ export function columns(rows: readonly (readonly string[])[]) {
   return rows.map((row) => line(row).join('  ').trimEnd()).join('\n')
 }
 
-/** What a mistyped word may mean. */
+/** What was meant. */
 export function nearest(word: string, known: readonly string[]) {
   const far = (name: string) => editDistance(word, name)
   const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
@@ -631,13 +628,13 @@ function didYouMean(word: string, known: readonly string[]) {
 //#region §json: from unknown to typed, at the border
 //
 // What arrives is `unknown` until a Reader has looked at it.
-// A Reader never coerces, and its errors name the place.
-// Schemas of others are looked through before they are used.
+// A Reader never coerces.
+// Schemas of others are looked through before use.
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** If the text is one. */
+/** If it is one. */
 export function parseObject(text: string) {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
@@ -675,10 +672,10 @@ export class Reader {
 }
 
 const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
-const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
+const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/
 const SCHEMA_DEPTH = 200 // checking recurses
 
-/** `at`: a JSON pointer, '' for all. */
+/** `at`: a JSON pointer. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
 /** Throws InvalidError for an unusable schema. */
@@ -694,14 +691,14 @@ export async function schemaCheck(schema: JsonSchema) {
       const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
       return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
     }
-    for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only at work
+    for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only now
     return check
   } catch (cause) {
     throw new InvalidError(`no usable JSON Schema: ${messageOf(cause)}`, { cause })
   }
 }
 
-/** What the library stumbles over only at a value. */
+/** What the library notices only at a value. */
 function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) fail('it is nested too deeply')
   if (!isObject(part)) return
@@ -718,7 +715,7 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 //#region §waiting: deadlines, and work in turn
 //
 // Every wait goes through here, so every wait has an end.
-// A timer never outlives its wait, and an aborted wait ends at once.
+// A timer never outlives its wait.
 // Not here: retry policies.
 
 /** Rejects with the signal's reason. */
@@ -741,7 +738,7 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
   }
 }
 
-/** Aborts after `ms`, or with `parent`. Dispose it to stop the clock. */
+/** Aborts after `ms` or with `parent`. Dispose it. */
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
@@ -749,7 +746,7 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
-/** What a generator returns; `see` gets what it yields. */
+/** `see` gets what it yields. */
 async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => void) {
   for (;;) {
     const { done, value } = await events.next()
@@ -758,20 +755,20 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
   }
 }
 
-/** Work that runs one after the other. */
+/** One after the other. */
 export class Lane {
   #last: Promise<unknown> = Promise.resolve()
-  length = 0 // running or waiting
+  length = 0
 
   async run<T>(work: () => Promise<T>) {
     this.length += 1
     const done = this.#last.then(work).finally(() => (this.length -= 1))
-    this.#last = done.catch(() => {}) // it is told to its caller
+    this.#last = done.catch(() => {})
     return done
   }
 }
 
-/** At most `width` at a time; in the items' order. */
+/** At most `width` at a time, in order. */
 export async function inParallel<T, R>(
   items: readonly T[],
   width: number,
@@ -794,7 +791,7 @@ export async function inParallel<T, R>(
 // 2. Its mark, `[redacted:NAME]`, is never written to a file: that would destroy the secret.
 // Not here: which values are secret.
 
-/** What group 1 holds stays. No lookbehind: it would be tried at each character. */
+/** Group 1 stays. No lookbehind: it would be tried at each character. */
 const SECRET_SHAPES = {
   'private-key':
     /()-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
@@ -820,7 +817,6 @@ export class Redactor {
   readonly #names = new Map<string, string>() // by written form
   #pattern: RegExp | undefined = /^(?!)/g
 
-  /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
     for (const form of writtenForms(value)) this.#names.getOrInsert(form, name)
@@ -832,7 +828,7 @@ export class Redactor {
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
-  /** The usual shapes of secrets too. */
+  /** Secrets by their shapes too. */
   redact(text: string) {
     let rest = this.known(text)
     for (const [name, shape] of Object.entries(SECRET_SHAPES))
@@ -842,13 +838,13 @@ export class Redactor {
 
   knows = (text: string) => this.known(text) !== text
 
-  /** For a text in pieces: what may be the beginning of a known value waits. */
+  /** What may begin a known value waits for the next piece. */
   stream() {
     let held = ''
     return {
       push: (piece: string) => {
         const text = this.known(held + piece)
-        const half = Number(/[\ud800-\udbff]$/.test(text)) // a character
+        const half = Number(/[\ud800-\udbff]$/.test(text))
         const shown = text.length - Math.max(this.#pending(text), half)
         held = text.slice(shown)
         return text.slice(0, shown)
@@ -872,7 +868,7 @@ export class Redactor {
   }
 }
 
-/** Per alignment, what does not hang on its surroundings. */
+/** Per alignment, what its surroundings leave as it is. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
@@ -927,7 +923,7 @@ const SETTING_SHAPES = {
   list: /^/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
-  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // seconds: timers end at 24 days
+  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // timers end at 24 days
   'whole number from 1 to 99999': /^[1-9]\d{0,4}$/,
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
   'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
@@ -983,7 +979,6 @@ const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
 
-/** The text to keep. Throws UsageError. */
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
@@ -1020,7 +1015,7 @@ async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
   try {
-    if (!fs.statSync(file).isFile()) fail('it is not a file') // a pipe has no end
+    if (!fs.statSync(file).isFile()) fail('it is not a file')
     const text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file))
     return JSON.parse(JSON.stringify(parse(text))) // a date becomes its text
   } catch (cause) {
@@ -1035,7 +1030,6 @@ export class Config {
   readonly notices: string[] = []
   readonly #given: { key: SettingKey; value: string; source: string }[] = [] // by rank
 
-  /** Throws UsageError. */
   static async load(world: World, sources: { flags: object; stored: object; root: string }) {
     const config = new Config()
     const { home, project = '' } = configPaths(world, sources.root)
@@ -1069,7 +1063,7 @@ export class Config {
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** `shadows`: what it hides. Throws UsageError. */
+  /** `shadows`: what it hides. */
   explain(name: string) {
     const { key } = settingRow(name)
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
@@ -1084,17 +1078,15 @@ export class Config {
 //#region §seal: secrets at rest
 //
 // What opens doors can be encrypted in the vault: files are copied.
-//
-// 1. Each value is AES-256-GCM, and opens only in its slot (table, column, row). The key is of
-//    a passphrase or the system's keychain.
+// 1. Each value is AES-256-GCM, and opens only in its slot (table, column, row).
 // 2. Locked means closed: to seal or to open throws TaiError.
 // Not here: which columns are sealed (§secrets).
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
-const KEYCHAIN_WAIT = MINUTE // the desktop may ask first
+const KEYCHAIN_WAIT = MINUTE // the desktop may ask
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
-/** `id` salts the key, and only that key opens `proof`. */
+/** `id` salts the key; `proof` tests it. */
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
 type SealKey = { id: string; bytes: Buffer }
 
@@ -1113,7 +1105,7 @@ function encryptValue(nonce: Buffer, key: SealKey, value: string, slot: string) 
 function decryptValue(key: SealKey, envelope: string, slot: string) {
   const { createDecipheriv } = builtin('node:crypto')
   const bytes = Buffer.from(envelope.split(':').pop() ?? '', 'base64url')
-  const options = { authTagLength: 16 } // a shorter one would be easier to forge
+  const options = { authTagLength: 16 } // no shorter, forgeable one
   try {
     const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, 12), options)
     decipher.setAAD(Buffer.from(slot)).setAuthTag(bytes.subarray(-16))
@@ -1124,7 +1116,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
   }
 }
 
-/** Gives a key, and takes one from stdin: arguments can be seen. */
+/** Keys go through stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1138,7 +1130,6 @@ const KEYCHAINS = {
   ],
 } as const
 
-/** Puts a `key` there first. */
 async function askKeychain(world: World, id: string, key?: Buffer) {
   const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
@@ -1146,13 +1137,13 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   const ask = async (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
     const asked = execFile(program, args, options)
-    asked.child.stdin?.on('error', () => {}) // its exit status tells
+    asked.child.stdin?.on('error', () => {})
     asked.child.stdin?.end(says)
     return (await asked).stdout.trim()
   }
   try {
     if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
-    // Asked back: macOS's program ends well whatever its stdin did.
+    // macOS's program ends well whatever its stdin did.
     const found = Buffer.from(await ask(get), 'hex')
     return found.length === 32 ? found : raise(new Error('it holds no such key'))
   } catch (cause) {
@@ -1160,23 +1151,23 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   }
 }
 
-/** By scrypt (RFC 7914), in NFKC, as keyboards differ. */
+/** scrypt (RFC 7914); NFKC, as keyboards differ. */
 async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
   if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
   const { scryptSync } = builtin('node:crypto')
   return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
 }
 
-/** Encrypts values; without a state passes them through. */
+/** Without a state, passes values through. */
 export class Seal {
-  state: SealState | undefined // as in the vault by now
+  state: SealState | undefined
   readonly #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
   }
 
-  /** No passphrase: by the keychain. Throws InvalidError, TaiError. */
+  /** No passphrase: by the keychain. */
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
@@ -1194,7 +1185,6 @@ export class Seal {
     return this.on && this.#key?.id !== this.state?.id
   }
 
-  /** Throws TaiError: no passphrase, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
@@ -1213,7 +1203,7 @@ export class Seal {
     return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
-  /** What is no envelope stays. Throws TaiError. */
+  /** What is no envelope stays. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1227,7 +1217,7 @@ export class Seal {
 //#region §db: one SQLite file, opened with care
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS are one transaction, after a backup: a tai killed on the way leaves the old vault.
+// 2. Migrations are one transaction, after a backup.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
 // Not here: what the tables mean.
 
@@ -1244,7 +1234,7 @@ const VAULT_FAULTS = {
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
 } as const
 
-/** Where the vault is `readonly`, Store.memory may stand in. */
+/** When `readonly`, Store.memory may stand in. */
 export class VaultError extends TaiError {
   readonly kind
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
@@ -1347,7 +1337,7 @@ CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
 
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Record<string, SqlValue>
-type Sql = string | readonly string[] // of a template, whose values are parameters
+type Sql = string | readonly string[] // of a template
 
 const JSON_COLUMNS =
   'tags tools paths commands todos message data args allow deny options profiles'.split(' ')
@@ -1388,7 +1378,7 @@ export class Db {
   /** Another after each write of another process. */
   dataVersion = () => this.get<{ data_version: number }>('PRAGMA data_version')?.data_version
 
-  /** Another after each write to a table of MCP, or of another process. */
+  /** The same, and after our writes to MCP's tables. */
   mcpStamp = () => `${this.dataVersion()} ${this.#mcpWrites}`
 
   run(sql: Sql, ...values: SqlValue[]) {
@@ -1405,7 +1395,7 @@ export class Db {
 
   exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
 
-  /** All or nothing; `work` must not wait. Inside another, a part of it. */
+  /** `work` must not wait. Inside another, a part of it. */
   tx<T>(work: () => T) {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
@@ -1414,7 +1404,7 @@ export class Db {
       this.run('COMMIT')
       return result
     } catch (error) {
-      // After a full disk, SQLite has rolled back.
+      // A full disk has rolled back already.
       if (this.#connection.isTransaction) this.run('ROLLBACK')
       throw error
     }
@@ -1429,12 +1419,11 @@ export class Db {
 }
 
 const ID_BYTES = 10
-const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // none looks like another
+const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 
 const idLetters = (bytes: Uint8Array) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** 50 random bits. */
 export const newId = () => idLetters(builtin('node:crypto').randomBytes(ID_BYTES))
 
 /** Makes a vault, or brings it up to date. Throws VaultError. */
@@ -1460,7 +1449,7 @@ function makeFolders(folder: string) {
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** Opens no vault: to close it would drop others' locks (POSIX). */
+/** Opens no vault: closing it would drop others' locks (POSIX). */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
@@ -1469,7 +1458,6 @@ function prepareFile(file: string) {
   fs.chmodSync(file, 0o600)
 }
 
-/** 0: a new file. */
 function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
@@ -1491,7 +1479,6 @@ function migrateDb(db: Db, migrations: readonly string[]) {
   })
 }
 
-/** Under the caller's write lock. */
 function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
@@ -1522,8 +1509,8 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// 1. Each row has the hash of the row before it: one that is changed or taken out shows.
-// 2. Each writing process has its chain: no two ever need the same head.
+// 1. Each row has the hash of the row before it.
+// 2. Each writing process has its chain: no two need the same head.
 // 3. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
 
 type AuditHead = { chain: string; n: number; hash: string }
@@ -1533,14 +1520,12 @@ type AuditFilter = { limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
 
-const GENESIS = 'genesis' // before row 0
-const CHAIN_OPENING = 'chain' // row 0's kind
+const GENESIS = 'genesis'
+const CHAIN_OPENING = 'chain'
 
-/** Of the columns as a list, in this order. */
 export const auditHash = (row: Omit<AuditHead, 'hash'> & AuditSaid & { prev_hash: string }) =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
-/** The new head, which `audit_heads` must be told. */
 function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
   const n = last + 1
   const row = { chain, n, ...said, prev_hash }
@@ -1601,7 +1586,7 @@ function checkAudit(db: Db) {
 // 3. It turns in one transaction; then the file is written anew, without old values.
 
 export type StoreOptions = {
-  passphrase?: () => Promise<string | undefined> // when a sealed value is first needed
+  passphrase?: () => Promise<string | undefined>
   redactor?: Redactor
 }
 type SecretRow = { name: string; value: string }
@@ -1631,10 +1616,9 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
   if (to.state !== undefined) db.insert('seal', to.state)
 }
 
-/** Into the vault; false when another process reads from it. */
+/** False when another process reads the log. */
 const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
-/** Where one may still be. */
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const { dir, base } = path.parse(db.file)
@@ -1684,13 +1668,13 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** In one transaction. Throws TaiError: locked. */
+  /** In one transaction, unlocked. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The old value leaves the file too. Throws TaiError. */
+  /** The old value leaves the file too. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -1719,7 +1703,6 @@ export class Secrets {
     return found
   }
 
-  /** Asks once, however many wait. */
   async #unlock() {
     if (!this.seal.locked) return
     this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
@@ -1735,7 +1718,6 @@ export class Secrets {
     for (const row of rows) attempt(() => this.#open(row)) // who asks for a broken one hears of it
   }
 
-  /** The redactor hears of it, under a name that a mark may hold. */
   #open({ name, value }: SecretRow) {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
     this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), opened)
@@ -1748,8 +1730,8 @@ export class Secrets {
 //#region §recall: records and sessions, and finding in them
 //
 // 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
-// 2. Where no text has all of them, those come that have most as parts: signs are found too,
-//    and scripts without spaces. What tools said is not searched.
+// 2. Where no text has all, those come that have most as parts: signs, scripts without spaces.
+// Not here: what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
@@ -1762,7 +1744,7 @@ type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
-/** Changes every string, names included. */
+/** Names of fields too. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value)
   if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
@@ -1771,7 +1753,7 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   return Object.fromEntries(pairs)
 }
 
-/** Of the JSON list `?1`. */
+/** `?1`: a JSON list. */
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
@@ -1843,14 +1825,13 @@ type UndoEntry = Record<'path' | 'group', string> & {
 } & Loose<{ before: Buffer; mode: number; after: string }>
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
-const HISTORY_MAX = 1_000 // lines of input kept
+const HISTORY_MAX = 1_000 // lines
 const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
   (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
 
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** From a vault that can only be read. */
 function carryOver(file: string, into: Db) {
   // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
@@ -1867,7 +1848,7 @@ export class Store {
   readonly db
   readonly #now
   readonly secrets
-  #head: AuditHead | undefined // of this process's chain
+  #head: AuditHead | undefined
   readonly #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
@@ -1878,7 +1859,6 @@ export class Store {
     this.secrets = new Secrets(db, world, redactor, passphrase)
   }
 
-  /** Throws VaultError. */
   static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
@@ -1918,7 +1898,6 @@ export class Store {
 
   createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
-  /** By the beginning of its id. */
   async findSession(id: string) {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
@@ -1932,7 +1911,7 @@ export class Store {
   }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  /** With all that is its own, but notes and memories. */
+  /** But not its notes and memories. */
   async deleteSession(id: string) {
     return this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
@@ -1941,7 +1920,6 @@ export class Store {
     })
   }
 
-  /** Its number. */
   async appendMessage(session: string, message: Message) {
     const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
       SELECT id, ${this.#knownJson(message)}, ${this.#now()},
@@ -1950,13 +1928,11 @@ export class Store {
     const hint = '`tai session list` shows them'
     return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
-  /** `compacted` ones are no longer sent. */
   async messages(session: string) {
     const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
     return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
-  /** The summary's id. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -1990,7 +1966,7 @@ export class Store {
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  /** Soon: within AUDIT_DELAY, many rows in one transaction, for what only reads. */
+  /** Soon: within AUDIT_DELAY, many rows in one transaction. */
   async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
     const rows = this.#unwritten
     const data_json = canonicalJson(this.#redacted(data))
@@ -2039,7 +2015,7 @@ export class Store {
     })
     return made
   }
-  /** Unexpired ones, newest first; '': of all tools. */
+  /** Newest first; '': of all tools. */
   async listGrants(toolName = '') {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
     const now = this.#now()
@@ -2047,7 +2023,7 @@ export class Store {
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** What paths held before one change, a `group`; the oldest over UNDO_STEPS_MAX go. */
+  /** A `group` is one change; the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#now()
     this.db.tx(() => {
@@ -2100,22 +2076,18 @@ export class Store {
 //#region §workspace: the jail
 //
 // File tools work in one folder, in every mode: what counts is where a path ends.
-//
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
 // 2. A link that leads nowhere is not followed: its end could appear later.
-// 3. tai's home is closed; `.git` and the project's `.tai`, which run programs or widen
-//    permissions, are read only.
-// Not here: ignore rules (§files), what a shell command does (§shell).
+// 3. tai's home is closed; `.git` and `.tai`, which run programs or widen permissions, are read only.
 
 /** git's anywhere, tai's at the top, and what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root // real
+  readonly root
   readonly #home
 
-  /** `home` is tai's. Throws UsageError: no folder. */
   constructor(root: string, home: string) {
     this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
     if (!fs.statSync(this.root, { throwIfNoEntry: false })?.isDirectory())
@@ -2123,7 +2095,6 @@ export class Workspace {
     this.#home = resolveReal(path.resolve(home))
   }
 
-  /** Absolute, links followed. */
   async read(given: string) {
     const real = resolveReal(this.#absolute(given))
     return passedPath(given, real, this.#closed(real))
@@ -2135,7 +2106,7 @@ export class Workspace {
     return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
   }
 
-  /** For writing, but a final link is meant itself. */
+  /** A final link is meant itself. */
   async entry(given: string) {
     const absolute = this.#absolute(given)
     const parent = resolveReal(path.dirname(absolute))
@@ -2145,7 +2116,7 @@ export class Workspace {
     return passedPath(given, entry, why)
   }
 
-  /** A regular file, no link put there meanwhile; the caller closes it. */
+  /** No link put there meanwhile; the caller closes it. */
   async openForRead(given: string) {
     const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
@@ -2154,7 +2125,7 @@ export class Workspace {
     return passedPath(given, handle, 'is not a regular file')
   }
 
-  /** Whether walks pass over this real path. */
+  /** Of walks. */
   hides = (absolute: string) => isInside(this.#home, absolute)
 
   show = (absolute: string) =>
@@ -2186,7 +2157,6 @@ function pathFault(cause: unknown): never {
   fail(clip(visible(messageOf(cause)), 300), undefined, cause)
 }
 
-/** With / on every system. */
 function relativePath(folder: string, absolute: string) {
   return path.relative(folder, absolute).replaceAll(path.sep, '/')
 }
@@ -2196,7 +2166,7 @@ function isInside(folder: string, absolute: string) {
   return !/^\.\.(\/|$)/.test(way) && !path.isAbsolute(way)
 }
 
-/** The missing stays below its deepest existing ancestor. Sync: node:fs/promises loads in 2 ms. */
+/** Sync: node:fs/promises loads in 2 ms. */
 function resolveReal(absolute: string): string {
   try {
     return fs.realpathSync.native(absolute)
@@ -2218,12 +2188,11 @@ function isLink(absolute: string) {
 // What tai starts heads a group that ends as one: with its head, at a limit or an interrupt,
 // with tai or, if that was killed, as the next starts. A record in `<home>/run` has pids and
 // start times: a reused pid is never touched.
-// Output is text, cut between characters; what is left out is counted.
 // Not here: a process that leaves its group on purpose (setsid).
 
 const { EventEmitter, once } = builtin('node:events')
 
-const PIPE_GRACE = 250 // for the pipes of the dead
+const PIPE_GRACE = 250
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
@@ -2234,23 +2203,22 @@ type StartOptions = {
   cwd: string
   env: World['env']
   stdin?: 'pipe' | 'ignore'
-  world?: World | undefined // for the record
+  world?: World | undefined
 }
 
-/** A program with all it starts; its owner reads the output. */
+/** A program with all it starts. */
 export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
   readonly child
   readonly pid
-  readonly ended // nobody is left, the pipes are closed: its head's exit; never rejects
-  exit: ChildExit | undefined // then
+  readonly ended // nobody left, pipes closed; never rejects
+  exit: ChildExit | undefined
   readonly #record
 
-  /** Throws TaiError. */
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      if (child.pid === undefined) await once(child, 'spawn') // it throws
+      if (child.pid === undefined) await once(child, 'spawn')
       return new ChildGroup(child, options.world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
@@ -2271,7 +2239,7 @@ export class ChildGroup {
     this.pid = child.pid ?? 0
     this.#record = world && recordGroup(world, this.pid)
     ChildGroup.#live.add(this)
-    child.stdin?.on('error', () => {}) // EPIPE: nobody need read it
+    child.stdin?.on('error', () => {}) // EPIPE
     this.ended = this.#settle()
   }
 
@@ -2286,7 +2254,7 @@ export class ChildGroup {
     return false
   }
 
-  /** Ends those the head left behind, then pipes that an outsider may hold. */
+  /** Those the head left, then pipes an outsider may hold. */
   async #settle() {
     const closed = once(this.child, 'close')
     const [code, signal] = await once(this.child, 'exit')
@@ -2312,12 +2280,12 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
     cwd,
     env,
     stdio: [stdin, 'pipe', 'pipe'],
-    detached: process.platform !== 'win32', // a group, without our terminal
+    detached: process.platform !== 'win32', // a group
     windowsVerbatimArguments: program === 'cmd.exe',
   })
 }
 
-/** False when nobody is left that we may signal. */
+/** False: nobody is left that we may signal. */
 function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
   if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
@@ -2325,13 +2293,12 @@ function signalGroup(pid: number, signal: NodeJS.Signals) {
   return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
 }
 
-/** The start and the end of a long text, in whole characters. */
 function textWindow(headMax: number, tailMax: number) {
   let [total, head, tail] = [0, '', '']
   const newest = (bytes: number) => tailBytes(tail, Math.min(bytes, tailMax))
   return {
     newest,
-    total: () => total, // bytes
+    total: () => total,
     push(text: string) {
       const start = headBytes(text, Math.max(0, headMax - total))
       total += byteLength(text)
@@ -2353,7 +2320,7 @@ export type RunOptions = Omit<StartOptions, 'stdin'> & {
   stdin?: string | undefined
   timeout: number
   signal?: AbortSignal | undefined
-  maxOutput?: number // bytes per stream
+  maxOutput?: number // per stream
 }
 
 /** To its end. Throws TaiError, or the signal's reason. */
@@ -2381,7 +2348,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 
 type RunResult = Awaited<ReturnType<typeof runCommand>>
 
-/** `merged` sends stderr where stdout goes. */
+/** `merged`: stderr goes to stdout. */
 export function shellArgv(command: string, merged = false) {
   if (process.platform === 'win32') return ['cmd.exe', '/d', '/s', '/c', `"${command}"`]
   const line = merged ? `exec 2>&1\n${command}` : command
@@ -2389,7 +2356,7 @@ export function shellArgv(command: string, merged = false) {
   return fs.existsSync('/bin/bash') ? ['/bin/bash', '--norc', '-c', line] : ['/bin/sh', '-c', line]
 }
 
-// GIT_CONFIG_KEY_0 holds the name of a setting
+// its value is the name of a setting
 const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
@@ -2409,7 +2376,7 @@ function statFields(pid: number | string) {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** Blanks private variables in /proc/PID/environ and process.env, copied before. Linux only. */
+/** Blanks private variables in /proc/PID/environ, copied before. Linux only. */
 export function hideEnvironment() {
   return attempt(() => {
     using open = new DisposableStack()
@@ -2426,12 +2393,12 @@ export function hideEnvironment() {
   })
 }
 
-/** Passed on, a mark would replace the secret. Throws TaiError. */
+/** Passed on, a mark would replace the secret. */
 export function refuseMarks(what: string, text: string) {
   if (hasRedactionMark(text)) fail(`${what} holds a mark that stands for a secret; leave it`)
 }
 
-/** Its output is redacted before it is counted. */
+/** Redacted before it is counted. */
 function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
   const output = textWindow(0, PROCESS_OUTPUT_MAX)
   const news = new EventEmitter()
@@ -2454,7 +2421,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
     label,
     group,
     bytes: output.total,
-    /** From byte `since` on; waits up to `ms` for the first. */
+    /** Waits up to `ms` for the first byte. */
     async read(since: number, ms: number, signal: AbortSignal) {
       await within(ms, beyond(since), signal)
       signal.throwIfAborted()
@@ -2474,7 +2441,7 @@ type BackgroundProcess = ReturnType<typeof inBackground>
 
 type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }
 
-/** The background processes of one session. */
+/** Of one session. */
 export class Processes {
   readonly #world
   readonly #redactor
@@ -2527,16 +2494,16 @@ export function reapOrphans(world: World) {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
     const [tai = '', taiStart, group = '', groupStart = ''] = name.split('.')
-    if (!name.endsWith('.group') || processStart(tai) === taiStart) continue // it lives
+    if (!name.endsWith('.group') || processStart(tai) === taiStart) continue
     if (isSameGroup(group, groupStart) && signalGroup(Number(group), 'SIGKILL')) ended += 1
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
   return ended
 }
 
-const BOOT = 36 // characters of a start that name the boot
+const BOOT = 36 // its length in a start
 
-/** Without its head, a group keeps its number from others until the system starts anew. */
+/** A headless group keeps its number until the system starts anew. */
 function isSameGroup(group: string, start: string) {
   const head = processStart(group)
   const boot = processStart(process.pid)?.slice(0, BOOT)
@@ -2554,7 +2521,7 @@ function processStart(pid: number | string) {
 }
 
 function psStart(pid: number | string) {
-  const env = { LC_ALL: 'C', TZ: 'UTC' } // one spelling of the time
+  const env = { LC_ALL: 'C', TZ: 'UTC' }
   const ps = ['-o', 'lstart=', '-p', `${pid}`]
   const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env, encoding: 'utf8' })
   return said.trim().replace(/\W+/g, '-')
@@ -2564,8 +2531,7 @@ function psStart(pid: number | string) {
 
 //#region §http: requests with deadlines
 //
-// The one way out. By node:http(s): fetch takes twice as long to load.
-//
+// By node:http(s): fetch takes twice as long to load.
 // 1. `timeout` holds until the last hop's headers, `idle` for each piece of the body.
 // 2. A body that breaks off is never a short text.
 // 3. `publicOnly` judges the addresses that are connected to, at every hop.
@@ -2574,20 +2540,19 @@ function psStart(pid: number | string) {
 
 export type HttpRequest = Readonly<{
   method: string
-  url: string // its user and password become Basic authorization
+  url: string // with Basic authorization
   headers?: Readonly<Record<string, string>>
   body?: string | undefined
-  timeout: number // ms, redirects included
-  connect?: number // ms until a direct connection stands; else `timeout`
-  idle?: number // ms; else `timeout`
-  maxBody?: number // bytes, decompressed; else MCP_HTTP_MAX_BODY
+  timeout: number // redirects included
+  connect?: number // if direct; else `timeout`
+  idle?: number // else `timeout`
+  maxBody?: number // decompressed; else MCP_HTTP_MAX_BODY
   redirects?: number // of GET and HEAD; at 0 a 3xx is a reply
   publicOnly?: boolean
-  socketPath?: string // Unix; not judged by publicOnly
+  socketPath?: string // not judged by publicOnly
   signal?: AbortSignal | undefined
 }>
 
-/** `refused`: a bad URL, header or redirect. Of the body: `idle`, `too-large`, `cut`. */
 type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
 
 /** A reply with any status is none. */
@@ -2613,7 +2578,7 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS', 'Try http:// in place of https://.'],
 ]
 
-const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
+const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i
 
 const BODY_DECODERS = new Map(
   Object.entries({
@@ -2624,7 +2589,7 @@ const BODY_DECODERS = new Map(
   } as const),
 )
 
-/** Not the public internet (IANA registries, RFC 6890). */
+/** Not the public internet (RFC 6890). */
 const SPECIAL_RANGES =
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 ' +
   '192.0.2.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ' +
@@ -2643,16 +2608,16 @@ function httpUrl(text: string) {
 /** Without IPv6's brackets and the root's dot. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Whichever of them a machine's own list knows (RFC 6761, 6.3). */
+/** Whichever is there (RFC 6761, 6.3). */
 const LOCALHOST = [
   { address: '127.0.0.1', family: 4 },
   { address: '::1', family: 6 },
 ]
 
-/** Connections are kept until `close`. `env` names the proxies. */
+/** Keeps connections until `close`. */
 export class HttpClient {
   readonly #env
-  readonly #agents = new Map<string, HttpAgent>() // and undici's, by their proxy
+  readonly #agents = new Map<string, HttpAgent>() // and undici's, by proxy
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -2681,7 +2646,7 @@ export class HttpClient {
     for (const agent of this.#agents.values()) agent.destroy()
   }
 
-  /** Sends the hop, and once more where no server has seen it. */
+  /** Once more where no server has seen it. */
   async #exchange(hop: HttpHop): Promise<IncomingMessage> {
     const { url, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
@@ -2708,7 +2673,7 @@ export class HttpClient {
   #open(hop: HttpHop, found?: typeof LOCALHOST) {
     const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
-    const key = `${url.protocol} ${hop.publicOnly}` // judged ones and others never mix
+    const key = `${url.protocol} ${hop.publicOnly}`
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
     const lookup: RequestOptions['lookup'] = found && ((_host, _all, done) => done(null, found))
@@ -2716,14 +2681,14 @@ export class HttpClient {
     request.on('timeout', () => {
       if (request.socket?.connecting) request.destroy(systemError('ETIMEDOUT'))
     })
-    request.on('error', () => {}) // whoever waits hears of it, or reads
+    request.on('error', () => {}) // once() or the reader tells
     request.on('response', (reply) => reply.on('error', () => {}))
     return request.end(hop.body)
   }
 
-  /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. All of it loads in 30 ms. */
+  /** By undici, which loads in 30 ms. */
   async #through(uri: string, hop: HttpHop): Promise<IncomingMessage> {
-    // @ts-expect-error -- undici declares types for its index only
+    // @ts-expect-error -- typed for its index only
     const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
     // @ts-expect-error -- too
     const { default: api } = await import('undici/lib/api/index.js')
@@ -2733,12 +2698,12 @@ export class HttpClient {
     const { origin, pathname, search } = hop.url
     const target = { ...hop, origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
     const { statusCode, headers, body } = await agent.request(target)
-    body.on('error', () => {}) // as in #open
+    body.on('error', () => {})
     if (statusCode === 407) throw systemError('ERR_PROXY')
     return Object.assign(body, { statusCode, headers })
   }
 
-  /** Whether that is new; takes tens of ms. */
+  /** False if it does already. Takes tens of ms. */
   #trustSystem() {
     if (this.#trustsSystem) return false
     const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
@@ -2760,7 +2725,6 @@ function firstHop(request: HttpRequest) {
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
-/** What is sent twice must not change anything. */
 function redirected(hop: HttpHop, raw: IncomingMessage) {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
@@ -2785,8 +2749,8 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
   return {
     status: raw.statusCode ?? 0,
     headers: Object.fromEntries(headers), // lower case
-    url: Object.assign(new URL(hop.url), { username: '', password: '' }).href, // of the last hop
-    body, // read once: here, by text() or by bytes()
+    url: Object.assign(new URL(hop.url), { username: '', password: '' }).href,
+    body, // read once, here or below
     bytes,
     text: async () => new TextDecoder().decode(await bytes()),
     cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up')),
@@ -2840,7 +2804,7 @@ export function proxyFor(url: URL, env: World['env']) {
   fail(`${variable} is not the URL of an HTTP proxy`, 'Such as http://user:password@host:3128')
 }
 
-/** NO_PROXY has `*`, a host or its domain, with a port or without. */
+/** `*`, a host or its domain, with a port or without. */
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
@@ -2864,7 +2828,7 @@ export function isPublicAddress(address: string) {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-/** A proxy resolves again: names that only it knows, or that change, are left to it. */
+/** A proxy resolves again: names only it knows, or that change, are left to it. */
 async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
   const host = hostOf(url)
   if (!publicOnly || socketPath) return host === 'localhost' ? LOCALHOST : undefined
@@ -2877,17 +2841,17 @@ async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: b
   return found
 }
 
-/** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
+/** WHATWG HTML, 9.2.6. `maxEvent` is in characters. */
 export class SseReader {
-  lastId: string | undefined // to reconnect with
-  retry: number | undefined // ms before that
+  lastId: string | undefined
+  retry: number | undefined // ms
   readonly #maxEvent
   readonly #decoder = new TextDecoder()
-  #held = '' // a line without its end
+  #held = ''
   #afterCr = false // then an LF belongs to it
   #event = ''
   #id: string | undefined
-  #data = '' // each line with its end
+  #data = ''
 
   constructor(maxEvent: number) {
     this.#maxEvent = maxEvent
@@ -2895,7 +2859,7 @@ export class SseReader {
 
   feed = (chunk: Uint8Array) => this.#take(this.#decoder.decode(chunk, { stream: true }))
 
-  /** What is open: some model servers forget the last blank line. */
+  /** Some model servers forget the last blank line. */
   end = () => this.#take(`${this.#decoder.decode()}\n\n`)
 
   #take(text: string) {
@@ -2926,23 +2890,22 @@ export class SseReader {
 
 //#region §models: providers, and which model answers
 //
-// A provider's oddities are facts of its row: no code asks for its name. `provider/model`
-// begins with a provider's name, or all is a model (`qwen/qwen3-coder`). Nothing asked: the
+// A provider's oddities are facts of its row: no code asks for its name. Nothing asked: the
 // first row set up by environment or config.toml, else by the vault, else a local server that
 // answers. An address that the user gave needs no key, and gets none of the vault.
-// Not here: how a request looks (§dialects) and is sent (§chat).
+// Not here: requests (§dialects, §chat).
 
 export type Provider = Readonly<{
   name: string
   dialect: 'openai' | 'anthropic'
-  baseUrl: string // without a slash at its end
-  keys: readonly string[] // variables, else secrets; the first set counts
-  baseEnv?: string // variable with another address
-  model?: string | undefined // none: the first chat model of its list
+  baseUrl: string // no slash at the end
+  keys: readonly string[] // variables, else secrets
+  baseEnv?: string // for another address
+  model?: string | undefined // none: first of its list
   own?: boolean // the user gave the address
-  refuses?: RegExp | undefined // fields of a request, keywords of a tool's schema
-  returns?: string // field that is wanted back
-  callIds?: RegExp // where not all ids of calls are taken
+  refuses?: RegExp | undefined // in requests and schemas
+  returns?: string // field that goes back
+  callIds?: RegExp // those taken
 }>
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
@@ -2962,7 +2925,7 @@ export const PROVIDERS: readonly Provider[] = [
   hosted('gemini', 'https://generativelanguage.googleapis.com/v1beta/openai', 'gemini-2.5-flash', {
     keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
     refuses: /^(empty-schema|additionalProperties|const|prefixItems|exclusiveM.*)$/,
-    returns: 'extra_content', // with a call's thought signature
+    returns: 'extra_content',
   }),
   hosted('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
     returns: 'reasoning_details',
@@ -2983,7 +2946,7 @@ export const PROVIDERS: readonly Provider[] = [
   local('vllm', 8000),
 ]
 
-/** Tokens of input, by the first part of `provider/model` that fits. */
+/** Tokens, by the first part of `provider/model` that fits. */
 const WINDOWS = Object.entries({
   'gpt-5': 272_000,
   'gpt-4.1': 1_047_576,
@@ -3011,7 +2974,7 @@ const NOT_CHAT =
 
 export type Endpoint = Readonly<{ provider: Provider; key: string | undefined; why: string }>
 
-export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }> // in tokens
+export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }>
 
 export type ChooseOptions = Readonly<{
   asked: string | undefined
@@ -3022,7 +2985,6 @@ export type ChooseOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-/** Another address is another server. */
 function movedTo(address: string, row: Provider, where: string): Provider {
   const said = `${where} is no http address: ${visible(clip(address, 100))}`
   if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
@@ -3033,7 +2995,7 @@ function movedTo(address: string, row: Provider, where: string): Provider {
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
-/** The rows of `[providers.NAME]` in config.toml, then the rest. Throws InvalidError. */
+/** Those of config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Readonly<Record<string, JsonObject>>) {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
@@ -3054,7 +3016,7 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
-/** The address of a path such as `/models`, the key and the dialect's version. */
+/** `tail`: such as `/models`. */
 export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail: string) {
   if (dialect === 'openai')
     return { url: baseUrl + tail, headers: { ...(key && { authorization: `Bearer ${key}` }) } }
@@ -3062,7 +3024,7 @@ export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, ta
   return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail}`), headers }
 }
 
-/** The model that answers. Throws ModelError: no key, nothing set up, no models. */
+/** Throws ModelError: no key, nothing set up, no models. */
 export async function chooseModel(options: ChooseOptions) {
   const asked = options.asked?.trim() ?? ''
   const [head, ...rest] = asked.split('/')
@@ -3122,7 +3084,7 @@ async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) 
   throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
-/** Throws ModelError: no list within `wait` ms. */
+/** Throws ModelError. */
 export async function listModels(
   http: HttpClient,
   at: Endpoint,
@@ -3181,7 +3143,7 @@ export type ChatRequest = Readonly<{
 
 export type Dialect = Readonly<{
   tail: string
-  encode: (request: ChatRequest, choice: ModelChoice) => object // JSON leaves out undefined
+  encode: (request: ChatRequest, choice: ModelChoice) => object
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
 
@@ -3210,7 +3172,7 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
-/** Of what a provider said; within a stream a numeric `code` is the status. */
+/** Within a stream a numeric `code` is the status. */
 export function failureOf(said: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
@@ -3243,29 +3205,29 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
   [/./, 'end'],
 ]
 
-/** One reply, as far as it has arrived. Its errors say what the provider did. */
+/** One reply, as far as it has arrived. */
 export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
   text = ''
   usage: Usage | undefined
-  written = 0 // input tokens put into the cache
+  written = 0 // into the cache
   cost: number | undefined
   done = false
   readonly #dialect
   readonly #events: ChatEvent[] = []
-  #held = '' // text that may be a thought
+  #held = ''
   #stop: (typeof STOPS)[number] | undefined
   constructor(dialect: Dialect) {
     this.#dialect = dialect
   }
 
-  /** Whole, whatever becomes of the connection. */
+  /** Whatever becomes of the connection. */
   get finished() {
     return this.done || this.#stop !== undefined
   }
 
-  /** An event or a whole body. Throws ModelError for an error in it or nonsense. */
+  /** An event or a whole body. Throws ModelError. */
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
@@ -3293,7 +3255,7 @@ export class StreamDecoder {
     if (text !== '') this.#events.push({ kind, text })
   }
 
-  /** Some servers put `<think>...</think>` before the text: held until that is whole. */
+  /** Some servers put `<think>...</think>` before the text. */
   say(piece: string) {
     this.#held += piece
     const start = this.#held.trimStart().slice(0, '<think>'.length)
@@ -3323,7 +3285,6 @@ export class StreamDecoder {
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** Undefined: nothing came. */
   partial() {
     this.#flush()
     return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
@@ -3352,10 +3313,9 @@ export class StreamDecoder {
   }
 }
 
-/** Why a call must not run. */
 function problemOf(name: string, args: string, cut: boolean) {
   if (name === '') return 'the call names no tool'
-  if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
+  if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // none
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
@@ -3422,7 +3382,7 @@ function withDetail(details: readonly JsonObject[], piece: JsonObject) {
   return [...details.slice(0, -1), joined]
 }
 
-/** To the last call that fits: servers leave out index or id, give 0 to all, or repeat both. */
+/** Servers leave out index or id, give 0 to all, or repeat both. */
 function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
   const { name, arguments: args } = asObject(piece['function'])
@@ -3457,7 +3417,7 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.test(field)))
 }
 
-const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
+const DESCRIPTION_MAX = 980 // OpenAI refuses over 1024, clip's note included
 
 function openAiTool(tool: ToolSchema, refuses: RegExp) {
   const parameters = adaptSchema(tool.parameters, refuses)
@@ -3522,7 +3482,7 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   reply.stopFor(delta['stop_reason'] ?? stop_reason)
 }
 
-/** `input_tokens` leaves out what the cache gave or took; Usage counts all. */
+/** `input_tokens` leaves out what the cache gave or took. */
 function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   const { input_tokens: fresh, output_tokens: output } = usage
   if (typeof fresh === 'number') {
@@ -3533,7 +3493,7 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   if (reply.usage && typeof output === 'number') reply.usage = { ...reply.usage, output }
 }
 
-/** A block, or a piece of one; the `{}` of a call's first piece is no arguments. */
+/** The `{}` of a call's first piece is no arguments. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
@@ -3548,7 +3508,7 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
 }
 
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } }
-const CACHED_TURNS = 2 // with system and tools, the four marks allowed
+const CACHED_TURNS = 2 // four marks are allowed
 
 function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
   const system = systemText(messages, schema)
@@ -3566,7 +3526,7 @@ function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: Mo
   }
 }
 
-/** Roles take turns. */
+/** Roles must alternate. */
 function anthropicMessages(messages: Spoken[]) {
   const turns: { role: string; content: JsonObject[] }[] = []
   for (const message of messages) {
@@ -3598,7 +3558,7 @@ function anthropicBlocks(message: Spoken) {
   return [
     ...reasoning.flatMap(({ text: thinking, signature, sealed }): JsonObject[] => {
       if (signature) return [{ type: 'thinking', thinking, signature }]
-      return sealed ? [{ type: 'redacted_thinking', data: sealed }] : [] // others are refused
+      return sealed ? [{ type: 'redacted_thinking', data: sealed }] : []
     }),
     ...(text ? [textBlock(text)] : []),
     ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
@@ -3610,7 +3570,6 @@ export const DIALECTS: Record<Provider['dialect'], Dialect> = {
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
 }
 
-/** `id`, or one made from it; taken from now on. */
 function freshId(id: string, taken: Set<string>, wanted = /./) {
   let fresh = id
   while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
@@ -3624,7 +3583,7 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Spoken[] => {
     if (message.role === 'user') return [message]
-    if (message.role !== 'assistant') return [] // a reply stands behind its call
+    if (message.role !== 'assistant') return []
     if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
     const end = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
     const near = messages.slice(at + 1, end < 0 ? undefined : end)
@@ -3645,16 +3604,15 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   })
 }
 
-const SCHEMA_NODES = 1_500 // objects and lists; those beyond accept anything
-const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
+const SCHEMA_NODES = 1_500 // those beyond accept anything
+const SCHEMA_DATA = /^(default|const|enum|examples?)$/
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
-const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // true or false in it, or null
+const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // booleans in it
 const isSimple = (value: Json) => value === null || typeof value === 'boolean'
 const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
-/** What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
- * It may accept more than the original, which arguments are checked against. */
+/** References in place, alternatives on top joined. May accept more than the original. */
 export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
   let left = SCHEMA_NODES
   const adapt = (node: Json, above: string[] = []): Json => {
@@ -3697,7 +3655,7 @@ function completedNode(schema: JsonObject) {
   }
 }
 
-/** The schema at a JSON pointer (RFC 6901), or an empty one. */
+/** RFC 6901. */
 function pointedAt(root: JsonSchema, ref: string) {
   const [start, ...names] = ref.split('/')
   let at: Wire = start === '#' ? root : {}
@@ -3712,16 +3670,15 @@ function pointedAt(root: JsonSchema, ref: string) {
 //
 // A request is sent again, and that is said, only while nothing of a reply has arrived and
 // for what passes: a busy server, a reset connection; not for `idle`, as models think long.
-// Every failure is a ModelError with what arrived, without the key, even if a server echoes it.
-// Not here: running tools, compacting (§agent).
+// Every failure is a ModelError without the key, even if a server echoes it.
+// Not here: running tools (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB
-const CHAT_DRAIN = 100 // ms for a body that goes on after its end
+const CHAT_DRAIN = 100 // for a body that goes on after its end
 
 const PASSING =
   /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
 
-/** Nothing came, and the next try may do better. */
 function passes(failure: ModelError) {
   const { kind, partial } = failure
   return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
@@ -3729,8 +3686,8 @@ function passes(failure: ModelError) {
 
 type ChatOptions = {
   http: HttpClient
-  idle: number // ms of silence that end a reply
-  random: () => number // 0 to 1, spreads retries
+  idle: number // ms of silence
+  random: () => number // 0 to 1
 }
 
 /** Talks to the chosen model in its dialect. */
@@ -3786,7 +3743,7 @@ export class ChatClient {
       }
       for (const { data, event } of sse.end()) yield* decoder.feed(data, event)
       const text = `${Buffer.concat(whole ?? [])}`.trim()
-      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // lines of a stream begin with those
+      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // a stream begins with those
     } catch (error) {
       if (!(error instanceof HttpError && decoder.finished)) throw error
     } finally {
@@ -3817,7 +3774,7 @@ export class ChatClient {
     throw failureOf(this.#redactor.known(await reply.text()), status, wait)
   }
 
-  /** Of whom, and without the key; a bug of tai stays what it is. */
+  /** A bug of tai stays what it is. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : brokenBy(thrown)
@@ -3844,22 +3801,22 @@ function brokenBy(cause: TaiError) {
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
-const MODERN = '2026-07-28' // the stateless era: no initialize, no session
+const MODERN = '2026-07-28' // the stateless era
 
-/** Those of the era before it, newest first. */
+/** Before MODERN, newest first. */
 export const MCP_VERSIONS = [MCP_PROTOCOL_VERSION, '2025-06-18', '2025-03-26', '2024-11-05']
 
-/** JSON-RPC 2.0, section 5.1; then those that servers choose. */
+/** JSON-RPC 2.0, section 5.1, then ours. */
 export const RPC_CODES = {
   parse: -32700,
   request: -32600,
   method: -32601,
   params: -32602,
   internal: -32603,
-  failed: -32000, // a tool was started and has no result
+  failed: -32000, // started, without a result
   denied: -32001,
-  session: -32001, // with HTTP status 404
-  busy: -32002, // a rate limit, or a long queue
+  session: -32001, // and HTTP 404
+  busy: -32002,
 }
 
 export type RpcId = string | number
@@ -3872,7 +3829,7 @@ export class RpcError extends TaiError {
   readonly data
   readonly id
   constructor(
-    kind: keyof typeof RPC_CODES | number, // a number is a peer's own
+    kind: keyof typeof RPC_CODES | number, // a peer's own
     message: string,
     { data, id = null }: Loose<{ data: JsonObject; id: RpcId | null }> = {},
   ) {
@@ -3890,23 +3847,22 @@ function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
 const insideOf = (value: unknown): unknown[] =>
   typeof value === 'object' ? Object.values(value ?? {}) : []
 
-/** Deeper than `max`; without recursion, which the value could exhaust. */
+/** Without recursion, which the value could exhaust. */
 export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
   let level = [value]
   for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
   return level.some((item) => typeof item === 'object' && item !== null)
 }
 
-/** Of what should be a text; '' of a container, whose own text could be endless. */
+/** '' of a container, whose own text could be endless. */
 const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
 
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
-/** Undefined if it is not JSON, which may hold words too. */
 const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
 
-/** A request or, without an id, a notification; undefined for a response. Throws RpcError. */
+/** Without an id a notification; undefined for a response. Throws RpcError. */
 export function readRpc(text: string) {
   const value = rpcParsed(text)
   if (value === undefined) failRpc('parse', 'not JSON')
@@ -3929,11 +3885,10 @@ const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words }
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
-/** `id` null: none could be read. */
 export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
   rpcText({ id, error: { code, message, data } })
 
-/** No answer, because of what carries the messages; `session`: the server forgot us. */
+/** No answer, because of the link; `session`: the server forgot us. */
 export class LinkError extends TaiError {
   readonly kind: 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
   constructor(kind: LinkError['kind'], message: string, options?: ErrorOptions) {
@@ -3958,14 +3913,13 @@ function failureIn(error: unknown) {
 type RpcOptions = {
   wait: number // ms
   signal?: AbortSignal | undefined
-  headers?: RpcHeaders // where the transport has headers
+  headers?: RpcHeaders
 }
 
 /** Some replies have the id as text, some errors none. */
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
 
-/** Of a client, to a server that asks. */
 const answerTo = (method: string) =>
   method === 'ping'
     ? { result: {} }
@@ -3973,21 +3927,21 @@ const answerTo = (method: string) =>
 
 type Waiting = {
   answer: PromiseWithResolvers<JsonObject>
-  stop: AbortController // of the exchange
+  stop: AbortController
   clock: NodeJS.Timeout
 }
 
-/** Our end of a connection; a subclass carries the messages. Whoever opened it closes it. */
+/** A subclass carries the messages. Whoever opened it closes it. */
 export abstract class RpcTransport {
-  version: string | undefined // the one agreed on
-  hear = (_notification: string) => {} // set by whoever wants to know
-  gone = () => {} // the same, of the end
-  abstract readonly hint: string | undefined // what may explain a silence
-  /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
+  version: string | undefined
+  hear = (_notification: string) => {}
+  gone = () => {}
+  abstract readonly hint: string | undefined // of a silence
+  /** Over HTTP, until its exchange is over. Throws LinkError. */
   abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
   abstract close(): Promise<void>
   readonly #waiting = new Map<number, Waiting>()
-  #last = 0 // the id of the newest request
+  #last = 0
   #over: LinkError | undefined
 
   /** False for no message; with the `id` of an exchange, until that is answered. */
@@ -3997,7 +3951,7 @@ export abstract class RpcTransport {
     return id === undefined ? taken : !this.#waiting.has(Number(id))
   }
 
-  /** Once: what ends it again has nothing to tell. */
+  /** Only once. */
   lost(why: LinkError) {
     if (this.#over !== undefined) return
     this.#over = why
@@ -4005,7 +3959,7 @@ export abstract class RpcTransport {
     this.gone()
   }
 
-  /** Progress begins `wait` anew. Throws RpcError (the server's), LinkError, or the signal's reason. */
+  /** Progress begins `wait` anew. Throws RpcError, LinkError, or the signal's reason. */
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
     signal?.throwIfAborted()
     const id = ++this.#last
@@ -4034,7 +3988,6 @@ export abstract class RpcTransport {
     }
   }
 
-  /** Throws LinkError. */
   notify(method: string, params?: JsonObject) {
     return this.#send({ method, params })
   }
@@ -4051,8 +4004,7 @@ export abstract class RpcTransport {
     if (typeof method === 'string') {
       const token = Number(plainText(Object(params)['progressToken']))
       if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
-      if (isRpcId(id))
-        this.#send({ id, ...answerTo(method) }).catch(() => {}) // it is gone
+      if (isRpcId(id)) this.#send({ id, ...answerTo(method) }).catch(() => {})
       else this.hear(method)
       return true
     }
@@ -4073,12 +4025,11 @@ export abstract class RpcTransport {
 // Every host spells its servers in its own way, and chat windows spoil what they show.
 // 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
-// 3. Each entry stands alone: the others are offered though one is refused.
-// 4. What fills a placeholder, as a server starts, is never read for more of them.
-// 5. Notes and errors show names, never values, which may be secrets.
+// 3. What fills a placeholder is never read for more of them.
+// 4. Notes and errors show names, never values, which may be secrets.
 // Not here: consent, the vault, the live check.
 
-const PASTE_MAX = 1 * MB // and of what the placeholders of an entry hold
+const PASTE_MAX = 1 * MB // and for filled placeholders
 const NO_SERVER = 'it has no server'
 
 const SOURCES = [
@@ -4092,7 +4043,7 @@ const SOURCES = [
 export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
-/** One server; its texts still hold their placeholders. */
+/** Its placeholders are not filled. */
 export type McpEntry = Readonly<ReturnType<typeof entryOf>>
 
 /** With the fields that it has not, its address and its names. */
@@ -4103,9 +4054,9 @@ export const TRANSPORTS = [
   ['uds', 'args cwd headers', 'uds', 'uds unix'],
 ] as const
 
-const HOLDERS = 'mcp mcpServers servers contextServers entries' // the keys that hold servers
+const HOLDERS = 'mcp mcpServers servers contextServers entries'
 
-/** Of an entry, with their other spellings. */
+/** With their other spellings. */
 const FIELDS = `type transport transportType httpTransport
 name title key id
 command cmd
@@ -4123,11 +4074,9 @@ enabled isActive
 allow enabledTools includeTools tools
 deny disabledTools excludeTools`
 
-/** Kept as they came. */
 const OPTIONS = `disabled era lifecycle toolPrefix idleTimeout auth oauth requestTimeoutMs
 directTools searchKeywords include exclude`.split(/\s/)
 
-/** Why other keys are not taken. */
 const REFUSALS = [
   [/timeout/i, 'ignored: the limits of tai itself hold'],
   [/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
@@ -4159,7 +4108,7 @@ function unfit(message: string, hint?: string): never {
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
-/** A value as hosts write it; absent, it is empty. */
+/** Absent, it is empty. */
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
@@ -4171,7 +4120,6 @@ class Said extends Reader {
     this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
   }
 
-  /** Of the same paste. */
   other(value: unknown, where = this.where) {
     return new Said(value, where, this.#notes)
   }
@@ -4181,7 +4129,7 @@ class Said extends Reader {
     return (items ?? []).map(({ value, where }) => this.other(value, where))
   }
 
-  /** Its placeholders as ${NAME}; what could be a password is left alone. */
+  /** What could be a password is left alone. */
   text() {
     if (this.value === undefined) return ''
     const isOdd = /^(?:number|boolean)$/.test(typeof this.value)
@@ -4200,7 +4148,7 @@ class Said extends Reader {
     unfit(`${this.where} is neither http:// nor https://`)
   }
 
-  /** A list, or a text that is split as a shell would, with nothing expanded. */
+  /** Split as a shell would, with nothing expanded. */
   words(): string[] {
     const { value, where } = this
     if (typeof value !== 'string') return this.items().map((item) => item.text())
@@ -4210,7 +4158,7 @@ class Said extends Reader {
     return this.other(words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))).words()
   }
 
-  /** With its arguments; a path may hold spaces. */
+  /** A path may hold spaces. */
   program() {
     const { value } = this
     const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
@@ -4228,7 +4176,6 @@ class Said extends Reader {
     })
   }
 
-  /** A variable that is passed on, and its placeholder. */
   variable(): [string, string] {
     const name = (isObject(this.value) ? this.at('name') : this).string()
     if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
@@ -4236,7 +4183,7 @@ class Said extends Reader {
   }
 }
 
-/** The servers in a paste, and why others are refused. Throws InvalidError where none is left. */
+/** Throws InvalidError where no server is left. */
 export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
   const notes = new Set<string>()
@@ -4262,8 +4209,6 @@ export async function mcpNormalize(paste: string) {
   const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
   unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
 }
-
-// --- from a paste to values ---
 
 const SPOILED = /("(?:[^"\\\n\r]|\\[^])*"?)|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f\ufeff]/g
 const TOML =
@@ -4296,7 +4241,6 @@ async function serversOf(paste: Said) {
   return servers
 }
 
-/** What looks like JSON; the rest is prose. */
 async function jsonIn(text: string, paste: Said) {
   const { parseTree, printParseErrorCode } = await import('jsonc-parser')
   const values: unknown[] = []
@@ -4310,7 +4254,7 @@ async function jsonIn(text: string, paste: Said) {
     const length = tree?.length ?? 0
     for (const { error, offset } of errors) {
       const why = printParseErrorCode(error)
-      if (offset >= length && !why.startsWith('Close')) continue // it is about what follows
+      if (offset >= length && !why.startsWith('Close')) continue // of what follows
       const lines = text.slice(0, begin + offset).split('\n')
       const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
       const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
@@ -4337,7 +4281,7 @@ function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown
   return Object.fromEntries(found)
 }
 
-/** Places in it count from the start of the paste. */
+/** Places count from the start of the paste. */
 async function tomlIn(text: string) {
   const { parse, TomlError } = await import('smol-toml')
   try {
@@ -4350,9 +4294,7 @@ async function tomlIn(text: string) {
   }
 }
 
-// --- from values to entries ---
-
-/** With those of the objects that some hosts put in an entry. */
+/** Some hosts nest a part of an entry. */
 const pairsOf = (raw: unknown): [string, unknown][] =>
   Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
     if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
@@ -4367,7 +4309,7 @@ const looksLikeEntry = (raw: unknown) =>
       (typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
   )
 
-/** `inside` the key of a holder, any object is a server. */
+/** `inside` a holder, any object is a server. */
 function serversIn(said: Said, inside?: string): [string, unknown][] {
   const { value } = said
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
@@ -4386,7 +4328,7 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
 
 type Found = Map<string, Said>
 
-/** Null, empty text and empty containers say nothing. Only TOML enables. */
+/** Empty values say nothing. Only TOML enables. */
 function fieldsOf(raw: Said, isToml: boolean) {
   const found: Found = new Map()
   const options = new Map<string, Json>()
@@ -4405,7 +4347,7 @@ function fieldsOf(raw: Said, isToml: boolean) {
   return { found, options }
 }
 
-/** In the order of their names, the last of each. */
+/** The last of each counts. */
 const textsOf = (...pairs: [string, string][][]) =>
   Object.fromEntries([...new Map(pairs.flat())].toSorted())
 
@@ -4439,14 +4381,13 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
       it('envHttpHeaders').pairs((item) => item.variable()[1]),
       it('headers').pairs(),
     ),
-    allow: it('allow').words(), // globs of tool names
-    deny: it('deny').words(), // comes after allow
+    allow: it('allow').words(), // globs
+    deny: it('deny').words(),
     enabled: it('enabled').optional((at) => at.boolean()),
     options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
   }
 }
 
-/** Which the address implies and the type does not contradict. */
 function transportOf(where: string, found: Found) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
@@ -4462,7 +4403,6 @@ function transportOf(where: string, found: Found) {
 
 const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
 
-/** Throws InvalidError for what is no name of a server. */
 function serverName(given: string) {
   const name = given.trim().normalize()
   if (NAME.test(name) && visible(name) === name) return name
@@ -4475,12 +4415,10 @@ function nameOf(given: string, own: string, raw: Said) {
   return name
 }
 
-// --- at use ---
-
-/** Of a variable, in the process or else among the secrets; of `input:ID`, the secret ID. */
+/** `input:ID` is the secret ID. */
 export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
 
-/** Braces in pairs, as in what a placeholder falls back on. */
+/** Braces in pairs. */
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
 /** Or what only begins like one. */
@@ -4489,7 +4427,7 @@ const PLACEHOLDER = RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALAN
 const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
   Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
 
-/** The entry filled, its own env counting first, and the secrets in it by name. Throws TaiError. */
+/** The entry's own env counts first. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
@@ -4541,11 +4479,10 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
 
 //#region §stdio: MCP over a program's stdin and stdout
 //
-// A server is a program: started, spoken to in lines of JSON, ended with all that it started.
 // 1. Its environment is what the entry says and a few harmless variables, never a key of tai.
 // 2. A line that is no message is kept for errors; an answer to it would only be logged too.
 // 3. However the link ends, every call that waits hears why.
-// Not here: placeholders (§intake), consent, and when a server starts or stops.
+// Not here: consent, and when a server starts or stops.
 
 const INHERITED =
   /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
@@ -4560,7 +4497,7 @@ const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 
 function findProgram(program: string, cwd: string, searched: string) {
   const isName = path.basename(program) === program
-  // a relative folder in PATH would let the folder choose the program
+  // a relative one would let the folder choose the program
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
   const known = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
   const files = known.filter(isFile)
@@ -4573,7 +4510,7 @@ function findProgram(program: string, cwd: string, searched: string) {
   fail(`there is no program ${where}`, `${comes}give its full path`)
 }
 
-/** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
+/** On Windows npx is a script, which only cmd can run. */
 export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform) =>
   platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
     ? ['cmd', '/c', command, ...args]
@@ -4581,7 +4518,7 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   const harmless = Object.entries(world.env).filter(
-    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // a function of bash
+    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // of bash
   )
   const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
   const cwd = path.resolve(world.cwd, entry.cwd ?? '')
@@ -4591,16 +4528,15 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
 }
 
-/** A server program. Its redactor knows the secrets of its entry. */
+/** Its redactor knows the secrets of its entry. */
 export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
   readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
   readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
   #strayCount = 0
-  #line = '' // its end has not come
+  #line = ''
 
-  /** The placeholders are filled. Throws LinkError. */
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
     try {
       const group = await ChildGroup.start(serverStart(entry, world, redactor))
@@ -4620,7 +4556,7 @@ export class McpStdioTransport extends RpcTransport {
     stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
     stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
-      this.#take() // a last reply may lack its line end
+      this.#take() // it may lack its line end
       const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`
       this.#end('lost', `it ${how}${this.#shown(': ', this.#stderr)}`)
     })
@@ -4642,7 +4578,6 @@ export class McpStdioTransport extends RpcTransport {
     throw new LinkError('lost', 'it closed its stdin')
   }
 
-  /** Asks by closing stdin, then by signals to the whole group. */
   async close() {
     this.#end('lost', 'the connection was closed')
     this.#group.child.stdin?.end()
@@ -4677,7 +4612,6 @@ export class McpStdioTransport extends RpcTransport {
     return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
   }
 
-  /** Its end on one line, without secrets. */
   #shown(label: string, window: TextWindow) {
     const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
     return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
@@ -4690,16 +4624,16 @@ export class McpStdioTransport extends RpcTransport {
 // Streamable HTTP: each message is a POST, whose reply is JSON or a stream of events. Type sse is
 // its forerunner (2024-11-05): one stream for all replies, which names the address to post to.
 // 1. What an entry holds goes only to the origin of its URL, whatever a redirect or stream says.
-// 2. GET only resumes a reply that was cut, or opens the older stream; DELETE is never sent.
+// 2. GET only resumes a cut reply, or opens the older stream; DELETE is never sent.
 // 3. Failures name the host; a server's words in them are redacted and short.
-// Not here: what is said when (the client), where tokens come from, proxies (§http).
+// Not here: sign-in, proxies (§http).
 
 const SOCKET_URL = 'http://127.0.0.1/mcp' // asked for on a Unix socket
-const EXCERPT_MAX = 300 // characters of a server's own words
-const RESUME_MIN = 100 // ms, however soon a server wants to be asked again
+const EXCERPT_MAX = 300 // characters
+const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
-/** Of a failed exchange; any other did not begin. */
+/** Any other: it did not begin. */
 const LINK_FAULTS: Partial<Record<HttpFault, LinkError['kind']>> = {
   timeout: 'timeout',
   idle: 'lost',
@@ -4707,7 +4641,6 @@ const LINK_FAULTS: Partial<Record<HttpFault, LinkError['kind']>> = {
   'too-large': 'protocol',
 }
 
-/** An exchange's error as LinkError, or the signal's reason. */
 const asLink = (signal?: AbortSignal) => (error: unknown) => {
   signal?.throwIfAborted()
   if (error instanceof LinkError || !(error instanceof TaiError)) throw error
@@ -4715,7 +4648,7 @@ const asLink = (signal?: AbortSignal) => (error: unknown) => {
   throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
 }
 
-/** The media type, perhaps '', of a reply that is no refusal. */
+/** Undefined for a refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
@@ -4732,7 +4665,6 @@ export class McpHttpTransport extends RpcTransport {
   #session: string | undefined
   #endpoint: PromiseWithResolvers<void> | undefined // of type sse
 
-  /** The placeholders are filled. Throws LinkError. */
   constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
     super()
     const { name, url = SOCKET_URL } = leg.entry
@@ -4744,7 +4676,6 @@ export class McpHttpTransport extends RpcTransport {
     await this.#exchange(message, headers, signal).catch(asLink(signal))
   }
 
-  /** The peer ends what it waits for. */
   async close() {
     const why = new LinkError('lost', `the connection to ${this.#url.host} is closed`)
     this.#closing.abort(why)
@@ -4756,7 +4687,7 @@ export class McpHttpTransport extends RpcTransport {
     if (byteLength(body) > MCP_HTTP_MAX_BODY)
       noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
     const { id: own, method } = message
-    const id = method && own // of what wants an answer
+    const id = method && own
     const isSse = this.#leg.entry.transport === 'sse'
     if (isSse) await (this.#endpoint ?? this.#listen()).promise
     const session = this.version && this.#session // none before the greeting
@@ -4769,14 +4700,14 @@ export class McpHttpTransport extends RpcTransport {
     else await this.#take(reply, id, session)
   }
 
-  /** A body that answers `id` counts, also with a status that says nothing of sign-in or session. */
+  /** A status may be wrong, except of sign-in or session. */
   async #take(reply: HttpReply, id: unknown, session: string | undefined) {
     const text = await reply.text()
     const isDenied = [401, 403, session && 404].includes(reply.status)
     if (isDenied || !this.receive(rpcParsed(text), id)) throw this.#fault(reply, text, session)
   }
 
-  /** A stream that ends before it answers `id` is resumed. */
+  /** Resumes a stream that ends unanswered. */
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
     let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
     for (;;) {
@@ -4803,7 +4734,6 @@ export class McpHttpTransport extends RpcTransport {
     }
   }
 
-  /** Gives the endpoint of type sse, when it is known. */
   #listen() {
     const known = (this.#endpoint = Promise.withResolvers<void>())
     const { signal } = this.#closing
@@ -4822,7 +4752,6 @@ export class McpHttpTransport extends RpcTransport {
     throw this.#fault(reply, await reply.text())
   }
 
-  /** POST, or without a body GET. */
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
     const headers = {
@@ -4844,7 +4773,6 @@ export class McpHttpTransport extends RpcTransport {
     }
   }
 
-  /** From now on, within the origin. */
   #moveTo(address: string, may = true) {
     const { origin, host, username, password } = this.#url
     const url = URL.parse(address, this.#url)
@@ -4855,7 +4783,6 @@ export class McpHttpTransport extends RpcTransport {
     this.#url = Object.assign(url, { username, password })
   }
 
-  /** To a `session`, 404 means that it is over. */
   #fault({ status, headers }: HttpReply, text: string, session?: string) {
     const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
     const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
@@ -4875,14 +4802,14 @@ export class McpHttpTransport extends RpcTransport {
 
 //#region §client: one MCP server, as its client sees it
 //
-// The handshake and requests in either era of MCP (2025-11-25 and 2026-07-28, stateless).
+// Both eras of MCP: 2025-11-25, and 2026-07-28, which is stateless.
 // 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason.
-// 2. A tool that ran and failed (isError) stays apart from a request that failed (RpcError).
+// 2. A tool that failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
-// 4. What is asked throws RpcError, the server's own, or LinkError.
-// Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
+// 4. What is asked throws RpcError or LinkError.
+// Not here: whether a tool may be used (§bridge).
 
-const UNSUPPORTED_VERSION = -32022 // its data names the supported ones
+const UNSUPPORTED_VERSION = -32022
 const SELF = { name: 'tai', version: VERSION }
 
 const MODERN_META = {
@@ -4893,7 +4820,7 @@ const MODERN_META = {
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-/** Argument to the header that repeats it (2026-07-28). Throws InvalidError. */
+/** Argument to the header that repeats it (2026-07-28). */
 function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
@@ -4908,14 +4835,12 @@ function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   return names.size === found.size ? found : unfit('two of its headers have one name')
 }
 
-/** In base64 where it cannot stand in a header. */
 function headerText(value: Json) {
   const text = String(value)
   if (/^([!-~]([ -~]*[!-~])?)?$/.test(text) && !text.startsWith('=?base64?')) return text
   return `=?base64?${Buffer.from(text).toString('base64')}?=`
 }
 
-/** Throws InvalidError for a tool that cannot be used. */
 function readTool(raw: unknown) {
   if (isNested(raw)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
@@ -4927,20 +4852,20 @@ function readTool(raw: unknown) {
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
-/** It refuses the version that was asked for, and speaks the stateless one. */
+/** Refused for its version by a stateless server. */
 const wantsModern = (error: unknown) =>
   error instanceof RpcError &&
   error.code === UNSUPPORTED_VERSION &&
   [error.data?.['supported']].flat().includes(MODERN)
 
 type ClientOptions = {
-  era?: Json | undefined // `modern`, if its entry says so; else the server decides
-  changed?: () => void // its tools may have changed
-  gone?: () => void // the connection is lost
+  era?: Json | undefined // `modern`, or the server decides
+  changed?: () => void
+  gone?: () => void
   signal?: AbortSignal | undefined // of the greeting
 }
 
-/** A client of one server. Owns the transport: `close` ends it. */
+/** Owns the transport. */
 export class McpClient {
   readonly #transport
   readonly #era
@@ -4954,7 +4879,7 @@ export class McpClient {
     }
   }
 
-  /** Greets the server; where that fails, the transport is closed. */
+  /** Where that fails, the transport is closed. */
   static async open(transport: RpcTransport, options: ClientOptions = {}) {
     const client = new McpClient(transport, options)
     try {
@@ -4981,7 +4906,7 @@ export class McpClient {
     return { tools: [...tools.values()], skipped }
   }
 
-  /** What tools/list holds, whatever it is. */
+  /** Unchecked. */
   async *#pages(signal?: AbortSignal): AsyncGenerator<unknown> {
     let params: JsonObject = {}
     for (let page = 0; page < MCP_PAGES_MAX; page++) {
@@ -4994,7 +4919,6 @@ export class McpClient {
     noMcp(`tools/list has more than ${MCP_PAGES_MAX} pages`)
   }
 
-  /** The result, `isError` or not. */
   async callTool(
     { name, headers }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
@@ -5009,7 +4933,7 @@ export class McpClient {
     return result
   }
 
-  /** Whether it is there; the stateless era has no ping of its own. */
+  /** The stateless era has no ping of its own. */
   async ping(signal?: AbortSignal) {
     const method = this.#transport.version === MODERN ? 'server/discover' : 'ping'
     await this.#ask(method, {}, { signal })
