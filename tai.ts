@@ -277,7 +277,7 @@ export const AUDIT_ANCHORS = 16 // heads of others in row 0
 //#region §shapes: the words of the program, as types
 //
 // 1. A message is neutral: §dialects puts it in a provider's words.
-// 2. Every tool call gets exactly one tool message with its id, before anything else.
+// 2. Every tool call gets one tool message with its id, before anything else.
 // 3. Alternatives are unions on one field, switched without a default.
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
@@ -294,7 +294,7 @@ export type Reasoning = Readonly<{
   text: string
   signature?: string
   sealed?: string // redacted_thinking
-  details?: readonly JsonObject[] // OpenRouter
+  details?: readonly JsonObject[]
 }>
 
 export type ToolCall = Readonly<{
@@ -302,7 +302,7 @@ export type ToolCall = Readonly<{
   name: string
   args: JsonObject
   problem?: string // why it must not run
-  extra?: JsonObject // goes back too
+  extra?: JsonObject
 }>
 
 export type UserMessage = Readonly<{ role: 'user'; parts: readonly Part[] }>
@@ -385,7 +385,6 @@ export type World = Readonly<{
 /** Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
   readonly available: boolean
-  /** One of the keys. */
   choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer
   /** `secret` is not echoed. */
   ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
@@ -444,7 +443,7 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** One that is `busy` may be asked again, a `context` be compacted. */
+/** `busy` may be asked again, `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
   readonly status: number | undefined
@@ -532,7 +531,7 @@ export function tailBytes(text: string, max: number) {
   return bytes.toString('utf8', characterStart(bytes, Math.max(0, bytes.length - max), 1))
 }
 
-/** The last one up to `at`, or the first from there. */
+/** The last up to `at`, or the first from there. */
 export function characterStart(bytes: Uint8Array, at: number, step: -1 | 1 = -1) {
   let start = Math.min(at, bytes.length)
   while (((bytes[start] ?? 0) & 0xc0) === 0x80) start += step
@@ -546,7 +545,7 @@ export function clip(text: string, max: number) {
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-/** JSON in RFC 8785's order: equal values, equal text. */
+/** RFC 8785's order: equal values, equal text. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
@@ -640,7 +639,7 @@ export function parseObject(text: string) {
   return isObject(value) ? (value as JsonObject) : undefined
 }
 
-/** Throws InvalidError, which names the value by `where`. */
+/** Throws InvalidError, which names `where`. */
 export class Reader {
   readonly value
   readonly where
@@ -746,7 +745,6 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
-/** `see` gets what it yields. */
 async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => void) {
   for (;;) {
     const { done, value } = await events.next()
@@ -791,7 +789,7 @@ export async function inParallel<T, R>(
 // 2. Its mark, `[redacted:NAME]`, is never written to a file: that would destroy the secret.
 // Not here: which values are secret.
 
-/** Group 1 stays. No lookbehind: it would be tried at each character. */
+/** Group 1 stays. A lookbehind would be tried at each character. */
 const SECRET_SHAPES = {
   'private-key':
     /()-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
@@ -812,7 +810,7 @@ export const looksSecret = (name: string) =>
 
 export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
 
-/** Knows secrets and takes them out. */
+/** Takes secrets out. */
 export class Redactor {
   readonly #names = new Map<string, string>() // by written form
   #pattern: RegExp | undefined = /^(?!)/g
@@ -828,7 +826,6 @@ export class Redactor {
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
-  /** Secrets by their shapes too. */
   redact(text: string) {
     let rest = this.known(text)
     for (const [name, shape] of Object.entries(SECRET_SHAPES))
@@ -838,7 +835,7 @@ export class Redactor {
 
   knows = (text: string) => this.known(text) !== text
 
-  /** What may begin a known value waits for the next piece. */
+  /** What may begin a known value waits. */
   stream() {
     let held = ''
     return {
@@ -868,7 +865,6 @@ export class Redactor {
   }
 }
 
-/** Per alignment, what its surroundings leave as it is. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
@@ -1063,7 +1059,6 @@ export class Config {
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** `shadows`: what it hides. */
   explain(name: string) {
     const { key } = settingRow(name)
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
@@ -1078,12 +1073,11 @@ export class Config {
 //#region §seal: secrets at rest
 //
 // What opens doors can be encrypted in the vault: files are copied.
-// 1. Each value is AES-256-GCM, and opens only in its slot (table, column, row).
-// 2. Locked means closed: to seal or to open throws TaiError.
+// Each value is AES-256-GCM, and opens only in its slot. Locked means closed: TaiError.
 // Not here: which columns are sealed (§secrets).
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
-const KEYCHAIN_WAIT = MINUTE // the desktop may ask
+const KEYCHAIN_WAIT = MINUTE
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
 /** `id` salts the key; `proof` tests it. */
@@ -1203,7 +1197,6 @@ export class Seal {
     return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
-  /** What is no envelope stays. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1222,7 +1215,7 @@ export class Seal {
 // Not here: what the tables mean.
 
 const WAL_PAUSE = 20
-const APPLICATION_ID = 0x74616931 // 'tai1'
+const APPLICATION_ID = 0x74616931
 
 /** Message, hint, codes of sqlite.org/rescode.html and the system. */
 const VAULT_FAULTS = {
@@ -1262,7 +1255,7 @@ function withFaults<T>(file: string, work: () => T) {
 
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A bare column is TEXT NOT NULL; `#`: INTEGER, `?`: or NULL, `*`: of the primary key. */
+/** A bare column is TEXT NOT NULL; `#` INTEGER, `?` or NULL, `*` of the primary key. */
 const FIRST_TABLES = {
   settings: 'key*, value',
   seal: "id*, source IN ('passphrase', 'keychain'), proof",
@@ -1375,7 +1368,7 @@ export class Db {
 
   get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** Another after each write of another process. */
+  /** Changes with each write of another process. */
   dataVersion = () => this.get<{ data_version: number }>('PRAGMA data_version')?.data_version
 
   /** The same, and after our writes to MCP's tables. */
@@ -1404,7 +1397,7 @@ export class Db {
       this.run('COMMIT')
       return result
     } catch (error) {
-      // A full disk has rolled back already.
+      // After a full disk, SQLite has.
       if (this.#connection.isTransaction) this.run('ROLLBACK')
       throw error
     }
@@ -1426,7 +1419,7 @@ const idLetters = (bytes: Uint8Array) =>
 
 export const newId = () => idLetters(builtin('node:crypto').randomBytes(ID_BYTES))
 
-/** Makes a vault, or brings it up to date. Throws VaultError. */
+/** Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
@@ -1449,7 +1442,7 @@ function makeFolders(folder: string) {
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** Opens no vault: closing it would drop others' locks (POSIX). */
+/** Closing a vault here would drop others' locks (POSIX). */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
@@ -1494,7 +1487,7 @@ function backUp(file: string, from: number) {
   }
 }
 
-/** For this switch SQLite does not wait out a writer. */
+/** SQLite does not wait for this. */
 async function useWal(db: Db, patience = STORE_BUSY) {
   try {
     db.exec('PRAGMA journal_mode = WAL')
@@ -1547,7 +1540,7 @@ const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
     AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
-/** Wrong rows, and those that a head or a row 0 names in vain. */
+/** And those that a head or a row 0 names in vain. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
@@ -1569,7 +1562,7 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
   ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
-/** In SQLite: a long audit would fill the memory. */
+/** In SQLite: an audit may be long. */
 function checkAudit(db: Db) {
   const counts = db.get<{ rows: number; chains: number }>`
     SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit`
@@ -1656,7 +1649,6 @@ export class Secrets {
     return { on, locked, ...(state && { source: state.source }) }
   }
 
-  /** Returns notices. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
@@ -1668,7 +1660,6 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** In one transaction, unlocked. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
@@ -1729,8 +1720,8 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
-// 2. Where no text has all, those come that have most as parts: signs, scripts without spaces.
+// A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
+// Where no text has all, those come that have most as parts: signs, scripts without spaces.
 // Not here: what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
@@ -1753,7 +1744,6 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   return Object.fromEntries(pairs)
 }
 
-/** `?1`: a JSON list. */
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
@@ -1802,7 +1792,7 @@ const SESSION_SEARCH = [
 //#region §store: the vault, as the program sees it
 //
 // Each method is one transaction.
-// Records and audit data lose known secrets and the usual shapes, other texts known ones; undo none.
+// Records and audit data lose known secrets and shapes, other texts known ones; undo none.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
 type ProfileRow = { name: string; created: number } & Loose<
@@ -1825,7 +1815,7 @@ type UndoEntry = Record<'path' | 'group', string> & {
 } & Loose<{ before: Buffer; mode: number; after: string }>
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
-const HISTORY_MAX = 1_000 // lines
+const HISTORY_MAX = 1_000
 const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
   (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
 
@@ -1870,7 +1860,7 @@ export class Store {
   }
 
   close() {
-    attempt(() => this.#writeAudit()) // a full disk must not hide how the run ended
+    attempt(() => this.#writeAudit()) // how the run ended matters more
     this.db.close()
   }
 
@@ -1911,7 +1901,7 @@ export class Store {
   }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  /** But not its notes and memories. */
+  /** Not its notes and memories. */
   async deleteSession(id: string) {
     return this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
@@ -1966,13 +1956,13 @@ export class Store {
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  /** Soon: within AUDIT_DELAY, many rows in one transaction. */
+  /** Soon: within AUDIT_DELAY. */
   async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
     const rows = this.#unwritten
     const data_json = canonicalJson(this.#redacted(data))
     rows.push({ ts: this.#now(), kind, session, data_json })
     if (pace === 'soon' && rows.length < AUDIT_BATCH) {
-      // A full disk: written with the next.
+      // A full disk: with the next.
       this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
       return
     }
@@ -2080,7 +2070,7 @@ export class Store {
 // 2. A link that leads nowhere is not followed: its end could appear later.
 // 3. tai's home is closed; `.git` and `.tai`, which run programs or widen permissions, are read only.
 
-/** git's anywhere, tai's at the top, and what disks take for them. */
+/** And what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
 
 /** Throws TaiError for a path that it refuses. */
@@ -2116,7 +2106,7 @@ export class Workspace {
     return passedPath(given, entry, why)
   }
 
-  /** No link put there meanwhile; the caller closes it. */
+  /** The caller closes it. */
   async openForRead(given: string) {
     const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
@@ -2125,7 +2115,6 @@ export class Workspace {
     return passedPath(given, handle, 'is not a regular file')
   }
 
-  /** Of walks. */
   hides = (absolute: string) => isInside(this.#home, absolute)
 
   show = (absolute: string) =>
@@ -2188,7 +2177,7 @@ function isLink(absolute: string) {
 // What tai starts heads a group that ends as one: with its head, at a limit or an interrupt,
 // with tai or, if that was killed, as the next starts. A record in `<home>/run` has pids and
 // start times: a reused pid is never touched.
-// Not here: a process that leaves its group on purpose (setsid).
+// Not here: a process that leaves its group (setsid).
 
 const { EventEmitter, once } = builtin('node:events')
 
@@ -2254,7 +2243,6 @@ export class ChildGroup {
     return false
   }
 
-  /** Those the head left, then pipes an outsider may hold. */
   async #settle() {
     const closed = once(this.child, 'close')
     const [code, signal] = await once(this.child, 'exit')
@@ -2285,7 +2273,7 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
   })
 }
 
-/** False: nobody is left that we may signal. */
+/** False: nobody is left. */
 function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
   if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
@@ -2356,11 +2344,11 @@ export function shellArgv(command: string, merged = false) {
   return fs.existsSync('/bin/bash') ? ['/bin/bash', '--norc', '-c', line] : ['/bin/sh', '-c', line]
 }
 
-// its value is the name of a setting
+// GIT_CONFIG_KEY_0 holds the name of a setting
 const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
-/** Without keys, `TAI_*` and known secrets; `extra` may hold no mark. */
+/** Without keys, `TAI_*` and known secrets. */
 export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
@@ -2421,7 +2409,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
     label,
     group,
     bytes: output.total,
-    /** Waits up to `ms` for the first byte. */
+    /** Waits up to `ms` for the first. */
     async read(since: number, ms: number, signal: AbortSignal) {
       await within(ms, beyond(since), signal)
       signal.throwIfAborted()
@@ -2486,7 +2474,7 @@ function recordGroup(world: World, group: number) {
     makeFolders(runFolder(world))
     fs.writeFileSync(file, '', { mode: 0o600 })
     return file
-  }) // on a full disk the work goes on
+  }) // a full disk may refuse
 }
 
 /** Ends groups whose tai was killed; how many. */
@@ -2510,7 +2498,7 @@ function isSameGroup(group: string, start: string) {
   return head === undefined ? start.slice(0, BOOT) === boot : head === start
 }
 
-/** As no other with its pid; undefined for none, and on Windows. */
+/** None on Windows. */
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
@@ -2546,8 +2534,8 @@ export type HttpRequest = Readonly<{
   timeout: number // redirects included
   connect?: number // if direct; else `timeout`
   idle?: number // else `timeout`
-  maxBody?: number // decompressed; else MCP_HTTP_MAX_BODY
-  redirects?: number // of GET and HEAD; at 0 a 3xx is a reply
+  maxBody?: number // decompressed
+  redirects?: number // at 0 a 3xx is a reply
   publicOnly?: boolean
   socketPath?: string // not judged by publicOnly
   signal?: AbortSignal | undefined
@@ -2605,10 +2593,10 @@ function httpUrl(text: string) {
   return url?.protocol.match(/^https?:$/) ? url : undefined
 }
 
-/** Without IPv6's brackets and the root's dot. */
+/** Without IPv6's brackets. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Whichever is there (RFC 6761, 6.3). */
+/** RFC 6761, 6.3. */
 const LOCALHOST = [
   { address: '127.0.0.1', family: 4 },
   { address: '::1', family: 6 },
@@ -2646,7 +2634,7 @@ export class HttpClient {
     for (const agent of this.#agents.values()) agent.destroy()
   }
 
-  /** Once more where no server has seen it. */
+  /** Again where no server has seen it. */
   async #exchange(hop: HttpHop): Promise<IncomingMessage> {
     const { url, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
@@ -2703,7 +2691,7 @@ export class HttpClient {
     return Object.assign(body, { statusCode, headers })
   }
 
-  /** False if it does already. Takes tens of ms. */
+  /** Takes tens of ms. */
   #trustSystem() {
     if (this.#trustsSystem) return false
     const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
@@ -2761,7 +2749,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const whose = `the reply of ${hop.url.host}`
   const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
-  let waiting = true // a slow reader is not the server's silence
+  let waiting = true // a slow reader is no silence
   const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
   let size = 0
   try {
@@ -2804,7 +2792,6 @@ export function proxyFor(url: URL, env: World['env']) {
   fail(`${variable} is not the URL of an HTTP proxy`, 'Such as http://user:password@host:3128')
 }
 
-/** `*`, a host or its domain, with a port or without. */
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
@@ -2828,7 +2815,7 @@ export function isPublicAddress(address: string) {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-/** A proxy resolves again: names only it knows, or that change, are left to it. */
+/** A proxy resolves again: names only it knows are left to it. */
 async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
   const host = hostOf(url)
   if (!publicOnly || socketPath) return host === 'localhost' ? LOCALHOST : undefined
@@ -2892,7 +2879,7 @@ export class SseReader {
 //
 // A provider's oddities are facts of its row: no code asks for its name. Nothing asked: the
 // first row set up by environment or config.toml, else by the vault, else a local server that
-// answers. An address that the user gave needs no key, and gets none of the vault.
+// answers. An address that the user gave gets no key of the vault.
 // Not here: requests (§dialects, §chat).
 
 export type Provider = Readonly<{
@@ -2901,11 +2888,11 @@ export type Provider = Readonly<{
   baseUrl: string // no slash at the end
   keys: readonly string[] // variables, else secrets
   baseEnv?: string // for another address
-  model?: string | undefined // none: first of its list
+  model?: string | undefined
   own?: boolean // the user gave the address
   refuses?: RegExp | undefined // in requests and schemas
-  returns?: string // field that goes back
-  callIds?: RegExp // those taken
+  returns?: string // goes back
+  callIds?: RegExp // accepted
 }>
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
@@ -2957,7 +2944,7 @@ const WINDOWS = Object.entries({
   '/o4': 200_000,
 })
 
-/** US dollars per million tokens (January 2026): input, from cache, output, into cache. */
+/** US dollars per million (January 2026): input, from cache, output, into cache. */
 const PRICES: Record<string, number[]> = {
   'openai/gpt-5': [1.25, 0.125, 10],
   'openai/gpt-5.1': [1.25, 0.125, 10],
@@ -3115,7 +3102,7 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
   return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
-/** US dollars, if the price is known. */
+/** US dollars, if known. */
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
@@ -3129,7 +3116,7 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 
 //#region §dialects: neutral messages in a provider's words, and back
 //
-// OpenAI chat completions, which most servers speak more or less, and Anthropic Messages.
+// OpenAI chat completions, more or less, and Anthropic Messages.
 // A wrong type counts as absent, an unknown event is passed over, nonsense is an error, never
 // an empty answer. A call whose arguments are no whole JSON object does not run and goes back
 // as `{}`. What is sent is valid whatever the history holds.
@@ -3172,7 +3159,7 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
-/** Within a stream a numeric `code` is the status. */
+/** In a stream, a numeric `code` is the status. */
 export function failureOf(said: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
@@ -3205,7 +3192,7 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
   [/./, 'end'],
 ]
 
-/** One reply, as far as it has arrived. */
+/** As far as it has arrived. */
 export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
@@ -3222,7 +3209,6 @@ export class StreamDecoder {
     this.#dialect = dialect
   }
 
-  /** Whatever becomes of the connection. */
   get finished() {
     return this.done || this.#stop !== undefined
   }
@@ -3267,7 +3253,6 @@ export class StreamDecoder {
     this.#stop = STOPS.find(([shape]) => shape.test(asText(reason))) ?? this.#stop
   }
 
-  /** Throws ModelError if it is empty or broke off. */
   end() {
     this.#flush()
     if (!this.finished && this.partial())
@@ -3315,7 +3300,7 @@ export class StreamDecoder {
 
 function problemOf(name: string, args: string, cut: boolean) {
   if (name === '') return 'the call names no tool'
-  if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // none
+  if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
@@ -3349,7 +3334,7 @@ function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
   if (typeof input === 'number') reply.usage = { input, output, cached }
   if (typeof cost === 'number') reply.cost = cost
   const { message, delta, finish_reason } = asList(choices).find(({ index }) => !index) ?? {}
-  if (message) reply.done = true // it came whole
+  if (message) reply.done = true
   const said = asObject(delta ?? message)
   readOpenAiThought(said, reply)
   const content = said['content'] ?? said['refusal']
@@ -3372,7 +3357,7 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
 }
 
-/** Pieces of one type and index are wanted back joined. */
+/** They are wanted back joined. */
 function withDetail(details: readonly JsonObject[], piece: JsonObject) {
   const last = details.at(-1) ?? {}
   if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
@@ -3417,7 +3402,7 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.test(field)))
 }
 
-const DESCRIPTION_MAX = 980 // OpenAI refuses over 1024, clip's note included
+const DESCRIPTION_MAX = 980 // clip's note included: OpenAI takes 1024
 
 function openAiTool(tool: ToolSchema, refuses: RegExp) {
   const parameters = adaptSchema(tool.parameters, refuses)
@@ -3577,8 +3562,7 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
   return fresh
 }
 
-/** What every provider accepts: each call with its own id and one reply behind its message, nothing
- * empty, no system message. Always the same for a history, so that it stays cached. */
+/** Calls with their own ids and one reply each, nothing empty; stable, so it stays cached. */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Spoken[] => {
@@ -3612,7 +3596,7 @@ const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // booleans in it
 const isSimple = (value: Json) => value === null || typeof value === 'boolean'
 const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
-/** References in place, alternatives on top joined. May accept more than the original. */
+/** References in place, top alternatives joined. It may accept more. */
 export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
   let left = SCHEMA_NODES
   const adapt = (node: Json, above: string[] = []): Json => {
@@ -3702,7 +3686,6 @@ export class ChatClient {
     this.#redactor.add('api-key', choice.key ?? '')
   }
 
-  /** Throws ModelError or the signal's reason. */
   async *stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, ChatReply> {
     const dialect = DIALECTS[this.choice.provider.dialect]
     const body = JSON.stringify(dialect.encode(request, this.choice))
@@ -3743,7 +3726,7 @@ export class ChatClient {
       }
       for (const { data, event } of sse.end()) yield* decoder.feed(data, event)
       const text = `${Buffer.concat(whole ?? [])}`.trim()
-      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // a stream begins with those
+      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // no stream
     } catch (error) {
       if (!(error instanceof HttpError && decoder.finished)) throw error
     } finally {
@@ -3774,7 +3757,7 @@ export class ChatClient {
     throw failureOf(this.#redactor.known(await reply.text()), status, wait)
   }
 
-  /** A bug of tai stays what it is. */
+  /** A bug of tai stays one. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : brokenBy(thrown)
@@ -3795,7 +3778,7 @@ function brokenBy(cause: TaiError) {
 
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
-// JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError.
+// JSON-RPC 2.0 as in MCP 2025-11-25. What cannot be read is an RpcError.
 // JSON.parse does not recurse; what would comes after `isNested` or `plainText`.
 // Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
 
@@ -3803,7 +3786,6 @@ export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
 const MODERN = '2026-07-28' // the stateless era
 
-/** Before MODERN, newest first. */
 export const MCP_VERSIONS = [MCP_PROTOCOL_VERSION, '2025-06-18', '2025-03-26', '2024-11-05']
 
 /** JSON-RPC 2.0, section 5.1, then ours. */
@@ -3854,7 +3836,7 @@ export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
   return level.some((item) => typeof item === 'object' && item !== null)
 }
 
-/** '' of a container, whose own text could be endless. */
+/** A container's own text could be endless. */
 const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
 
 const isRpcId = (id: unknown): id is RpcId =>
@@ -3862,7 +3844,7 @@ const isRpcId = (id: unknown): id is RpcId =>
 
 const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
 
-/** Without an id a notification; undefined for a response. Throws RpcError. */
+/** No id: a notification. Undefined: a response. Throws RpcError. */
 export function readRpc(text: string) {
   const value = rpcParsed(text)
   if (value === undefined) failRpc('parse', 'not JSON')
@@ -3888,7 +3870,7 @@ export const rpcResult = (id: RpcId, json: string) =>
 export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
   rpcText({ id, error: { code, message, data } })
 
-/** No answer, because of the link; `session`: the server forgot us. */
+/** `session`: the server forgot us. */
 export class LinkError extends TaiError {
   readonly kind: 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
   constructor(kind: LinkError['kind'], message: string, options?: ErrorOptions) {
@@ -3916,7 +3898,7 @@ type RpcOptions = {
   headers?: RpcHeaders
 }
 
-/** Some replies have the id as text, some errors none. */
+/** Some have the id as text, some errors none. */
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
 
@@ -3931,12 +3913,12 @@ type Waiting = {
   clock: NodeJS.Timeout
 }
 
-/** A subclass carries the messages. Whoever opened it closes it. */
+/** A subclass carries the messages. */
 export abstract class RpcTransport {
   version: string | undefined
   hear = (_notification: string) => {}
   gone = () => {}
-  abstract readonly hint: string | undefined // of a silence
+  abstract readonly hint: string | undefined
   /** Over HTTP, until its exchange is over. Throws LinkError. */
   abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
   abstract close(): Promise<void>
@@ -3951,7 +3933,6 @@ export abstract class RpcTransport {
     return id === undefined ? taken : !this.#waiting.has(Number(id))
   }
 
-  /** Only once. */
   lost(why: LinkError) {
     if (this.#over !== undefined) return
     this.#over = why
@@ -3997,7 +3978,6 @@ export abstract class RpcTransport {
     await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
-  /** False for what neither asks nor answers. */
   #take(message: unknown, exchange: unknown) {
     if (!isObject(message)) return false
     const { id, method, params, result, error } = message
@@ -4014,7 +3994,7 @@ export abstract class RpcTransport {
     if (error !== undefined && error !== null) answer?.reject(failureIn(error))
     else if (isObject(result)) answer?.resolve(result as JsonObject)
     else answer?.reject(new LinkError('protocol', 'a reply without a result'))
-    return asked > 0 && asked <= this.#last // one that comes late is a reply too
+    return asked > 0 && asked <= this.#last // a late one counts
   }
 }
 
@@ -4043,10 +4023,9 @@ const SOURCES = [
 export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
-/** Its placeholders are not filled. */
 export type McpEntry = Readonly<ReturnType<typeof entryOf>>
 
-/** With the fields that it has not, its address and its names. */
+/** With the fields it has not, its address and its names. */
 export const TRANSPORTS = [
   ['stdio', 'headers', 'command', 'stdio local command'],
   ['http', 'args cwd', 'url', 'http remote streamable streamableHttp'],
@@ -4056,7 +4035,6 @@ export const TRANSPORTS = [
 
 const HOLDERS = 'mcp mcpServers servers contextServers entries'
 
-/** With their other spellings. */
 const FIELDS = `type transport transportType httpTransport
 name title key id
 command cmd
@@ -4129,7 +4107,6 @@ class Said extends Reader {
     return (items ?? []).map(({ value, where }) => this.other(value, where))
   }
 
-  /** What could be a password is left alone. */
   text() {
     if (this.value === undefined) return ''
     const isOdd = /^(?:number|boolean)$/.test(typeof this.value)
@@ -4347,7 +4324,6 @@ function fieldsOf(raw: Said, isToml: boolean) {
   return { found, options }
 }
 
-/** The last of each counts. */
 const textsOf = (...pairs: [string, string][][]) =>
   Object.fromEntries([...new Map(pairs.flat())].toSorted())
 
@@ -4418,7 +4394,6 @@ function nameOf(given: string, own: string, raw: Said) {
 /** `input:ID` is the secret ID. */
 export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
 
-/** Braces in pairs. */
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
 /** Or what only begins like one. */
@@ -4427,7 +4402,7 @@ const PLACEHOLDER = RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALAN
 const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
   Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
 
-/** The entry's own env counts first. Throws TaiError. */
+/** Its own env counts first. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
@@ -4454,7 +4429,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
   function ownValue(name: string, text: string) {
-    own.delete(name) // within itself, a variable means the one outside
+    own.delete(name) // within itself, it means the one outside
     const value = filled(text, `env.${name}`)
     own.set(name, text)
     return value
@@ -4479,7 +4454,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
 
 //#region §stdio: MCP over a program's stdin and stdout
 //
-// 1. Its environment is what the entry says and a few harmless variables, never a key of tai.
+// 1. Its environment is what the entry says and a few harmless variables.
 // 2. A line that is no message is kept for errors; an answer to it would only be logged too.
 // 3. However the link ends, every call that waits hears why.
 // Not here: consent, and when a server starts or stops.
@@ -4510,7 +4485,7 @@ function findProgram(program: string, cwd: string, searched: string) {
   fail(`there is no program ${where}`, `${comes}give its full path`)
 }
 
-/** On Windows npx is a script, which only cmd can run. */
+/** npx.cmd is a script, which only cmd can run. */
 export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform) =>
   platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
     ? ['cmd', '/c', command, ...args]
@@ -4528,11 +4503,11 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
 }
 
-/** Its redactor knows the secrets of its entry. */
+/** Its redactor knows the entry's secrets. */
 export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
-  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
+  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
   readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
   #strayCount = 0
   #line = ''
@@ -4656,7 +4631,7 @@ async function* eventsOf(reply: HttpReply, reader: SseReader) {
   for await (const piece of reply.body) yield* reader.feed(piece)
 }
 
-/** For an entry of type http, uds or sse. */
+/** Of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
   readonly hint = undefined
   readonly #leg
@@ -4727,7 +4702,7 @@ export class McpHttpTransport extends RpcTransport {
       for await (const { event, data } of eventsOf(reply, reader)) {
         if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
         if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
-        setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
+        setTimeout(reply.cancel, MCP_LINGER).unref() // its end lets it be used again
       }
     } catch (error) {
       if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
@@ -4806,7 +4781,6 @@ export class McpHttpTransport extends RpcTransport {
 // 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason.
 // 2. A tool that failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
-// 4. What is asked throws RpcError or LinkError.
 // Not here: whether a tool may be used (§bridge).
 
 const UNSUPPORTED_VERSION = -32022
@@ -4820,7 +4794,7 @@ const MODERN_META = {
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-/** Argument to the header that repeats it (2026-07-28). */
+/** To the header that repeats it (2026-07-28). */
 function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
@@ -4862,7 +4836,7 @@ type ClientOptions = {
   era?: Json | undefined // `modern`, or the server decides
   changed?: () => void
   gone?: () => void
-  signal?: AbortSignal | undefined // of the greeting
+  signal?: AbortSignal | undefined
 }
 
 /** Owns the transport. */
@@ -4879,7 +4853,7 @@ export class McpClient {
     }
   }
 
-  /** Where that fails, the transport is closed. */
+  /** Or closes the transport. */
   static async open(transport: RpcTransport, options: ClientOptions = {}) {
     const client = new McpClient(transport, options)
     try {
@@ -4906,7 +4880,6 @@ export class McpClient {
     return { tools: [...tools.values()], skipped }
   }
 
-  /** Unchecked. */
   async *#pages(signal?: AbortSignal): AsyncGenerator<unknown> {
     let params: JsonObject = {}
     for (let page = 0; page < MCP_PAGES_MAX; page++) {
