@@ -414,6 +414,15 @@ export class TaiError extends Error {
   }
 }
 
+/** A TaiError that callers tell apart by `kind`. */
+class KindError<Kind> extends TaiError {
+  readonly kind
+  constructor(kind: Kind, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.kind = kind
+  }
+}
+
 /** The command line was wrong. */
 export class UsageError extends TaiError {
   override readonly exitCode = EXIT.usage
@@ -1228,12 +1237,10 @@ const VAULT_FAULTS = {
 } as const
 
 /** When `readonly`, Store.memory may stand in. */
-export class VaultError extends TaiError {
-  readonly kind
+export class VaultError extends KindError<keyof typeof VAULT_FAULTS> {
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
     const [says, hint] = VAULT_FAULTS[kind]
-    super(`the vault ${visible(file)} ${says}`, { hint, cause })
-    this.kind = kind
+    super(kind, `the vault ${visible(file)} ${says}`, { hint, cause })
   }
 }
 
@@ -1728,6 +1735,7 @@ type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
+type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
 type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
@@ -1876,14 +1884,7 @@ export class Store {
     this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
       FROM records WHERE id = ${id}`
   listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
-    searchRows<Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }>(
-      this.db,
-      RECORD_SEARCH,
-      query,
-      kind,
-      session,
-      limit,
-    )
+    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
@@ -2544,13 +2545,7 @@ export type HttpRequest = Readonly<{
 type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
 
 /** A reply with any status is none. */
-export class HttpError extends TaiError {
-  readonly kind
-  constructor(kind: HttpFault, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.kind = kind
-  }
-}
+export class HttpError extends KindError<HttpFault> {}
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
@@ -3738,17 +3733,11 @@ export class ChatClient {
   async #post(body: string, signal: AbortSignal) {
     const { choice } = this
     const { http, idle } = this.#options
-    const { url, headers } = endpointOf(choice, DIALECTS[choice.provider.dialect].tail)
+    const { url, headers: own } = endpointOf(choice, DIALECTS[choice.provider.dialect].tail)
     const accept = 'text/event-stream, application/json'
+    const headers = { 'content-type': 'application/json', accept, ...own }
     const limits = { connect: CHAT_CONNECT_TIMEOUT, timeout: idle, maxBody: CHAT_REPLY_MAX }
-    const reply = await http.send({
-      method: 'POST',
-      url,
-      headers: { 'content-type': 'application/json', accept, ...headers },
-      body,
-      signal,
-      ...limits,
-    })
+    const reply = await http.send({ method: 'POST', url, headers, body, signal, ...limits })
     const { status } = reply
     if (status < 300) return reply
     const { 'retry-after': after = '', date = '' } = reply.headers // RFC 9110, 10.2.3
@@ -3870,14 +3859,10 @@ export const rpcResult = (id: RpcId, json: string) =>
 export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
   rpcText({ id, error: { code, message, data } })
 
+type LinkFault = 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
+
 /** `session`: the server forgot us. */
-export class LinkError extends TaiError {
-  readonly kind: 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
-  constructor(kind: LinkError['kind'], message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.kind = kind
-  }
-}
+export class LinkError extends KindError<LinkFault> {}
 
 function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
@@ -4559,7 +4544,7 @@ export class McpStdioTransport extends RpcTransport {
     if (!(await within(SHELL_STOP_GRACE, this.#group.ended))) await this.#group.stop()
   }
 
-  #end(kind: LinkError['kind'], message: string) {
+  #end(kind: LinkFault, message: string) {
     this.lost(new LinkError(kind, message, { hint: this.#strayHint() || undefined }))
   }
 
@@ -4609,7 +4594,7 @@ const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
 /** Any other: it did not begin. */
-const LINK_FAULTS: Partial<Record<HttpFault, LinkError['kind']>> = {
+const LINK_FAULTS: Partial<Record<HttpFault, LinkFault>> = {
   timeout: 'timeout',
   idle: 'lost',
   cut: 'lost',
