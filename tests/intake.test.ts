@@ -11,6 +11,7 @@ import {
   mcpNormalize,
   sourceKind,
   TaiError,
+  TRANSPORTS,
 } from '../tai.ts'
 
 type Row = { in: string; out: string; note?: string }
@@ -722,4 +723,13 @@ t.test('sourceKind tells sources apart', async (t) => {
     ['```json\n{}\n```', ['config']],
   ]
   for (const [source, [kind]] of rows) t.equal(sourceKind(source), kind, source)
+})
+
+t.test('each transport is known by every one of its names', async (t) => {
+  for (const [transport, , address, names] of TRANSPORTS)
+    for (const type of names.split(' ')) {
+      const entry = { [address]: address === 'url' ? 'https://x.example/' : 'x', type }
+      const { entries } = await mcpNormalize(JSON.stringify({ mcpServers: { x: entry } }))
+      t.equal(entries[0]?.transport, transport, type)
+    }
 })
