@@ -3397,7 +3397,7 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.test(field)))
 }
 
-const DESCRIPTION_MAX = 980 // clip's note included: OpenAI takes 1024
+const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
 
 function openAiTool(tool: ToolSchema, refuses: RegExp) {
   const parameters = adaptSchema(tool.parameters, refuses)
