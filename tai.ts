@@ -159,7 +159,7 @@ import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 
 //#region §caps: every limit in the program
 //
-// The one place to ask "why did it stop there?": a bare number elsewhere is a mistake.
+// Why did it stop there? A bare number elsewhere is a mistake.
 // Milliseconds, bytes of UTF-8; what a user may change is the default of a row in §config.
 // Not here: limits that a standard fixes.
 
@@ -176,120 +176,120 @@ export const EXIT = {
   answered: 0,
   failed: 1,
   usage: 2,
-  model: 3, // not reached, or it refused (sign-in, quota)
+  model: 3, // not reached, or it refuses
   limit: 4, // of steps or cost
-  denied: 5, // approval was denied, and no answer came
+  denied: 5, // so there is no answer
   invalid: 6, // input or output
-  interrupted: 130, // 128 + SIGINT, as shells count
+  interrupted: 130, // 128 + SIGINT
 } as const
 
-export const MCP_RESULT_MAX = 64 * KB // larger results become records
-export const MCP_MAX_SERVERS = 32 // the 33rd is refused
-export const MCP_MAX_TOOLS = 100 // offered of one server; the rest are listed
-export const MCP_HTTP_MAX_BODY = 10 * MB // a larger body is an error
+export const MCP_RESULT_MAX = 64 * KB // larger ones become records
+export const MCP_MAX_SERVERS = 32 // then refused
+export const MCP_MAX_TOOLS = 100 // of a server; the rest are listed
+export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
 
 export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
-export const MCP_DEPTH_MAX = 128 // levels of nesting; deeper is refused unread
-export const MCP_CONNECT_TIMEOUT = 20 * SECOND // starting or reaching a server, with its handshake
-export const MCP_CALL_TIMEOUT = 60 * SECOND // a call, or the time between signs of its progress
-export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever progress it tells
-export const MCP_PAGES_MAX = 100 // of one tools/list; more are refused
-export const MCP_RELIST_PAUSE = 200 // after a server said that its tools changed
-export const MCP_RESUME_WAIT = 1 * SECOND // before a cut reply is asked for again, if no time is named
-export const MCP_LINGER = 1 * SECOND // an answered reply left open for longer is closed
-export const MCP_STREAM_IDLE = 24 * HOUR // an older server's silent stream is given up
-export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server program to read a message
-export const MCP_ASIDE_MAX = 2 * KB // shown of what a server says beside its messages: the end
-export const MCP_SESSION_IDLE = 1 * HOUR // unused sessions are over: 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE // age of the vault's word on a session's last use
-export const MCP_SESSIONS_MAX = 1_000 // the longest unused makes room, or 503
-export const MCP_QUEUE_MAX = 64 // calls of a session at a time; the next is refused
-export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served chat turn or completion
-export const MCP_CONNECTIONS_MAX = 1_024 // the next is closed at once
-export const MCP_PIPELINE_MAX = 32 // unanswered requests on a connection; the next ends it
-export const MCP_BODIES_MAX = 64 * MB // all request bodies; the next gets 503
+export const MCP_DEPTH_MAX = 128 // then refused unread
+export const MCP_CONNECT_TIMEOUT = 20 * SECOND // with the handshake; then an error
+export const MCP_CALL_TIMEOUT = 60 * SECOND // begins anew with progress
+export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever its progress
+export const MCP_PAGES_MAX = 100 // of tools/list; then refused
+export const MCP_RELIST_PAUSE = 200 // after news of changed tools
+export const MCP_RESUME_WAIT = 1 * SECOND // after a cut reply, if it names no time
+export const MCP_LINGER = 1 * SECOND // then an answered reply is closed
+export const MCP_STREAM_IDLE = 24 * HOUR // then an older server's stream is given up
+export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server to read a message
+export const MCP_ASIDE_MAX = 2 * KB // the end of what a server says aside
+export const MCP_SESSION_IDLE = 1 * HOUR // then 404
+export const MCP_SESSION_TOUCH = 1 * MINUTE // between notes of a session's use
+export const MCP_SESSIONS_MAX = 1_000 // the longest unused goes, or 503
+export const MCP_QUEUE_MAX = 64 // calls of a session; then refused
+export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
+export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
+export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
+export const MCP_BODIES_MAX = 64 * MB // all together; then 503
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
-export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer (given up)
-export const MCP_KEEP_ALIVE = 75 * SECOND // an unused connection is closed
-export const MCP_STOP_GRACE = 3 * SECOND // then running calls are interrupted
-export const MCP_PUBLIC_KEY_MIN = 16 // characters, where others can reach the server
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
+export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
+export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
+export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 
-export const STDIN_MAX = 8 * MB // more is refused: --file is for that
-export const STDIN_NOTICE = 1 * SECOND // a silent pipe beside a prompt is named on stderr
-export const STDIN_WAIT = 10 * SECOND // and left out after this
+export const STDIN_MAX = 8 * MB // then refused: --file is for that
+export const STDIN_NOTICE = 1 * SECOND // then stderr names the silent pipe
+export const STDIN_WAIT = 10 * SECOND // then it is left out
 export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
 
-export const STREAM_IDLE = 90 * SECOND // a silent model stream is an error
-export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then the model is unreachable
-export const CHAT_RETRIES = 3 // of a failed request
-export const CHAT_BACKOFF = 500 // before the first retry; doubles, with jitter
-export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for a longer pause is given up
-export const CHAT_MAX_TOKENS = 16_384 // of output, where a dialect demands a number
-export const CHAT_EVENT_MAX = 8 * MB // a larger event ends the stream
-export const CHAT_ERROR_MAX = 2 * KB // shown of a provider's own words
-export const LOCAL_PROBE = 300 // a slower local model server is not there
-export const MODEL_LIST_TIMEOUT = 10 * SECOND // one list of models
-export const CONTEXT_DEFAULT = 128_000 // tokens, where a model's window is unknown
-export const CONTEXT_FULL = 0.8 // of the window; then the history is compacted
-export const CONTEXT_KEEP = 0.3 // of the window, left by compaction
+export const STREAM_IDLE = 90 * SECOND // then a silent model is an error
+export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then unreachable
+export const CHAT_RETRIES = 3 // then the error
+export const CHAT_BACKOFF = 500 // doubles, with jitter
+export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for longer is given up
+export const CHAT_MAX_TOKENS = 16_384 // where a dialect demands a number
+export const CHAT_EVENT_MAX = 8 * MB // then the stream ends
+export const CHAT_ERROR_MAX = 2 * KB // of a provider's words
+export const LOCAL_PROBE = 300 // then no local server is there
+export const MODEL_LIST_TIMEOUT = 10 * SECOND // then an error
+export const CONTEXT_DEFAULT = 128_000 // tokens, where none are known
+export const CONTEXT_FULL = 0.8 // of the window; then compacted
+export const CONTEXT_KEEP = 0.3 // left by compaction
 
 export const AGENT_MAX_STEPS = 50 // requests of a turn; then exit 4
-export const AGENT_PARALLEL = 8 // read-only calls at a time
+export const AGENT_PARALLEL = 8 // read-only calls
 
-export const SHELL_OUTPUT_MAX = 4 * MB // per stream; the middle is left out and said so
-export const SHELL_STOP_GRACE = 2 * SECOND // between the signals that end a child
-export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped and counted
-export const PROCESS_MAX = 16 // of a session; the next is refused
-export const GIT_TIMEOUT = 60 * SECOND // one git command
-export const TOOL_TEXT_MAX = 10 * MB // a larger file is read by range or not at all
-export const UNDO_FILE_MAX = 16 * MB // no larger file is journalled, or changed
-export const UNDO_STEPS_MAX = 200 // changes of a session; older ones cannot be undone
-export const GREP_FILE_MAX = 2 * MB // larger files are passed over, and counted
-export const WALK_MAX = 100_000 // entries seen by one call; then it says it stopped
+export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
+export const SHELL_STOP_GRACE = 2 * SECOND // between signals
+export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped
+export const PROCESS_MAX = 16 // then refused
+export const GIT_TIMEOUT = 60 * SECOND // one command
+export const TOOL_TEXT_MAX = 10 * MB // larger files by range, or not at all
+export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
+export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
+export const GREP_FILE_MAX = 2 * MB // larger files are passed over
+export const WALK_MAX = 100_000 // entries; then it says it stopped
 export const WEB_TIMEOUT = 30 * SECOND // one page
-export const WEB_REDIRECTS = 5 // then the page counts as unreachable
+export const WEB_REDIRECTS = 5 // then unreachable
 
-export const APPROVAL_WAIT = 60 * SECOND // no answer for this long is a denial
+export const APPROVAL_WAIT = 60 * SECOND // then denied
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
-export const STORE_BUSY = 10 * SECOND // for another process that writes to the vault
-export const SECRET_MIN = 6 // characters; shorter values are too common to redact
-export const RECORD_PREVIEW = 2 * KB // of a spilled result, beside the record's id
-export const AUDIT_DELAY = 20 // until a read is in the audit; kill -9 can take it
-export const AUDIT_BATCH = 256 // rows that wait at most
-export const AUDIT_ANCHORS = 16 // heads of other chains in a chain's first row
+export const STORE_BUSY = 10 * SECOND // for another writer
+export const SECRET_MIN = 6 // characters; shorter is too common
+export const RECORD_PREVIEW = 2 * KB // beside a record's id
+export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
+export const AUDIT_BATCH = 256 // rows that wait
+export const AUDIT_ANCHORS = 16 // heads of others in row 0
 
 //#endregion §caps
 
 //#region §shapes: the words of the program, as types
 //
-// 1. A message is neutral: §dialects turns it into a provider's words.
-// 2. Every tool call gets exactly one tool message with its id, before anything else.
+// 1. A message is neutral: §dialects puts it in a provider's words.
+// 2. Every tool call gets one tool message with its id, before anything else.
 // 3. Alternatives are unions on one field, switched without a default.
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
 export type JsonObject = { readonly [key: string]: Json }
 
-/** 2020-12, of an object: every tool takes named arguments. */
+/** 2020-12, of an object. */
 export type JsonSchema = JsonObject
 
 type Image = Readonly<{ mime: string; base64: string }>
 export type Part = Readonly<{ kind: 'text'; text: string } | ({ kind: 'image' } & Image)>
 
-/** What a provider wants back unchanged with its message. */
+/** Goes back to its provider unchanged. */
 export type Reasoning = Readonly<{
   text: string
-  signature?: string // Anthropic
-  sealed?: string // Anthropic redacted_thinking
-  details?: readonly JsonObject[] // OpenRouter reasoning_details
+  signature?: string
+  sealed?: string // redacted_thinking
+  details?: readonly JsonObject[]
 }>
 
 export type ToolCall = Readonly<{
   id: string
   name: string
   args: JsonObject
-  problem?: string // why it must not run: no JSON, or cut off
-  extra?: JsonObject // fields a provider wants back
+  problem?: string // why it must not run
+  extra?: JsonObject
 }>
 
 export type UserMessage = Readonly<{ role: 'user'; parts: readonly Part[] }>
@@ -311,12 +311,11 @@ export type ToolMessage = Readonly<{
 }>
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
-/** Tokens, as the provider counts; `cached` is a part of `input`. */
+/** `cached` is a part of `input`. */
 export type Usage = Readonly<{ input: number; output: number; cached: number }>
 
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
-/** Of a running chat stream, which returns the whole answer. */
 export type ChatEvent = Readonly<{ kind: 'text' | 'reasoning' | 'notice'; text: string }>
 
 export type ChatReply = Readonly<{
@@ -328,7 +327,7 @@ export type ChatReply = Readonly<{
 
 export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
 
-/** Seed 002's names beside ToolAnnotations of MCP 2025-11-25. */
+/** Seed 002's names, then MCP's ToolAnnotations. */
 export type Annotations = Readonly<{
   readOnly: boolean
   destructive: boolean
@@ -343,16 +342,16 @@ export type Annotations = Readonly<{
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
-/** `isError`: it ran and failed, and the model should read why. */
+/** `isError`: it ran and failed; the model reads why. */
 export type ToolOutput = Readonly<{
   text: string
   isError?: boolean
   structured?: Json
   images?: readonly Image[]
-  blocks?: readonly JsonObject[] // other MCP content (audio, resources)
+  blocks?: readonly JsonObject[] // other MCP content
 }>
 
-/** Of a turn, in order, as `--stream-json` prints it. */
+/** As `--stream-json` prints it. */
 export type AgentEvent = Readonly<
   | ChatEvent
   | { kind: 'call'; call: ToolCall; digest: string }
@@ -360,23 +359,21 @@ export type AgentEvent = Readonly<
   | { kind: 'usage'; usage: Usage; cost: number | undefined }
 >
 
-/** The outside, handed in. */
 export type World = Readonly<{
   env: Readonly<Record<string, string | undefined>>
   platform: NodeJS.Platform
   cwd: string
-  home: string // TAI_HOME, absolute
+  home: string // absolute
   pid: number
-  now(): number // milliseconds since 1970
+  now(): number // ms since 1970
   randomBytes(size: number): Buffer
 }>
 
-/** Asks the person at the terminal, if one is there. Undefined: no answer in time, EOF, Ctrl-C. */
+/** Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
   readonly available: boolean
-  /** One of the keys of `choices`. */
   choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer
-  /** A line of text; `secret` is not echoed. */
+  /** `secret` is not echoed. */
   ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
 }
 type Answer = Promise<string | undefined>
@@ -386,9 +383,9 @@ export type Choice = Readonly<{ key: string; label: string }>
 
 //#region §errors: what can go wrong, and how the user hears of it
 //
-// 1. A kind exists only where some caller acts on it; what is no TaiError is a bug of tai.
+// 1. A kind exists only where some caller acts on it; any other error is a bug of tai.
 // 2. The message says what is wrong and where, the hint what to do.
-// 3. Neither holds a secret or a control character. `-v` shows the causes.
+// 3. Neither holds a secret or a control character.
 
 type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
 type ErrorOptions = Loose<{ hint: string; cause: unknown }>
@@ -401,6 +398,15 @@ export class TaiError extends Error {
     super(message, { cause })
     this.name = new.target.name
     this.hint = hint
+  }
+}
+
+/** A TaiError that callers tell apart by `kind`. */
+class KindError<Kind> extends TaiError {
+  readonly kind
+  constructor(kind: Kind, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.kind = kind
   }
 }
 
@@ -433,13 +439,13 @@ export class InterruptedError extends TaiError {
   }
 }
 
-/** One that is `busy` may be asked again, a `context` be compacted. */
+/** `busy` may be asked again, `context` be compacted. */
 export class ModelError extends TaiError {
   override readonly exitCode = EXIT.model
   readonly status: number | undefined
   readonly retryAfter: number | undefined // ms
   readonly kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
-  readonly partial: AssistantMessage | undefined // of a reply that broke off
+  readonly partial: AssistantMessage | undefined
   constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
     super(message, { hint, cause })
     Object.assign(this, facts)
@@ -449,7 +455,7 @@ export class ModelError extends TaiError {
 export const messageOf = (error: unknown) =>
   (error instanceof Error ? error.message || error.name : String(error)).replace(/\s*\n\s*/g, ' ')
 
-/** Message, hint, and with `verbose` the causes. */
+/** With `verbose`, the causes too. */
 export function explain(error: unknown, verbose = false) {
   const [start, hint] =
     error instanceof TaiError
@@ -502,8 +508,8 @@ function attempt<T>(work: () => T) {
 //#region §text: strings in, strings out
 //
 // 1. Cutting never splits a character, and says what it left off.
-// 2. What comes from outside is shown through `visible`: nothing hides in a line.
-// 3. One digest for all that compares: SHA-256 over canonical JSON.
+// 2. What comes from outside is shown through `visible`.
+// 3. One digest for all that compares.
 
 const builtin = process.getBuiltinModule
 
@@ -521,7 +527,7 @@ export function tailBytes(text: string, max: number) {
   return bytes.toString('utf8', characterStart(bytes, Math.max(0, bytes.length - max), 1))
 }
 
-/** The last one up to `at`, or the first from there. */
+/** The last up to `at`, or the first from there. */
 export function characterStart(bytes: Uint8Array, at: number, step: -1 | 1 = -1) {
   let start = Math.min(at, bytes.length)
   while (((bytes[start] ?? 0) & 0xc0) === 0x80) start += step
@@ -535,7 +541,7 @@ export function clip(text: string, max: number) {
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-/** JSON in RFC 8785's order: equal values, equal text. */
+/** RFC 8785's order: equal values, equal text. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
@@ -555,7 +561,6 @@ export const digest = (value: unknown) => sha256(canonicalJson(value))
 const HIDDEN = /[\p{Cc}\p{Zl}\p{Zp}[\p{DI}--\p{VS}]\u2800\ufff9-\ufffb]/gv
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
-/** What would hide is written out. */
 export const visible = (text: string) =>
   text.replace(HIDDEN, (char) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`)
 
@@ -588,7 +593,7 @@ export function columns(rows: readonly (readonly string[])[]) {
   return rows.map((row) => line(row).join('  ').trimEnd()).join('\n')
 }
 
-/** What a mistyped word may mean. */
+/** What was meant. */
 export function nearest(word: string, known: readonly string[]) {
   const far = (name: string) => editDistance(word, name)
   const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
@@ -618,19 +623,19 @@ function didYouMean(word: string, known: readonly string[]) {
 //#region §json: from unknown to typed, at the border
 //
 // What arrives is `unknown` until a Reader has looked at it.
-// A Reader never coerces, and its errors name the place.
-// Schemas of others are looked through before they are used.
+// A Reader never coerces.
+// Schemas of others are looked through before use.
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** If the text is one. */
+/** If it is one. */
 export function parseObject(text: string) {
   const value: unknown = attempt(() => JSON.parse(text))
   return isObject(value) ? (value as JsonObject) : undefined
 }
 
-/** Throws InvalidError, which names the value by `where`. */
+/** Throws InvalidError, which names `where`. */
 export class Reader {
   readonly value
   readonly where
@@ -662,10 +667,10 @@ export class Reader {
 }
 
 const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
-const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/ // the library's words
+const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/
 const SCHEMA_DEPTH = 200 // checking recurses
 
-/** `at`: a JSON pointer, '' for all. */
+/** `at`: a JSON pointer. */
 type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
 
 /** Throws InvalidError for an unusable schema. */
@@ -681,14 +686,14 @@ export async function schemaCheck(schema: JsonSchema) {
       const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
       return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
     }
-    for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only at work
+    for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only now
     return check
   } catch (cause) {
     throw new InvalidError(`no usable JSON Schema: ${messageOf(cause)}`, { cause })
   }
 }
 
-/** What the library stumbles over only at a value. */
+/** What the library notices only at a value. */
 function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) fail('it is nested too deeply')
   if (!isObject(part)) return
@@ -705,7 +710,7 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 //#region §waiting: deadlines, and work in turn
 //
 // Every wait goes through here, so every wait has an end.
-// A timer never outlives its wait, and an aborted wait ends at once.
+// A timer never outlives its wait.
 // Not here: retry policies.
 
 /** Rejects with the signal's reason. */
@@ -728,7 +733,7 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
   }
 }
 
-/** Aborts after `ms`, or with `parent`. Dispose it to stop the clock. */
+/** Aborts after `ms` or with `parent`. Dispose it. */
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
@@ -736,7 +741,6 @@ export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
-/** What a generator returns; `see` gets what it yields. */
 async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => void) {
   for (;;) {
     const { done, value } = await events.next()
@@ -745,20 +749,20 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
   }
 }
 
-/** Work that runs one after the other. */
+/** One after the other. */
 export class Lane {
   #last: Promise<unknown> = Promise.resolve()
-  length = 0 // running or waiting
+  length = 0
 
   async run<T>(work: () => Promise<T>) {
     this.length += 1
     const done = this.#last.then(work).finally(() => (this.length -= 1))
-    this.#last = done.catch(() => {}) // it is told to its caller
+    this.#last = done.catch(() => {})
     return done
   }
 }
 
-/** At most `width` at a time; in the items' order. */
+/** At most `width` at a time, in order. */
 export async function inParallel<T, R>(
   items: readonly T[],
   width: number,
@@ -781,7 +785,7 @@ export async function inParallel<T, R>(
 // 2. Its mark, `[redacted:NAME]`, is never written to a file: that would destroy the secret.
 // Not here: which values are secret.
 
-/** What group 1 holds stays. No lookbehind: it would be tried at each character. */
+/** Group 1 stays. A lookbehind would be tried at each character. */
 const SECRET_SHAPES = {
   'private-key':
     /()-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g,
@@ -810,12 +814,11 @@ export const looksSecret = (name: string) =>
 
 export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
 
-/** Knows secrets and takes them out. */
+/** Takes secrets out. */
 export class Redactor {
   readonly #names = new Map<string, string>() // by written form
   #pattern: RegExp | undefined = /^(?!)/g
 
-  /** Not if shorter than SECRET_MIN. */
   add(name: string, value: string) {
     if (value.length < SECRET_MIN) return
     for (const form of writtenForms(value)) this.#names.getOrInsert(form, name)
@@ -827,7 +830,6 @@ export class Redactor {
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
-  /** The usual shapes of secrets too. */
   redact(text: string) {
     let rest = this.known(text)
     if (!ANY_SHAPE.test(rest)) return rest
@@ -838,13 +840,13 @@ export class Redactor {
 
   knows = (text: string) => this.known(text) !== text
 
-  /** For a text in pieces: what may be the beginning of a known value waits. */
+  /** What may begin a known value waits. */
   stream() {
     let held = ''
     return {
       push: (piece: string) => {
         const text = this.known(held + piece)
-        const half = Number(/[\ud800-\udbff]$/.test(text)) // a character
+        const half = Number(/[\ud800-\udbff]$/.test(text))
         const shown = text.length - Math.max(this.#pending(text), half)
         held = text.slice(shown)
         return text.slice(0, shown)
@@ -868,7 +870,6 @@ export class Redactor {
   }
 }
 
-/** Per alignment, what does not hang on its surroundings. */
 const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
@@ -923,7 +924,7 @@ const SETTING_SHAPES = {
   list: /^/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
-  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // seconds: timers end at 24 days
+  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // timers end at 24 days
   'whole number from 1 to 99999': /^[1-9]\d{0,4}$/,
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
   'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
@@ -979,7 +980,6 @@ const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
 
-/** The text to keep. Throws UsageError. */
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
@@ -1016,7 +1016,7 @@ async function readToml(file: string): Promise<object> {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
   try {
-    if (!fs.statSync(file).isFile()) fail('it is not a file') // a pipe has no end
+    if (!fs.statSync(file).isFile()) fail('it is not a file')
     const text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file))
     return JSON.parse(JSON.stringify(parse(text))) // a date becomes its text
   } catch (cause) {
@@ -1031,7 +1031,6 @@ export class Config {
   readonly notices: string[] = []
   readonly #given: { key: SettingKey; value: string; source: string }[] = [] // by rank
 
-  /** Throws UsageError. */
   static async load(world: World, sources: { flags: object; stored: object; root: string }) {
     const config = new Config()
     const { home, project = '' } = configPaths(world, sources.root)
@@ -1065,7 +1064,6 @@ export class Config {
   list = (key: SettingKey) => splitNames(this.get(key))
   table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
 
-  /** `shadows`: what it hides. Throws UsageError. */
   explain(name: string) {
     const { key } = settingRow(name)
     const [first, ...shadows] = this.#given.filter((one) => one.key === key)
@@ -1080,17 +1078,14 @@ export class Config {
 //#region §seal: secrets at rest
 //
 // What opens doors can be encrypted in the vault: files are copied.
-//
-// 1. Each value is AES-256-GCM, and opens only in its slot (table, column, row). The key is of
-//    a passphrase or the system's keychain.
-// 2. Locked means closed: to seal or to open throws TaiError.
+// Each value is AES-256-GCM, and opens only in its slot. Locked means closed: TaiError.
 // Not here: which columns are sealed (§secrets).
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
-const KEYCHAIN_WAIT = MINUTE // the desktop may ask first
+const KEYCHAIN_WAIT = MINUTE
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
-/** `id` salts the key, and only that key opens `proof`. */
+/** `id` salts the key; `proof` tests it. */
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
 type SealKey = { id: string; bytes: Buffer }
 
@@ -1109,7 +1104,7 @@ function encryptValue(nonce: Buffer, key: SealKey, value: string, slot: string) 
 function decryptValue(key: SealKey, envelope: string, slot: string) {
   const { createDecipheriv } = builtin('node:crypto')
   const bytes = Buffer.from(envelope.split(':').pop() ?? '', 'base64url')
-  const options = { authTagLength: 16 } // a shorter one would be easier to forge
+  const options = { authTagLength: 16 } // no shorter, forgeable one
   try {
     const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, 12), options)
     decipher.setAAD(Buffer.from(slot)).setAuthTag(bytes.subarray(-16))
@@ -1120,7 +1115,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
   }
 }
 
-/** Gives a key, and takes one from stdin: arguments can be seen. */
+/** Keys go through stdin: arguments can be seen. */
 const KEYCHAINS = {
   darwin: [
     'security find-generic-password -s tai -a ID -w',
@@ -1134,7 +1129,6 @@ const KEYCHAINS = {
   ],
 } as const
 
-/** Puts a `key` there first. */
 async function askKeychain(world: World, id: string, key?: Buffer) {
   const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
@@ -1142,13 +1136,13 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   const ask = async (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
     const asked = execFile(program, args, options)
-    asked.child.stdin?.on('error', () => {}) // its exit status tells
+    asked.child.stdin?.on('error', () => {})
     asked.child.stdin?.end(says)
     return (await asked).stdout.trim()
   }
   try {
     if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
-    // Asked back: macOS's program ends well whatever its stdin did.
+    // macOS's program ends well whatever its stdin did.
     const found = Buffer.from(await ask(get), 'hex')
     return found.length === 32 ? found : raise(new Error('it holds no such key'))
   } catch (cause) {
@@ -1156,23 +1150,23 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
   }
 }
 
-/** By scrypt (RFC 7914), in NFKC, as keyboards differ. */
+/** scrypt (RFC 7914); NFKC, as keyboards differ. */
 async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
   if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
   const { scryptSync } = builtin('node:crypto')
   return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
 }
 
-/** Encrypts values; without a state passes them through. */
+/** Without a state, passes values through. */
 export class Seal {
-  state: SealState | undefined // as in the vault by now
+  state: SealState | undefined
   readonly #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
   }
 
-  /** No passphrase: by the keychain. Throws InvalidError, TaiError. */
+  /** No passphrase: by the keychain. */
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
@@ -1190,7 +1184,6 @@ export class Seal {
     return this.on && this.#key?.id !== this.state?.id
   }
 
-  /** Throws TaiError: no passphrase, or a wrong one. */
   async unlock(ask?: () => Promise<string | undefined>) {
     if (this.state === undefined) return
     const { id, source, proof } = this.state
@@ -1209,7 +1202,6 @@ export class Seal {
     return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
-  /** What is no envelope stays. Throws TaiError. */
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
     return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
@@ -1223,12 +1215,12 @@ export class Seal {
 //#region §db: one SQLite file, opened with care
 //
 // 1. A vault from a newer tai is refused before anything is written to it.
-// 2. MIGRATIONS are one transaction, after a backup: a tai killed on the way leaves the old vault.
+// 2. Migrations are one transaction, after a backup.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
 // Not here: what the tables mean.
 
 const WAL_PAUSE = 20
-const APPLICATION_ID = 0x74616931 // 'tai1'
+const APPLICATION_ID = 0x74616931
 
 /** Message, hint, codes of sqlite.org/rescode.html and the system. */
 const VAULT_FAULTS = {
@@ -1240,13 +1232,11 @@ const VAULT_FAULTS = {
   broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
 } as const
 
-/** Where the vault is `readonly`, Store.memory may stand in. */
-export class VaultError extends TaiError {
-  readonly kind
+/** When `readonly`, Store.memory may stand in. */
+export class VaultError extends KindError<keyof typeof VAULT_FAULTS> {
   constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
     const [says, hint] = VAULT_FAULTS[kind]
-    super(`the vault ${visible(file)} ${says}`, { hint, cause })
-    this.kind = kind
+    super(kind, `the vault ${visible(file)} ${says}`, { hint, cause })
   }
 }
 
@@ -1268,7 +1258,7 @@ function withFaults<T>(file: string, work: () => T) {
 
 const WORD_INDEX = `content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'`
 
-/** A bare column is TEXT NOT NULL; `#`: INTEGER, `?`: or NULL, `*`: of the primary key. */
+/** A bare column is TEXT NOT NULL; `#` INTEGER, `?` or NULL, `*` of the primary key. */
 const FIRST_TABLES = {
   settings: 'key*, value',
   seal: "id*, source IN ('passphrase', 'keychain'), proof",
@@ -1343,7 +1333,7 @@ CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
 
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Record<string, SqlValue>
-type Sql = string | readonly string[] // of a template, whose values are parameters
+type Sql = string | readonly string[] // of a template
 
 const JSON_COLUMNS =
   'tags tools paths commands todos message data args allow deny options profiles'.split(' ')
@@ -1381,10 +1371,10 @@ export class Db {
 
   get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** Another after each write of another process. */
+  /** Changes with each write of another process. */
   dataVersion = () => this.get<{ data_version: number }>('PRAGMA data_version')?.data_version
 
-  /** Another after each write to a table of MCP, or of another process. */
+  /** The same, and after our writes to MCP's tables. */
   mcpStamp = () => `${this.dataVersion()} ${this.#mcpWrites}`
 
   run(sql: Sql, ...values: SqlValue[]) {
@@ -1401,7 +1391,7 @@ export class Db {
 
   exec = (sql: string) => withFaults(this.file, () => this.#connection.exec(sql))
 
-  /** All or nothing; `work` must not wait. Inside another, a part of it. */
+  /** `work` must not wait. Inside another, a part of it. */
   tx<T>(work: () => T) {
     if (this.#connection.isTransaction) return work()
     this.run('BEGIN IMMEDIATE')
@@ -1410,7 +1400,7 @@ export class Db {
       this.run('COMMIT')
       return result
     } catch (error) {
-      // After a full disk, SQLite has rolled back.
+      // After a full disk, SQLite has.
       if (this.#connection.isTransaction) this.run('ROLLBACK')
       throw error
     }
@@ -1425,15 +1415,14 @@ export class Db {
 }
 
 const ID_BYTES = 10
-const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789' // none looks like another
+const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 
 const idLetters = (bytes: Uint8Array) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** 50 random bits. */
 export const newId = () => idLetters(builtin('node:crypto').randomBytes(ID_BYTES))
 
-/** Makes a vault, or brings it up to date. Throws VaultError. */
+/** Throws VaultError. */
 export async function openDb(file: string, migrations = MIGRATIONS) {
   if (file !== ':memory:') withFaults(file, () => prepareFile(file))
   const db = new Db(file)
@@ -1456,7 +1445,7 @@ function makeFolders(folder: string) {
   fs.mkdirSync(folder, { mode: 0o700 })
 }
 
-/** Opens no vault: to close it would drop others' locks (POSIX). */
+/** Closing a vault here would drop others' locks (POSIX). */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
@@ -1465,7 +1454,6 @@ function prepareFile(file: string) {
   fs.chmodSync(file, 0o600)
 }
 
-/** 0: a new file. */
 function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
@@ -1487,7 +1475,6 @@ function migrateDb(db: Db, migrations: readonly string[]) {
   })
 }
 
-/** Under the caller's write lock. */
 function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
   const made = fs.openSync(half, 'w', 0o600)
@@ -1503,7 +1490,7 @@ function backUp(file: string, from: number) {
   }
 }
 
-/** For this switch SQLite does not wait out a writer. */
+/** SQLite does not wait for this. */
 async function useWal(db: Db, patience = STORE_BUSY) {
   try {
     db.exec('PRAGMA journal_mode = WAL')
@@ -1518,8 +1505,8 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 
 //#region §audit: what was done, in chains that cannot be mended
 //
-// 1. Each row has the hash of the row before it: one that is changed or taken out shows.
-// 2. Each writing process has its chain: no two ever need the same head.
+// 1. Each row has the hash of the row before it.
+// 2. Each writing process has its chain: no two need the same head.
 // 3. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
 
 type AuditHead = { chain: string; n: number; hash: string }
@@ -1529,14 +1516,12 @@ type AuditFilter = { limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
 
-const GENESIS = 'genesis' // before row 0
-const CHAIN_OPENING = 'chain' // row 0's kind
+const GENESIS = 'genesis'
+const CHAIN_OPENING = 'chain'
 
-/** Of the columns as a list, in this order. */
 export const auditHash = (row: Omit<AuditHead, 'hash'> & AuditSaid & { prev_hash: string }) =>
   digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
 
-/** The new head, which `audit_heads` must be told. */
 function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
   const n = last + 1
   const row = { chain, n, ...said, prev_hash }
@@ -1558,7 +1543,7 @@ const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
     AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
-/** Wrong rows, and those that a head or a row 0 names in vain. */
+/** And those that a head or a row 0 names in vain. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
@@ -1580,7 +1565,7 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
   ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
-/** In SQLite: a long audit would fill the memory. */
+/** In SQLite: an audit may be long. */
 function checkAudit(db: Db) {
   const counts = db.get<{ rows: number; chains: number }>`
     SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit`
@@ -1597,7 +1582,7 @@ function checkAudit(db: Db) {
 // 3. It turns in one transaction; then the file is written anew, without old values.
 
 export type StoreOptions = {
-  passphrase?: () => Promise<string | undefined> // when a sealed value is first needed
+  passphrase?: () => Promise<string | undefined>
   redactor?: Redactor
 }
 type SecretRow = { name: string; value: string }
@@ -1627,10 +1612,9 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
   if (to.state !== undefined) db.insert('seal', to.state)
 }
 
-/** Into the vault; false when another process reads from it. */
+/** False when another process reads the log. */
 const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRUNCATE)')?.busy === 0
 
-/** Where one may still be. */
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const { dir, base } = path.parse(db.file)
@@ -1668,7 +1652,6 @@ export class Secrets {
     return { on, locked, ...(state && { source: state.source }) }
   }
 
-  /** Returns notices. */
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const { on } = this.seal
     if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
@@ -1680,13 +1663,12 @@ export class Secrets {
     return eraseOld(this.#db)
   }
 
-  /** In one transaction. Throws TaiError: locked. */
   async within<T>(work: (seal: Seal) => T) {
     await this.#unlock()
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The old value leaves the file too. Throws TaiError. */
+  /** The old value leaves the file too. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -1715,7 +1697,6 @@ export class Secrets {
     return found
   }
 
-  /** Asks once, however many wait. */
   async #unlock() {
     if (!this.seal.locked) return
     this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
@@ -1731,7 +1712,6 @@ export class Secrets {
     for (const row of rows) attempt(() => this.#open(row)) // who asks for a broken one hears of it
   }
 
-  /** The redactor hears of it, under a name that a mark may hold. */
   #open({ name, value }: SecretRow) {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
     this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), opened)
@@ -1743,14 +1723,15 @@ export class Secrets {
 
 //#region §recall: records and sessions, and finding in them
 //
-// 1. A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
-// 2. Where no text has all of them, those come that have most as parts: signs are found too,
-//    and scripts without spaces. What tools said is not searched.
+// A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
+// Where no text has all, those come that have most as parts: signs, scripts without spaces.
+// Not here: what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
+type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
 type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
@@ -1758,7 +1739,7 @@ type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
-/** Changes every string, names included. */
+/** Names of fields too. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value)
   if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
@@ -1767,7 +1748,6 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
   return Object.fromEntries(pairs)
 }
 
-/** Of the JSON list `?1`. */
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
@@ -1816,7 +1796,7 @@ const SESSION_SEARCH = [
 //#region §store: the vault, as the program sees it
 //
 // Each method is one transaction.
-// Records and audit data lose known secrets and the usual shapes, other texts known ones; undo none.
+// Records and audit data lose known secrets and shapes, other texts known ones; undo none.
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
 type ProfileRow = { name: string; created: number } & Loose<
@@ -1839,14 +1819,13 @@ type UndoEntry = Record<'path' | 'group', string> & {
 } & Loose<{ before: Buffer; mode: number; after: string }>
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
-const HISTORY_MAX = 1_000 // lines of input kept
+const HISTORY_MAX = 1_000
 const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
   (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
 
 const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
   OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
-/** From a vault that can only be read. */
 function carryOver(file: string, into: Db) {
   // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
@@ -1863,7 +1842,7 @@ export class Store {
   readonly db
   readonly #now
   readonly secrets
-  #head: AuditHead | undefined // of this process's chain
+  #head: AuditHead | undefined
   readonly #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
@@ -1874,7 +1853,6 @@ export class Store {
     this.secrets = new Secrets(db, world, redactor, passphrase)
   }
 
-  /** Throws VaultError. */
   static async open(world: World, options?: StoreOptions) {
     return new Store(world, await openDb(path.join(world.home, 'vault.db')), options)
   }
@@ -1886,7 +1864,7 @@ export class Store {
   }
 
   close() {
-    attempt(() => this.#writeAudit()) // a full disk must not hide how the run ended
+    attempt(() => this.#writeAudit()) // how the run ended matters more
     this.db.close()
   }
 
@@ -1902,19 +1880,11 @@ export class Store {
     this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
       FROM records WHERE id = ${id}`
   listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
-    searchRows<Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }>(
-      this.db,
-      RECORD_SEARCH,
-      query,
-      kind,
-      session,
-      limit,
-    )
+    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
     this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
-  /** By the beginning of its id. */
   async findSession(id: string) {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
@@ -1928,7 +1898,7 @@ export class Store {
   }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  /** With all that is its own, but notes and memories. */
+  /** Not its notes and memories. */
   async deleteSession(id: string) {
     return this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
@@ -1937,7 +1907,6 @@ export class Store {
     })
   }
 
-  /** Its number. */
   async appendMessage(session: string, message: Message) {
     const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
       SELECT id, ${this.#knownJson(message)}, ${this.#now()},
@@ -1946,13 +1915,11 @@ export class Store {
     const hint = '`tai session list` shows them'
     return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
-  /** `compacted` ones are no longer sent. */
   async messages(session: string) {
     const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
     return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
-  /** The summary's id. */
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -1986,13 +1953,13 @@ export class Store {
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  /** Soon: within AUDIT_DELAY, many rows in one transaction, for what only reads. */
+  /** Soon: within AUDIT_DELAY. */
   async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
     const rows = this.#unwritten
     const data_json = canonicalJson(this.#redacted(data))
     rows.push({ ts: this.#now(), kind, session, data_json })
     if (pace === 'soon' && rows.length < AUDIT_BATCH) {
-      // A full disk: written with the next.
+      // A full disk: with the next.
       this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
       return
     }
@@ -2035,7 +2002,7 @@ export class Store {
     })
     return made
   }
-  /** Unexpired ones, newest first; '': of all tools. */
+  /** Newest first; '': of all tools. */
   async listGrants(toolName = '') {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
     const now = this.#now()
@@ -2043,7 +2010,7 @@ export class Store {
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
-  /** What paths held before one change, a `group`; the oldest over UNDO_STEPS_MAX go. */
+  /** A `group` is one change; the oldest over UNDO_STEPS_MAX go. */
   async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#now()
     this.db.tx(() => {
@@ -2096,22 +2063,18 @@ export class Store {
 //#region §workspace: the jail
 //
 // File tools work in one folder, in every mode: what counts is where a path ends.
-//
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
 // 2. A link that leads nowhere is not followed: its end could appear later.
-// 3. tai's home is closed; `.git` and the project's `.tai`, which run programs or widen
-//    permissions, are read only.
-// Not here: ignore rules (§files), what a shell command does (§shell).
+// 3. tai's home is closed; `.git` and `.tai`, which run programs or widen permissions, are read only.
 
-/** git's anywhere, tai's at the top, and what disks take for them. */
+/** And what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root // real
+  readonly root
   readonly #home
 
-  /** `home` is tai's. Throws UsageError: no folder. */
   constructor(root: string, home: string) {
     this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
     if (!fs.statSync(this.root, { throwIfNoEntry: false })?.isDirectory())
@@ -2119,7 +2082,6 @@ export class Workspace {
     this.#home = resolveReal(path.resolve(home))
   }
 
-  /** Absolute, links followed. */
   async read(given: string) {
     const real = resolveReal(this.#absolute(given))
     return passedPath(given, real, this.#closed(real))
@@ -2131,7 +2093,7 @@ export class Workspace {
     return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
   }
 
-  /** For writing, but a final link is meant itself. */
+  /** A final link is meant itself. */
   async entry(given: string) {
     const absolute = this.#absolute(given)
     const parent = resolveReal(path.dirname(absolute))
@@ -2141,7 +2103,7 @@ export class Workspace {
     return passedPath(given, entry, why)
   }
 
-  /** A regular file, no link put there meanwhile; the caller closes it. */
+  /** The caller closes it. */
   async openForRead(given: string) {
     const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
@@ -2150,7 +2112,6 @@ export class Workspace {
     return passedPath(given, handle, 'is not a regular file')
   }
 
-  /** Whether walks pass over this real path. */
   hides = (absolute: string) => isInside(this.#home, absolute)
 
   show = (absolute: string) =>
@@ -2182,7 +2143,6 @@ function pathFault(cause: unknown): never {
   fail(clip(visible(messageOf(cause)), 300), undefined, cause)
 }
 
-/** With / on every system. */
 function relativePath(folder: string, absolute: string) {
   return path.relative(folder, absolute).replaceAll(path.sep, '/')
 }
@@ -2192,7 +2152,7 @@ function isInside(folder: string, absolute: string) {
   return !/^\.\.(\/|$)/.test(way) && !path.isAbsolute(way)
 }
 
-/** The missing stays below its deepest existing ancestor. Sync: node:fs/promises loads in 2 ms. */
+/** Sync: node:fs/promises loads in 2 ms. */
 function resolveReal(absolute: string): string {
   try {
     return fs.realpathSync.native(absolute)
@@ -2214,12 +2174,11 @@ function isLink(absolute: string) {
 // What tai starts heads a group that ends as one: with its head, at a limit or an interrupt,
 // with tai or, if that was killed, as the next starts. A record in `<home>/run` has pids and
 // start times: a reused pid is never touched.
-// Output is text, cut between characters; what is left out is counted.
-// Not here: a process that leaves its group on purpose (setsid).
+// Not here: a process that leaves its group (setsid).
 
 const { EventEmitter, once } = builtin('node:events')
 
-const PIPE_GRACE = 250 // for the pipes of the dead
+const PIPE_GRACE = 250
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
@@ -2230,23 +2189,22 @@ type StartOptions = {
   cwd: string
   env: World['env']
   stdin?: 'pipe' | 'ignore'
-  world?: World | undefined // for the record
+  world?: World | undefined
 }
 
-/** A program with all it starts; its owner reads the output. */
+/** A program with all it starts. */
 export class ChildGroup {
   static readonly #live = new Set<ChildGroup>()
   readonly child
   readonly pid
-  readonly ended // nobody is left, the pipes are closed: its head's exit; never rejects
-  exit: ChildExit | undefined // then
+  readonly ended // nobody left, pipes closed; never rejects
+  exit: ChildExit | undefined
   readonly #record
 
-  /** Throws TaiError. */
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      if (child.pid === undefined) await once(child, 'spawn') // it throws
+      if (child.pid === undefined) await once(child, 'spawn')
       return new ChildGroup(child, options.world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
@@ -2267,7 +2225,7 @@ export class ChildGroup {
     this.pid = child.pid ?? 0
     this.#record = world && recordGroup(world, this.pid)
     ChildGroup.#live.add(this)
-    child.stdin?.on('error', () => {}) // EPIPE: nobody need read it
+    child.stdin?.on('error', () => {}) // EPIPE
     this.ended = this.#settle()
   }
 
@@ -2282,7 +2240,6 @@ export class ChildGroup {
     return false
   }
 
-  /** Ends those the head left behind, then pipes that an outsider may hold. */
   async #settle() {
     const closed = once(this.child, 'close')
     const [code, signal] = await once(this.child, 'exit')
@@ -2308,12 +2265,12 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
     cwd,
     env,
     stdio: [stdin, 'pipe', 'pipe'],
-    detached: process.platform !== 'win32', // a group, without our terminal
+    detached: process.platform !== 'win32', // a group
     windowsVerbatimArguments: program === 'cmd.exe',
   })
 }
 
-/** False when nobody is left that we may signal. */
+/** False: nobody is left. */
 function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
   if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
@@ -2321,13 +2278,12 @@ function signalGroup(pid: number, signal: NodeJS.Signals) {
   return spawnSync('taskkill', ['/pid', `${pid}`, '/t', '/f']).status === 0
 }
 
-/** The start and the end of a long text, in whole characters. */
 function textWindow(headMax: number, tailMax: number) {
   let [total, head, tail] = [0, '', '']
   const newest = (bytes: number) => tailBytes(tail, Math.min(bytes, tailMax))
   return {
     newest,
-    total: () => total, // bytes
+    total: () => total,
     push(text: string) {
       const start = headBytes(text, Math.max(0, headMax - total))
       total += byteLength(text)
@@ -2349,7 +2305,7 @@ export type RunOptions = Omit<StartOptions, 'stdin'> & {
   stdin?: string | undefined
   timeout: number
   signal?: AbortSignal | undefined
-  maxOutput?: number // bytes per stream
+  maxOutput?: number // per stream
 }
 
 /** To its end. Throws TaiError, or the signal's reason. */
@@ -2377,7 +2333,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 
 type RunResult = Awaited<ReturnType<typeof runCommand>>
 
-/** `merged` sends stderr where stdout goes. */
+/** `merged`: stderr goes to stdout. */
 export function shellArgv(command: string, merged = false) {
   if (process.platform === 'win32') return ['cmd.exe', '/d', '/s', '/c', `"${command}"`]
   const line = merged ? `exec 2>&1\n${command}` : command
@@ -2389,7 +2345,7 @@ export function shellArgv(command: string, merged = false) {
 const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
-/** Without keys, `TAI_*` and known secrets; `extra` may hold no mark. */
+/** Without keys, `TAI_*` and known secrets. */
 export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
@@ -2405,7 +2361,7 @@ function statFields(pid: number | string) {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** Blanks private variables in /proc/PID/environ and process.env, copied before. Linux only. */
+/** Blanks private variables in /proc/PID/environ, copied before. Linux only. */
 export function hideEnvironment() {
   return attempt(() => {
     using open = new DisposableStack()
@@ -2422,12 +2378,12 @@ export function hideEnvironment() {
   })
 }
 
-/** Passed on, a mark would replace the secret. Throws TaiError. */
+/** Passed on, a mark would replace the secret. */
 export function refuseMarks(what: string, text: string) {
   if (hasRedactionMark(text)) fail(`${what} holds a mark that stands for a secret; leave it`)
 }
 
-/** Its output is redacted before it is counted. */
+/** Redacted before it is counted. */
 function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
   const output = textWindow(0, PROCESS_OUTPUT_MAX)
   const news = new EventEmitter()
@@ -2450,7 +2406,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
     label,
     group,
     bytes: output.total,
-    /** From byte `since` on; waits up to `ms` for the first. */
+    /** Waits up to `ms` for the first. */
     async read(since: number, ms: number, signal: AbortSignal) {
       await within(ms, beyond(since), signal)
       signal.throwIfAborted()
@@ -2470,7 +2426,7 @@ type BackgroundProcess = ReturnType<typeof inBackground>
 
 type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }
 
-/** The background processes of one session. */
+/** Of one session. */
 export class Processes {
   readonly #world
   readonly #redactor
@@ -2515,7 +2471,7 @@ function recordGroup(world: World, group: number) {
     makeFolders(runFolder(world))
     fs.writeFileSync(file, '', { mode: 0o600 })
     return file
-  }) // on a full disk the work goes on
+  }) // a full disk may refuse
 }
 
 /** Ends groups whose tai was killed; how many. */
@@ -2523,23 +2479,23 @@ export function reapOrphans(world: World) {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
     const [tai = '', taiStart, group = '', groupStart = ''] = name.split('.')
-    if (!name.endsWith('.group') || processStart(tai) === taiStart) continue // it lives
+    if (!name.endsWith('.group') || processStart(tai) === taiStart) continue
     if (isSameGroup(group, groupStart) && signalGroup(Number(group), 'SIGKILL')) ended += 1
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
   return ended
 }
 
-const BOOT = 36 // characters of a start that name the boot
+const BOOT = 36 // its length in a start
 
-/** Without its head, a group keeps its number from others until the system starts anew. */
+/** A headless group keeps its number until the system starts anew. */
 function isSameGroup(group: string, start: string) {
   const head = processStart(group)
   const boot = processStart(process.pid)?.slice(0, BOOT)
   return head === undefined ? start.slice(0, BOOT) === boot : head === start
 }
 
-/** As no other with its pid; undefined for none, and on Windows. */
+/** None on Windows. */
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
@@ -2550,7 +2506,7 @@ function processStart(pid: number | string) {
 }
 
 function psStart(pid: number | string) {
-  const env = { LC_ALL: 'C', TZ: 'UTC' } // one spelling of the time
+  const env = { LC_ALL: 'C', TZ: 'UTC' }
   const ps = ['-o', 'lstart=', '-p', `${pid}`]
   const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env, encoding: 'utf8' })
   return said.trim().replace(/\W+/g, '-')
@@ -2560,8 +2516,7 @@ function psStart(pid: number | string) {
 
 //#region §http: requests with deadlines
 //
-// The one way out. By node:http(s): fetch takes twice as long to load.
-//
+// By node:http(s): fetch takes twice as long to load.
 // 1. `timeout` holds until the last hop's headers, `idle` for each piece of the body.
 // 2. A body that breaks off is never a short text.
 // 3. `publicOnly` judges the addresses that are connected to, at every hop.
@@ -2570,30 +2525,23 @@ function psStart(pid: number | string) {
 
 export type HttpRequest = Readonly<{
   method: string
-  url: string // its user and password become Basic authorization
+  url: string // with Basic authorization
   headers?: Readonly<Record<string, string>>
   body?: string | undefined
-  timeout: number // ms, redirects included
-  connect?: number // ms until a direct connection stands; else `timeout`
-  idle?: number // ms; else `timeout`
-  maxBody?: number // bytes, decompressed; else MCP_HTTP_MAX_BODY
-  redirects?: number // of GET and HEAD; at 0 a 3xx is a reply
+  timeout: number // redirects included
+  connect?: number // if direct; else `timeout`
+  idle?: number // else `timeout`
+  maxBody?: number // decompressed
+  redirects?: number // at 0 a 3xx is a reply
   publicOnly?: boolean
-  socketPath?: string // Unix; not judged by publicOnly
+  socketPath?: string // not judged by publicOnly
   signal?: AbortSignal | undefined
 }>
 
-/** `refused`: a bad URL, header or redirect. Of the body: `idle`, `too-large`, `cut`. */
 type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
 
 /** A reply with any status is none. */
-export class HttpError extends TaiError {
-  readonly kind
-  constructor(kind: HttpFault, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.kind = kind
-  }
-}
+export class HttpError extends KindError<HttpFault> {}
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
@@ -2609,7 +2557,7 @@ const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
   [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS', 'Try http:// in place of https://.'],
 ]
 
-const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i // RFC 9110, 7.6
+const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i
 
 const BODY_DECODERS = new Map(
   Object.entries({
@@ -2620,7 +2568,7 @@ const BODY_DECODERS = new Map(
   } as const),
 )
 
-/** Not the public internet (IANA registries, RFC 6890). */
+/** Not the public internet (RFC 6890). */
 const SPECIAL_RANGES =
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 ' +
   '192.0.2.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ' +
@@ -2636,19 +2584,19 @@ function httpUrl(text: string) {
   return url?.protocol.match(/^https?:$/) ? url : undefined
 }
 
-/** Without IPv6's brackets and the root's dot. */
+/** Without IPv6's brackets. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** Whichever of them a machine's own list knows (RFC 6761, 6.3). */
+/** RFC 6761, 6.3. */
 const LOCALHOST = [
   { address: '127.0.0.1', family: 4 },
   { address: '::1', family: 6 },
 ]
 
-/** Connections are kept until `close`. `env` names the proxies. */
+/** Keeps connections until `close`. */
 export class HttpClient {
   readonly #env
-  readonly #agents = new Map<string, HttpAgent>() // and undici's, by their proxy
+  readonly #agents = new Map<string, HttpAgent>() // and undici's, by proxy
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -2677,7 +2625,7 @@ export class HttpClient {
     for (const agent of this.#agents.values()) agent.destroy()
   }
 
-  /** Sends the hop, and once more where no server has seen it. */
+  /** Again where no server has seen it. */
   async #exchange(hop: HttpHop): Promise<IncomingMessage> {
     const { url, socketPath } = hop
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
@@ -2704,7 +2652,7 @@ export class HttpClient {
   #open(hop: HttpHop, found?: typeof LOCALHOST) {
     const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
-    const key = `${url.protocol} ${hop.publicOnly}` // judged ones and others never mix
+    const key = `${url.protocol} ${hop.publicOnly}`
     const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
     this.#agents.set(key, agent)
     const lookup: RequestOptions['lookup'] = found && ((_host, _all, done) => done(null, found))
@@ -2712,14 +2660,14 @@ export class HttpClient {
     request.on('timeout', () => {
       if (request.socket?.connecting) request.destroy(systemError('ETIMEDOUT'))
     })
-    request.on('error', () => {}) // whoever waits hears of it, or reads
+    request.on('error', () => {}) // once() or the reader tells
     request.on('response', (reply) => reply.on('error', () => {}))
     return request.end(hop.body)
   }
 
-  /** By undici: plain HTTP in absolute form, HTTPS in a tunnel. All of it loads in 30 ms. */
+  /** By undici, which loads in 30 ms. */
   async #through(uri: string, hop: HttpHop): Promise<IncomingMessage> {
-    // @ts-expect-error -- undici declares types for its index only
+    // @ts-expect-error -- typed for its index only
     const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
     // @ts-expect-error -- too
     const { default: api } = await import('undici/lib/api/index.js')
@@ -2729,12 +2677,12 @@ export class HttpClient {
     const { origin, pathname, search } = hop.url
     const target = { ...hop, origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
     const { statusCode, headers, body } = await agent.request(target)
-    body.on('error', () => {}) // as in #open
+    body.on('error', () => {})
     if (statusCode === 407) throw systemError('ERR_PROXY')
     return Object.assign(body, { statusCode, headers })
   }
 
-  /** Whether that is new; takes tens of ms. */
+  /** Takes tens of ms. */
   #trustSystem() {
     if (this.#trustsSystem) return false
     const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
@@ -2756,7 +2704,6 @@ function firstHop(request: HttpRequest) {
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
-/** What is sent twice must not change anything. */
 function redirected(hop: HttpHop, raw: IncomingMessage) {
   const { method, url: from, headers } = hop
   const { location } = raw.headers
@@ -2781,8 +2728,8 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
   return {
     status: raw.statusCode ?? 0,
     headers: Object.fromEntries(headers), // lower case
-    url: Object.assign(new URL(hop.url), { username: '', password: '' }).href, // of the last hop
-    body, // read once: here, by text() or by bytes()
+    url: Object.assign(new URL(hop.url), { username: '', password: '' }).href,
+    body, // read once, here or below
     bytes,
     text: async () => new TextDecoder().decode(await bytes()),
     cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up')),
@@ -2793,7 +2740,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const whose = `the reply of ${hop.url.host}`
   const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
-  let waiting = true // a slow reader is not the server's silence
+  let waiting = true // a slow reader is no silence
   const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
   let size = 0
   try {
@@ -2836,7 +2783,6 @@ export function proxyFor(url: URL, env: World['env']) {
   fail(`${variable} is not the URL of an HTTP proxy`, 'Such as http://user:password@host:3128')
 }
 
-/** NO_PROXY has `*`, a host or its domain, with a port or without. */
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
@@ -2860,7 +2806,7 @@ export function isPublicAddress(address: string) {
   return isIP(address) !== 0 && !special.check(address, familyOf(address))
 }
 
-/** A proxy resolves again: names that only it knows, or that change, are left to it. */
+/** A proxy resolves again: names only it knows are left to it. */
 async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
   const host = hostOf(url)
   if (!publicOnly || socketPath) return host === 'localhost' ? LOCALHOST : undefined
@@ -2873,17 +2819,17 @@ async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: b
   return found
 }
 
-/** WHATWG HTML, 9.2.6. Throws TaiError for an event over `maxEvent` characters. */
+/** WHATWG HTML, 9.2.6. `maxEvent` is in characters. */
 export class SseReader {
-  lastId: string | undefined // to reconnect with
-  retry: number | undefined // ms before that
+  lastId: string | undefined
+  retry: number | undefined // ms
   readonly #maxEvent
   readonly #decoder = new TextDecoder()
-  #held = '' // a line without its end
+  #held = ''
   #afterCr = false // then an LF belongs to it
   #event = ''
   #id: string | undefined
-  #data = '' // each line with its end
+  #data = ''
 
   constructor(maxEvent: number) {
     this.#maxEvent = maxEvent
@@ -2891,7 +2837,7 @@ export class SseReader {
 
   feed = (chunk: Uint8Array) => this.#take(this.#decoder.decode(chunk, { stream: true }))
 
-  /** What is open: some model servers forget the last blank line. */
+  /** Some model servers forget the last blank line. */
   end = () => this.#take(`${this.#decoder.decode()}\n\n`)
 
   #take(text: string) {
@@ -2922,23 +2868,22 @@ export class SseReader {
 
 //#region §models: providers, and which model answers
 //
-// A provider's oddities are facts of its row: no code asks for its name. `provider/model`
-// begins with a provider's name, or all is a model (`qwen/qwen3-coder`). Nothing asked: the
+// A provider's oddities are facts of its row: no code asks for its name. Nothing asked: the
 // first row set up by environment or config.toml, else by the vault, else a local server that
-// answers. An address that the user gave needs no key, and gets none of the vault.
-// Not here: how a request looks (§dialects) and is sent (§chat).
+// answers. An address that the user gave gets no key of the vault.
+// Not here: requests (§dialects, §chat).
 
 export type Provider = Readonly<{
   name: string
   dialect: 'openai' | 'anthropic'
-  baseUrl: string // without a slash at its end
-  keys: readonly string[] // variables, else secrets; the first set counts
-  baseEnv?: string // variable with another address
-  model?: string | undefined // none: the first chat model of its list
+  baseUrl: string // no slash at the end
+  keys: readonly string[] // variables, else secrets
+  baseEnv?: string // for another address
+  model?: string | undefined
   own?: boolean // the user gave the address
-  refuses?: RegExp | undefined // fields of a request, keywords of a tool's schema
-  returns?: string // field that is wanted back
-  callIds?: RegExp // where not all ids of calls are taken
+  refuses?: RegExp | undefined // in requests and schemas
+  returns?: string // goes back
+  callIds?: RegExp // accepted
 }>
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
@@ -2958,7 +2903,7 @@ export const PROVIDERS: readonly Provider[] = [
   hosted('gemini', 'https://generativelanguage.googleapis.com/v1beta/openai', 'gemini-2.5-flash', {
     keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
     refuses: /^(empty-schema|additionalProperties|const|prefixItems|exclusiveM.*)$/,
-    returns: 'extra_content', // with a call's thought signature
+    returns: 'extra_content',
   }),
   hosted('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
     returns: 'reasoning_details',
@@ -2979,7 +2924,7 @@ export const PROVIDERS: readonly Provider[] = [
   local('vllm', 8000),
 ]
 
-/** Tokens of input, by the first part of `provider/model` that fits. */
+/** Tokens, by the first part of `provider/model` that fits. */
 const WINDOWS = Object.entries({
   'gpt-5': 272_000,
   'gpt-4.1': 1_047_576,
@@ -2990,7 +2935,7 @@ const WINDOWS = Object.entries({
   '/o4': 200_000,
 })
 
-/** US dollars per million tokens (January 2026): input, from cache, output, into cache. */
+/** US dollars per million (January 2026): input, from cache, output, into cache. */
 const PRICES: Record<string, number[]> = {
   'openai/gpt-5': [1.25, 0.125, 10],
   'openai/gpt-5.1': [1.25, 0.125, 10],
@@ -3007,7 +2952,7 @@ const NOT_CHAT =
 
 export type Endpoint = Readonly<{ provider: Provider; key: string | undefined; why: string }>
 
-export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }> // in tokens
+export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }>
 
 export type ChooseOptions = Readonly<{
   asked: string | undefined
@@ -3018,7 +2963,6 @@ export type ChooseOptions = Readonly<{
   signal?: AbortSignal
 }>
 
-/** Another address is another server. */
 function movedTo(address: string, row: Provider, where: string): Provider {
   const said = `${where} is no http address: ${visible(clip(address, 100))}`
   if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
@@ -3029,7 +2973,7 @@ function movedTo(address: string, row: Provider, where: string): Provider {
 
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
-/** The rows of `[providers.NAME]` in config.toml, then the rest. Throws InvalidError. */
+/** Those of config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Readonly<Record<string, JsonObject>>) {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
@@ -3050,7 +2994,7 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
-/** The address of a path such as `/models`, the key and the dialect's version. */
+/** `tail`: such as `/models`. */
 export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail: string) {
   if (dialect === 'openai')
     return { url: baseUrl + tail, headers: { ...(key && { authorization: `Bearer ${key}` }) } }
@@ -3058,7 +3002,7 @@ export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, ta
   return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail}`), headers }
 }
 
-/** The model that answers. Throws ModelError: no key, nothing set up, no models. */
+/** Throws ModelError: no key, nothing set up, no models. */
 export async function chooseModel(options: ChooseOptions) {
   const asked = options.asked?.trim() ?? ''
   const [head, ...rest] = asked.split('/')
@@ -3118,7 +3062,7 @@ async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) 
   throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
-/** Throws ModelError: no list within `wait` ms. */
+/** Throws ModelError. */
 export async function listModels(
   http: HttpClient,
   at: Endpoint,
@@ -3149,7 +3093,7 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
   return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
-/** US dollars, if the price is known. */
+/** US dollars, if known. */
 export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
@@ -3163,7 +3107,7 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 
 //#region §dialects: neutral messages in a provider's words, and back
 //
-// OpenAI chat completions, which most servers speak more or less, and Anthropic Messages.
+// OpenAI chat completions, more or less, and Anthropic Messages.
 // A wrong type counts as absent, an unknown event is passed over, nonsense is an error, never
 // an empty answer. A call whose arguments are no whole JSON object does not run and goes back
 // as `{}`. What is sent is valid whatever the history holds.
@@ -3177,7 +3121,7 @@ export type ChatRequest = Readonly<{
 
 export type Dialect = Readonly<{
   tail: string
-  encode: (request: ChatRequest, choice: ModelChoice) => object // JSON leaves out undefined
+  encode: (request: ChatRequest, choice: ModelChoice) => object
   read: (chunk: JsonObject, reply: StreamDecoder) => void
 }>
 
@@ -3206,7 +3150,7 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
 
-/** Of what a provider said; within a stream a numeric `code` is the status. */
+/** In a stream, a numeric `code` is the status. */
 export function failureOf(said: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
@@ -3239,29 +3183,28 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
   [/./, 'end'],
 ]
 
-/** One reply, as far as it has arrived. Its errors say what the provider did. */
+/** As far as it has arrived. */
 export class StreamDecoder {
   readonly thoughts: ThoughtDraft[] = []
   readonly calls: CallDraft[] = []
   text = ''
   usage: Usage | undefined
-  written = 0 // input tokens put into the cache
+  written = 0 // into the cache
   cost: number | undefined
   done = false
   readonly #dialect
   readonly #events: ChatEvent[] = []
-  #held = '' // text that may be a thought
+  #held = ''
   #stop: (typeof STOPS)[number] | undefined
   constructor(dialect: Dialect) {
     this.#dialect = dialect
   }
 
-  /** Whole, whatever becomes of the connection. */
   get finished() {
     return this.done || this.#stop !== undefined
   }
 
-  /** An event or a whole body. Throws ModelError for an error in it or nonsense. */
+  /** An event or a whole body. Throws ModelError. */
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
@@ -3289,7 +3232,7 @@ export class StreamDecoder {
     if (text !== '') this.#events.push({ kind, text })
   }
 
-  /** Some servers put `<think>...</think>` before the text: held until that is whole. */
+  /** Some servers put `<think>...</think>` before the text. */
   say(piece: string) {
     this.#held += piece
     const start = this.#held.trimStart().slice(0, '<think>'.length)
@@ -3301,7 +3244,6 @@ export class StreamDecoder {
     this.#stop = STOPS.find(([shape]) => shape.test(asText(reason))) ?? this.#stop
   }
 
-  /** Throws ModelError if it is empty or broke off. */
   end() {
     this.#flush()
     if (!this.finished && this.partial())
@@ -3319,7 +3261,6 @@ export class StreamDecoder {
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
 
-  /** Undefined: nothing came. */
   partial() {
     this.#flush()
     return this.text || this.thoughts[0] || this.calls[0] ? this.#message('failed') : undefined
@@ -3348,10 +3289,9 @@ export class StreamDecoder {
   }
 }
 
-/** Why a call must not run. */
 function problemOf(name: string, args: string, cut: boolean) {
   if (name === '') return 'the call names no tool'
-  if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined // no arguments
+  if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
 }
@@ -3385,7 +3325,7 @@ function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
   if (typeof input === 'number') reply.usage = { input, output, cached }
   if (typeof cost === 'number') reply.cost = cost
   const { message, delta, finish_reason } = asList(choices).find(({ index }) => !index) ?? {}
-  if (message) reply.done = true // it came whole
+  if (message) reply.done = true
   const said = asObject(delta ?? message)
   readOpenAiThought(said, reply)
   const content = said['content'] ?? said['refusal']
@@ -3408,7 +3348,7 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
 }
 
-/** Pieces of one type and index are wanted back joined. */
+/** They are wanted back joined. */
 function withDetail(details: readonly JsonObject[], piece: JsonObject) {
   const last = details.at(-1) ?? {}
   if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
@@ -3418,7 +3358,7 @@ function withDetail(details: readonly JsonObject[], piece: JsonObject) {
   return [...details.slice(0, -1), joined]
 }
 
-/** To the last call that fits: servers leave out index or id, give 0 to all, or repeat both. */
+/** Servers leave out index or id, give 0 to all, or repeat both. */
 function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   const { index, extra_content } = piece
   const { name, arguments: args } = asObject(piece['function'])
@@ -3453,7 +3393,7 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
   return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.test(field)))
 }
 
-const DESCRIPTION_MAX = 980 // and clip's note: OpenAI refuses 1025 characters
+const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
 
 function openAiTool(tool: ToolSchema, refuses: RegExp) {
   const parameters = adaptSchema(tool.parameters, refuses)
@@ -3518,7 +3458,7 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
   reply.stopFor(delta['stop_reason'] ?? stop_reason)
 }
 
-/** `input_tokens` leaves out what the cache gave or took; Usage counts all. */
+/** `input_tokens` leaves out what the cache gave or took. */
 function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   const { input_tokens: fresh, output_tokens: output } = usage
   if (typeof fresh === 'number') {
@@ -3529,7 +3469,7 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   if (reply.usage && typeof output === 'number') reply.usage = { ...reply.usage, output }
 }
 
-/** A block, or a piece of one; the `{}` of a call's first piece is no arguments. */
+/** The `{}` of a call's first piece is no arguments. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
@@ -3544,7 +3484,7 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
 }
 
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } }
-const CACHED_TURNS = 2 // with system and tools, the four marks allowed
+const CACHED_TURNS = 2 // four marks are allowed
 
 function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
   const system = systemText(messages, schema)
@@ -3562,7 +3502,7 @@ function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: Mo
   }
 }
 
-/** Roles take turns. */
+/** Roles must alternate. */
 function anthropicMessages(messages: Spoken[]) {
   const turns: { role: string; content: JsonObject[] }[] = []
   for (const message of messages) {
@@ -3594,7 +3534,7 @@ function anthropicBlocks(message: Spoken) {
   return [
     ...reasoning.flatMap(({ text: thinking, signature, sealed }): JsonObject[] => {
       if (signature) return [{ type: 'thinking', thinking, signature }]
-      return sealed ? [{ type: 'redacted_thinking', data: sealed }] : [] // others are refused
+      return sealed ? [{ type: 'redacted_thinking', data: sealed }] : []
     }),
     ...(text ? [textBlock(text)] : []),
     ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
@@ -3606,7 +3546,6 @@ export const DIALECTS: Record<Provider['dialect'], Dialect> = {
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
 }
 
-/** `id`, or one made from it; taken from now on. */
 function freshId(id: string, taken: Set<string>, wanted = /./) {
   let fresh = id
   while (!wanted.test(fresh) || taken.has(fresh)) fresh = sha256(fresh).slice(0, 9)
@@ -3614,13 +3553,12 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
   return fresh
 }
 
-/** What every provider accepts: each call with its own id and one reply behind its message, nothing
- * empty, no system message. Always the same for a history, so that it stays cached. */
+/** Calls with their own ids and one reply each, nothing empty; stable, so it stays cached. */
 export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Spoken[] => {
     if (message.role === 'user') return [message]
-    if (message.role !== 'assistant') return [] // a reply stands behind its call
+    if (message.role !== 'assistant') return []
     if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
     const end = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
     const near = messages.slice(at + 1, end < 0 ? undefined : end)
@@ -3641,16 +3579,15 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   })
 }
 
-const SCHEMA_NODES = 1_500 // objects and lists; those beyond accept anything
-const SCHEMA_DATA = /^(default|const|enum|examples?)$/ // hold no schemas
+const SCHEMA_NODES = 1_500 // those beyond accept anything
+const SCHEMA_DATA = /^(default|const|enum|examples?)$/
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
-const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // true or false in it, or null
+const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // booleans in it
 const isSimple = (value: Json) => value === null || typeof value === 'boolean'
 const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
-/** What providers take: references put in place, alternatives on top joined, no keyword of `drops`.
- * It may accept more than the original, which arguments are checked against. */
+/** References in place, top alternatives joined. It may accept more. */
 export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
   let left = SCHEMA_NODES
   const adapt = (node: Json, above: string[] = []): Json => {
@@ -3693,7 +3630,7 @@ function completedNode(schema: JsonObject) {
   }
 }
 
-/** The schema at a JSON pointer (RFC 6901), or an empty one. */
+/** RFC 6901. */
 function pointedAt(root: JsonSchema, ref: string) {
   const [start, ...names] = ref.split('/')
   let at: Wire = start === '#' ? root : {}
@@ -3708,16 +3645,15 @@ function pointedAt(root: JsonSchema, ref: string) {
 //
 // A request is sent again, and that is said, only while nothing of a reply has arrived and
 // for what passes: a busy server, a reset connection; not for `idle`, as models think long.
-// Every failure is a ModelError with what arrived, without the key, even if a server echoes it.
-// Not here: running tools, compacting (§agent).
+// Every failure is a ModelError without the key, even if a server echoes it.
+// Not here: running tools (§agent).
 
 const CHAT_REPLY_MAX = 64 * MB
-const CHAT_DRAIN = 100 // ms for a body that goes on after its end
+const CHAT_DRAIN = 100 // for a body that goes on after its end
 
 const PASSING =
   /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
 
-/** Nothing came, and the next try may do better. */
 function passes(failure: ModelError) {
   const { kind, partial } = failure
   return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
@@ -3725,8 +3661,8 @@ function passes(failure: ModelError) {
 
 type ChatOptions = {
   http: HttpClient
-  idle: number // ms of silence that end a reply
-  random: () => number // 0 to 1, spreads retries
+  idle: number // ms of silence
+  random: () => number // 0 to 1
 }
 
 /** Talks to the chosen model in its dialect. */
@@ -3741,7 +3677,6 @@ export class ChatClient {
     this.#redactor.add('api-key', choice.key ?? '')
   }
 
-  /** Throws ModelError or the signal's reason. */
   async *stream(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent, ChatReply> {
     const dialect = DIALECTS[this.choice.provider.dialect]
     const body = JSON.stringify(dialect.encode(request, this.choice))
@@ -3782,7 +3717,7 @@ export class ChatClient {
       }
       for (const { data, event } of sse.end()) yield* decoder.feed(data, event)
       const text = `${Buffer.concat(whole ?? [])}`.trim()
-      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // lines of a stream begin with those
+      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // no stream
     } catch (error) {
       if (!(error instanceof HttpError && decoder.finished)) throw error
     } finally {
@@ -3794,17 +3729,11 @@ export class ChatClient {
   async #post(body: string, signal: AbortSignal) {
     const { choice } = this
     const { http, idle } = this.#options
-    const { url, headers } = endpointOf(choice, DIALECTS[choice.provider.dialect].tail)
+    const { url, headers: own } = endpointOf(choice, DIALECTS[choice.provider.dialect].tail)
     const accept = 'text/event-stream, application/json'
+    const headers = { 'content-type': 'application/json', accept, ...own }
     const limits = { connect: CHAT_CONNECT_TIMEOUT, timeout: idle, maxBody: CHAT_REPLY_MAX }
-    const reply = await http.send({
-      method: 'POST',
-      url,
-      headers: { 'content-type': 'application/json', accept, ...headers },
-      body,
-      signal,
-      ...limits,
-    })
+    const reply = await http.send({ method: 'POST', url, headers, body, signal, ...limits })
     const { status } = reply
     if (status < 300) return reply
     const { 'retry-after': after = '', date = '' } = reply.headers // RFC 9110, 10.2.3
@@ -3813,7 +3742,7 @@ export class ChatClient {
     throw failureOf(this.#redactor.known(await reply.text()), status, wait)
   }
 
-  /** Of whom, and without the key; a bug of tai stays what it is. */
+  /** A bug of tai stays one. */
   #failure(thrown: unknown, partial: AssistantMessage | undefined) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : brokenBy(thrown)
@@ -3834,28 +3763,27 @@ function brokenBy(cause: TaiError) {
 
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
-// JSON-RPC 2.0 as in MCP 2025-11-25, Base Protocol. What cannot be read is an RpcError.
+// JSON-RPC 2.0 as in MCP 2025-11-25. What cannot be read is an RpcError.
 // JSON.parse does not recurse; what would comes after `isNested` or `plainText`.
 // Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
-const MODERN = '2026-07-28' // the stateless era: no initialize, no session
+const MODERN = '2026-07-28' // the stateless era
 
-/** Those of the era before it, newest first. */
 export const MCP_VERSIONS = [MCP_PROTOCOL_VERSION, '2025-06-18', '2025-03-26', '2024-11-05']
 
-/** JSON-RPC 2.0, section 5.1; then those that servers choose. */
+/** JSON-RPC 2.0, section 5.1, then ours. */
 export const RPC_CODES = {
   parse: -32700,
   request: -32600,
   method: -32601,
   params: -32602,
   internal: -32603,
-  failed: -32000, // a tool was started and has no result
+  failed: -32000, // started, without a result
   denied: -32001,
-  session: -32001, // with HTTP status 404
-  busy: -32002, // a rate limit, or a long queue
+  session: -32001, // and HTTP 404
+  busy: -32002,
 }
 
 export type RpcId = string | number
@@ -3868,7 +3796,7 @@ export class RpcError extends TaiError {
   readonly data
   readonly id
   constructor(
-    kind: keyof typeof RPC_CODES | number, // a number is a peer's own
+    kind: keyof typeof RPC_CODES | number, // a peer's own
     message: string,
     { data, id = null }: Loose<{ data: JsonObject; id: RpcId | null }> = {},
   ) {
@@ -3886,23 +3814,22 @@ function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
 const insideOf = (value: unknown): unknown[] =>
   typeof value === 'object' ? Object.values(value ?? {}) : []
 
-/** Deeper than `max`; without recursion, which the value could exhaust. */
+/** Without recursion, which the value could exhaust. */
 export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
   let level = [value]
   for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
   return level.some((item) => typeof item === 'object' && item !== null)
 }
 
-/** Of what should be a text; '' of a container, whose own text could be endless. */
+/** A container's own text could be endless. */
 const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
 
 const isRpcId = (id: unknown): id is RpcId =>
   typeof id === 'string' || (typeof id === 'number' && Math.abs(id) <= Number.MAX_SAFE_INTEGER)
 
-/** Undefined if it is not JSON, which may hold words too. */
 const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
 
-/** A request or, without an id, a notification; undefined for a response. Throws RpcError. */
+/** No id: a notification. Undefined: a response. Throws RpcError. */
 export function readRpc(text: string) {
   const value = rpcParsed(text)
   if (value === undefined) failRpc('parse', 'not JSON')
@@ -3925,18 +3852,13 @@ const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words }
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
-/** `id` null: none could be read. */
 export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
   rpcText({ id, error: { code, message, data } })
 
-/** No answer, because of what carries the messages; `session`: the server forgot us. */
-export class LinkError extends TaiError {
-  readonly kind: 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
-  constructor(kind: LinkError['kind'], message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.kind = kind
-  }
-}
+type LinkFault = 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
+
+/** `session`: the server forgot us. */
+export class LinkError extends KindError<LinkFault> {}
 
 function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
@@ -3954,14 +3876,13 @@ function failureIn(error: unknown) {
 type RpcOptions = {
   wait: number // ms
   signal?: AbortSignal | undefined
-  headers?: RpcHeaders // where the transport has headers
+  headers?: RpcHeaders
 }
 
-/** Some replies have the id as text, some errors none. */
+/** Some have the id as text, some errors none. */
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
 
-/** Of a client, to a server that asks. */
 const answerTo = (method: string) =>
   method === 'ping'
     ? { result: {} }
@@ -3969,21 +3890,21 @@ const answerTo = (method: string) =>
 
 type Waiting = {
   answer: PromiseWithResolvers<JsonObject>
-  stop: AbortController // of the exchange
+  stop: AbortController
   clock: NodeJS.Timeout
 }
 
-/** Our end of a connection; a subclass carries the messages. Whoever opened it closes it. */
+/** A subclass carries the messages. */
 export abstract class RpcTransport {
-  version: string | undefined // the one agreed on
-  hear = (_notification: string) => {} // set by whoever wants to know
-  gone = () => {} // the same, of the end
-  abstract readonly hint: string | undefined // what may explain a silence
-  /** Settles when the message is gone; over HTTP, when its exchange is over. Throws LinkError. */
+  version: string | undefined
+  hear = (_notification: string) => {}
+  gone = () => {}
+  abstract readonly hint: string | undefined
+  /** Over HTTP, until its exchange is over. Throws LinkError. */
   abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
   abstract close(): Promise<void>
   readonly #waiting = new Map<number, Waiting>()
-  #last = 0 // the id of the newest request
+  #last = 0
   #over: LinkError | undefined
 
   /** False for no message; with the `id` of an exchange, until that is answered. */
@@ -3993,7 +3914,6 @@ export abstract class RpcTransport {
     return id === undefined ? taken : !this.#waiting.has(Number(id))
   }
 
-  /** Once: what ends it again has nothing to tell. */
   lost(why: LinkError) {
     if (this.#over !== undefined) return
     this.#over = why
@@ -4001,7 +3921,7 @@ export abstract class RpcTransport {
     this.gone()
   }
 
-  /** Progress begins `wait` anew. Throws RpcError (the server's), LinkError, or the signal's reason. */
+  /** Progress begins `wait` anew. Throws RpcError, LinkError, or the signal's reason. */
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
     signal?.throwIfAborted()
     const id = ++this.#last
@@ -4030,7 +3950,6 @@ export abstract class RpcTransport {
     }
   }
 
-  /** Throws LinkError. */
   notify(method: string, params?: JsonObject) {
     return this.#send({ method, params })
   }
@@ -4040,15 +3959,13 @@ export abstract class RpcTransport {
     await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
-  /** False for what neither asks nor answers. */
   #take(message: unknown, exchange: unknown) {
     if (!isObject(message)) return false
     const { id, method, params, result, error } = message
     if (typeof method === 'string') {
       const token = Number(plainText(Object(params)['progressToken']))
       if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
-      if (isRpcId(id))
-        this.#send({ id, ...answerTo(method) }).catch(() => {}) // it is gone
+      if (isRpcId(id)) this.#send({ id, ...answerTo(method) }).catch(() => {})
       else this.hear(method)
       return true
     }
@@ -4058,7 +3975,7 @@ export abstract class RpcTransport {
     if (error !== undefined && error !== null) answer?.reject(failureIn(error))
     else if (isObject(result)) answer?.resolve(result as JsonObject)
     else answer?.reject(new LinkError('protocol', 'a reply without a result'))
-    return asked > 0 && asked <= this.#last // one that comes late is a reply too
+    return asked > 0 && asked <= this.#last // a late one counts
   }
 }
 
@@ -4069,12 +3986,11 @@ export abstract class RpcTransport {
 // Every host spells its servers in its own way, and chat windows spoil what they show.
 // 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
-// 3. Each entry stands alone: the others are offered though one is refused.
-// 4. What fills a placeholder, as a server starts, is never read for more of them.
-// 5. Notes and errors show names, never values, which may be secrets.
+// 3. What fills a placeholder is never read for more of them.
+// 4. Notes and errors show names, never values, which may be secrets.
 // Not here: consent, the vault, the live check.
 
-const PASTE_MAX = 1 * MB // and of what the placeholders of an entry hold
+const PASTE_MAX = 1 * MB // and for filled placeholders
 const NO_SERVER = 'it has no server'
 
 const SOURCES = [
@@ -4088,10 +4004,9 @@ const SOURCES = [
 export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
-/** One server; its texts still hold their placeholders. */
 export type McpEntry = Readonly<ReturnType<typeof entryOf>>
 
-/** With the fields that it has not, its address and its names. */
+/** With the fields it has not, its address and its names. */
 export const TRANSPORTS = [
   ['stdio', 'headers', 'command', 'stdio local command'],
   ['http', 'args cwd', 'url', 'http remote streamable streamableHttp'],
@@ -4099,9 +4014,8 @@ export const TRANSPORTS = [
   ['uds', 'args cwd headers', 'uds', 'uds unix'],
 ] as const
 
-const HOLDERS = 'mcp mcpServers servers contextServers entries' // the keys that hold servers
+const HOLDERS = 'mcp mcpServers servers contextServers entries'
 
-/** Of an entry, with their other spellings. */
 const FIELDS = `type transport transportType httpTransport
 name title key id
 command cmd
@@ -4119,11 +4033,9 @@ enabled isActive
 allow enabledTools includeTools tools
 deny disabledTools excludeTools`
 
-/** Kept as they came. */
 const OPTIONS = `disabled era lifecycle toolPrefix idleTimeout auth oauth requestTimeoutMs
 directTools searchKeywords include exclude`.split(/\s/)
 
-/** Why other keys are not taken. */
 const REFUSALS = [
   [/timeout/i, 'ignored: the limits of tai itself hold'],
   [/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
@@ -4155,7 +4067,7 @@ function unfit(message: string, hint?: string): never {
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
-/** A value as hosts write it; absent, it is empty. */
+/** Absent, it is empty. */
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
@@ -4167,7 +4079,6 @@ class Said extends Reader {
     this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
   }
 
-  /** Of the same paste. */
   other(value: unknown, where = this.where) {
     return new Said(value, where, this.#notes)
   }
@@ -4177,7 +4088,6 @@ class Said extends Reader {
     return (items ?? []).map(({ value, where }) => this.other(value, where))
   }
 
-  /** Its placeholders as ${NAME}; what could be a password is left alone. */
   text() {
     if (this.value === undefined) return ''
     const isOdd = /^(?:number|boolean)$/.test(typeof this.value)
@@ -4196,7 +4106,7 @@ class Said extends Reader {
     unfit(`${this.where} is neither http:// nor https://`)
   }
 
-  /** A list, or a text that is split as a shell would, with nothing expanded. */
+  /** Split as a shell would, with nothing expanded. */
   words(): string[] {
     const { value, where } = this
     if (typeof value !== 'string') return this.items().map((item) => item.text())
@@ -4206,7 +4116,7 @@ class Said extends Reader {
     return this.other(words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))).words()
   }
 
-  /** With its arguments; a path may hold spaces. */
+  /** A path may hold spaces. */
   program() {
     const { value } = this
     const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
@@ -4224,7 +4134,6 @@ class Said extends Reader {
     })
   }
 
-  /** A variable that is passed on, and its placeholder. */
   variable(): [string, string] {
     const name = (isObject(this.value) ? this.at('name') : this).string()
     if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
@@ -4232,7 +4141,7 @@ class Said extends Reader {
   }
 }
 
-/** The servers in a paste, and why others are refused. Throws InvalidError where none is left. */
+/** Throws InvalidError where no server is left. */
 export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
   const notes = new Set<string>()
@@ -4258,8 +4167,6 @@ export async function mcpNormalize(paste: string) {
   const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
   unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
 }
-
-// --- from a paste to values ---
 
 const SPOILED = /("(?:[^"\\\n\r]|\\[^])*"?)|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f\ufeff]/g
 const TOML =
@@ -4292,7 +4199,6 @@ async function serversOf(paste: Said) {
   return servers
 }
 
-/** What looks like JSON; the rest is prose. */
 async function jsonIn(text: string, paste: Said) {
   const { parseTree, printParseErrorCode } = await import('jsonc-parser')
   const values: unknown[] = []
@@ -4306,7 +4212,7 @@ async function jsonIn(text: string, paste: Said) {
     const length = tree?.length ?? 0
     for (const { error, offset } of errors) {
       const why = printParseErrorCode(error)
-      if (offset >= length && !why.startsWith('Close')) continue // it is about what follows
+      if (offset >= length && !why.startsWith('Close')) continue // of what follows
       const lines = text.slice(0, begin + offset).split('\n')
       const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
       const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
@@ -4333,7 +4239,7 @@ function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown
   return Object.fromEntries(found)
 }
 
-/** Places in it count from the start of the paste. */
+/** Places count from the start of the paste. */
 async function tomlIn(text: string) {
   const { parse, TomlError } = await import('smol-toml')
   try {
@@ -4346,9 +4252,7 @@ async function tomlIn(text: string) {
   }
 }
 
-// --- from values to entries ---
-
-/** With those of the objects that some hosts put in an entry. */
+/** Some hosts nest a part of an entry. */
 const pairsOf = (raw: unknown): [string, unknown][] =>
   Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
     if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
@@ -4363,7 +4267,7 @@ const looksLikeEntry = (raw: unknown) =>
       (typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
   )
 
-/** `inside` the key of a holder, any object is a server. */
+/** `inside` a holder, any object is a server. */
 function serversIn(said: Said, inside?: string): [string, unknown][] {
   const { value } = said
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
@@ -4382,7 +4286,7 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
 
 type Found = Map<string, Said>
 
-/** Null, empty text and empty containers say nothing. Only TOML enables. */
+/** Empty values say nothing. Only TOML enables. */
 function fieldsOf(raw: Said, isToml: boolean) {
   const found: Found = new Map()
   const options = new Map<string, Json>()
@@ -4401,7 +4305,6 @@ function fieldsOf(raw: Said, isToml: boolean) {
   return { found, options }
 }
 
-/** In the order of their names, the last of each. */
 const textsOf = (...pairs: [string, string][][]) =>
   Object.fromEntries([...new Map(pairs.flat())].toSorted())
 
@@ -4435,14 +4338,13 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
       it('envHttpHeaders').pairs((item) => item.variable()[1]),
       it('headers').pairs(),
     ),
-    allow: it('allow').words(), // globs of tool names
-    deny: it('deny').words(), // comes after allow
+    allow: it('allow').words(), // globs
+    deny: it('deny').words(),
     enabled: it('enabled').optional((at) => at.boolean()),
     options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
   }
 }
 
-/** Which the address implies and the type does not contradict. */
 function transportOf(where: string, found: Found) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
@@ -4458,7 +4360,6 @@ function transportOf(where: string, found: Found) {
 
 const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
 
-/** Throws InvalidError for what is no name of a server. */
 function serverName(given: string) {
   const name = given.trim().normalize()
   if (NAME.test(name) && visible(name) === name) return name
@@ -4471,12 +4372,9 @@ function nameOf(given: string, own: string, raw: Said) {
   return name
 }
 
-// --- at use ---
-
-/** Of a variable, in the process or else among the secrets; of `input:ID`, the secret ID. */
+/** `input:ID` is the secret ID. */
 export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
 
-/** Braces in pairs, as in what a placeholder falls back on. */
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
 /** Or what only begins like one. */
@@ -4485,7 +4383,7 @@ const PLACEHOLDER = RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALAN
 const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
   Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
 
-/** The entry filled, its own env counting first, and the secrets in it by name. Throws TaiError. */
+/** Its own env counts first. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
@@ -4512,7 +4410,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
   function ownValue(name: string, text: string) {
-    own.delete(name) // within itself, a variable means the one outside
+    own.delete(name) // within itself, it means the one outside
     const value = filled(text, `env.${name}`)
     own.set(name, text)
     return value
@@ -4537,11 +4435,10 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
 
 //#region §stdio: MCP over a program's stdin and stdout
 //
-// A server is a program: started, spoken to in lines of JSON, ended with all that it started.
-// 1. Its environment is what the entry says and a few harmless variables, never a key of tai.
+// 1. Its environment is what the entry says and a few harmless variables.
 // 2. A line that is no message is kept for errors; an answer to it would only be logged too.
 // 3. However the link ends, every call that waits hears why.
-// Not here: placeholders (§intake), consent, and when a server starts or stops.
+// Not here: consent, and when a server starts or stops.
 
 const INHERITED =
   /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
@@ -4556,7 +4453,7 @@ const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 
 function findProgram(program: string, cwd: string, searched: string) {
   const isName = path.basename(program) === program
-  // a relative folder in PATH would let the folder choose the program
+  // a relative one would let the folder choose the program
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
   const known = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
   const files = known.filter(isFile)
@@ -4569,7 +4466,7 @@ function findProgram(program: string, cwd: string, searched: string) {
   fail(`there is no program ${where}`, `${comes}give its full path`)
 }
 
-/** What is started. On Windows npx is a script, which only cmd can run; uvx is a program. */
+/** npx.cmd is a script, which only cmd can run. */
 export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platform) =>
   platform === 'win32' && /^npx(?:\.cmd)?$/i.test(command)
     ? ['cmd', '/c', command, ...args]
@@ -4577,7 +4474,7 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
 
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   const harmless = Object.entries(world.env).filter(
-    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // a function of bash
+    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // of bash
   )
   const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
   const cwd = path.resolve(world.cwd, entry.cwd ?? '')
@@ -4587,16 +4484,15 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
   return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
 }
 
-/** A server program. Its redactor knows the secrets of its entry. */
+/** Its redactor knows the entry's secrets. */
 export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
-  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // twice: a secret's shape is seen whole
+  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
   readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
   #strayCount = 0
-  #line = '' // its end has not come
+  #line = ''
 
-  /** The placeholders are filled. Throws LinkError. */
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
     try {
       const group = await ChildGroup.start(serverStart(entry, world, redactor))
@@ -4616,7 +4512,7 @@ export class McpStdioTransport extends RpcTransport {
     stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
     stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
-      this.#take() // a last reply may lack its line end
+      this.#take() // it may lack its line end
       const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`
       this.#end('lost', `it ${how}${this.#shown(': ', this.#stderr)}`)
     })
@@ -4638,14 +4534,13 @@ export class McpStdioTransport extends RpcTransport {
     throw new LinkError('lost', 'it closed its stdin')
   }
 
-  /** Asks by closing stdin, then by signals to the whole group. */
   async close() {
     this.#end('lost', 'the connection was closed')
     this.#group.child.stdin?.end()
     if (!(await within(SHELL_STOP_GRACE, this.#group.ended))) await this.#group.stop()
   }
 
-  #end(kind: LinkError['kind'], message: string) {
+  #end(kind: LinkFault, message: string) {
     this.lost(new LinkError(kind, message, { hint: this.#strayHint() || undefined }))
   }
 
@@ -4673,7 +4568,6 @@ export class McpStdioTransport extends RpcTransport {
     return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
   }
 
-  /** Its end on one line, without secrets. */
   #shown(label: string, window: TextWindow) {
     const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
     return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
@@ -4686,24 +4580,23 @@ export class McpStdioTransport extends RpcTransport {
 // Streamable HTTP: each message is a POST, whose reply is JSON or a stream of events. Type sse is
 // its forerunner (2024-11-05): one stream for all replies, which names the address to post to.
 // 1. What an entry holds goes only to the origin of its URL, whatever a redirect or stream says.
-// 2. GET only resumes a reply that was cut, or opens the older stream; DELETE is never sent.
+// 2. GET only resumes a cut reply, or opens the older stream; DELETE is never sent.
 // 3. Failures name the host; a server's words in them are redacted and short.
-// Not here: what is said when (the client), where tokens come from, proxies (§http).
+// Not here: sign-in, proxies (§http).
 
 const SOCKET_URL = 'http://127.0.0.1/mcp' // asked for on a Unix socket
-const EXCERPT_MAX = 300 // characters of a server's own words
-const RESUME_MIN = 100 // ms, however soon a server wants to be asked again
+const EXCERPT_MAX = 300 // characters
+const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
-/** Of a failed exchange; any other did not begin. */
-const LINK_FAULTS: Partial<Record<HttpFault, LinkError['kind']>> = {
+/** Any other: it did not begin. */
+const LINK_FAULTS: Partial<Record<HttpFault, LinkFault>> = {
   timeout: 'timeout',
   idle: 'lost',
   cut: 'lost',
   'too-large': 'protocol',
 }
 
-/** An exchange's error as LinkError, or the signal's reason. */
 const asLink = (signal?: AbortSignal) => (error: unknown) => {
   signal?.throwIfAborted()
   if (error instanceof LinkError || !(error instanceof TaiError)) throw error
@@ -4711,7 +4604,7 @@ const asLink = (signal?: AbortSignal) => (error: unknown) => {
   throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
 }
 
-/** The media type, perhaps '', of a reply that is no refusal. */
+/** Undefined for a refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
@@ -4719,7 +4612,7 @@ async function* eventsOf(reply: HttpReply, reader: SseReader) {
   for await (const piece of reply.body) yield* reader.feed(piece)
 }
 
-/** For an entry of type http, uds or sse. */
+/** Of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
   readonly hint = undefined
   readonly #leg
@@ -4728,7 +4621,6 @@ export class McpHttpTransport extends RpcTransport {
   #session: string | undefined
   #endpoint: PromiseWithResolvers<void> | undefined // of type sse
 
-  /** The placeholders are filled. Throws LinkError. */
   constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
     super()
     const { name, url = SOCKET_URL } = leg.entry
@@ -4740,7 +4632,6 @@ export class McpHttpTransport extends RpcTransport {
     await this.#exchange(message, headers, signal).catch(asLink(signal))
   }
 
-  /** The peer ends what it waits for. */
   async close() {
     const why = new LinkError('lost', `the connection to ${this.#url.host} is closed`)
     this.#closing.abort(why)
@@ -4752,7 +4643,7 @@ export class McpHttpTransport extends RpcTransport {
     if (byteLength(body) > MCP_HTTP_MAX_BODY)
       noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
     const { id: own, method } = message
-    const id = method && own // of what wants an answer
+    const id = method && own
     const isSse = this.#leg.entry.transport === 'sse'
     if (isSse) await (this.#endpoint ?? this.#listen()).promise
     const session = this.version && this.#session // none before the greeting
@@ -4765,14 +4656,14 @@ export class McpHttpTransport extends RpcTransport {
     else await this.#take(reply, id, session)
   }
 
-  /** A body that answers `id` counts, also with a status that says nothing of sign-in or session. */
+  /** A status may be wrong, except of sign-in or session. */
   async #take(reply: HttpReply, id: unknown, session: string | undefined) {
     const text = await reply.text()
     const isDenied = [401, 403, session && 404].includes(reply.status)
     if (isDenied || !this.receive(rpcParsed(text), id)) throw this.#fault(reply, text, session)
   }
 
-  /** A stream that ends before it answers `id` is resumed. */
+  /** Resumes a stream that ends unanswered. */
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
     let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
     for (;;) {
@@ -4792,14 +4683,13 @@ export class McpHttpTransport extends RpcTransport {
       for await (const { event, data } of eventsOf(reply, reader)) {
         if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
         if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
-        setTimeout(reply.cancel, MCP_LINGER).unref() // by then it has ended, to be used again
+        setTimeout(reply.cancel, MCP_LINGER).unref() // its end lets it be used again
       }
     } catch (error) {
       if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
     }
   }
 
-  /** Gives the endpoint of type sse, when it is known. */
   #listen() {
     const known = (this.#endpoint = Promise.withResolvers<void>())
     const { signal } = this.#closing
@@ -4818,7 +4708,6 @@ export class McpHttpTransport extends RpcTransport {
     throw this.#fault(reply, await reply.text())
   }
 
-  /** POST, or without a body GET. */
   async #ask({ body, ...request }: Omit<HttpRequest, 'url' | 'method'>) {
     const { http, entry } = this.#leg
     const headers = {
@@ -4840,7 +4729,6 @@ export class McpHttpTransport extends RpcTransport {
     }
   }
 
-  /** From now on, within the origin. */
   #moveTo(address: string, may = true) {
     const { origin, host, username, password } = this.#url
     const url = URL.parse(address, this.#url)
@@ -4851,7 +4739,6 @@ export class McpHttpTransport extends RpcTransport {
     this.#url = Object.assign(url, { username, password })
   }
 
-  /** To a `session`, 404 means that it is over. */
   #fault({ status, headers }: HttpReply, text: string, session?: string) {
     const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
     const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
@@ -4871,14 +4758,13 @@ export class McpHttpTransport extends RpcTransport {
 
 //#region §client: one MCP server, as its client sees it
 //
-// The handshake and requests in either era of MCP (2025-11-25 and 2026-07-28, stateless).
+// Both eras of MCP: 2025-11-25, and 2026-07-28, which is stateless.
 // 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason.
-// 2. A tool that ran and failed (isError) stays apart from a request that failed (RpcError).
+// 2. A tool that failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
-// 4. What is asked throws RpcError, the server's own, or LinkError.
-// Not here: how messages travel (§stdio, §httpleg), whether a tool may be used (the bridge).
+// Not here: whether a tool may be used (§bridge).
 
-const UNSUPPORTED_VERSION = -32022 // its data names the supported ones
+const UNSUPPORTED_VERSION = -32022
 const SELF = { name: 'tai', version: VERSION }
 
 const MODERN_META = {
@@ -4889,7 +4775,7 @@ const MODERN_META = {
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-/** Argument to the header that repeats it (2026-07-28). Throws InvalidError. */
+/** To the header that repeats it (2026-07-28). */
 function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
@@ -4904,14 +4790,12 @@ function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   return names.size === found.size ? found : unfit('two of its headers have one name')
 }
 
-/** In base64 where it cannot stand in a header. */
 function headerText(value: Json) {
   const text = String(value)
   if (/^([!-~]([ -~]*[!-~])?)?$/.test(text) && !text.startsWith('=?base64?')) return text
   return `=?base64?${Buffer.from(text).toString('base64')}?=`
 }
 
-/** Throws InvalidError for a tool that cannot be used. */
 function readTool(raw: unknown) {
   if (isNested(raw)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
@@ -4923,20 +4807,20 @@ function readTool(raw: unknown) {
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
-/** It refuses the version that was asked for, and speaks the stateless one. */
+/** Refused for its version by a stateless server. */
 const wantsModern = (error: unknown) =>
   error instanceof RpcError &&
   error.code === UNSUPPORTED_VERSION &&
   [error.data?.['supported']].flat().includes(MODERN)
 
 type ClientOptions = {
-  era?: Json | undefined // `modern`, if its entry says so; else the server decides
-  changed?: () => void // its tools may have changed
-  gone?: () => void // the connection is lost
-  signal?: AbortSignal | undefined // of the greeting
+  era?: Json | undefined // `modern`, or the server decides
+  changed?: () => void
+  gone?: () => void
+  signal?: AbortSignal | undefined
 }
 
-/** A client of one server. Owns the transport: `close` ends it. */
+/** Owns the transport. */
 export class McpClient {
   readonly #transport
   readonly #era
@@ -4950,7 +4834,7 @@ export class McpClient {
     }
   }
 
-  /** Greets the server; where that fails, the transport is closed. */
+  /** Or closes the transport. */
   static async open(transport: RpcTransport, options: ClientOptions = {}) {
     const client = new McpClient(transport, options)
     try {
@@ -4977,7 +4861,6 @@ export class McpClient {
     return { tools: [...tools.values()], skipped }
   }
 
-  /** What tools/list holds, whatever it is. */
   async *#pages(signal?: AbortSignal): AsyncGenerator<unknown> {
     let params: JsonObject = {}
     for (let page = 0; page < MCP_PAGES_MAX; page++) {
@@ -4990,7 +4873,6 @@ export class McpClient {
     noMcp(`tools/list has more than ${MCP_PAGES_MAX} pages`)
   }
 
-  /** The result, `isError` or not. */
   async callTool(
     { name, headers }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
@@ -5005,7 +4887,7 @@ export class McpClient {
     return result
   }
 
-  /** Whether it is there; the stateless era has no ping of its own. */
+  /** The stateless era has no ping of its own. */
   async ping(signal?: AbortSignal) {
     const method = this.#transport.version === MODERN ? 'server/discover' : 'ping'
     await this.#ask(method, {}, { signal })
