@@ -92,7 +92,7 @@
 //     ApprovalOptions Approvals
 //   §toolkit    what a tool is made of
 //     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes annotate
-//   §files      reading files and folders as they are
+//   §files      reading files and folders
 //     unifiedDiff FILE_TOOLS
 //   §edits      changing files, and back
 //     nearestPlace EDIT_TOOLS
@@ -123,13 +123,13 @@
 //   §terminal   what a terminal is shown, and asked
 //     style wantsColor fdKind Output terminalText terminalFilter ttyPrompter spinnerOn
 //     denyPrompter
-//   §markdown   rendering an answer on a terminal
+//   §markdown   an answer on a terminal
 //     markdownStream
 //   §input      stdin and files of a prompt
 //     readStdin composePrompt readPromptFile
 //   §cli        the words of the command line
 //     FLAGS Given Command parseLine helpText completionScript completeLine
-//   §app        what one run has opened, and closes
+//   §app        what one run opens and closes
 //     interruptsOf AppOptions App
 //   §present    a turn, as it is seen
 //     TurnOutcome Renderer textPresenter jsonPresenter withoutSecrets firstCodeBlock
@@ -6266,7 +6266,7 @@ const DESTROYS = annotate('Medium', 'destroys')
 
 //#endregion §toolkit
 
-//#region §files: reading files and folders as they are
+//#region §files: reading files and folders
 //
 // Files come without line numbers, as edits are copied out of them. Text is UTF-8, or refused.
 // A walk follows no links. What is not shown is said in [brackets].
@@ -6405,12 +6405,12 @@ export const FILE_TOOLS = toolsOf('files', {
     description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
     parameters: takes({
       path: somePath,
-      offset: arg.whole('First line.', { minimum: 1, default: 1 }),
-      limit: limitTo(READ_LINES_MAX, READ_LINES_MAX),
+      offset: maybe(arg.whole('First line.', { minimum: 1 })),
+      limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX })),
     }),
     annotations: READS_ONLY,
     core: true,
-    run: async ({ path: given, offset, limit }, { workspace, store }) => {
+    run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
       const { text, shown } = await wholeText(given, workspace)
       // A part of a secret does not look like one.
       const lines = linesWithEnds(store.redactor.redact(text))
@@ -6531,6 +6531,7 @@ async function removalOf(root: string, workspace: Workspace) {
 const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
+/** Removals first, innermost first. */
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
 async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
@@ -8258,7 +8259,7 @@ function hitWeight(word: string, among: readonly string[]) {
 //
 // Whoever calls, the gates are the same: known name, valid arguments, permission, rate limit,
 // work, redaction, size, audit.
-// 1. `dispatch` never throws, whatever a tool does.
+// 1. `dispatch` never throws.
 // 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session: the provider's cache survives.
 // Not here: who asks the person (§policy).
@@ -8624,10 +8625,10 @@ export type TurnResult = {
   answer: string
   steps: number
   usage: Usage
-  cost: number | undefined
+  cost?: number
   tools: { name: string; ok: boolean; ms: number }[]
   denied?: boolean
-  error: unknown
+  error?: unknown
 }
 
 type AgentOptions = {
@@ -8645,10 +8646,6 @@ type AgentOptions = {
 type Events<Result> = AsyncGenerator<AgentEvent, Result>
 
 const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
-
-const noAnswer = (error?: unknown): TurnResult => {
-  return { answer: '', steps: 0, usage: NO_USAGE, cost: undefined, tools: [], error }
-}
 
 function failLimit(message: string, limit: 'steps' | 'cost'): never {
   const hint = `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`
@@ -8688,7 +8685,7 @@ export class Agent {
 
   /** Never throws: see the result's `error`. */
   async *runTurn(parts: readonly Part[], signal: AbortSignal): Events<TurnResult> {
-    const turn = noAnswer()
+    const turn: TurnResult = { answer: '', steps: 0, usage: NO_USAGE, tools: [] }
     try {
       await this.#append({ role: 'user', parts })
       turn.answer = yield* this.#answer(turn, signal)
@@ -9121,8 +9118,6 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
 
 const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 
-type Spinner = ReturnType<typeof spinnerOn>
-
 /** Turns until anything is written to one of these. */
 export function spinnerOn(output: Output, ...others: readonly Output[]) {
   const screen = [output, ...others].filter((each) => each.isTerminal)
@@ -9161,7 +9156,7 @@ export const denyPrompter: Prompter = {
 
 //#endregion §terminal
 
-//#region §markdown: rendering an answer on a terminal
+//#region §markdown: an answer on a terminal
 //
 // 1. Words are never lost, doubled or reordered. What is unknown or too deep is shown as written.
 // 2. Styles are put around each word, and after terminalText, or entities would pass that filter.
@@ -9423,7 +9418,7 @@ function inputStream(fd: number, what: string, signal: AbortSignal) {
 const openStdin = () =>
   (fdKind(0) === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))) || 0
 
-/** '' for a terminal and for silence. Throws UsageError, or the signal's reason. */
+/** '' for a terminal and for silence. Throws UsageError. */
 export async function readStdin(
   wait: number | undefined, // ms
   notice: (text: string) => void,
@@ -9709,7 +9704,7 @@ export function completeLine(line: string, commands: readonly Command[]) {
 
 //#endregion §cli
 
-//#region §app: what one run has opened, and closes
+//#region §app: what one run opens and closes
 //
 // 1. A part is opened when first asked for, once; `close` ends all in reverse, whatever failed.
 // 2. What is told to a person goes to `err`, what was asked for to `out`.
@@ -9733,7 +9728,7 @@ export type AppOptions = Readonly<{
   given: Given
   out: Output
   err: Output
-  spinner: Spinner
+  spinner: ReturnType<typeof spinnerOn>
   prompter: Prompter
   signal: AbortSignal
   interrupts: ReturnType<typeof interruptsOf>
