@@ -6146,7 +6146,6 @@ export type ToolContext = Readonly<{
   approvals: Approvals
   bridge: McpBridge
   profile: string
-  /** Offered from the next step on. */
   select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
 }>
 
@@ -6172,7 +6171,6 @@ export type ToolRow<A, Out = ToolOutput | string> = Readonly<{
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
   /** Without `names`, mcp_call alone reaches it. */
   origin?: Readonly<{ server: string; tool: string; names: readonly string[] }>
-  /** What a call stands for. */
   means?: (args: A) => { server: string; name: string; args: JsonObject }
   judge?: (args: A) => Annotations
   /** Default: its `path`. With none, no path grant allows, each denies. */
@@ -6614,6 +6612,10 @@ function planned<R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
   return toolsOf<Record<string, JsonObject>>('files', tools)
 }
 
+/** Dice's coefficient. */
+const likeness = (a: Set<string>, b = new Set<string>()) =>
+  (2 * a.intersection(b).size) / (a.size + b.size)
+
 /** The lines most like `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
@@ -6634,11 +6636,6 @@ export function nearestPlace(text: string, wanted: string) {
 function letterPairs(line: string) {
   const folded = `^${line.slice(0, LIKE_WIDTH).toLowerCase().replace(/\s+/g, '')}`
   return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
-}
-
-/** Dice's coefficient. */
-function likeness(a: Set<string>, b = new Set<string>()) {
-  return (2 * a.intersection(b).size) / (a.size + b.size)
 }
 
 /** Up to the next file; blank lines inside are context. */
@@ -7408,7 +7405,6 @@ async function runGit(git: Repository, words: string, more: readonly string[] = 
   return result
 }
 
-/** Pathspecs follow a last `--`. */
 async function gitText(git: Repository, words: string, more: readonly string[] = []) {
   const spec = more.at(-1) === '--' ? [...git.spec, ...git.but] : []
   const result = await runGit(git, words, [...more, ...spec])
@@ -8578,8 +8574,8 @@ type PromptFacts = {
   root: string | undefined // undefined without tools
   world: Pick<World, 'platform' | 'now'>
   hidden: readonly Pick<Tool, 'name' | 'origin'>[] | undefined
-  added: string | undefined // in place of IDENTITY
-  schema: JsonSchema | undefined // of the answer
+  added: string | undefined
+  schema: JsonSchema | undefined
 }
 
 const IDENTITY = `You are tai, an assistant in a developer's terminal. Your answer is printed to a shell, often into a pipe: give what was asked for and nothing around it. No greeting, no offer of more help. Use Markdown only where it helps a reader.`
@@ -8733,7 +8729,6 @@ export class Agent {
     return message
   }
 
-  /** What arrived of a broken one is kept, marked. */
   async *#ask(signal: AbortSignal): Events<ChatReply> {
     const { window } = this.#options.chat.choice
     if (sumOf(await this.#tokens()) > CONTEXT_FULL * window) yield* this.#compact(signal)
@@ -8757,7 +8752,6 @@ export class Agent {
     }
   }
 
-  /** One found too long is compacted once. */
   async *#reply(signal: AbortSignal): Events<ChatReply> {
     const { chat, system, tools, schema } = this.#options
     const stream = () => {
@@ -9484,7 +9478,6 @@ function frameFile(name: string, text: string) {
 /** No prompt may mean something else with the next version. */
 const RESERVED = ['ui', 'upgrade', 'licenses']
 
-/** A setting's name, with dashes, gives that setting. */
 type Flag = ReturnType<typeof flagRow>
 
 function flagRow(usage: string, help = '') {
@@ -9832,7 +9825,6 @@ export class App {
     if (this.given.has('verbose')) this.#tell(visible(text))
   }
 
-  /** `value` with --json, else `shown`. */
   print(value: object, shown: string | readonly (readonly string[])[]) {
     const text =
       typeof shown === 'string'
@@ -10766,7 +10758,6 @@ export class McpServeContext {
     return given.length === bearer.length && isSame(given, bearer)
   }
 
-  /** Nothing is kept of it. */
   newSession() {
     const random = this.#world.randomBytes(SESSION_BYTES).toString('base64url')
     return this.#signed(`${random}.${this.#world.now().toString(36)}`)
@@ -10976,8 +10967,6 @@ const refused = (status: number, message: string, headers = {}) => ({
   headers,
 })
 
-const isPost = ({ method }: IncomingMessage) => method === 'POST'
-
 const TOO_LARGE = refused(413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
 const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
 
@@ -10989,33 +10978,27 @@ const STATUSES: Record<number, number> = {
   [RPC_CODES.busy]: 503,
 }
 
-/** In this order, before a body is read. */
-const GATES: [objects: (it: IncomingMessage, door: Door) => boolean, answer: HttpAnswer][] = [
-  [(it, door) => !door.expects(it), refused(403, 'this Host or Origin is not expected')],
-  [
-    ({ headers }, { context }) => !context.admits(headers.authorization),
-    refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' }),
-  ],
-  [({ url = '' }) => url.split('?', 1)[0] !== MCP_PATH, refused(404, 'no such path')],
-  [
-    (it) => !isPost(it) && it.method !== 'DELETE',
-    refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' }),
-  ],
-  [(_, { isClosing }) => isClosing, CROWDED],
-  [
-    (it) => isPost(it) && !/\*\/\*|application\/(\*|json)/i.test(it.headers.accept ?? '*/*'),
-    refused(406, 'replies are application/json'),
-  ],
-  [
-    (it) => isPost(it) && !/^application\/json\s*(;|$)/i.test(it.headers['content-type'] ?? ''),
-    refused(415, 'requests are application/json'),
-  ],
-  [
-    (it) => !/^(identity)?$/i.test(it.headers['content-encoding'] ?? ''),
-    refused(415, 'requests are not compressed'),
-  ],
-  [(it) => Number(it.headers['content-length']) > MCP_HTTP_MAX_BODY, TOO_LARGE],
-]
+/** Why no body is read; in this order. */
+function gateOf(request: IncomingMessage, door: Door) {
+  const { method, url, headers } = request
+  const isPost = method === 'POST'
+  const { accept = '*/*', 'content-type': type, 'content-encoding': coding = '' } = headers
+  if (!door.expects(request)) return refused(403, 'this Host or Origin is not expected')
+  if (!door.context.admits(headers.authorization))
+    return refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' })
+  if (`${url}`.split('?', 1)[0] !== MCP_PATH) return refused(404, 'no such path')
+  if (!isPost && method !== 'DELETE')
+    return refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' })
+  if (door.isClosing) return CROWDED
+  if (isPost) {
+    const isJson = /^application\/json\s*(;|$)/i.test(`${type}`)
+    const takesJson = /\*\/\*|application\/(\*|json)/i.test(accept)
+    if (!takesJson) return refused(406, 'replies are application/json')
+    if (!isJson) return refused(415, 'requests are application/json')
+  }
+  if (!/^(identity)?$/i.test(coding)) return refused(415, 'requests are not compressed')
+  return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
+}
 
 function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer) {
   if (response.destroyed) return
@@ -11087,12 +11070,12 @@ export class Door {
     const { headers } = req
     let message: RpcMessage
     try {
-      const gate = GATES.find(([objects]) => objects(req, this))
-      if (gate !== undefined) return gate[1]
+      const gate = gateOf(req, this)
+      if (gate !== undefined) return gate
       const body = await this.#receive(response)
       if (!Buffer.isBuffer(body)) return body
       const session = context.session(`${headers['mcp-session-id'] ?? ''}`)
-      if (!isPost(req)) {
+      if (req.method !== 'POST') {
         context.endSession(session ?? raise(NO_SESSION))
         return { status: 200 }
       }
