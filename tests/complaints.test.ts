@@ -1,9 +1,13 @@
 // What people complain of in other clients (lines 22 to 38 of complaints.md), each by its number and
 // as they meet it: a server, a model, the built binary. Those not here are tested where they live:
-// 26 in dialects, 29 in kill, 31 in rpc, 35 in httpleg, 37 in stdio.
+// 26 in dialects, 29 in kill, 31 in rpc, 35 in httpleg, 37 in stdio. Then what cases f07 and f09 say
+// of servers' tools; the last step of f05 is in kill, that of g05 in client.
 import t from 'tap'
+import { binary } from './fakes/binary.ts'
+import { groupIsGone } from './fakes/groups.ts'
 import { startModel, type ModelTurn } from './fakes/model.ts'
-import { folder, modelEnv, tai } from './fakes/tai.ts'
+import { ptyAvailable, runInPty } from './fakes/pty.ts'
+import { ended, folder, modelEnv, start, tai } from './fakes/tai.ts'
 import { pasteOf, toolNamed, upstream, type Saying } from './fakes/upstream.ts'
 
 type Test = Pick<typeof t, 'teardown'>
@@ -34,6 +38,7 @@ async function scene(t: Test, saying: Saying, { name = 'awk', paste = '' } = {})
     home,
     env,
     stub,
+    model,
     added,
     turn,
     mcp: (...args: string[]) => tai(['mcp', ...args], { home, env }),
@@ -158,3 +163,57 @@ t.test(
     t.match(replies[2]?.content, /was not run/)
   },
 )
+
+// --- cases of families f and g whose tool is a server's ---
+
+const DELETES: Saying = { tools: [toolNamed('delete_all')] }
+
+t.test('f09: what is piped in answers no question about a tool of a server', async (t) => {
+  const it = await scene(t, DELETES)
+  it.model.push(call('mcp_awk_delete_all'), { text: 'so be it' })
+  const run = await tai(['do it'], { home: it.home, env: it.env, stdin: 'y\ny\nyes\n' })
+  t.match(run, { code: 0, out: /so be it/, err: /mcp_awk_delete_all/ })
+  t.strictSame(it.stub.calls(), [])
+  t.match(it.model.requests.at(-1)?.body.messages.at(-1).content, /nobody can be asked/)
+  for (const flag of ['--auto', '--yolo']) await it.turn([flag], call('mcp_awk_delete_all'))
+  t.equal(it.stub.calls().length, 2, 'with --auto and --yolo nobody need be asked')
+})
+
+t.test('f09: on the terminal the question names server, tool and digest', async (t) => {
+  if (!ptyAvailable) return void t.comment('there are no pseudo-terminals here')
+  for (const [key, calls] of [
+    ['n', 0],
+    ['y', 1],
+  ] as const) {
+    const it = await scene(t, DELETES)
+    it.model.push(call('mcp_awk_delete_all', { all: true }), { text: 'so be it' })
+    const asks = /mcp_awk_delete_all \([0-9a-f]{12}\) of server awk wants to run[^]*\[y\/.*\]/
+    const env = { ...it.env, HOME: it.home, TAI_HOME: `${it.home}/.tai` }
+    const command = `printf data | '${await binary()}' 'do it'`
+    const shown = await runInPty(command, [{ wait: asks, type: `${key}\r` }], { env })
+    t.match(shown.output, /so be it/)
+    t.equal(it.stub.calls().length, calls, key)
+    t.match(JSON.stringify(it.model.requests.at(-1)?.body.messages), 'data')
+  }
+})
+
+t.test('f07: Ctrl-C in a call of a server takes it back; the session goes on', async (t) => {
+  const it = await scene(t, { tools: [toolNamed('sleep')], calls: { sleep: { hang: true } } })
+  const both = [...call('time_now').calls!, ...call('mcp_awk_sleep').calls!]
+  it.model.push({ calls: both })
+  const child = await start(['--yolo', 'do it'], { home: it.home, env: it.env })
+  child.stdin.end()
+  const done = ended(child)
+  await it.stub.got('tools/call')
+  const [{ pid } = { pid: 0 }] = it.stub.calls()
+  child.kill('SIGINT')
+  t.match(await done, { code: 130 })
+  t.ok(await groupIsGone(pid))
+  t.ok(it.stub.seen().some(({ method }) => method === 'notifications/cancelled'))
+  const { code } = await it.turn(['-c', '--yolo'])
+  t.equal(code, 0)
+  const said = it.model.requests
+    .at(-1)
+    ?.body.messages.filter((each: Message) => each.role === 'tool')
+  t.match(said, [{ content: /now 20\d\d/ }, { content: /interrupted/ }])
+})
