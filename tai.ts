@@ -252,6 +252,7 @@ export const WEB_REDIRECTS = 5 // then unreachable
 export const APPROVAL_WAIT = 60 * SECOND // then denied
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
+export const STORE_GLANCE = 5 // what other processes wrote is seen so late
 export const STORE_BUSY = 10 * SECOND // for another writer
 export const SECRET_MIN = 6 // characters; shorter is too common
 export const RECORD_PREVIEW = 2 * KB // beside a record's id
@@ -1354,7 +1355,9 @@ export class Db {
   readonly file
   readonly #connection: DatabaseSync
   readonly #statements = new Map<Sql, StatementSync>()
-  #mcpWrites = 0
+  readonly #made = new Map<string, unknown>()
+  #version: number | undefined
+  #looked = -Infinity // when
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1371,14 +1374,25 @@ export class Db {
 
   get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** Changes with each write of another process. */
-  dataVersion = () => this.get<{ data_version: number }>('PRAGMA data_version')?.data_version
+  /** Another after a write of another process; perhaps STORE_GLANCE late. */
+  version() {
+    const now = performance.now()
+    if (now - this.#looked < STORE_GLANCE) return this.#version
+    const [row] = this.all<{ data_version: number }>('PRAGMA data_version')
+    if (row?.data_version !== this.#version) this.#made.clear()
+    this.#looked = now
+    return (this.#version = row?.data_version)
+  }
 
-  /** The same, and after our writes to MCP's tables. */
-  mcpStamp = () => `${this.dataVersion()} ${this.#mcpWrites}`
+  /** What `make` reads from tables other than the audit's, read anew after a write to them. */
+  once<T>(key: string, make: () => T) {
+    this.version()
+    if (!this.#made.has(key)) this.#made.set(key, make())
+    return this.#made.get(key) as T
+  }
 
   run(sql: Sql, ...values: SqlValue[]) {
-    if (/ mcp_/.test(String(sql))) this.#mcpWrites += 1
+    if (!/^(?:BEGIN|COMMIT)| audit/.test(String(sql))) this.#made.clear()
     const work = () => this.#prepared(sql).run(...values.map(toColumn))
     return Number(withFaults(this.file, work).changes)
   }
@@ -2005,8 +2019,8 @@ export class Store {
   /** Newest first; '': of all tools. */
   async listGrants(toolName = '') {
     const sql = `SELECT * FROM approvals WHERE ?1 IN ('', tool) ORDER BY created DESC, rowid DESC`
-    const now = this.#now()
-    return this.db.all<Grant>(sql, toolName).filter(({ expires = Infinity }) => expires > now)
+    const rows = this.db.once(`grants ${toolName}`, () => this.db.all<Grant>(sql, toolName))
+    return rows.filter(({ expires = Infinity }) => expires > this.#now())
   }
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
@@ -5013,8 +5027,6 @@ export class McpRegistry {
   readonly #secrets
   readonly #redactor
   readonly #now
-  readonly #made = new Map<string, unknown>()
-  #stamp = '' // of what was made
 
   constructor({ db, secrets, redactor }: Store, now: () => number) {
     this.#db = db
@@ -5023,14 +5035,9 @@ export class McpRegistry {
     this.#now = now
   }
 
-  /** What `make` gives, made anew only after a change. */
+  /** As Db.once. */
   once<T>(key: string, make: () => T) {
-    const stamp = this.#db.mcpStamp()
-    if (stamp !== this.#stamp) this.#made.clear()
-    this.#stamp = stamp
-    const known = this.#made.has(key) ? this.#made.get(key) : make()
-    this.#made.set(key, known)
-    return known as T
+    return this.#db.once(key, make)
   }
 
   /** By name. */
@@ -10709,7 +10716,7 @@ export class McpServeContext {
 
   /** If so, nothing of it stays. */
   #isOver(session: McpSession) {
-    const others = this.#db.dataVersion()
+    const others = this.#db.version()
     const unusedSince = this.#world.now() - MCP_SESSION_IDLE
     if (session.looked === others && session.seen >= unusedSince) return false
     session.looked = others

@@ -1,9 +1,19 @@
 import { once } from 'node:events'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { Db, digest, MIGRATIONS, newId, openDb, VaultError, type SqlValue } from '../tai.ts'
+import {
+  Db,
+  digest,
+  MIGRATIONS,
+  newId,
+  openDb,
+  STORE_GLANCE,
+  VaultError,
+  type SqlValue,
+} from '../tai.ts'
 import { LONG_WAY, makeBigVault } from './fakes/bigvault.ts'
 import { makeHome, oneRow, startFake } from './fakes/vault.ts'
 
@@ -286,4 +296,25 @@ t.test('a tai killed on the way to a newer vault leaves the old one or the new o
   t.equal(oneRow<{ n: number }>(db, 'SELECT count(*) AS n FROM longer').n, 20_020)
   db.close()
   t.notOk(fs.existsSync(`${file}.backup-1.tmp`))
+})
+
+t.test('what is read once is read anew after a write, of another process soon', async (t) => {
+  const file = path.join(t.testdir(), 'once.db')
+  const [db, other] = [await openDb(file), await openDb(file)]
+  t.teardown(() => [db, other].forEach((each) => each.close()))
+  let reads = 0
+  const keys = () =>
+    db.once('keys', () => {
+      reads += 1
+      return db.all<{ key: string }>('SELECT key FROM settings ORDER BY key').map(({ key }) => key)
+    })
+  t.strictSame([keys(), keys()], [[], []])
+  t.equal(reads, 1)
+  db.insert('settings', { key: 'a', value: '1' })
+  t.strictSame(keys(), ['a'], 'our own write is seen at once')
+  db.insert('audit_heads', { chain: 'c', n: 0, hash: 'h' }, 'REPLACE')
+  t.strictSame([keys(), reads], [['a'], 2], 'one to the audit changes nothing that is kept')
+  other.insert('settings', { key: 'b', value: '1' })
+  await pause(STORE_GLANCE + 5)
+  t.strictSame(keys(), ['a', 'b'])
 })
