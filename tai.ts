@@ -14,17 +14,13 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_MAX_TOOLS
-//     MCP_HTTP_MAX_BODY MCP_DEFAULT_PORT MCP_DEPTH_MAX MCP_CONNECT_TIMEOUT MCP_CALL_TIMEOUT ...
+//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_MAX_TOOLS ...
 //   §shapes     the words of the program, as types
-//     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage
-//     AssistantMessage ToolMessage Message Usage StopReason ChatEvent ChatReply ToolSchema ...
+//     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage ...
 //   §errors     what can go wrong, and how the user hears of it
-//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError ModelError
-//     messageOf explain exitCodeOf codeOf
+//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError ModelError ...
 //   §text       strings in, strings out
-//     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible
-//     jsonLine visibleLines count formatBytes formatDuration columns nearest
+//     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible ...
 //   §json       from unknown to typed, at the border
 //     isObject parseObject Reader schemaCheck
 //   §waiting    deadlines, and work in turn
@@ -48,20 +44,17 @@
 //   §workspace  the jail
 //     Workspace
 //   §process    child processes that always end
-//     ChildGroup RunOptions runCommand shellArgv childEnv hideEnvironment refuseMarks
-//     Processes reapOrphans
+//     ChildGroup RunOptions runCommand shellArgv childEnv hideEnvironment refuseMarks ...
 //   §http       requests with deadlines
 //     HttpRequest HttpError HttpClient HttpReply proxyFor isPublicAddress SseReader
 //   §models     providers, and which model answers
-//     Provider PROVIDERS Endpoint ModelChoice ChooseOptions providersOf endpointOf chooseModel
-//     listModels costOf
+//     Provider PROVIDERS Endpoint ModelChoice ChooseOptions providersOf endpointOf chooseModel ...
 //   §dialects   neutral messages in a provider's words, and back
 //     ChatRequest Dialect failureOf StreamDecoder DIALECTS repairHistory adaptSchema
 //   §chat       one request to a model, one whole reply
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
-//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError isNested readRpc
-//     rpcResult rpcFailure LinkError RpcTransport
+//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError isNested readRpc ...
 //   §intake     MCP configurations, as people paste them
 //     sourceKind McpEntry TRANSPORTS mcpNormalize McpLookup mcpExpandVars
 //   §stdio      MCP over a program's stdin and stdout
@@ -75,8 +68,7 @@
 //   §bridge     other people's tools, made callable
 //     UNBOUND BridgedTool exposedName mcpOutput BridgeOptions Resolver McpBridge
 //   §policy     what may run, and who says so
-//     VERDICTS riskOf RULES Reason ApprovalRequest callDigest isReadOnlyCommand awaitAnswer
-//     ApprovalOptions Approvals
+//     VERDICTS riskOf RULES Reason ApprovalRequest callDigest isReadOnlyCommand awaitAnswer ...
 //   §toolkit    what a tool is made of
 //     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes annotate
 //   §files      reading files and folders
@@ -96,8 +88,7 @@
 //   §asking     the person, the clock, the machine
 //     ASK_TOOLS
 //   §servers    the tools that manage MCP servers, and those that servers bring
-//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts checkCallable
-//     SERVER_TOOLS addedLine
+//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts checkCallable ...
 //   §ranker     which tools fit a few words
 //     wordsIn rankByWords
 //   §toolbox    every tool, and the one way to call it
@@ -105,11 +96,9 @@
 //   §prompts    what the model is told first
 //     systemPrompt COMPACTION_REQUEST
 //   §agent      ask, act, repeat
-//     TurnResult summaryMessage Agent batches estimateTokens cutPoint wordsOf misfit
-//     parseAnswer
+//     TurnResult summaryMessage Agent batches estimateTokens cutPoint wordsOf misfit ...
 //   §terminal   what a terminal is shown, and asked
-//     style wantsColor fdKind Output terminalText terminalFilter ttyPrompter spinnerOn
-//     denyPrompter
+//     style wantsColor fdKind Output terminalText terminalFilter ttyPrompter spinnerOn ...
 //   §markdown   an answer on a terminal
 //     markdownStream
 //   §input      stdin and files of a prompt

@@ -193,16 +193,15 @@ export function writeContents(source: string): string {
 function contents(sections: readonly Section[]): string {
   const row = (s: Section) => [
     `${`§${s.slug}`.padEnd(11)} ${s.title}`,
-    ...fewRows(wrap(s.exported, 88)).map((names) => `  ${names}`),
+    ...oneRow(wrap(s.exported, 88)).map((names) => `  ${names}`),
   ]
   return sections.flatMap((s) => row(s).map((line) => `//   ${line}\n`)).join('')
 }
 
-const MOST_ROWS = 2 // of names, for one section
-
-function fewRows(rows: readonly string[]): readonly string[] {
-  if (rows.length <= MOST_ROWS) return rows
-  return [...rows.slice(0, MOST_ROWS - 1), `${rows[MOST_ROWS - 1]} ...`]
+/** Two lines a section, however many names it has. */
+function oneRow([first, ...more]: readonly string[]): readonly string[] {
+  if (first === undefined) return []
+  return [more.length > 0 ? `${first} ...` : first]
 }
 
 function wrap(words: readonly string[], width: number): string[] {
