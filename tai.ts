@@ -5082,8 +5082,8 @@ export class McpClient {
 // 3. env and headers are sealed with the vault; all else can be read while it is locked.
 // Not here: connections (§bridge), who asks the person (§bridge, §commands).
 
-const MCP_TABLES = ['profiles', 'options', 'tools'].map((part) => `mcp_server_${part}`)
-MCP_TABLES.push('mcp_tool_pins', 'mcp_consents', 'mcp_tokens', 'mcp_trust')
+const MCP_TABLES =
+  'server_profiles server_options server_tools tool_pins consents tokens trust'.split(' ')
 
 /** The option that holds the tools not granted; it is there after the first listing. */
 const WITHHELD = 'withheld'
@@ -5119,12 +5119,6 @@ export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'
 /** A withheld tool, and what it was before; undefined: it is new. */
 export type McpDrift = Readonly<{ now: McpDefinition; before: McpDefinition | undefined }>
 
-const definitionOf = ({ name, description, inputSchema }: McpDefinition) => ({
-  name,
-  description,
-  inputSchema,
-})
-
 /** Of what would be started or reached, as it is written: the values of variables do not count. */
 export const consentDigest = ({ command, args, cwd, env, url, socket, headers }: McpEntry) =>
   digest({ command, args, cwd, url, socket, env: Object.keys(env), headers: Object.keys(headers) })
@@ -5150,9 +5144,8 @@ export class McpRegistry {
     const stamp = this.#db.mcpStamp()
     if (stamp !== this.#stamp) this.#made.clear()
     this.#stamp = stamp
-    const known = this.#made.has(key) ? this.#made.get(key) : make()
-    this.#made.set(key, known)
-    return known as T
+    if (!this.#made.has(key)) this.#made.set(key, make())
+    return this.#made.get(key) as T
   }
 
   /** By name. */
@@ -5160,76 +5153,63 @@ export class McpRegistry {
 
   /** Throws TaiError: no such server. */
   row(name: string) {
-    const rows = this.list()
-    const names = rows.map((row) => row.name)
+    const names = this.list().map((row) => row.name)
     const hint = didYouMean(name, names) ?? '`tai mcp list` shows them'
-    return (
-      rows.find((row) => row.name === name) ?? fail(`there is no server ${visible(name)}`, hint)
-    )
+    return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint)
   }
 
   /** Throws TaiError: no such server, or locked. */
   async get(name: string): Promise<McpEntry> {
     const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
-    const { uds, ...own } = Object.fromEntries(
-      Object.entries(options).filter(([key]) => key !== WITHHELD),
-    )
+    const { uds, [WITHHELD]: _, ...own } = options
+    const sealed = await this.#secrets.within((seal) => {
+      const open = (column: 'env_json' | 'headers_json'): Record<string, string> =>
+        JSON.parse(seal.open(row[column], columnSlot('mcp_servers', column, name)))
+      return { env: open('env_json'), headers: open('headers_json') }
+    })
     const socket = uds === undefined ? undefined : String(uds)
-    const sealed = await this.#secrets.within((seal) =>
-      (['env_json', 'headers_json'] as const).map((column): Record<string, string> => {
-        return JSON.parse(seal.open(row[column], columnSlot('mcp_servers', column, name)))
-      }),
-    )
-    const [env = {}, headers = {}] = sealed
-    const facts = { name, transport, command, args, env, cwd, url, socket, headers, allow, deny }
-    return { ...facts, enabled: undefined, options: own }
+    const facts = { name, transport, command, args, cwd, url, socket, allow, deny }
+    return { ...facts, ...sealed, enabled: undefined, options: own }
   }
 
   /** Changes nothing where the same entry is there. Throws TaiError: another is, or too many. */
   async add(entry: McpEntry, source: string) {
     const { name, transport, command, url, cwd, socket, options } = entry
-    await this.check(entry)
-    if (this.list().some((row) => row.name === name)) return
-    const now = this.#now()
+    if (await this.check(entry)) return
+    const created = this.#now()
     await this.#secrets.within((seal) => {
       const sealed = (column: string, value: object) =>
         seal.seal(JSON.stringify(value), columnSlot('mcp_servers', column, name))
       this.#db.insert('mcp_servers', {
-        name,
-        transport,
-        command,
+        ...{ name, transport, command, url, cwd, source, created, updated: created },
         args_json: JSON.stringify(entry.args),
         env_json: sealed('env_json', entry.env),
-        url,
         headers_json: sealed('headers_json', entry.headers),
-        cwd,
         allow_json: JSON.stringify(entry.allow),
         deny_json: JSON.stringify(entry.deny),
-        source,
-        created: now,
-        updated: now,
       })
       const all = { ...options, ...(socket !== undefined && { uds: socket }) }
       for (const [key, value] of Object.entries(all)) this.#setOption(name, key, value)
     })
   }
 
-  /** Whether it could be added. Throws TaiError. */
+  /** Whether the same is there. Throws TaiError: it cannot be added. */
   async check(entry: McpEntry) {
     const { name } = entry
     const rows = this.list()
-    const isThere = rows.some((row) => row.name === name)
-    if (!isThere && rows.length >= MCP_MAX_SERVERS)
+    if (!rows.some((row) => row.name === name)) {
+      if (rows.length < MCP_MAX_SERVERS) return false
       fail(`there are ${MCP_MAX_SERVERS} servers already`, '`tai mcp remove NAME` makes room')
-    const other =
-      isThere && digest(await this.get(name)) !== digest({ ...entry, enabled: undefined })
-    if (other) fail(`there is another server named ${name}`, 'add this one under another name')
+    }
+    if (digest(await this.get(name)) === digest({ ...entry, enabled: undefined })) return true
+    fail(`there is another server named ${name}`, 'add this one under another name')
   }
 
   /** False when there was none. */
   remove(name: string) {
     return this.#db.tx(() => {
-      for (const table of MCP_TABLES) this.#db.run(`DELETE FROM ${table} WHERE server = ?`, name)
+      for (const table of MCP_TABLES)
+        this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, name)
       return this.#db.run('DELETE FROM mcp_servers WHERE name = ?', name) > 0
     })
   }
@@ -5251,28 +5231,26 @@ export class McpRegistry {
   }
 
   /** The accepted tools, as the server first listed them. */
-  definitions(server: string) {
-    return this.once(`tools of ${server}`, (): McpDefinition[] => {
-      const rows = this.#db.all<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
-      return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
-    })
+  definitions(server: string): McpDefinition[] {
+    const rows = this.#db.all<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
+    return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
   }
 
   /** As its server describes them now. */
   withheld = (server: string) =>
     (this.row(server).options[WITHHELD] ?? []) as unknown as readonly McpDefinition[]
 
-  drift(server: string) {
-    return this.once(`drift of ${server}`, (): McpDrift[] => {
-      const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-      return this.withheld(server).map((now) => ({ now, before: known.get(now.name) }))
-    })
+  drift(server: string): McpDrift[] {
+    const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
+    return this.withheld(server).map((now) => ({ now, before: known.get(now.name) }))
   }
 
   /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
   learn(server: string, listed: readonly McpDefinition[]) {
-    const known = (text: string) => this.#redactor.known(text)
-    const tools = listed.map((tool) => mapStrings(definitionOf(tool), known) as McpDefinition)
+    const tools = listed.map(({ name, description, inputSchema }) => {
+      const own = { name, description, inputSchema }
+      return mapStrings(own, (text) => this.#redactor.known(text)) as McpDefinition
+    })
     return this.#db.tx(() => {
       const isFirst = this.row(server).options[WITHHELD] === undefined
       const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
@@ -5291,16 +5269,15 @@ export class McpRegistry {
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
       const all = this.withheld(server)
-      const chosen = names === undefined ? all : all.filter(({ name }) => names.includes(name))
-      const unknown = names?.find((name) => !chosen.some((each) => each.name === name))
+      const isChosen = ({ name }: McpDefinition) => names?.includes(name) ?? true
+      const chosen = all.filter(isChosen)
+      const granted = chosen.map(({ name }) => name)
+      const unknown = names?.find((name) => !granted.includes(name))
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
       for (const each of chosen) this.#pin(server, each)
-      this.#setOption(
-        server,
-        WITHHELD,
-        all.filter((each) => !chosen.includes(each)),
-      )
-      return chosen.map(({ name }) => name)
+      const left = all.filter((each) => !isChosen(each))
+      this.#setOption(server, WITHHELD, left)
+      return granted
     })
   }
 
@@ -5378,25 +5355,19 @@ export function exposedName(server: string, tool: string, naming: Naming = 'tai'
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
-/** With `_2`, `_3` where an earlier tool of the server has the name. */
-function withNames(server: string, tools: readonly McpDefinition[], naming: Naming) {
-  const taken = new Set<string>()
-  return tools.map((tool) => {
-    const first = exposedName(server, tool.name, naming)
-    let exposed = first
-    for (let n = 2; taken.has(exposed); n++) exposed = `${first.slice(0, TOOL_NAME_MAX - 4)}_${n}`
-    taken.add(exposed)
-    return { ...tool, server, exposed }
-  })
+/** With `_2`, `_3` where it is taken. */
+function freeName(name: string, taken: ReadonlySet<string>) {
+  let free = name
+  for (let n = 2; taken.has(free); n++) free = `${name.slice(0, TOOL_NAME_MAX - 4)}_${n}`
+  return free
 }
 
 /** `*` and `?` in names of tools. */
-function globTest(globs: readonly string[]) {
+function globPattern(globs: readonly string[]) {
   const parts = globs.map((glob) =>
     RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.'),
   )
-  const pattern = new RegExp(`^(?:${parts.join('|')})$`, 's')
-  return (names: readonly string[]) => names.some((name) => pattern.test(name))
+  return new RegExp(`^(?:${parts.join('|')})$`, 's')
 }
 
 // --- what a server answers, for a model ---
@@ -5409,11 +5380,10 @@ const isPicture = ({ type, mimeType, data }: JsonObject) =>
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
-  const blocks = [content ?? []]
-    .flat()
-    .filter((block) => block !== null)
-    .map(blockOf)
-  const images = blocks.filter(isPicture).map(({ mimeType, data }) => ({
+  const all = [content ?? []].flat().filter((block) => block !== null)
+  const blocks = all.map(blockOf)
+  const pictures = blocks.filter(isPicture)
+  const images = pictures.map(({ mimeType, data }) => ({
     mime: String(mimeType),
     base64: String(data),
   }))
@@ -5438,40 +5408,20 @@ function blockText(block: JsonObject) {
 }
 
 /** C3: what became of a call that has no result. */
-const FAULTS = {
-  start: 'upstream_mcp_unavailable',
-  lost: 'upstream_mcp_unavailable',
-  auth: 'upstream_mcp_unavailable',
-  session: 'upstream_mcp_unavailable',
-  timeout: 'mcp_dispatch_failed',
-  protocol: 'mcp_dispatch_failed',
-}
-
 function faultOf(error: TaiError) {
   if (error instanceof RpcError) return 'upstream_error'
-  return error instanceof LinkError ? FAULTS[error.kind] : 'upstream_mcp_unavailable'
+  const isThere = error instanceof LinkError && /^(?:timeout|protocol)$/.test(error.kind)
+  return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
 
 /** The output of a call that its server did not answer with a result. */
-function failedOutput(
-  error: TaiError,
-  { server, name }: BridgedTool,
-  code = faultOf(error),
-): ToolOutput {
+function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)): ToolOutput {
+  const { server, name: tool } = row
   const { message, hint } = error
-  const jsonrpcCode = error instanceof RpcError ? error.code : undefined
-  const says = jsonrpcCode === undefined ? message : `error ${jsonrpcCode}: ${message}`
-  return {
-    text: [`${code}: server ${server}, tool ${name}: ${says}`, hint ?? []].flat().join('\n'),
-    isError: true,
-    structured: {
-      code,
-      message,
-      server,
-      tool: name,
-      ...(jsonrpcCode !== undefined && { jsonrpcCode }),
-    },
-  }
+  const refusal = error instanceof RpcError && { jsonrpcCode: error.code }
+  const says = refusal ? `error ${refusal.jsonrpcCode}: ${message}` : message
+  const text = [`${code}: server ${server}, tool ${tool}: ${says}`, hint ?? []].flat().join('\n')
+  return { text, isError: true, structured: { code, message, server, tool, ...refusal } }
 }
 
 // --- what a person consents to ---
@@ -5484,9 +5434,9 @@ const shellWord = (word: string) =>
 
 const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
 
-const variablesIn = (entry: McpEntry) => {
-  const { command, args, env, cwd, url, socket, headers } = entry
-  const texts = JSON.stringify([command, args, env, cwd, url, socket, headers])
+/** The names of its placeholders. */
+function variablesIn(entry: McpEntry) {
+  const texts = JSON.stringify({ ...entry, allow: [], deny: [], options: {} })
   const names = texts.matchAll(/\$\{(input:[\w.-]+|[A-Za-z_]\w*)/g)
   return [...new Set([...names].map(([, name = '']) => name))]
 }
@@ -5500,61 +5450,41 @@ export type BridgeOptions = Readonly<{
   watch: (label: string) => Disposable // shown while a server starts
 }>
 
-/** A connection, and the tools its server listed last; listed anew after they changed. */
-class McpLink {
-  #client: McpClient | undefined
-  #tools: Promise<ReadonlyMap<string, McpTool>> | undefined
-  #isDue = false // it will be listed soon
-  readonly #learn
+type McpLink = Readonly<{ client: McpClient; tools: () => Promise<ReadonlyMap<string, McpTool>> }>
 
-  private constructor(learn: (tools: readonly McpTool[]) => void) {
-    this.#learn = learn
-  }
-
-  /** `learn` is told of every listing. Throws LinkError or RpcError. */
-  static async open(
-    connect: (changed: () => void) => Promise<McpClient>,
-    learn: (tools: readonly McpTool[]) => void,
-  ) {
-    const link = new McpLink(learn)
-    link.#client = await connect(() => link.#changed())
-    try {
-      await link.tools()
-      return link
-    } catch (error) {
-      await link.client.close()
-      throw error
-    }
-  }
-
-  get client() {
-    return this.#client ?? raise(new LinkError('lost', 'it is not connected yet'))
-  }
-
-  tools() {
-    return (this.#tools ??= this.#list())
-  }
-
-  async #list() {
-    const { tools } = await this.client.listTools().catch((error: unknown) => {
-      this.#tools = undefined // who asks next asks anew
-      throw error
-    })
-    this.#learn(tools)
+/** A connection, and the tools its server listed last; `learn` is told of every listing. */
+async function openLink(
+  connect: (changed: () => void) => Promise<McpClient>,
+  learn: (tools: readonly McpTool[]) => void,
+): Promise<McpLink> {
+  let listed: ReturnType<McpLink['tools']> | undefined
+  let isDue = false // it will be listed soon
+  const list = async () => {
+    const { tools } = await client.listTools()
+    learn(tools)
     return new Map(tools.map((tool) => [tool.name, tool]))
   }
-
-  /** Listed soon, if nobody asks before: a server may say so many times. */
-  #changed() {
-    this.#tools = undefined
-    if (this.#isDue) return
-    this.#isDue = true
-    const relist = async () => {
-      await sleep(MCP_RELIST_PAUSE)
-      this.#isDue = false
-      await this.tools()
-    }
-    relist().catch(() => {}) // who calls next hears of it
+  const forget = (error: unknown) => {
+    listed = undefined // who asks next asks anew
+    throw error
+  }
+  const tools = () => (listed ??= list().catch(forget))
+  const relist = async () => {
+    await sleep(MCP_RELIST_PAUSE) // a server may say so many times
+    isDue = false
+    await tools()
+  }
+  const client = await connect(() => {
+    listed = undefined
+    if (!isDue) relist().catch(() => {}) // who calls next hears of it
+    isDue = true
+  })
+  try {
+    await tools()
+    return { client, tools }
+  } catch (error) {
+    await client.close()
+    throw error
   }
 }
 
@@ -5585,67 +5515,72 @@ export class McpBridge {
     const { name: server, allow, deny, profiles, options } = row
     const { toolPrefix, disabled } = options
     const naming = Object.hasOwn(NAMINGS, String(toolPrefix)) ? (toolPrefix as Naming) : 'tai'
-    const [allows, denies] = [globTest(allow.length > 0 ? allow : ['*']), globTest(deny)]
+    const [allows, denies] = [allow.length > 0 ? allow : ['*'], deny].map(globPattern)
+    const isEnabled = profiles.includes(profile)
     const drift = this.registry.drift(server)
     const added = drift.filter(({ before }) => before === undefined)
     const unread = added.map(({ now }) => ({ ...now, description: '' })) // no model reads it first
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
-      if (!profiles.includes(profile)) return 'not_enabled'
+      const isIn = (globs?: RegExp) => globs?.test(name) || globs?.test(exposed)
+      if (!isEnabled) return 'not_enabled'
       if (disabled === true) return 'disabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
-      if (!allows([name, exposed]) || denies([name, exposed])) return 'excluded'
+      if (!isIn(allows) || isIn(denies)) return 'excluded'
       if (names.has(exposed)) return 'name_conflict'
       return left-- <= 0 ? 'over_cap' : undefined
     }
     const known = this.registry.definitions(server)
-    return withNames(server, [...known, ...unread], naming).map((tool, i) => {
-      const { name, exposed } = tool
-      const unbound = unboundAs(name, exposed)
+    const own = new Set<string>()
+    return [...known, ...unread].map((tool, i) => {
+      const { name } = tool
+      const first = freeName(exposedName(server, name, naming), own)
+      own.add(first)
+      const unbound = unboundAs(name, first)
       // a grant for one must not hold for the other
-      const own = names.has(exposed) ? tailedName(exposed, server, name) : exposed
-      if (profiles.includes(profile) && i < known.length) names.add(exposed)
-      return { ...tool, exposed: own, unbound }
+      const exposed = names.has(first) ? tailedName(first, server, name) : first
+      if (isEnabled && i < known.length) names.add(first)
+      return { ...tool, server, exposed, unbound }
     })
   }
 
   /** Lines: what would be started or reached, as it is written, and where its variables come from. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
-    const secrets = (await store.secrets.list()).map(({ name }) => name)
-    const own = new Map(Object.entries(entry.env))
-    const sourceOf = (name: string) => {
-      if (own.get(name)?.includes(`\${${name}`) === false) return 'its own env'
-      if (world.env[name] !== undefined) return 'the environment'
-      return secrets.includes(name.replace('input:', '')) ? 'a secret of the vault' : 'NOT SET'
-    }
+    const { name, command, cwd, env, socket, url, headers } = entry
+    const secrets = (await store.secrets.list()).map((row) => row.name)
+    const own = new Map(Object.entries(env))
+    const filled = variablesIn(entry).map((variable) => {
+      const secret = secrets.includes(variable.replace('input:', '')) && 'a secret of the vault'
+      const given = world.env[variable] === undefined ? secret || 'NOT SET' : 'the environment'
+      const isOwn = own.get(variable)?.includes(`\${${variable}`) === false
+      return `${variable} (${isOwn ? 'its own env' : given})`
+    })
     const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
-    const does = entry.command ? `starts: ${argv}` : `reaches: ${entry.socket ?? entry.url}`
     const facts = {
-      'in folder': entry.cwd,
-      'sets variables': Object.keys(entry.env).join(', '),
-      'sends headers': Object.keys(entry.headers).join(', '),
-      'fills in': variablesIn(entry)
-        .map((name) => `${name} (${sourceOf(name)})`)
-        .join(', '),
+      'in folder': cwd,
+      'sets variables': Object.keys(env).join(', '),
+      'sends headers': Object.keys(headers).join(', '),
+      'fills in': filled.join(', '),
     }
-    const rows = Object.entries(facts).filter(([, value]) => value)
-    const lines = [`${entry.name} ${does}`, ...rows.map(([key, value]) => `  ${key}: ${value}`)]
-    return lines.map(visible)
+    const rows = Object.entries(facts).flatMap(([key, value]) =>
+      value ? `  ${key}: ${value}` : [],
+    )
+    const does = command ? `starts: ${argv}` : `reaches: ${socket ?? url}`
+    return [`${name} ${does}`, ...rows].map(visible)
   }
 
   /** Stores an entry that a person consented to, once it answers. Throws TaiError: nothing is stored. */
   async add(entry: McpEntry, source: string, signal: AbortSignal) {
-    const { name } = entry
-    await this.registry.check(entry)
+    const server = entry.name
     const client = await this.#open(entry, { signal })
     try {
       const { tools, skipped } = await client.listTools(signal)
       await this.registry.add(entry, source)
       this.registry.consent(entry)
-      const withheld = this.registry.learn(name, tools)
-      await this.audit('mcp-add', { server: name, source, tools: tools.length })
-      return { name, tools, skipped, withheld }
+      const withheld = this.registry.learn(server, tools)
+      await this.audit('mcp-add', { server, source, tools: tools.length })
+      return { name: server, tools, skipped, withheld }
     } finally {
       await client.close()
     }
@@ -5693,8 +5628,11 @@ export class McpBridge {
       const tool = (await link.tools()).get(name)
       if (this.registry.withheld(server).some((each) => each.name === name)) {
         const hint = `the user can compare and accept it: ${pinsCommand(server)}`
-        const changed = new TaiError('it is not as it was accepted', { hint })
-        return failedOutput(changed, row, 'pin_pending')
+        return failedOutput(
+          new TaiError('it is not as it was accepted', { hint }),
+          row,
+          'pin_pending',
+        )
       }
       if (tool === undefined) noMcp('its server has no such tool any more')
       return mcpOutput(await link.client.callTool(tool, args, { signal }))
@@ -5724,12 +5662,11 @@ export class McpBridge {
   }
 
   #dial(server: string) {
-    const { promise, resolve } = Promise.withResolvers<McpLink>()
-    const gone = () => void this.#drop(server, promise) // a lost one may still run
-    this.#links.set(server, promise)
-    resolve(this.#connect(server, gone))
-    promise.catch(gone)
-    return promise
+    const gone = () => void this.#drop(server, opening) // a lost one may still run
+    const opening: Promise<McpLink> = this.#connect(server, gone)
+    this.#links.set(server, opening)
+    opening.catch(gone)
+    return opening
   }
 
   async #connect(server: string, gone: () => void) {
@@ -5737,7 +5674,7 @@ export class McpBridge {
     if (!this.registry.hasConsent(entry))
       fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
     const connect = (changed: () => void) => this.#open(entry, { changed, gone })
-    return McpLink.open(connect, (tools) => {
+    return openLink(connect, (tools) => {
       const { length } = this.registry.learn(server, tools)
       const what = `${server}: ${count(length, 'new or changed tool')} withheld`
       if (length > 0) this.#options.notice(`${what}; see ${pinsCommand(server)}`)
@@ -5754,13 +5691,12 @@ export class McpBridge {
     for (const [name, value] of [...secrets, ...own.filter(([key]) => holdsSecret(key))])
       for (const part of [value, value.replace(/^\w+ +/, '')])
         redactor.add(name.replace(/[^\w.-]/g, '_'), part)
-    const { era } = entry.options
     try {
       const transport =
         filled.transport === 'stdio'
           ? await McpStdioTransport.start(filled, world, redactor)
           : new McpHttpTransport({ http: http(), redactor, entry: filled })
-      return await McpClient.open(transport, { era, ...options })
+      return await McpClient.open(transport, { era: entry.options['era'], ...options })
     } catch (error) {
       if (!(error instanceof LinkError)) throw error
       const { kind, message, hint } = error
