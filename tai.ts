@@ -5177,11 +5177,12 @@ export class McpRegistry {
     const { name, transport, command, url, cwd, socket, options } = entry
     if (await this.check(entry)) return
     const created = this.#now()
+    const plain = { name, transport, command, url, cwd, source, created, updated: created }
     await this.#secrets.within((seal) => {
       const sealed = (column: string, value: object) =>
         seal.seal(JSON.stringify(value), columnSlot('mcp_servers', column, name))
       this.#db.insert('mcp_servers', {
-        ...{ name, transport, command, url, cwd, source, created, updated: created },
+        ...plain,
         args_json: JSON.stringify(entry.args),
         env_json: sealed('env_json', entry.env),
         headers_json: sealed('headers_json', entry.headers),
@@ -5457,6 +5458,8 @@ async function openLink(
   connect: (changed: () => void) => Promise<McpClient>,
   learn: (tools: readonly McpTool[]) => void,
 ): Promise<McpLink> {
+  let changed = () => {} // the first listing comes later
+  const client = await connect(() => changed())
   let listed: ReturnType<McpLink['tools']> | undefined
   let isDue = false // it will be listed soon
   const list = async () => {
@@ -5474,11 +5477,11 @@ async function openLink(
     isDue = false
     await tools()
   }
-  const client = await connect(() => {
+  changed = () => {
     listed = undefined
     if (!isDue) relist().catch(() => {}) // who calls next hears of it
     isDue = true
-  })
+  }
   try {
     await tools()
     return { client, tools }
@@ -5662,11 +5665,12 @@ export class McpBridge {
   }
 
   #dial(server: string) {
-    const gone = () => void this.#drop(server, opening) // a lost one may still run
-    const opening: Promise<McpLink> = this.#connect(server, gone)
-    this.#links.set(server, opening)
-    opening.catch(gone)
-    return opening
+    const { promise, resolve } = Promise.withResolvers<McpLink>()
+    const gone = () => void this.#drop(server, promise) // a lost one may still run
+    this.#links.set(server, promise)
+    resolve(this.#connect(server, gone))
+    promise.catch(gone)
+    return promise
   }
 
   async #connect(server: string, gone: () => void) {
