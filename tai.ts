@@ -7897,9 +7897,8 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   const { prompter, granted, signal, show } = how
   if (bridge.registry.hasConsent(entry)) return
   const plan = await bridge.plan(entry)
-  const choices = [{ key: 'y', label: 'yes' }, NO]
   const ask = (until: AbortSignal) =>
-    prompter.choose([...plan, 'Allow this?'].join('\n'), choices, until)
+    prompter.choose(`${plan.join('\n')}\nAllow this?`, [{ key: 'y', label: 'yes' }, NO], until)
   const by = granted ?? (prompter.available ? 'the user' : 'nobody')
   const isAgreed = granted !== undefined || (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
   if (granted !== undefined) for (const line of plan) show?.(line)
@@ -7909,6 +7908,13 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   const hint = prompter.available ? undefined : 'to agree without a terminal, add --yes'
   const words = plan.map((line) => line.trim()).join('; ')
   throw new DeniedError(`nobody agreed to this: ${words}`, { hint })
+}
+
+/** Asks the same of a server that is stored, and keeps the answer. */
+export async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) {
+  const entry = await bridge.registry.get(server)
+  await agreeTo(bridge, entry, how)
+  bridge.registry.consent(entry)
 }
 
 const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker)$/
@@ -7933,16 +7939,6 @@ export type McpSource = Readonly<{
   rejects: readonly TaiError[]
 }>
 
-const oneSource = (entry: McpEntry, from: string): McpSource => ({
-  servers: [{ entry, from }],
-  notes: [],
-  rejects: [],
-})
-
-/** Throws InvalidError for what is no name. */
-const renamed = (entry: McpEntry, name: string | undefined) =>
-  name === undefined ? entry : { ...entry, name: serverName(name) }
-
 const PLACE =
   /github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
 
@@ -7964,48 +7960,51 @@ export async function readSource(
   const [source = '', ...args] = words
   const { registry } = bridge
   const kind = isCommand ? 'command' : sourceKind(source)
-  if (kind === 'name') return oneSource(await registry.get(source), registry.row(source).source)
+  const sourceOf = (entries: readonly McpEntry[], from: string) =>
+    entries.map((entry) => ({
+      entry: name === undefined ? entry : { ...entry, name: serverName(name) },
+      from,
+    }))
+  if (kind === 'name') {
+    const servers = [{ entry: await registry.get(source), from: registry.row(source).source }]
+    return { servers, notes: [], rejects: [] }
+  }
   if (kind === 'github') {
     const entry = await bridge.resolve(source, signal)
-    return oneSource(renamed(entry, name), `github:${repositoryOf(source)}`)
-  }
-  if (kind === 'config') {
-    const { entries, ...rest } = await mcpNormalize(source)
-    if (name !== undefined && entries.length > 1)
-      failUsage('--name is for one server, and there are several', 'leave it out')
-    const from = source.search(TOML) < 0 ? 'config-json' : 'config-toml'
-    return { servers: entries.map((entry) => ({ entry: renamed(entry, name), from })), ...rest }
+    const servers = sourceOf([entry], `github:${repositoryOf(source)}`)
+    return { servers, notes: [], rejects: [] }
   }
   const address = kind === 'url' ? { url: source } : { command: source, args }
   const own = name ?? nameFrom(args.length > 0 ? words : source.split(/\s+/))
-  const { entries, ...rest } = await mcpNormalize(JSON.stringify({ [`${own}`]: address }))
-  return { servers: entries.map((entry) => ({ entry, from: 'explicit' })), ...rest }
+  const paste = kind === 'config' ? source : JSON.stringify({ [`${own}`]: address })
+  const { entries, ...rest } = await mcpNormalize(paste)
+  if (name !== undefined && entries.length > 1)
+    failUsage('--name is for one server, and there are several', 'leave it out')
+  const format = source.search(TOML) < 0 ? 'config-json' : 'config-toml'
+  return { servers: sourceOf(entries, kind === 'config' ? format : 'explicit'), ...rest }
 }
 
-type Adding = Agreement & { profile: string | undefined }
+type Added = Awaited<ReturnType<McpBridge['add']>> & Pick<ServerRow, 'transport' | 'profiles'>
 
-/** Agreed to, verified, stored; enabled where a profile is named. Throws TaiError. */
-async function addServer(bridge: McpBridge, entry: McpEntry, from: string, how: Adding) {
-  await bridge.registry.check(entry)
-  await agreeTo(bridge, entry, how)
-  const added = await bridge.add(entry, from, how.signal)
-  const { name, transport } = entry
-  if (how.profile !== undefined) await bridge.enable(name, how.profile)
-  return { ...added, transport, profiles: bridge.registry.row(name).profiles }
-}
-
-/** Every entry of a source, each by itself; one refused by the reader has failed too. */
+/** Every entry of a source, each by itself: agreed to, verified, stored, and enabled where a
+ * profile is named. One refused by the reader has failed too. */
 export async function addServers(
   bridge: McpBridge,
   { servers, rejects }: McpSource,
-  how: Adding & { current?: string },
+  how: Agreement & { profile: string | undefined; current?: string },
 ) {
   const added: Added[] = []
   const failed: TaiError[] = [...rejects]
   for (const { entry, from } of servers) {
-    const profile = how.profile ?? (entry.enabled === true ? how.current : undefined)
+    const { name, enabled } = entry
+    const profile = how.profile ?? (enabled === true ? how.current : undefined)
     try {
-      added.push(await addServer(bridge, entry, from, { ...how, profile }))
+      await bridge.registry.check(entry)
+      await agreeTo(bridge, entry, how)
+      const facts = await bridge.add(entry, from, how.signal)
+      if (profile !== undefined) await bridge.enable(name, profile)
+      const { transport, profiles } = bridge.registry.row(name)
+      added.push({ ...facts, transport, profiles })
     } catch (error) {
       how.signal.throwIfAborted()
       if (!(error instanceof TaiError)) throw error
@@ -8038,15 +8037,9 @@ export function serverFacts(bridge: McpBridge) {
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
   const only = server === undefined ? undefined : bridge.registry.row(server).name
   const wanted = bridge.catalog(profile).filter((row) => only === undefined || row.server === only)
-  return wanted.map(({ name, exposed, unbound, description, server: of }) => {
-    const state = unbound ?? 'offered'
-    return {
-      server: of,
-      tool: name,
-      name: exposed,
-      state,
-      description: clip(description.replace(/\s+/g, ' '), LISTED_MAX),
-    }
+  return wanted.map(({ name: tool, exposed: name, unbound: state = 'offered', ...row }) => {
+    const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
+    return { server: row.server, tool, name, state, description }
   })
 }
 
@@ -8056,22 +8049,23 @@ const linesOf = (rows: readonly object[], none: string) =>
 /** By mcp_call; not offered are those too many, or whose name another has. */
 const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
 
-const REMEDIES = new Map([
-  ['pin_pending', 'pins'],
-  ['not_enabled', 'enable'],
-])
+/** What the user can do about a state. */
+const REMEDIES: Record<string, string> = { pin_pending: 'pins', not_enabled: 'enable' }
 
 /** Throws TaiError: a tool cannot be called, and why. */
 export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
   const rows = toolFacts(bridge, profile, server)
-  const found = rows.find((row) => row.tool === name || row.name === name)
+  const guess = didYouMean(
+    name,
+    rows.map((row) => row.tool),
+  )
   const hint = '`tai mcp tools`, or mcp_tools, tells more'
-  const names = rows.map((row) => row.tool)
-  if (!found) fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
-  const { state } = found
-  const remedy = REMEDIES.get(state)
-  const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
-  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
+  const found = rows.find((row) => row.tool === name || row.name === name)
+  const { state } = found ?? fail(`${server} has no tool ${visible(name)}`, guess ?? hint)
+  if (isCallable(state)) return
+  const remedy =
+    REMEDIES[state] && `the user can change that: \`tai mcp ${REMEDIES[state]} ${server}\``
+  fail(`${visible(name)} of ${server} cannot be called: ${state}`, remedy ?? hint)
 }
 
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
@@ -8111,9 +8105,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server, profile }, context, signal) => {
       const { bridge } = context
-      const entry = await bridge.registry.get(server)
-      await agreeTo(bridge, entry, agreementOf(context, signal))
-      bridge.registry.consent(entry)
+      await agreeToStored(bridge, server, agreementOf(context, signal))
       const of = profile ?? context.profile
       await bridge.enable(server, of)
       return `${server} is enabled for profile ${of}; select_tools finds its tools`
@@ -8162,8 +8154,6 @@ export const SERVER_TOOLS = toolsOf('mcp', {
     },
   },
 })
-
-type Added = Awaited<ReturnType<typeof addServer>>
 
 /** What came of one server, on a line. */
 export function addedLine({ name, transport, tools, skipped, withheld, profiles }: Added) {
@@ -11456,14 +11446,17 @@ const CELL_FORMS: Record<string, (value: number) => string> = {
   messages: (value) => count(value, 'message'),
 }
 
-function cellOf(key: string, value: unknown) {
+function cellOf([key, value]: [string, unknown]) {
   if (typeof value === 'number') return (CELL_FORMS[key] ?? String)(value)
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
-const factCells = (item: object) =>
-  Object.entries(item).map(([key, value]) => [key, cellOf(key, value)])
+const factCells = (item: object) => Object.entries(item).map((pair) => [pair[0], cellOf(pair)])
+
+/** `none` where there are no rows. */
+const printRows = (app: App, value: object, rows: string[][], none: string) =>
+  app.print(value, rows.length > 0 ? rows : none)
 
 /** `read` gets --limit and the verb's words as one text. */
 function listVerb<T>(
@@ -11473,8 +11466,8 @@ function listVerb<T>(
 ): Run {
   return async (app, ...asked) => {
     const items = await read(await app.store(), limitOf(app), asked.join(' '), app)
-    const rows = items.map((item) => members.map((name) => cellOf(name, item[name])))
-    return app.print({ [key]: items }, rows.length === 0 ? `no ${key}` : rows)
+    const rows = items.map((item) => members.map((name) => cellOf([name, item[name]])))
+    return printRows(app, { [key]: items }, rows, `no ${key}`)
   }
 }
 
@@ -11588,8 +11581,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, [YES]],
     ['list', 'all servers', mcpList],
     ['tools [SERVER]', 'their tools, and which are offered', mcpTools],
-    ['enable SERVER', 'let models of this profile use it', mcpEnable, [YES]],
-    ['disable SERVER', 'take that back', mcpDisable],
+    ['enable SERVER', 'let models of this profile use it', enableVerb(true), [YES]],
+    ['disable SERVER', 'take that back', enableVerb(false)],
     ['remove SERVER', 'delete it, with what was accepted of it', mcpRemove],
     ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
     ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, [
@@ -11703,8 +11696,10 @@ function profileVerb(wanted: 'new' | 'known'): Run {
     const model = given.text('model') ?? old.model
     const mode = givenMode(app, 'permission-mode') ?? old.mode
     await store.saveProfile({ name, prompt, model, tools, mode })
-    const hint = `\`tai profile use ${name}\` makes it the usual one`
-    return app.print({ name, saved: true }, `saved; ${hint}`)
+    return app.print(
+      { name, saved: true },
+      `saved; \`tai profile use ${name}\` makes it the usual one`,
+    )
   }
 }
 
@@ -11721,18 +11716,17 @@ async function profileUse(app: App, name = '') {
 async function modelShow(app: App) {
   const choice = await chosenModel(app)
   const { window, why, provider } = choice
-  const name = modelName(choice)
-  const text = `${name}\n  ${why}; at ${provider.baseUrl}; window ${window} tokens`
-  return app.print({ model: name, base_url: provider.baseUrl, window, why }, text)
+  const facts = { model: modelName(choice), base_url: provider.baseUrl, window, why }
+  const text = `${facts.model}\n  ${why}; at ${facts.base_url}; window ${window} tokens`
+  return app.print(facts, text)
 }
 
 async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, undefined, provider)
   const models = await listModels(app.http, choice, app.signal)
-  const rows = models.map((row) => [
-    `${row.provider}/${row.id}`,
-    row.window ? `${row.window} tokens` : '',
-  ])
+  const rows = models.map(({ provider: by, id, window }) => {
+    return [`${by}/${id}`, window ? `${window} tokens` : '']
+  })
   return app.print({ models }, rows)
 }
 
@@ -11808,11 +11802,13 @@ async function dropGrant(store: Store, id: string) {
   return gone
 }
 
+const argsIn = (text: string) =>
+  parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
+
 async function approvalCheck(app: App, name = '', text = '{}') {
   const { world, prompter, root } = app
   const row = pickTool(await knownTools(app), name)
-  const args =
-    parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
+  const args = argsIn(text)
   const store = await app.store()
   const mode = (await app.config()).get('permission_mode') as Mode
   const approvals = new Approvals({ mode, store, prompter, world, root })
@@ -11877,114 +11873,83 @@ async function sourceWords(app: App, words: readonly string[]) {
 
 async function mcpAdd(app: App, ...words: string[]) {
   const { given, signal } = app
-  const bridge = await app.bridge()
-  const said = await sourceWords(app, words)
   const isCommand = given.literal.length > 0
-  const found = await readSource(bridge, said, { name: given.text('name'), signal, isCommand })
-  return addFound(app, found)
+  const how = { name: given.text('name'), signal, isCommand }
+  return addFound(app, await readSource(await app.bridge(), await sourceWords(app, words), how))
 }
 
 async function addFound(app: App, found: McpSource) {
-  const bridge = await app.bridge()
   for (const note of found.notes) app.notice(note)
   const profile = app.given.text('profile')
   const how = { ...agreement(app), profile, current: await currentProfile(app) }
-  const { added, failed } = await addServers(bridge, found, how)
-  const [first, ...others] = failed
-  if (first && added.length === 0 && others.length === 0) throw first
+  const { added, failed } = await addServers(await app.bridge(), found, how)
+  const [first] = failed
+  if (first && added.length === 0 && failed.length === 1) throw first
   for (const error of failed) app.report(error)
-  const servers = added.map(({ tools, ...facts }) => ({
-    ...facts,
-    tools: tools.map(({ name }) => name),
-  }))
-  const off = added.filter(({ profiles }) => profiles.length === 0).map(({ name }) => name)
-  const hint = off.map((name) => `\`tai mcp enable ${name}\` lets models use it`)
-  app.print(
-    { servers, failed: failed.map(messageOf) },
-    [...added.map(addedLine), ...hint].join('\n'),
+  const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
+  const hints = added.flatMap(({ name, profiles }) =>
+    profiles.length > 0 ? [] : `\`tai mcp enable ${name}\` lets models use it`,
   )
-  const isDenied = added.length === 0 && failed.every((error) => error instanceof DeniedError)
+  const lines = [...added.map(addedLine), ...hints].join('\n')
+  app.print({ servers, failed: failed.map(messageOf) }, lines)
   if (failed.length === 0) return EXIT.answered
+  const isDenied = added.length === 0 && failed.every((error) => error instanceof DeniedError)
   return isDenied ? EXIT.denied : EXIT.failed
 }
-
-type Hosted = Awaited<ReturnType<typeof hostedServers>>['found'][number]
-
-const failHosted = (name: string, all: readonly Hosted[]): never =>
-  fail(
-    `no host has a server ${visible(name)}`,
-    didYouMean(
-      name,
-      all.map(({ entry }) => entry.name),
-    ),
-  )
 
 /** Lists what there is; adds what is named, in the arguments or when asked. */
 async function mcpImport(app: App, ...words: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   for (const fault of faults) app.notice(fault)
-  const seen = new Map(found.toReversed().map((each) => [each.entry.name, each])) // one of each name
-  const all = [...seen.values()].toReversed()
-  const rows = all.map(({ host, file, entry }) => [entry.name, host, entry.transport, file])
-  const table = columns(rows.map((row) => row.map(visible)))
-  const question = `${table}\nWhich of them? (names, or all) `
-  const picked =
-    words.length > 0 ? words : await askWords(app, all.length > 0 ? question : undefined)
-  const chosen = picked.includes('all')
-    ? all
-    : picked.map((name) => seen.get(name) ?? failHosted(name, all))
+  const byName = new Map(found.toReversed().map((each) => [each.entry.name, each])) // one of each
+  const all = [...byName.values()].toReversed()
+  const servers = all.map(({ host, file, entry: { name, transport } }) => {
+    return { name, host, transport, file }
+  })
+  const table = columns(servers.map((row) => Object.values(row).map(visible)))
+  const picked = words.length > 0 || all.length === 0 ? words : await askNames(app, table)
+  const names = picked.includes('all') ? servers.map(({ name }) => name) : picked
+  const chosen = names.map((name) => {
+    const hint = didYouMean(name, [...byName.keys()])
+    return byName.get(name) ?? fail(`no host has a server ${visible(name)}`, hint)
+  })
   const notes = [...new Set(chosen.flatMap((each) => each.notes))]
   if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
-  const servers = all.map(({ host, file, entry }) => ({
-    name: entry.name,
-    host,
-    file,
-    transport: entry.transport,
-  }))
   const hint = '`tai mcp import NAME...` adds some, `tai mcp import all` adds all'
-  return app.print(
-    { servers },
-    all.length > 0 ? `${table}\n${hint}` : 'no other program has servers here',
-  )
+  const shown = all.length > 0 ? `${table}\n${hint}` : 'no other program has servers here'
+  return app.print({ servers }, shown)
 }
 
-async function askWords({ prompter, signal, given }: App, question: string | undefined) {
-  if (!question || !prompter.available || given.has('json')) return []
-  return (await prompter.ask(question, {}, signal))?.split(/[\s,]+/).filter(Boolean) ?? []
+async function askNames({ prompter, signal, given }: App, table: string) {
+  if (!prompter.available || given.has('json')) return []
+  const said = await prompter.ask(`${table}\nWhich of them? (names, or all) `, {}, signal)
+  return said?.split(/[\s,]+/).filter(Boolean) ?? []
 }
 
 async function mcpList(app: App) {
   const servers = serverFacts(await app.bridge())
-  const rows = servers.map(({ name, transport, address, profiles, tools, withheld }) => [
-    name,
-    transport,
-    profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'disabled',
-    count(tools, 'tool') + (withheld.length > 0 ? `, ${withheld.length} withheld` : ''),
-    clip(address, CELL_MAX),
-  ])
-  return app.print({ servers }, rows.length > 0 ? rows : 'no servers; `tai mcp add` adds some')
+  const rows = servers.map(({ name, transport, profiles, tools, withheld, address }) => {
+    const use = profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'disabled'
+    const waiting = withheld.length > 0 ? `, ${withheld.length} withheld` : ''
+    return [name, transport, use, count(tools, 'tool') + waiting, clip(address, CELL_MAX)]
+  })
+  return printRows(app, { servers }, rows, 'no servers; `tai mcp add` adds some')
 }
 
 async function mcpTools(app: App, server?: string) {
   const tools = toolFacts(await app.bridge(), await currentProfile(app), server)
   const rows = tools.map(({ name, state, description }) => [name, state, description])
-  return app.print({ tools }, rows.length > 0 ? rows : 'no tools; `tai mcp list` shows the servers')
+  return printRows(app, { tools }, rows, 'no tools; `tai mcp list` shows the servers')
 }
 
-async function mcpEnable(app: App, server = '') {
-  const bridge = await app.bridge()
-  const entry = await bridge.registry.get(server)
-  await agreeTo(bridge, entry, agreement(app))
-  bridge.registry.consent(entry)
-  const profile = await currentProfile(app)
-  await bridge.enable(server, profile)
-  return app.print({ server, profile, enabled: true }, `${server} is enabled for ${profile}`)
-}
-
-async function mcpDisable(app: App, server = '') {
-  const profile = await currentProfile(app)
-  await (await app.bridge()).enable(server, profile, false)
-  return app.print({ server, profile, enabled: false }, `${server} is disabled for ${profile}`)
+function enableVerb(enabled: boolean): Run {
+  return async (app, server = '') => {
+    const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
+    if (enabled) await agreeToStored(bridge, server, agreement(app))
+    await bridge.enable(server, profile, enabled)
+    const state = enabled ? 'enabled' : 'disabled'
+    return app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
+  }
 }
 
 async function mcpRemove(app: App, server = '') {
@@ -11996,15 +11961,10 @@ async function mcpRemove(app: App, server = '') {
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const profile = await currentProfile(app)
   checkCallable(await app.bridge(), profile, server, name)
-  const args =
-    parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
-  const tools = await openTools(app, {
-    session: '',
-    workspace: new Workspace(app.root, app.world.home),
-    mode: 'danger-full-access',
-    only: undefined,
-    profile,
-  })
+  const args = argsIn(text)
+  const workspace = new Workspace(app.root, app.world.home)
+  const mode = 'danger-full-access'
+  const tools = await openTools(app, { session: '', workspace, mode, only: undefined, profile })
   const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
   if (ran.kind === 'refused') fail(ran.text)
   const { text: said, isError = false, structured } = ran.output
@@ -12012,63 +11972,51 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   return isError ? EXIT.failed : EXIT.answered
 }
 
-/** A definition as lines, to be compared. */
-const definitionText = (tool?: McpDefinition) =>
-  tool ? `${tool.description}\n\n${JSON.stringify(tool.inputSchema, undefined, 2)}\n` : ''
-
 async function pinDiff({ now, before }: McpDrift) {
-  const [old, fresh] = [before, now].map((tool) => ({ name: now.name, text: definitionText(tool) }))
-  const head = before ? 'changed' : 'added'
-  return { tool: now.name, state: head, diff: old && fresh ? await unifiedDiff(old, fresh) : '' }
+  const lines = (tool?: McpDefinition) => {
+    const schema = JSON.stringify(tool?.inputSchema, undefined, 2)
+    return { name: now.name, text: tool ? `${tool.description}\n\n${schema}\n` : '' }
+  }
+  const diff = await unifiedDiff(lines(before), lines(now))
+  return { tool: now.name, state: before ? 'changed' : 'added', diff }
 }
 
 async function mcpPins(app: App, server = '') {
   const { given, signal } = app
   const bridge = await app.bridge()
-  bridge.registry.row(server)
+  const seen = bridge.registry.drift(server)
   const drift = await bridge.refresh(server, signal).catch((error: unknown) => {
     if (!(error instanceof TaiError)) throw error
     app.notice(`it was not asked now (${error.message}); this is what was seen last`)
-    return bridge.registry.drift(server)
+    return seen
   })
-  const wanted = given.has('grant-all') ? undefined : given.all('grant')
-  const granted = wanted?.length === 0 ? [] : await bridge.grant(server, wanted)
-  const tools = await Promise.all(
-    drift.filter(({ now }) => !granted.includes(now.name)).map(pinDiff),
+  const granted = await bridge.grant(
+    server,
+    given.has('grant-all') ? undefined : given.all('grant'),
   )
-  const shown = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
+  const left = drift.filter(({ now }) => !granted.includes(now.name))
+  const tools = await Promise.all(left.map(pinDiff))
+  const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
+  if (granted.length > 0) lines.unshift(`granted ${granted.join(', ')}`)
   const hint = `\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`
-  const lines = [
-    granted.length > 0 ? `granted ${granted.join(', ')}` : [],
-    shown,
-    shown.length > 0 ? hint : [],
-  ].flat()
-  return app.print(
-    { server, granted, tools },
-    lines.join('\n') || `all tools of ${server} are as they were accepted`,
-  )
+  if (tools.length > 0) lines.push(hint)
+  const shown = lines.join('\n') || `all tools of ${server} are as they were accepted`
+  return app.print({ server, granted, tools }, shown)
 }
 
 async function mcpConsent(app: App, server?: string) {
   const bridge = await app.bridge()
-  const names = server
-    ? [bridge.registry.row(server).name]
-    : bridge.registry.list().map(({ name }) => name)
-  const entries = await Promise.all(names.map((name) => bridge.registry.get(name)))
-  const open = entries.filter((entry) => !bridge.registry.hasConsent(entry))
-  const waiting = await Promise.all(
-    open.map(async (entry) => ({
-      server: entry.name,
-      plan: (await bridge.plan(entry)).join('\n'),
-    })),
-  )
-  const asks = app.given.has('yes') || app.prompter.available
-  for (const entry of asks ? open : []) {
-    await agreeTo(bridge, entry, agreement(app))
-    bridge.registry.consent(entry)
+  const { registry } = bridge
+  const agreed = app.given.has('yes') || app.prompter.available
+  const waiting: { server: string; plan: string }[] = []
+  for (const { name } of server ? [registry.row(server)] : registry.list()) {
+    const entry = await registry.get(name)
+    if (registry.hasConsent(entry)) continue
+    waiting.push({ server: name, plan: (await bridge.plan(entry)).join('\n') })
+    if (agreed) await agreeToStored(bridge, name, agreement(app))
   }
   const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
-  return app.print({ waiting, agreed: asks }, shown)
+  return app.print({ waiting, agreed }, shown)
 }
 
 async function printLineEnds({ out, world }: App) {
