@@ -5254,12 +5254,11 @@ export class McpRegistry {
     })
     return this.#db.tx(() => {
       const isFirst = this.row(server).options[WITHHELD] === undefined
-      const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
-      const rows = this.#db.all<{ tool: string; hash: string }>(sql, server)
-      const pins = new Map(rows.map((row) => [row.tool, row.hash]))
-      for (const name of pins.keys())
+      const known = this.definitions(server)
+      for (const { name } of known)
         if (!tools.some((each) => each.name === name)) this.#unpin(server, name)
-      const others = tools.filter((each) => pins.get(each.name) !== digest(each))
+      const pins = new Set(known.map(digest))
+      const others = tools.filter((each) => !pins.has(digest(each)))
       if (isFirst) for (const each of others) this.#pin(server, each)
       this.#setOption(server, WITHHELD, isFirst ? [] : others)
       return this.drift(server)
@@ -5344,15 +5343,14 @@ export type BridgedTool = McpDefinition &
   Readonly<{ server: string; exposed: string; unbound: Unbound | undefined }>
 
 /** Nobody else's name. */
-const tailedName = (name: string, server: string, tool: string) =>
-  `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest([server, tool]).slice(0, 8)}`
+const tailedName = (name: string, ...of: string[]) =>
+  `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest(of).slice(0, 8)}`
+
+const toolWord = (text: string) => text.toLowerCase().replace(/[^a-z0-9_]/g, '_')
 
 /** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming: Naming = 'tai') {
-  const [first = '', second = ''] = [server, tool].map((text) =>
-    text.toLowerCase().replace(/[^a-z0-9_]/g, '_'),
-  )
-  const name = NAMINGS[naming](first, second)
+  const name = NAMINGS[naming](toolWord(server), toolWord(tool))
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
@@ -5373,22 +5371,21 @@ function globPattern(globs: readonly string[]) {
 
 // --- what a server answers, for a model ---
 
-const blockOf = (block: unknown): JsonObject =>
-  isObject(block) ? (block as JsonObject) : { type: 'text', text: String(block) }
-
 const isPicture = ({ type, mimeType, data }: JsonObject) =>
   type === 'image' && typeof data === 'string' && PICTURES.test(String(mimeType))
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
   const all = [content ?? []].flat().filter((block) => block !== null)
-  const blocks = all.map(blockOf)
-  const pictures = blocks.filter(isPicture)
-  const images = pictures.map(({ mimeType, data }) => ({
-    mime: String(mimeType),
-    base64: String(data),
+  const blocks = all.map(
+    (it): JsonObject => (isObject(it) ? (it as JsonObject) : { text: String(it) }),
+  )
+  const [pictures, others] = [blocks.filter(isPicture), blocks.filter((it) => !isPicture(it))]
+  const images = pictures.map((it) => ({
+    mime: String(it['mimeType']),
+    base64: String(it['data']),
   }))
-  const texts = blocks.filter((block) => !isPicture(block)).map(blockText)
+  const texts = others.map(blockText)
   const structured = structuredContent ?? undefined
   const repeats = (text: string) => digest(attempt(() => JSON.parse(text))) === digest(structured)
   if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
@@ -5508,10 +5505,8 @@ export class McpBridge {
 
   /** The tools of all servers, as a profile has them. */
   catalog(profile: string) {
-    return this.registry.once(`catalog of ${profile}`, () => {
-      const names = new Set(this.#options.taken)
-      return this.registry.list().flatMap((row) => this.#toolsOf(row, profile, names))
-    })
+    const names = new Set(this.#options.taken)
+    return this.registry.list().flatMap((row) => this.#toolsOf(row, profile, names))
   }
 
   #toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
@@ -7922,11 +7917,11 @@ const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker
 /** A name for the server of an address or a command. */
 function nameFrom([first = '', ...rest]: readonly string[]) {
   const { hostname = '' } = URL.parse(first) ?? {}
-  const labels = hostname.split('.')
-  if (hostname) return /^[\d.]+$|:/.test(hostname) ? 'server' : (labels.at(-2) ?? hostname)
+  if (hostname)
+    return /^[\d.]+$|:/.test(hostname) ? 'server' : (hostname.split('.').at(-2) ?? hostname)
   const isRunner = RUNNERS.test(path.parse(first).name)
-  const word = isRunner ? rest.find((each) => !/^-|^(?:run|dlx|exec|tool)$/.test(each)) : first
-  const bare = path.parse(word ?? first).name.replace(/(?<=.)@.*/, '')
+  const word = isRunner && rest.find((each) => !/^-|^(?:run|dlx|exec|tool)$/.test(each))
+  const bare = path.parse(word || first).name.replace(/(?<=.)@.*/, '')
   return bare.replace(/^mcp-?|-mcp$|-?mcp-server$|^server-/g, '') || 'server'
 }
 
@@ -8074,12 +8069,12 @@ const PROFILE = arg.text('The profile; without it, that of this session.')
 export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_add: {
     description:
-      'Add MCP servers. The user is shown what would be started and has to agree; each server is then started and asked for its tools before it is stored. Returns the tools of each. A server is enabled only where a profile is given.',
+      'Add MCP servers. The user has to agree to what is started; each server is asked for its tools, then stored, and enabled only where a profile is given. Returns the tools of each.',
     parameters: takes({
       source: arg.text(
-        'A pasted configuration (JSON or TOML), a command line, an http(s) or GitHub address, or the name of a stored server.',
+        'A configuration (JSON or TOML), command line, http(s) or GitHub address, or stored name.',
       ),
-      name: maybe(arg.text('Name for the server, in place of that in the source.')),
+      name: maybe(arg.text('Name for the one server.')),
       profile: maybe(arg.text('Enable it for this profile, such as "default".')),
     }),
     annotations: FOREIGN,
@@ -8094,7 +8089,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_list: {
     description:
-      'List the MCP servers that were added: transport, address, profiles they are enabled for, number of tools, tools that are withheld.',
+      'List the MCP servers: transport, address, profiles they are enabled for, tools, those withheld.',
     parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
@@ -8132,7 +8127,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_tools: {
     description:
-      'List the tools of MCP servers, each with the name to call it by, its description, and whether it is offered, withheld (pin_pending) or left out, and why.',
+      'List the tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out, and why.',
     parameters: takes({ server: maybe(SERVER) }),
     annotations: READS_ONLY,
     run: async ({ server }, { bridge, profile }) =>
@@ -8140,7 +8135,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_call: {
     description:
-      'Call one tool of an enabled MCP server by its own name, as its mcp_SERVER_TOOL name does. Returns what the tool returns.',
+      'Call one tool of an enabled MCP server by its own name. Returns what the tool returns.',
     parameters: takes({
       server: SERVER,
       tool: arg.text('Name of the tool, as the server has it.'),
@@ -11377,20 +11372,16 @@ async function serversPart(file: string, root: string) {
   const { mcpServers } = Object(Object(all['projects'])[root]) // Claude Code has some by project
   const parts = Object.entries(all).filter(([key]) => has(HOLDERS, key))
   if (isObject(mcpServers)) parts.push(['mcpServers', mcpServers])
-  return parts.map(([key, value]) => JSON.stringify({ [key]: value })).join('\n')
+  return parts.map((part) => JSON.stringify(Object.fromEntries([part]))).join('\n')
 }
 
 /** Servers by host; a file that cannot be used is named in `faults`. */
 export async function hostedServers(world: World, root: string) {
   const folders = hostFolders(world, root)
   const faults: string[] = []
-  const places = Object.entries(HOSTS).flatMap(([host, files]) =>
-    files.map((file) => {
-      const [, folder = '', rest = ''] = /^\{(\w+)\}(.*)/.exec(file) ?? []
-      return { host, file: path.join(folders[folder as keyof typeof folders], rest) }
-    }),
-  )
-  const found = places.map(async ({ host, file }) => {
+  const readPlace = async (host: string, place: string) => {
+    const [, folder = '', rest = ''] = /^\{(\w+)\}(.*)/.exec(place) ?? []
+    const file = path.join(folders[folder as keyof typeof folders], rest)
     if (!isFile(file)) return []
     try {
       const { entries, rejects, notes } = await mcpNormalize(await serversPart(file, root))
@@ -11402,7 +11393,10 @@ export async function hostedServers(world: World, root: string) {
       if (why !== NO_SERVER) faults.push(`${file}: ${why}`)
       return []
     }
-  })
+  }
+  const found = Object.entries(HOSTS).flatMap(([host, files]) =>
+    files.map((file) => readPlace(host, file)),
+  )
   return { found: (await Promise.all(found)).flat(), faults }
 }
 
@@ -11893,7 +11887,7 @@ async function addFound(app: App, found: McpSource) {
   const lines = [...added.map(addedLine), ...hints].join('\n')
   app.print({ servers, failed: failed.map(messageOf) }, lines)
   if (failed.length === 0) return EXIT.answered
-  const isDenied = added.length === 0 && failed.every((error) => error instanceof DeniedError)
+  const isDenied = added.length === 0 && failed.every((error) => error.exitCode === EXIT.denied)
   return isDenied ? EXIT.denied : EXIT.failed
 }
 
