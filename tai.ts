@@ -5077,10 +5077,10 @@ export class McpClient {
 // each tool was described when it was accepted: its pin.
 //
 // 1. Consent is for one digest of what would be started or reached; another needs another.
-// 2. A tool that is new, or described otherwise than its pin, is withheld until it is granted;
-//    the old description stays, to be compared. One that is gone goes silently.
+// 2. A tool that is new, or not as its pin, is withheld until it is granted, its old description
+//    kept beside it. One that is gone goes silently.
 // 3. env and headers are sealed with the vault; all else can be read while it is locked.
-// Not here: connections (§bridge), who asks the person (§bridge, §commands).
+// Not here: connections (§bridge), who asks the person (§servers).
 
 const MCP_TABLES =
   'server_profiles server_options server_tools tool_pins consents tokens trust'.split(' ')
@@ -5518,7 +5518,7 @@ export class McpBridge {
     const [allows, denies] = [allow.length > 0 ? allow : ['*'], deny].map(globPattern)
     const isEnabled = profiles.includes(profile)
     const drift = this.registry.drift(server)
-    const added = drift.filter(({ before }) => before === undefined)
+    const added = drift.filter(({ before }) => !before)
     const unread = added.map(({ now }) => ({ ...now, description: '' })) // no model reads it first
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
@@ -5707,10 +5707,9 @@ export class McpBridge {
     for (const { name } of await store.secrets.list())
       secrets.set(name, await store.secrets.get(name))
     return (asked) => {
-      const [, id] = /^input:(.*)/.exec(asked) ?? []
-      const given = id === undefined ? world.env[asked] : undefined
+      const given = world.env[asked]
       if (given !== undefined) return { value: given, isSecret: holdsSecret(asked) }
-      const value = secrets.get(id ?? asked)
+      const value = secrets.get(asked.replace(/^input:/, ''))
       return value === undefined ? undefined : { value, isSecret: true }
     }
   }
@@ -11329,13 +11328,11 @@ const HOSTS = {
 function hostFolders({ env, platform }: World, root: string) {
   const home = env['HOME'] || env['USERPROFILE'] || builtin('node:os').homedir()
   const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
-  const mac = path.join(home, 'Library', 'Application Support')
-  const windows = env['APPDATA'] || path.join(home, 'AppData', 'Roaming')
-  const config =
-    new Map([
-      ['darwin', mac],
-      ['win32', windows],
-    ]).get(platform) ?? xdg
+  const own: NodeJS.Dict<string> = {
+    darwin: path.join(home, 'Library', 'Application Support'),
+    win32: env['APPDATA'] || path.join(home, 'AppData', 'Roaming'),
+  }
+  const config = own[platform] ?? xdg
   const codex = env['CODEX_HOME'] || path.join(home, '.codex')
   return { home, root, xdg, config, codex, code: path.join(config, 'Code', 'User') }
 }
@@ -11623,7 +11620,7 @@ async function newPassphrase(app: App) {
   if (given) return given
   const first = await askSecret(app, 'New passphrase: ')
   const hint = 'type one on a terminal, or set TAI_SEAL_PASSPHRASE'
-  if (!first) return failUsage('no passphrase was given', hint)
+  if (!first) failUsage('no passphrase was given', hint)
   if (first === (await askSecret(app, 'The same again: '))) return first
   return failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
@@ -11730,10 +11727,9 @@ async function configGet(app: App, key = '') {
 async function configShowPaths(app: App) {
   const vault = path.join(app.world.home, 'vault.db')
   const files = { vault, ...configPaths(app.world, app.root) }
-  const rows = Object.entries(files).map(([name, file = '-']) => [
-    name,
-    fs.existsSync(file) ? file : `${file} (not there)`,
-  ])
+  const rows = Object.entries(files).map(([name, file = '-']) => {
+    return [name, fs.existsSync(file) ? file : `${file} (not there)`]
+  })
   return app.print(files, rows)
 }
 
@@ -11788,8 +11784,8 @@ async function approvalCheck(app: App, name = '', text = '{}') {
   const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
   const hint = `\`tai tools show ${name}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
-  const paths = (await row.paths?.(full)) ?? []
-  const call = { tool: name, args, paths, annotations: annotationsOf(row, full), session: '' }
+  const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
+  const call = { tool: name, args, paths, annotations, session: '' }
   const { verdict, reason, grant } = await approvals.check(call)
   const facts = { verdict, reason, mode, grant: grant?.id ?? null }
   return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
