@@ -7902,7 +7902,7 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
 }
 
 /** Asks the same of a server that is stored, and keeps the answer. */
-export async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) {
+async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) {
   const entry = await bridge.registry.get(server)
   await agreeTo(bridge, entry, how)
   bridge.registry.consent(entry)
@@ -7921,7 +7921,7 @@ function nameFrom([first = '', ...rest]: readonly string[]) {
   return bare.replace(/^mcp-?|-mcp$|-?mcp-server$|^server-/g, '') || 'server'
 }
 
-type SourceOptions = { name?: string | undefined; isCommand?: boolean; signal: AbortSignal }
+type Asked = Readonly<{ name?: string | undefined; isCommand?: boolean; signal: AbortSignal }>
 
 /** Servers, where each is from, and what was refused. */
 export type McpSource = Readonly<{
@@ -7946,16 +7946,14 @@ export const repositoryOf = (address: string) => githubPlace(address).name
 export async function readSource(
   bridge: McpBridge,
   words: readonly string[],
-  { name, isCommand = words.length > 1, signal }: SourceOptions,
+  { name, isCommand = words.length > 1, signal }: Asked,
 ): Promise<McpSource> {
   const [source = '', ...args] = words
   const { registry } = bridge
   const kind = isCommand ? 'command' : sourceKind(source)
-  const sourceOf = (entries: readonly McpEntry[], from: string) =>
-    entries.map((entry) => ({
-      entry: name === undefined ? entry : { ...entry, name: serverName(name) },
-      from,
-    }))
+  const asNamed = (entry: McpEntry, from: string) => {
+    return { entry: name === undefined ? entry : { ...entry, name: serverName(name) }, from }
+  }
   const whole = { notes: [], rejects: [] }
   if (kind === 'name') {
     const entry = await registry.get(source)
@@ -7963,7 +7961,7 @@ export async function readSource(
   }
   if (kind === 'github') {
     const entry = await bridge.resolve(source, signal)
-    return { servers: sourceOf([entry], `github:${repositoryOf(source)}`), ...whole }
+    return { servers: [asNamed(entry, `github:${repositoryOf(source)}`)], ...whole }
   }
   const address = kind === 'url' ? { url: source } : { command: source, args }
   const own = name ?? nameFrom(args.length > 0 ? words : source.split(/\s+/))
@@ -7972,7 +7970,8 @@ export async function readSource(
   if (name !== undefined && entries.length > 1)
     failUsage('--name is for one server, and there are several', 'leave it out')
   const format = source.search(TOML) < 0 ? 'config-json' : 'config-toml'
-  return { servers: sourceOf(entries, kind === 'config' ? format : 'explicit'), ...rest }
+  const from = kind === 'config' ? format : 'explicit'
+  return { servers: entries.map((entry) => asNamed(entry, from)), ...rest }
 }
 
 type Added = Awaited<ReturnType<McpBridge['add']>> & Pick<ServerRow, 'transport' | 'profiles'>
@@ -8039,17 +8038,14 @@ const REMEDIES: Record<string, string> = { pin_pending: 'pins', not_enabled: 'en
 /** Throws TaiError: a tool cannot be called, and why. */
 export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
   const rows = toolFacts(bridge, profile, server)
-  const guess = didYouMean(
-    name,
-    rows.map((row) => row.tool),
-  )
+  const names = rows.map((row) => row.tool)
   const hint = '`tai mcp tools`, or mcp_tools, tells more'
   const found = rows.find((row) => row.tool === name || row.name === name)
-  const { state } = found ?? fail(`${server} has no tool ${visible(name)}`, guess ?? hint)
-  if (isCallable(state)) return
-  const remedy =
-    REMEDIES[state] && `the user can change that: \`tai mcp ${REMEDIES[state]} ${server}\``
-  fail(`${visible(name)} of ${server} cannot be called: ${state}`, remedy ?? hint)
+  if (!found) fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
+  const { state } = found
+  const remedy = REMEDIES[state]
+  const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
+  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
@@ -8088,10 +8084,9 @@ export const SERVER_TOOLS = toolsOf('mcp', {
     parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server, profile }, context, signal) => {
-      const { bridge } = context
-      await agreeToStored(bridge, server, agreementOf(context, signal))
       const of = profile ?? context.profile
-      await bridge.enable(server, of)
+      await agreeToStored(context.bridge, server, agreementOf(context, signal))
+      await context.bridge.enable(server, of)
       return `${server} is enabled for profile ${of}; select_tools finds its tools`
     },
   },
@@ -8143,16 +8138,13 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 export function addedLine({ name, transport, tools, skipped, withheld, profiles }: Added) {
   const names = tools.map((each) => each.name).join(', ')
   const left = skipped.map((each) => `${each.name} (${each.why})`).join(', ')
-  return visible(
-    [
-      `${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
-      left && `left out: ${left}`,
-      withheld.length > 0 && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
-      profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled',
-    ]
-      .filter(Boolean)
-      .join('; '),
-  )
+  const facts = [
+    `${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
+    left && `left out: ${left}`,
+    withheld.length > 0 && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
+    profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled',
+  ]
+  return visible(facts.filter(Boolean).join('; '))
 }
 
 //#endregion §servers
