@@ -5103,8 +5103,7 @@ const PIN_TOOL = `INSERT INTO mcp_server_tools (server, tool, description, schem
   VALUES (?1, ?2, ?3, ?4, ?5)
   ON CONFLICT (server, tool) DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
 
-type ServerRow = Pick<McpEntry, 'name' | 'transport' | 'command' | 'url' | 'cwd'> &
-  Pick<McpEntry, 'args' | 'allow' | 'deny' | 'options'> &
+type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> &
   Readonly<{
     source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
     env_json: string // sealed with the vault, as headers_json
@@ -5214,7 +5213,6 @@ export class McpRegistry {
     })
   }
 
-  /** Throws TaiError: no such server. */
   enable(name: string, profile: string, on = true) {
     const row = { server: this.row(name).name, profile, enabled: Number(on) }
     this.#db.insert('mcp_server_profiles', row, 'REPLACE')
@@ -5411,7 +5409,6 @@ function faultOf(error: TaiError) {
   return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
 
-/** The output of a call that its server did not answer with a result. */
 function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)): ToolOutput {
   const { server, name: tool } = row
   const { message, hint } = error
@@ -5432,7 +5429,6 @@ function toldError(error: unknown, signal: AbortSignal) {
 
 const holdsSecret = (name: string) => looksSecret(name) || /authorization|cookie/i.test(name)
 
-/** As a shell would take it. */
 const shellWord = (word: string) =>
   /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
@@ -7910,7 +7906,7 @@ async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) 
 
 const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker)$/
 
-/** A name for the server of an address or a command. */
+/** Of an address or a command. */
 function nameFrom([first = '', ...rest]: readonly string[]) {
   const { hostname = '' } = URL.parse(first) ?? {}
   if (hostname)
@@ -10264,18 +10260,10 @@ Answer {"name", "command", "args", "env"} or {"name", "type": "http" or "sse", "
 If there is no such server, answer {"none": "why"}.`
 
 const TEXT = { type: 'string' }
+const TEXTS = { none: TEXT, name: TEXT, type: TEXT, command: TEXT, url: TEXT }
 const RESOLVER_ANSWER = {
-  type: 'object', // what the last three hold, §intake reads
-  properties: {
-    none: TEXT,
-    name: TEXT,
-    type: TEXT,
-    command: TEXT,
-    url: TEXT,
-    args: {},
-    env: {},
-    headers: {},
-  },
+  type: 'object',
+  properties: { ...TEXTS, args: {}, env: {}, headers: {} }, // what these hold, §intake reads
   additionalProperties: false,
 }
 
@@ -11336,7 +11324,7 @@ async function serversPart(file: string, root: string) {
   const { parse } = await import('jsonc-parser')
   const errors: JsonError[] = []
   const how = { allowTrailingComma: true, allowEmptyContent: true }
-  const all: Record<string, unknown> = Object(parse(text.replace(/^\ufeff/, ''), errors, how))
+  const all = Object(parse(text.replace(/^\ufeff/, ''), errors, how))
   if (errors[0]) fail(`no JSON at character ${errors[0].offset + 1}`)
   const { mcpServers } = Object(Object(all['projects'])[root]) // Claude Code has some by project
   const parts = Object.entries(all).filter(([key]) => has(HOLDERS, key))
@@ -11441,7 +11429,6 @@ function showVerb<T extends object>(
   }
 }
 
-/** `remove` tells whether there was such a thing. */
 function deleteVerb(
   command: string,
   remove: (store: Store, name: string) => Promise<boolean>,
@@ -11733,20 +11720,20 @@ async function toolsList(app: App) {
 }
 
 async function toolsShow(app: App, name = '') {
-  const tool = pickTool(await knownTools(app), name)
+  const tool = await knownTool(app, name)
   const head = `${name} (${tool.family}, ${tool.annotations.securityTier})`
   const schema = JSON.stringify(tool.parameters, undefined, 2)
   return app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
 }
 
-/** Those of tai, and of the servers that the profile has. */
-async function knownTools(app: App) {
-  return [...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))]
+/** Of tai, or of the servers that the profile has. */
+async function knownTool(app: App, name: string) {
+  return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
 }
 
 function grantVerb(scope: 'always' | 'deny'): Run {
   return async (app, name = '') => {
-    const { name: tool } = pickTool(await knownTools(app), name)
+    const { name: tool } = await knownTool(app, name)
     const store = await app.store()
     const [paths, commands] = [app.given.all('path'), app.given.all('command')]
     const bounds = { mode: givenMode(app, 'mode'), paths, commands }
@@ -11768,7 +11755,7 @@ const argsIn = (text: string) =>
 
 async function approvalCheck(app: App, name = '', text = '{}') {
   const { world, prompter, root } = app
-  const row = pickTool(await knownTools(app), name)
+  const row = await knownTool(app, name)
   const args = argsIn(text)
   const store = await app.store()
   const mode = (await app.config()).get('permission_mode') as Mode
