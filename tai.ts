@@ -5449,16 +5449,11 @@ export type BridgeOptions = Readonly<{
   watch: (label: string) => Disposable // shown while a server starts
 }>
 
-type McpLink = Readonly<{ client: McpClient; tools: () => Promise<ReadonlyMap<string, McpTool>> }>
+type McpLink = ReturnType<typeof linkTo>
 
 /** A connection, and the tools its server listed last; `learn` is told of every listing. */
-async function openLink(
-  connect: (changed: () => void) => Promise<McpClient>,
-  learn: (tools: readonly McpTool[]) => void,
-): Promise<McpLink> {
-  let changed: (() => void) | undefined // the first listing comes later
-  const client = await connect(() => changed?.())
-  let listed: ReturnType<McpLink['tools']> | undefined
+function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
+  let listed: Promise<ReadonlyMap<string, McpTool>> | undefined
   let isDue = false // it will be listed soon
   const list = async () => {
     const { tools } = await client.listTools()
@@ -5470,7 +5465,7 @@ async function openLink(
     throw error
   }
   const tools = () => (listed ??= list().catch(forget))
-  changed = () => {
+  const changed = () => {
     listed = undefined
     if (isDue) return // a server may say so many times
     isDue = true
@@ -5480,11 +5475,7 @@ async function openLink(
     })
     relist.catch(() => {}) // who calls next hears of it
   }
-  await tools().catch(async (error: unknown) => {
-    await client.close()
-    throw error
-  })
-  return { client, tools }
+  return { client, tools, changed }
 }
 
 /** Finds the one server of a repository. Throws TaiError with the evidence it has. */
@@ -5665,12 +5656,18 @@ export class McpBridge {
     const entry = await this.registry.get(server)
     if (!this.registry.hasConsent(entry))
       fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
-    const connect = (changed: () => void) => this.#open(entry, { changed, gone })
-    return openLink(connect, (tools) => {
+    let link: McpLink | undefined
+    const client = await this.#open(entry, { changed: () => link?.changed(), gone })
+    link = linkTo(client, (tools) => {
       const { length } = this.registry.learn(server, tools)
       const what = `${server}: ${count(length, 'new or changed tool')} withheld`
       if (length > 0) this.#options.notice(`${what}; see ${pinsCommand(server)}`)
     })
+    await link.tools().catch(async (error: unknown) => {
+      await client.close()
+      throw error
+    })
+    return link
   }
 
   /** Throws TaiError that names the server. */
