@@ -5,7 +5,9 @@ import t from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
+import { connect, createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { startModel, type ModelTurn } from './fakes/model.ts'
 import { peer } from './fakes/peers.ts'
@@ -135,18 +137,35 @@ const EVERYTHING = { tool: 'echo', args: { message: 'hello' }, says: /^Echo: hel
 const node = process.execPath
 const everything = () => peer(`${scope}/server-everything/dist/index.js`)
 
-/** A server that prints its port, or is given one, and the end of its URL. */
-async function atPort(
-  t: Teardown,
-  argv: readonly string[],
-  { path = '/', env = {} }: { path?: string; env?: Record<string, string> } = {},
-) {
+/** A server that prints its port. */
+async function atPort(t: Teardown, argv: readonly string[]) {
   await everything() // all of tests/peers
-  const child = spawn(node, argv, { env: { ...process.env, ...env }, stdio: 'pipe' })
+  const child = spawn(node, argv, { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill())
-  const ready = env['PORT'] ? child.stderr : child.stdout
-  const [said] = await once(ready, 'data')
-  return { url: `http://127.0.0.1:${env['PORT'] ?? String(said).trim()}${path}` }
+  const [said] = await once(child.stdout, 'data')
+  return { url: `http://127.0.0.1:${String(said).trim()}/` }
+}
+
+/** One that is given its port; it is there when it can be connected to. */
+async function everythingOn(t: Teardown, mode: string, path: string) {
+  const taken = createServer().listen(0, '127.0.0.1')
+  await once(taken, 'listening')
+  const { port } = taken.address() as AddressInfo
+  taken.close()
+  const env = { ...process.env, PORT: String(port) }
+  const child = spawn(node, [await everything(), mode], { env, stdio: 'ignore' })
+  t.teardown(() => child.kill())
+  const isThere = async () => {
+    const socket = connect(port, '127.0.0.1')
+    const isOpen = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    )
+    socket.destroy()
+    return isOpen
+  }
+  for (let tries = 200; tries > 0 && !(await isThere()); tries--) await pause(50)
+  return { url: `http://127.0.0.1:${port}${path}` }
 }
 
 type Teardown = { teardown(work: () => unknown): void }
@@ -160,12 +179,9 @@ const reached = (argv: string[], more: object = {}) => ({
   ...ECHO,
   entry: async (t: Teardown) => ({ ...(await atPort(t, argv)), ...more }),
 })
-const everythingAt = (mode: string, port: string, path: string, more: object = {}) => ({
+const everythingAt = (mode: string, path: string, more: object = {}) => ({
   ...EVERYTHING,
-  entry: async (t: Teardown) => ({
-    ...(await atPort(t, [await everything(), mode], { path, env: { PORT: port } })),
-    ...more,
-  }),
+  entry: async (t: Teardown) => ({ ...(await everythingOn(t, mode, path)), ...more }),
 })
 
 const KINDS: Record<string, Kind> = {
@@ -173,8 +189,8 @@ const KINDS: Record<string, Kind> = {
     ...EVERYTHING,
     entry: async () => ({ command: node, args: [await everything()] }),
   },
-  'server-everything over Streamable HTTP': everythingAt('streamableHttp', '38411', '/mcp'),
-  'server-everything over the older SSE': everythingAt('sse', '38412', '/sse', { type: 'sse' }),
+  'server-everything over Streamable HTTP': everythingAt('streamableHttp', '/mcp'),
+  'server-everything over the older SSE': everythingAt('sse', '/sse', { type: 'sse' }),
   'the SDK of 2025 on stdio': program(OLDER, 'stdio'),
   'the SDK of 2025 with JSON replies': reached([OLDER, 'json']),
   'the SDK of 2025 with event streams': reached([OLDER, 'events']),
