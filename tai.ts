@@ -142,7 +142,6 @@ import type { Token, Tokens } from 'marked'
 import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
-import type { Readable } from 'node:stream'
 import type { InspectColor } from 'node:util'
 import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 
@@ -9166,12 +9165,12 @@ async function readInput(
   what: string,
   max: number,
   signal: AbortSignal,
-  open: () => Promise<Readable | undefined>,
+  open: () => AsyncIterable<Buffer>,
 ) {
   const chunks: Buffer[] = []
   let left = max
   try {
-    for await (const chunk of (await open()) ?? []) {
+    for await (const chunk of open()) {
       chunks.push(chunk)
       left -= chunk.length
       const hint = 'give it with --file, or name the file in the prompt'
@@ -9186,11 +9185,36 @@ async function readInput(
   }
 }
 
-function inputStream(fd: number, what: string, signal: AbortSignal) {
+/** Undefined when there is nothing yet; empty at the end. */
+function readNow(fd: number) {
+  const chunk = Buffer.allocUnsafe(64 * KB)
+  try {
+    return chunk.subarray(0, fs.readSync(fd, chunk))
+  } catch (error) {
+    if (codeOf(error) === 'EAGAIN') return undefined
+    throw error
+  }
+}
+
+/** What is there already, with nothing to load; then by events, if it begins. */
+async function* inputChunks(
+  fd: number,
+  what: string,
+  signal: AbortSignal,
+  begins = async (_begun: Promise<unknown>) => true,
+): AsyncGenerator<Buffer> {
   const kind = fdKind(fd)
   if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
-  if (kind === 'file') return fs.createReadStream('', { fd, signal, autoClose: fd > 0 })
-  return new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+  const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
+  let hasBegun = false
+  for (let chunk = isReady && readNow(fd); chunk; chunk = readNow(fd)) {
+    hasBegun = true
+    if (chunk.length === 0) return fd > 0 ? fs.closeSync(fd) : undefined
+    yield chunk
+  }
+  const stream = new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+  if (hasBegun || (await begins(builtin('node:events').once(stream, 'readable')))) yield* stream
+  else stream.destroy()
 }
 
 /** Opened anew (proc(5)): for a pipe's other owners it goes on blocking. */
@@ -9208,18 +9232,16 @@ export async function readStdin(
   if (/terminal|closed|device/.test(kind)) return ''
   const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
   const patience = wait === undefined || kind === 'file' ? STDIN_ALONE_WAIT : Math.min(wait, most)
-  const bytes = await readInput('stdin', STDIN_MAX, signal, async () => {
-    const stream = inputStream(openStdin(), 'stdin', signal)
+  const begins = async (begun: Promise<unknown>) => {
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
-    const begun = builtin('node:events').once(stream, 'readable')
     const hasBegun = (await within(patience, begun)) || (await within(1, begun))
     clearTimeout(timer)
-    if (hasBegun) return stream
     const waited = formatDuration(patience).replace('.0', '')
-    notice(`stdin was silent for ${waited} and is left out`)
-    stream.destroy()
-    return undefined
-  })
+    if (!hasBegun) notice(`stdin was silent for ${waited} and is left out`)
+    return hasBegun
+  }
+  const open = () => inputChunks(openStdin(), 'stdin', signal, begins)
+  const bytes = await readInput('stdin', STDIN_MAX, signal, open)
   return inputText(bytes, 'stdin')
 }
 
@@ -9237,9 +9259,8 @@ export async function readPromptFile(
 ): Promise<Part> {
   const name = visible(given)
   const what = `--file ${name}`
-  const bytes = await readInput(what, PROMPT_FILE_MAX, signal, async () =>
-    inputStream(fs.openSync(path.resolve(cwd, given), NEVER_BLOCK), what, signal),
-  )
+  const open = () => inputChunks(fs.openSync(path.resolve(cwd, given), NEVER_BLOCK), what, signal)
+  const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
   const [, , mime] = signatureOf(bytes)
   if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
   return textPart(frameFile(name, inputText(bytes, what)))
