@@ -72,7 +72,9 @@ t.test('rows come and go', async (t) => {
 })
 
 t.test('ids are short, lower case and hardly ever the same', async (t) => {
-  const ids = Array.from({ length: 1_000 }, () => newId())
+  const db = await openDb(':memory:')
+  t.teardown(() => db.close())
+  const ids = Array.from({ length: 1_000 }, () => newId(db))
   t.ok(ids.every((id) => /^[a-z2-9]{10}$/.test(id)))
   t.equal(new Set(ids).size, 1_000)
 })
