@@ -173,6 +173,7 @@ export const EXIT = {
 
 export const MCP_RESULT_MAX = 64 * KB // larger ones become records
 export const MCP_MAX_SERVERS = 32 // then refused
+export const MCP_TOOLS_LISTED = 1_000 // by one server; a longer list is refused
 export const MCP_MAX_TOOLS = 100 // of a server; the rest are listed
 export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
 
@@ -3910,6 +3911,7 @@ export abstract class RpcTransport {
   readonly #waiting = new Map<number, Waiting>()
   #last = 0
   #over: LinkError | undefined
+  #owed = 0 // answers on their way
 
   /** False for no message; with the `id` of an exchange, until that is answered. */
   receive(message: unknown, id?: unknown) {
@@ -3963,13 +3965,20 @@ export abstract class RpcTransport {
     await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
+  #reply(id: RpcId, method: string) {
+    if (++this.#owed > MCP_QUEUE_MAX)
+      return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
+    const done = () => void (this.#owed -= 1)
+    this.#send({ id, ...answerTo(method) }).then(done, done)
+  }
+
   #take(message: unknown, exchange: unknown) {
     if (!isObject(message)) return false
     const { id, method, params, result, error } = message
     if (typeof method === 'string') {
       const token = Number(plainText(Object(params)['progressToken']))
       if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
-      if (isRpcId(id)) this.#send({ id, ...answerTo(method) }).catch(() => {})
+      if (isRpcId(id)) this.#reply(id, method)
       else this.hear(method)
       return true
     }
@@ -4415,6 +4424,8 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
   }
   function ownValue(name: string, text: string) {
     own.delete(name) // within itself, it means the one outside
+    if (Object.keys(entry.env).length - own.size > MCP_DEPTH_MAX)
+      fail(`${entry.name}: its placeholders nest too deeply`)
     const value = filled(text, `env.${name}`)
     own.set(name, text)
     return value
@@ -4800,11 +4811,14 @@ function headerText(value: Json) {
   return `=?base64?${Buffer.from(text).toString('base64')}?=`
 }
 
+const TOOL_TITLE_MAX = 128 // characters
+
 function readTool(raw: unknown) {
   if (isNested(raw)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
   if (name === '') unfit('it has no name')
+  if (name.length > TOOL_TITLE_MAX || !name.isWellFormed()) unfit('its name is too long, or broken')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
   const schema = tool.at('inputSchema').optional((it) => it.object())
   const inputSchema: JsonSchema = schema ?? { type: 'object', properties: {} }
@@ -4853,14 +4867,21 @@ export class McpClient {
   async listTools(signal?: AbortSignal) {
     const tools = new Map<string, McpTool>()
     const skipped: { name: string; why: string }[] = []
+    let left = MCP_HTTP_MAX_BODY
     for await (const raw of this.#pages(signal)) {
       const name = plainText(Object(raw)['name'])
       try {
         if (tools.has(name)) unfit('its name stands twice')
-        tools.set(name, readTool(raw))
+        const tool = readTool(raw)
+        left -= JSON.stringify(tool).length
+        tools.set(name, tool)
       } catch (error) {
-        skipped.push({ name, why: messageOf(error) })
+        skipped.push({ name: clip(name, TOOL_TITLE_MAX), why: messageOf(error) })
       }
+      if (left < 0 || tools.size + skipped.length > MCP_TOOLS_LISTED)
+        noMcp(
+          `it lists over ${MCP_TOOLS_LISTED} tools, or ${formatBytes(MCP_HTTP_MAX_BODY)} of them`,
+        )
     }
     return { tools: [...tools.values()], skipped }
   }
@@ -4964,6 +4985,9 @@ export class McpClient {
 // 3. env and headers are sealed with the vault; all else can be read while it is locked.
 // Not here: connections (§bridge), who asks the person (§servers).
 
+const shellWord = (word: string) =>
+  /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+
 const MCP_TABLES =
   'server_profiles server_options server_tools tool_pins consents tokens trust'.split(' ')
 
@@ -4997,12 +5021,22 @@ type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> &
 /** What a tool says of itself; pinned as a whole. */
 export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'>
 
+type Pinned = McpDefinition & Readonly<{ hash: string }>
+
+const pinned = ({ name, description, inputSchema }: McpDefinition): Pinned => {
+  const own = { name, description, inputSchema }
+  return { ...own, hash: digest(own) }
+}
+
 /** A withheld tool, and what it was before; undefined: it is new. */
 export type McpDrift = Readonly<{ now: McpDefinition; before: McpDefinition | undefined }>
 
 /** Of what would be started or reached, as it is written: the values of variables do not count. */
 export const consentDigest = ({ command, args, cwd, env, url, socket, headers }: McpEntry) =>
   digest({ command, args, cwd, url, socket, env: Object.keys(env), headers: Object.keys(headers) })
+
+/** What grants call a tool of a server: no other can come by that name. */
+export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
 
 /** The MCP tables of a vault. */
 export class McpRegistry {
@@ -5077,7 +5111,8 @@ export class McpRegistry {
       fail(`there are ${MCP_MAX_SERVERS} servers already`, '`tai mcp remove NAME` makes room')
     }
     if (digest(await this.get(name)) === digest({ ...entry, enabled: undefined })) return true
-    fail(`there is another server named ${name}`, 'add this one under another name')
+    const hint = `\`tai mcp remove ${shellWord(name)}\` first, or give this one a --name`
+    fail(`there is another server named ${name}`, hint)
   }
 
   /** False when there was none. */
@@ -5085,6 +5120,7 @@ export class McpRegistry {
     return this.#db.tx(() => {
       for (const table of MCP_TABLES)
         this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, name)
+      this.#db.run('DELETE FROM approvals WHERE instr(tool, ?) = 1', grantedAs(name, ''))
       return this.#db.run('DELETE FROM mcp_servers WHERE name = ?', name) > 0
     })
   }
@@ -5112,7 +5148,19 @@ export class McpRegistry {
 
   /** As its server describes them now. */
   withheld = (server: string) =>
-    (this.row(server).options[WITHHELD] ?? []) as unknown as readonly McpDefinition[]
+    (this.row(server).options[WITHHELD] ?? []) as unknown as readonly Pinned[]
+
+  /** Of the texts as they came. */
+  #pins(server: string) {
+    return this.once(`pins of ${server}`, () => {
+      const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
+      const rows = this.#db.all<{ tool: string; hash: string }>(sql, server)
+      return new Map(rows.map((row) => [row.tool, row.hash]))
+    })
+  }
+
+  /** Whether a tool is described as it was when it was accepted. */
+  accepts = (server: string, { name, hash }: Pinned) => this.#pins(server).get(name) === hash
 
   drift(server: string): McpDrift[] {
     const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
@@ -5121,20 +5169,17 @@ export class McpRegistry {
 
   /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
   learn(server: string, listed: readonly McpDefinition[]) {
-    const tools = listed.map(({ name, description, inputSchema }) => {
-      const own = { name, description, inputSchema }
-      return mapStrings(own, (text) => this.#redactor.known(text)) as McpDefinition
-    })
     return this.#db.tx(() => {
       const isFirst = this.row(server).options[WITHHELD] === undefined
-      const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?' // of texts as they came
-      const rows = this.#db.all<{ tool: string; hash: string }>(sql, server)
-      const pins = new Map(rows.map((row) => [row.tool, row.hash]))
-      for (const name of pins.keys())
-        if (!tools.some((each) => each.name === name)) this.#unpin(server, name)
-      const others = tools.filter((each) => pins.get(each.name) !== digest(each))
-      if (isFirst) for (const each of others) this.#pin(server, each)
-      this.#setOption(server, WITHHELD, isFirst ? [] : others)
+      const names = new Set(listed.map(({ name }) => name))
+      for (const name of this.#pins(server).keys()) if (!names.has(name)) this.#unpin(server, name)
+      const others = listed.map(pinned).filter((each) => !this.accepts(server, each))
+      const shown = others.map((each) => ({
+        ...(mapStrings(each, (text) => this.#redactor.known(text)) as Pinned),
+        name: each.name,
+      }))
+      if (isFirst) for (const each of shown) this.#pin(server, each)
+      this.#setOption(server, WITHHELD, isFirst ? [] : shown)
       return this.drift(server)
     })
   }
@@ -5143,7 +5188,7 @@ export class McpRegistry {
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
       const all = this.withheld(server)
-      const isChosen = ({ name }: McpDefinition) => names?.includes(name) ?? true
+      const isChosen = ({ name }: Pinned) => names?.includes(name) ?? true
       const chosen = all.filter(isChosen)
       const granted = chosen.map(({ name }) => name)
       const unknown = names?.find((name) => !granted.includes(name))
@@ -5155,11 +5200,9 @@ export class McpRegistry {
     })
   }
 
-  #pin(server: string, definition: McpDefinition) {
-    const { name, description, inputSchema } = definition
+  #pin(server: string, { name, description, inputSchema, hash }: Pinned) {
     const updated = this.#now()
-    const pin = { server, tool: name, hash: digest(definition), updated }
-    this.#db.insert('mcp_tool_pins', pin, 'REPLACE')
+    this.#db.insert('mcp_tool_pins', { server, tool: name, hash, updated }, 'REPLACE')
     this.#db.run(PIN_TOOL, server, name, description, JSON.stringify(inputSchema), updated)
   }
 
@@ -5186,6 +5229,7 @@ export class McpRegistry {
 // Not here: whether a call is allowed (§policy), its redaction, size and audit (§toolbox).
 
 const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
+const PICTURE_MAX = 5 * MB // characters in base64; a larger one is text
 const PICTURES = /^image\/(?:png|jpeg|gif|webp)$/ // that models take
 
 type Naming = (server: string, name: string) => string
@@ -5245,7 +5289,11 @@ function globPattern(globs: readonly string[]) {
 // --- what a server answers, for a model ---
 
 const isPicture = ({ type, mimeType, data }: JsonObject) =>
-  type === 'image' && typeof data === 'string' && PICTURES.test(String(mimeType))
+  type === 'image' &&
+  typeof data === 'string' &&
+  data.length < PICTURE_MAX &&
+  /^[A-Za-z0-9+/]+={0,2}$/.test(data) &&
+  PICTURES.test(plainText(mimeType))
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
@@ -5275,7 +5323,7 @@ function blockText(block: JsonObject) {
   const { type = 'text', text = '', resource } = block
   if (type === 'text' && (typeof text === 'string' || text === null)) return text ?? ''
   const { uri, text: inner }: JsonObject = Object(resource)
-  return typeof inner === 'string' ? `${uri}:\n${inner}` : JSON.stringify(block)
+  return typeof inner === 'string' ? `${plainText(uri)}:\n${inner}` : JSON.stringify(block)
 }
 
 /** C3: what became of a call that has no result. */
@@ -5303,10 +5351,13 @@ function toldError(error: unknown, signal: AbortSignal) {
 
 // --- what a person consents to ---
 
-const holdsSecret = (name: string) => looksSecret(name) || /authorization|cookie/i.test(name)
+const VALUE_SHOWN = 200 // characters of a variable, to be agreed to
+const PLAN_MAX = 2 * KB // longer ones scroll away unread
 
-const shellWord = (word: string) =>
-  /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
+const holdsSecret = (name: string) =>
+  looksSecret(name) || /auth|cookie|pass|(^|_)(pw|pat|dsn)$/i.test(name)
+
+const isPublicHeader = (name: string) => /^(accept|content-type|user-agent)/i.test(name)
 
 const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
 
@@ -5329,12 +5380,12 @@ type McpLink = ReturnType<typeof linkTo>
 
 /** A connection, and the tools its server listed last; `learn` is told of every listing. */
 function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
-  let listed: Promise<ReadonlyMap<string, McpTool>> | undefined
+  let listed: Promise<ReadonlyMap<string, McpTool & Pinned>> | undefined
   let isDue = false // it will be listed soon
   const list = async () => {
     const { tools } = await client.listTools()
     learn(tools)
-    return new Map(tools.map((tool) => [tool.name, tool]))
+    return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
   }
   const forget = (error: unknown) => {
     listed = undefined // who asks next asks anew
@@ -5415,14 +5466,18 @@ export class McpBridge {
     const own = new Map(Object.entries(env))
     const filled = variablesIn(entry).map((variable) => {
       const secret = secrets.includes(variable.replace('input:', '')) && 'a secret of the vault'
-      const given = world.env[variable] === undefined ? secret || 'NOT SET' : 'the environment'
+      const isGiven = Object.hasOwn(world.env, variable)
+      const given = isGiven ? 'the environment' : secret || 'NOT SET'
       const isOwn = own.get(variable)?.includes(`\${${variable}`) === false
       return `${variable} (${isOwn ? 'its own env' : given})`
     })
     const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
+    const set = [...own].map(([key, value]) =>
+      holdsSecret(key) ? key : `${key}=${shellWord(this.redact(clip(value, VALUE_SHOWN)))}`,
+    )
     const facts = {
       'in folder': cwd,
-      'sets variables': Object.keys(env).join(', '),
+      'sets variables': set.join(', '),
       'sends headers': Object.keys(headers).join(', '),
       'fills in': filled.join(', '),
     }
@@ -5431,6 +5486,13 @@ export class McpBridge {
     )
     const does = command ? `starts: ${argv}` : `reaches: ${socket ?? url}`
     return [`${name} ${does}`, ...rows].map(visible)
+  }
+
+  /** A program's folder is that of now, for good: another may hold another program. */
+  placed(entry: McpEntry): McpEntry {
+    const { command, cwd = '' } = entry
+    if (!command || /^[~$]/.test(cwd)) return entry
+    return { ...entry, cwd: path.resolve(this.#options.world.cwd, cwd) }
   }
 
   /** Stores an entry that a person consented to, once it answers. Throws TaiError: nothing is stored. */
@@ -5489,7 +5551,7 @@ export class McpBridge {
     try {
       const { client, tools } = await this.#link(server, signal)
       const tool = (await tools()).get(name)
-      if (this.registry.withheld(server).some((each) => each.name === name)) {
+      if (tool && !this.registry.accepts(server, tool)) {
         const hint = `the user can compare and accept it: ${pinsCommand(server)}`
         const changed = new TaiError('it is not as it was accepted', { hint })
         return failedOutput(changed, row, 'pin_pending')
@@ -5552,8 +5614,9 @@ export class McpBridge {
     const { redactor } = store
     using _ = watch(`starting ${entry.name}`)
     const { entry: filled, secrets } = mcpExpandVars(entry, await this.#lookup())
-    const own = Object.entries({ ...filled.env, ...filled.headers })
-    for (const [name, value] of [...secrets, ...own.filter(([key]) => holdsSecret(key))])
+    const set = Object.entries(filled.env).filter(([key]) => holdsSecret(key))
+    const sent = Object.entries(filled.headers).filter(([key]) => !isPublicHeader(key))
+    for (const [name, value] of [...secrets, ...set, ...sent])
       for (const part of [value, value.replace(/^\w+ +/, '')])
         redactor.add(name.replace(/[^\w.-]/g, '_'), part)
     try {
@@ -5576,7 +5639,7 @@ export class McpBridge {
     for (const { name } of await store.secrets.list())
       secrets.set(name, await store.secrets.get(name))
     return (asked) => {
-      const given = world.env[asked]
+      const given = Object.hasOwn(world.env, asked) ? world.env[asked] : undefined
       if (given !== undefined) return { value: given, isSecret: holdsSecret(asked) }
       const value = secrets.get(asked.replace(/^input:/, ''))
       return value === undefined ? undefined : { value, isSecret: true }
@@ -5642,6 +5705,7 @@ export type ApprovalRequest = Readonly<{
   annotations: Annotations
   session: string
   origin?: string | undefined
+  grantAs?: string | undefined // where grants call it otherwise
   preview?: () => Promise<string | undefined> | undefined
 }>
 
@@ -5873,7 +5937,7 @@ export class Approvals {
 
   async #grantFor(call: ApprovalRequest) {
     const places = placesOf(call, this.#root)
-    const grants = await this.#options.store.listGrants(call.tool)
+    const grants = await this.#options.store.listGrants(call.grantAs ?? call.tool)
     for (const grant of grants.toSorted(denyFirst))
       if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
     return undefined
@@ -5897,7 +5961,7 @@ export class Approvals {
     const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return ruling('deny', 'jit_no_approval')
     const always = exactBounds(call, placesOf(call, this.#root))
-    const session = widerBounds(call) ?? always
+    const session = (call.origin === undefined && widerBounds(call)) || always
     const choices = [
       { key: 'y', label: 'yes, once' },
       { key: 's', label: `for this session, in this folder: ${session.shown}` },
@@ -5921,7 +5985,7 @@ export class Approvals {
       a: { scope: 'always', session: undefined, expires: undefined, ...always.bounds },
     } as const
     const open = { mode: undefined, digest: undefined, paths: [], commands: [], root: this.#root }
-    const grant = await store.addGrant({ tool: call.tool, ...open, ...grants[key] })
+    const grant = await store.addGrant({ tool: call.grantAs ?? call.tool, ...open, ...grants[key] })
     return ruling('run', 'jit_user_approved', grant)
   }
 }
@@ -7728,6 +7792,8 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   const { prompter, granted, signal, show } = how
   if (bridge.registry.hasConsent(entry)) return
   const plan = await bridge.plan(entry)
+  if (granted === undefined && plan.join().length > PLAN_MAX)
+    fail(`${entry.name}: what it starts is too long to be judged`, 'put it into a script')
   const ask = (until: AbortSignal) =>
     prompter.choose(`${plan.join('\n')}\nAllow this?`, [{ key: 'y', label: 'yes' }, NO], until)
   const by = granted ?? (prompter.available ? 'the user' : 'nobody')
@@ -7824,7 +7890,8 @@ export async function addServers(
 ) {
   const added: Added[] = []
   const failed: TaiError[] = [...rejects]
-  for (const { entry, from } of servers) {
+  for (const { entry: asWritten, from } of servers) {
+    const entry = bridge.placed(asWritten)
     const { name, enabled } = entry
     const profile = how.profile ?? (enabled === true ? how.current : undefined)
     try {
@@ -8083,6 +8150,9 @@ export function bridgedTools(bridge: McpBridge, profile: string, offers = true):
   })
 }
 
+const grantNameOf = ({ name, origin }: Tool) =>
+  origin ? grantedAs(origin.server, origin.tool) : name
+
 export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) ?? row.annotations
 
 const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
@@ -8227,6 +8297,7 @@ export class Tools {
       paths: await row.paths?.(args),
       annotations: annotationsOf(row, args),
       session,
+      grantAs: grantNameOf(row),
       origin: origin?.server,
       preview: () => row.preview?.(args, this.#context),
     }
@@ -8323,9 +8394,10 @@ export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: Jso
 }
 
 function missingArguments({ required }: JsonSchema, args: JsonObject): Checked {
-  const missing = [required ?? []].flat().find((name) => args[`${name}`] === undefined)
+  const names = [required ?? []].flat().filter((name) => typeof name === 'string')
+  const missing = names.find((name) => args[name] === undefined)
   if (missing === undefined) return { args }
-  return { problem: `the argument ${visible(`${missing}`)} is missing`, path: '' }
+  return { problem: `the argument ${visible(missing)} is missing`, path: '' }
 }
 
 function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
@@ -11509,14 +11581,17 @@ async function knownTool(app: App, name: string) {
 
 function grantVerb(scope: 'always' | 'deny'): Run {
   return async (app, name = '') => {
-    const { name: tool } = await knownTool(app, name)
+    const row = await knownTool(app, name)
+    const tool = grantNameOf(row)
     const store = await app.store()
     const [paths, commands] = [app.given.all('path'), app.given.all('command')]
+    if (row.origin && paths.length + commands.length > 0)
+      failUsage('a tool of a server is granted whole', 'leave out --path and --command')
     const bounds = { mode: givenMode(app, 'mode'), paths, commands }
     const open = { digest: undefined, session: undefined, root: undefined, expires: undefined }
     const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
     await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
-    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${tool} (${grant.id})`)
+    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
   }
 }
 
@@ -11540,7 +11615,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
   const hint = `\`tai tools show ${name}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
   const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
-  const call = { tool: name, args, paths, annotations, session: '' }
+  const call = { tool: name, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
   const { verdict, reason, grant } = await approvals.check(call)
   const facts = { verdict, reason, mode, grant: grant?.id ?? null }
   return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
