@@ -5246,8 +5246,8 @@ const NAMINGS = new Map<unknown, Naming>([
 
 /** Why a tool is not offered, in the order of asking. */
 export const UNBOUND = [
-  'not_enabled',
   'disabled',
+  'not_enabled',
   'pin_pending',
   'excluded',
   'over_cap',
@@ -5437,8 +5437,8 @@ export class McpBridge {
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
       const isIn = (globs?: RegExp) => globs?.test(name) || globs?.test(exposed)
-      if (!isEnabled) return 'not_enabled'
       if (disabled === true) return 'disabled'
+      if (!isEnabled) return 'not_enabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
       if (!isIn(allows) || isIn(denies)) return 'excluded'
       if (names.has(exposed)) return 'name_conflict'
@@ -7827,7 +7827,12 @@ function nameFrom([first = '', ...rest]: readonly string[]) {
   return bare.replace(/^mcp-?|-mcp$|-?mcp-server$|^server-/g, '') || 'server'
 }
 
-type Asked = Readonly<{ name?: string | undefined; isCommand?: boolean; signal: AbortSignal }>
+type SourceKind = ReturnType<typeof sourceKind>
+type Asked = Readonly<{
+  name?: string | undefined
+  kind?: SourceKind // if it is known
+  signal: AbortSignal
+}>
 
 /** Servers, where each is from, and what was refused. */
 export type McpSource = Readonly<{
@@ -7848,23 +7853,28 @@ function githubPlace(address: string) {
 /** OWNER/REPO of a GitHub address. */
 export const repositoryOf = (address: string) => githubPlace(address).name
 
+/** To be tried again, and enabled. Throws TaiError. */
+async function storedServer(registry: McpRegistry, name: string) {
+  const known = registry.list().map((row) => row.name)
+  const hint = didYouMean(name, known) ?? 'to start a program: tai mcp add -- PROGRAM ARGS'
+  if (!known.includes(name)) fail(`there is no server ${visible(name)}`, hint)
+  const entry = await registry.get(name)
+  return { entry: { ...entry, enabled: true }, from: registry.row(name).source }
+}
+
 /** What is in a source: the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
   bridge: McpBridge,
   words: readonly string[],
-  { name, isCommand = words.length > 1, signal }: Asked,
+  { name, kind = sourceKind(words[0] ?? ''), signal }: Asked,
 ): Promise<McpSource> {
   const [source = '', ...args] = words
   const { registry } = bridge
-  const kind = isCommand ? 'command' : sourceKind(source)
   const asNamed = (entry: McpEntry, from: string) => {
     return { entry: name === undefined ? entry : { ...entry, name: serverName(name) }, from }
   }
   const whole = { notes: [], rejects: [] }
-  if (kind === 'name') {
-    const entry = await registry.get(source)
-    return { servers: [{ entry, from: registry.row(source).source }], ...whole }
-  }
+  if (kind === 'name') return { servers: [await storedServer(registry, source)], ...whole }
   if (kind === 'github') {
     const entry = await bridge.resolve(source, signal)
     return { servers: [asNamed(entry, `github:${repositoryOf(source)}`)], ...whole }
@@ -7890,8 +7900,8 @@ export async function addServers(
 ) {
   const added: Added[] = []
   const failed: TaiError[] = [...rejects]
-  for (const { entry: asWritten, from } of servers) {
-    const entry = bridge.placed(asWritten)
+  for (const { entry: given, from } of servers) {
+    const entry = bridge.placed(given)
     const { name, enabled } = entry
     const profile = how.profile ?? (enabled === true ? how.current : undefined)
     try {
@@ -8336,7 +8346,12 @@ export class Tools {
     const text = fits(whole) ? whole : await this.#spill(name, whole)
     const structured = mapStrings(output.structured, (it) => brief(clean(it))) as Json
     const blocks = mapStrings(output.blocks ?? [], clean) as JsonObject[]
-    return { kind: 'done', output: { ...output, text, structured, blocks } }
+    const { redactor } = this.#context.store
+    const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
+    return {
+      kind: 'done',
+      output: { ...output, text, structured, blocks, ...(images && { images }) },
+    }
   }
 
   async #spill(name: string, body: string) {
@@ -11192,7 +11207,9 @@ export async function hostedServers(world: World, root: string) {
       const { entries, rejects, notes } = await mcpNormalize(await serversPart(file, root))
       faults.push(...rejects.map((error) => `${file}: ${error.message}`))
       const from = file.endsWith('.toml') ? 'config-toml' : 'config-json'
-      return entries.map((entry) => ({ host, file, from, notes, entry }))
+      const isOwn = folder !== 'root' // a project enables nothing
+      const found = isOwn ? entries : entries.map((entry) => ({ ...entry, enabled: undefined }))
+      return found.map((entry) => ({ host, file, from, notes, isOwn, entry }))
     } catch (error) {
       const why = messageOf(error)
       if (why !== NO_SERVER) faults.push(`${file}: ${why}`)
@@ -11202,7 +11219,8 @@ export async function hostedServers(world: World, root: string) {
   const found = Object.entries(HOSTS).flatMap(([host, files]) =>
     files.map((file) => readPlace(host, file)),
   )
-  return { found: (await Promise.all(found)).flat(), faults }
+  const all = (await Promise.all(found)).flat()
+  return { found: all.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)), faults }
 }
 
 //#endregion §hosts
@@ -11369,7 +11387,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ])],
   ],
   mcp: ['servers of other people, whose tools a model can use',
-    ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or -- COMMAND ARGS', mcpAdd, [
+    ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, [
       flagRow('--name NAME', 'name for the one server'), YES]],
     ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, [YES]],
     ['list', 'all servers', mcpList],
@@ -11658,23 +11676,49 @@ const agreement = (app: App) => ({
 })
 
 /** The words of a command, or the text that `word` stands for. */
-async function sourceWords(app: App, words: readonly string[]) {
-  const [word = ''] = words
-  if (words.length > 1 || app.given.literal.length > 0) return words
-  if (word === '-')
-    return [(await app.stdin()) || failUsage('nothing came on stdin', 'paste it there')]
-  const file = path.resolve(app.world.cwd, word)
-  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8')]
-  if (/^\S+\.(?:json|toml)$/.test(word) && sourceKind(word) === 'name')
-    fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
-  return [word]
+/** A paste, to its end, which on a terminal is Ctrl-D. */
+async function pasted(app: App) {
+  if (fdKind(0) !== 'terminal') return app.stdin()
+  app.notice('paste it now, and end with Ctrl-D on a line of its own')
+  const stdin = process.stdin.setEncoding('utf8')
+  const pieces: Promise<string[]> = Array.fromAsync(stdin)
+  if (await within(STDIN_ALONE_WAIT, pieces, app.signal)) return (await pieces).join('')
+  pieces.catch(() => {}) // of what is ended here
+  stdin.destroy()
+  throw app.signal.reason
 }
 
+/** What a word stands for; a file and a paste hold configurations and nothing else. */
+async function sourceOf(app: App, word: string): Promise<{ text: string; kind: SourceKind }> {
+  const file = path.resolve(app.world.cwd, word)
+  const hint = 'pipe or paste a configuration'
+  if (word === '-')
+    return {
+      text: (await pasted(app)) || failUsage('nothing came on stdin', hint),
+      kind: 'config' as const,
+    }
+  if (isFile(file)) return { text: await fs.promises.readFile(file, 'utf8'), kind: 'config' }
+  const kind = sourceKind(word)
+  if (kind === 'name' && /\.(?:json|toml)$/.test(word))
+    fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
+  return { text: word, kind }
+}
+
+/** One source, or a command after --, with a name before it. */
 async function mcpAdd(app: App, ...words: string[]) {
   const { given, signal } = app
-  const isCommand = given.literal.length > 0
-  const how = { name: given.text('name'), signal, isCommand }
-  return addFound(app, await readSource(await app.bridge(), await sourceWords(app, words), how))
+  const { literal } = given
+  const [word, ...more] = words.slice(0, words.length - literal.length)
+  const name = given.text('name')
+  const bridge = await app.bridge()
+  if (more.length > 0)
+    failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
+  if (literal.length > 0) {
+    const how = { name: name ?? word, signal, kind: 'command' } as const
+    return addFound(app, await readSource(bridge, literal, how))
+  }
+  const { text, kind } = await sourceOf(app, word ?? '')
+  return addFound(app, await readSource(bridge, [text], { name, signal, kind }))
 }
 
 async function addFound(app: App, found: McpSource) {
@@ -11699,7 +11743,10 @@ async function addFound(app: App, found: McpSource) {
 async function mcpImport(app: App, ...words: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   for (const fault of faults) app.notice(fault)
-  const byName = new Map(found.toReversed().map((each) => [each.entry.name, each])) // one of each
+  const byName = new Map(found.toReversed().map((each) => [each.entry.name, each]))
+  for (const each of found)
+    if (byName.get(each.entry.name) !== each)
+      app.notice(`${each.entry.name} of ${each.file} is left out: another has its name`)
   const all = [...byName.values()].toReversed()
   const servers = all.map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
@@ -11766,6 +11813,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
   if (ran.kind === 'refused') fail(ran.text)
   const { text: said, isError = false, structured } = ran.output
+  if (isError && !app.given.has('json')) fail(said)
   app.print({ text: said, isError, structured }, said)
   return isError ? EXIT.failed : EXIT.answered
 }
