@@ -14,13 +14,13 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX MCP_MAX_SERVERS MCP_MAX_TOOLS ...
+//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX ...
 //   §shapes     the words of the program, as types
-//     Json JsonObject JsonSchema Part Reasoning ToolCall UserMessage SystemMessage ...
+//     Json JsonObject JsonSchema Part Reasoning ToolCall ...
 //   §errors     what can go wrong, and how the user hears of it
-//     TaiError UsageError LimitError DeniedError InvalidError InterruptedError ModelError ...
+//     TaiError UsageError LimitError DeniedError InvalidError ...
 //   §text       strings in, strings out
-//     byteLength headBytes tailBytes characterStart clip canonicalJson sha256 digest visible ...
+//     byteLength headBytes tailBytes characterStart clip ...
 //   §json       from unknown to typed, at the border
 //     isObject parseObject Reader schemaCheck
 //   §waiting    deadlines, and work in turn
@@ -28,7 +28,7 @@
 //   §redact     secrets never leave
 //     looksSecret hasRedactionMark Redactor
 //   §config     settings, and where each comes from
-//     MODES SETTINGS SettingKey variableOf configPaths parseSetting Config
+//     MODES SETTINGS SettingKey variableOf configPaths ...
 //   §seal       secrets at rest
 //     Seal
 //   §db         one SQLite file, opened with care
@@ -44,19 +44,19 @@
 //   §workspace  the jail
 //     Workspace
 //   §process    child processes that always end
-//     ChildGroup RunOptions runCommand shellArgv childEnv hideEnvironment refuseMarks ...
+//     ChildGroup RunOptions runCommand shellArgv childEnv ...
 //   §http       requests with deadlines
-//     HttpRequest HttpError HttpClient HttpReply proxyFor isPublicAddress SseReader
+//     HttpRequest HttpError HttpClient HttpReply proxyFor ...
 //   §models     providers, and which model answers
-//     Provider PROVIDERS Endpoint ModelChoice ChooseOptions providersOf endpointOf chooseModel ...
+//     Provider PROVIDERS Endpoint ModelChoice ChooseOptions ...
 //   §dialects   neutral messages in a provider's words, and back
-//     ChatRequest Dialect failureOf StreamDecoder DIALECTS repairHistory adaptSchema
+//     ChatRequest Dialect failureOf StreamDecoder DIALECTS ...
 //   §chat       one request to a model, one whole reply
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
-//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage RpcError isNested readRpc ...
+//     MCP_PROTOCOL_VERSION MCP_VERSIONS RPC_CODES RpcId RpcMessage ...
 //   §intake     MCP configurations, as people paste them
-//     sourceKind McpEntry TRANSPORTS mcpNormalize McpLookup mcpExpandVars
+//     sourceKind McpEntry TRANSPORTS mcpNormalize McpLookup ...
 //   §stdio      MCP over a program's stdin and stdout
 //     mcpArgv McpStdioTransport
 //   §httpleg    MCP over HTTP, the client's end
@@ -64,13 +64,13 @@
 //   §client     one MCP server, as its client sees it
 //     McpTool McpClient
 //   §registry   MCP servers, as the vault has them
-//     McpDefinition McpDrift consentDigest McpRegistry
+//     McpDefinition McpDrift consentDigest grantedAs McpRegistry
 //   §bridge     other people's tools, made callable
-//     UNBOUND BridgedTool exposedName mcpOutput BridgeOptions Resolver McpBridge
+//     UNBOUND BridgedTool exposedName mcpOutput BridgeOptions ...
 //   §policy     what may run, and who says so
-//     VERDICTS riskOf RULES Reason ApprovalRequest callDigest isReadOnlyCommand awaitAnswer ...
+//     VERDICTS riskOf RULES Reason ApprovalRequest callDigest ...
 //   §toolkit    what a tool is made of
-//     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes annotate
+//     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes ...
 //   §files      reading files and folders
 //     unifiedDiff FILE_TOOLS
 //   §edits      changing files, and back
@@ -88,35 +88,35 @@
 //   §asking     the person, the clock, the machine
 //     ASK_TOOLS
 //   §servers    the tools that manage MCP servers, and those that servers bring
-//     agreeTo McpSource repositoryOf readSource addServers serverFacts toolFacts checkCallable ...
+//     agreeTo McpSource repositoryOf readSource addServers ...
 //   §ranker     which tools fit a few words
 //     wordsIn rankByWords
 //   §toolbox    every tool, and the one way to call it
-//     TOOLS OWN_NAMES bridgedTools annotationsOf Tools checkArguments
+//     TOOLS OWN_NAMES bridgedTools annotationsOf Tools ...
 //   §prompts    what the model is told first
 //     systemPrompt COMPACTION_REQUEST
 //   §agent      ask, act, repeat
-//     TurnResult summaryMessage Agent batches estimateTokens cutPoint wordsOf misfit ...
+//     TurnResult summaryMessage Agent batches estimateTokens ...
 //   §terminal   what a terminal is shown, and asked
-//     style wantsColor fdKind Output terminalText terminalFilter ttyPrompter spinnerOn ...
+//     style wantsColor fdKind Output terminalText terminalFilter ...
 //   §markdown   an answer on a terminal
 //     markdownStream
 //   §input      stdin and files of a prompt
 //     readStdin composePrompt readPromptFile
 //   §cli        the words of the command line
-//     FLAGS Given Command parseLine helpText completionScript completeLine
+//     FLAGS Given Command parseLine helpText completionScript ...
 //   §app        what one run opens and closes
 //     interruptsOf AppOptions App
 //   §present    a turn, as it is seen
-//     TurnOutcome Renderer textPresenter jsonPresenter withoutSecrets firstCodeBlock
+//     TurnOutcome Renderer textPresenter jsonPresenter ...
 //   §turn       from a command line to an answer
-//     Conversation playTurn openConversation converse chosenModel openTools oneShot titleOf
+//     Conversation playTurn openConversation converse chosenModel ...
 //   §resolver   which server a GitHub repository is
 //     resolveGithub
 //   §repl       the plain chat
 //     beginChat
 //   §serve      what other agents are answered
-//     McpSession McpServeContext RpcCall RPC_METHODS RPC_NOTIFICATIONS answerRpc
+//     McpSession McpServeContext RpcCall RPC_METHODS ...
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
 //   §doctor     is everything as it should be?
@@ -167,7 +167,7 @@ export const EXIT = {
   model: 3, // not reached, or it refuses
   limit: 4, // of steps or cost
   denied: 5, // so there is no answer
-  invalid: 6, // input or output
+  invalid: 6,
   interrupted: 130, // 128 + SIGINT
 } as const
 
@@ -175,22 +175,22 @@ export const MCP_RESULT_MAX = 64 * KB // larger ones become records
 export const MCP_MAX_SERVERS = 32 // then refused
 export const MCP_TOOLS_LISTED = 1_000 // by one server; a longer list is refused
 export const MCP_MAX_TOOLS = 100 // of a server; the rest are listed
-export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
+export const MCP_HTTP_MAX_BODY = 10 * MB
 
-export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
+export const MCP_DEFAULT_PORT = 8_765
 export const MCP_DEPTH_MAX = 128 // then refused unread
 export const MCP_CONNECT_TIMEOUT = 20 * SECOND // with the handshake; then an error
 export const MCP_CALL_TIMEOUT = 60 * SECOND // begins anew with progress
 export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever its progress
 export const MCP_PAGES_MAX = 100 // of tools/list; then refused
-export const MCP_RELIST_PAUSE = 200 // after news of changed tools
+export const MCP_RELIST_PAUSE = 200
 export const MCP_RESUME_WAIT = 1 * SECOND // after a cut reply, if it names no time
 export const MCP_LINGER = 1 * SECOND // then an answered reply is closed
 export const MCP_STREAM_IDLE = 24 * HOUR // then an older server's stream is given up
 export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server to read a message
 export const MCP_ASIDE_MAX = 2 * KB // the end of what a server says aside
 export const MCP_SESSION_IDLE = 1 * HOUR // then 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE // between notes of a session's use
+export const MCP_SESSION_TOUCH = 1 * MINUTE
 export const MCP_SESSIONS_MAX = 1_000 // the longest unused goes, or 503
 export const MCP_QUEUE_MAX = 64 // calls of a session; then refused
 export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
@@ -199,7 +199,7 @@ export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
 export const MCP_BODIES_MAX = 64 * MB // all together; then 503
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
 export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
-export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
+export const MCP_KEEP_ALIVE = 75 * SECOND
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 
@@ -209,15 +209,15 @@ export const STDIN_WAIT = 10 * SECOND // then it is left out
 export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
 
 export const STREAM_IDLE = 90 * SECOND // then a silent model is an error
-export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then unreachable
-export const CHAT_RETRIES = 3 // then the error
+export const CHAT_CONNECT_TIMEOUT = 20 * SECOND
+export const CHAT_RETRIES = 3
 export const CHAT_BACKOFF = 500 // doubles, with jitter
 export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for longer is given up
 export const CHAT_MAX_TOKENS = 16_384 // where a dialect demands a number
 export const CHAT_EVENT_MAX = 8 * MB // then the stream ends
-export const CHAT_ERROR_MAX = 2 * KB // of a provider's words
-export const LOCAL_PROBE = 300 // then no local server is there
-export const MODEL_LIST_TIMEOUT = 10 * SECOND // then an error
+export const CHAT_ERROR_MAX = 2 * KB
+export const LOCAL_PROBE = 300
+export const MODEL_LIST_TIMEOUT = 10 * SECOND
 export const CONTEXT_DEFAULT = 128_000 // tokens, where none are known
 export const CONTEXT_FULL = 0.8 // of the window; then compacted
 export const CONTEXT_KEEP = 0.3 // left by compaction
@@ -229,24 +229,24 @@ export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
 export const SHELL_STOP_GRACE = 2 * SECOND // between signals
 export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped
 export const PROCESS_MAX = 16 // then refused
-export const GIT_TIMEOUT = 60 * SECOND // one command
+export const GIT_TIMEOUT = 60 * SECOND
 export const TOOL_TEXT_MAX = 10 * MB // larger files by range, or not at all
 export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
 export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
 export const GREP_FILE_MAX = 2 * MB // larger files are passed over
 export const WALK_MAX = 100_000 // entries; then it says it stopped
-export const WEB_TIMEOUT = 30 * SECOND // one page
-export const WEB_REDIRECTS = 5 // then unreachable
+export const WEB_TIMEOUT = 30 * SECOND
+export const WEB_REDIRECTS = 5
 
 export const APPROVAL_WAIT = 60 * SECOND // then denied
-export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
+export const GRANT_SESSION_TTL = 8 * HOUR
 
 export const STORE_GLANCE = 5 // what other processes wrote is seen so late
-export const STORE_BUSY = 10 * SECOND // for another writer
+export const STORE_BUSY = 10 * SECOND
 export const SECRET_MIN = 6 // characters; shorter is too common
-export const RECORD_PREVIEW = 2 * KB // beside a record's id
+export const RECORD_PREVIEW = 2 * KB
 export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
-export const AUDIT_BATCH = 256 // rows that wait
+export const AUDIT_BATCH = 256
 export const AUDIT_ANCHORS = 16 // heads of others in row 0
 
 //#endregion §caps
@@ -317,7 +317,6 @@ export type ChatReply = Readonly<{
 
 export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
 
-/** Seed 002's names, then MCP's ToolAnnotations. */
 export type Annotations = Readonly<{
   readOnly: boolean
   destructive: boolean
@@ -391,7 +390,6 @@ export class TaiError extends Error {
   }
 }
 
-/** A TaiError that callers tell apart by `kind`. */
 class KindError<Kind> extends TaiError {
   readonly kind
   constructor(kind: Kind, message: string, options?: ErrorOptions) {
@@ -683,7 +681,6 @@ export async function schemaCheck(schema: JsonSchema) {
   }
 }
 
-/** What the library notices only at a value. */
 function refuseBroken(at: string, part: unknown, parts: object) {
   if (at.split('/').length > SCHEMA_DEPTH) fail('it is nested too deeply')
   if (!isObject(part)) return
@@ -791,7 +788,6 @@ const SECRET_SHAPES = {
     /([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
-/** One pattern is faster than ten. */
 const ANY_SHAPE = RegExp(
   Object.values(SECRET_SHAPES)
     .map(({ source }) => source)
@@ -806,7 +802,7 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 
 /** Takes secrets out. */
 export class Redactor {
-  readonly #names = new Map<string, string>() // by written form
+  readonly #names = new Map<string, string>()
   #pattern: RegExp | undefined = /^(?!)/g
 
   add(name: string, value: string) {
@@ -1019,7 +1015,7 @@ async function readToml(file: string): Promise<object> {
 /** The settings of one run. */
 export class Config {
   readonly notices: string[] = []
-  readonly #given: { key: SettingKey; value: string; source: string }[] = [] // by rank
+  readonly #given: { key: SettingKey; value: string; source: string }[] = []
 
   static async load(world: World, sources: { flags: object; stored: object; root: string }) {
     const config = new Config()
@@ -1075,7 +1071,6 @@ const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
 const KEYCHAIN_WAIT = MINUTE
 const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
 
-/** `id` salts the key; `proof` tests it. */
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
 type SealKey = { id: string; bytes: Buffer }
 
@@ -1156,7 +1151,6 @@ export class Seal {
     this.#world = world
   }
 
-  /** No passphrase: by the keychain. */
   static async make(world: World, passphrase: string | undefined) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
@@ -1212,7 +1206,6 @@ export class Seal {
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931
 
-/** Message, hint, codes of sqlite.org/rescode.html and the system. */
 const VAULT_FAULTS = {
   newer: ['was made by a newer tai', 'use that tai, or another TAI_HOME'],
   corrupt: ['is damaged, or is no vault', 'put back a vault.db.backup-*', 11, 26, 'SyntaxError'],
@@ -1323,7 +1316,7 @@ CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
 
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
 type SqlRow = Record<string, SqlValue>
-type Sql = string | readonly string[] // of a template
+type Sql = string | readonly string[]
 
 const JSON_COLUMNS =
   'tags tools paths commands todos message data args allow deny options profiles'.split(' ')
@@ -1346,7 +1339,7 @@ export class Db {
   readonly #statements = new Map<Sql, StatementSync>()
   readonly #made = new Map<string, unknown>()
   #version: number | undefined
-  #looked = -Infinity // when
+  #looked = -Infinity
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1548,7 +1541,6 @@ const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
     AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
-/** And those that a head or a row 0 names in vain. */
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
   SELECT chain, n, CASE
     WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
@@ -1570,7 +1562,6 @@ const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || pro
       FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
   ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
-/** In SQLite: an audit may be long. */
 function checkAudit(db: Db) {
   const counts = db.get<{ rows: number; chains: number }>`
     SELECT count(*) FILTER (WHERE n > 0) AS rows, count(DISTINCT chain) AS chains FROM audit`
@@ -1592,7 +1583,6 @@ export type StoreOptions = {
 }
 type SecretRow = { name: string; value: string }
 
-/** Table, column, keys of the row. */
 const SEALED_COLUMNS = [
   ['secrets', 'value', 'name'],
   ['mcp_servers', 'env_json', 'name'],
@@ -1673,7 +1663,6 @@ export class Secrets {
     return this.#db.tx(() => work(this.seal))
   }
 
-  /** The old value leaves the file too. */
   async set(name: string, value: string) {
     if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
@@ -1756,7 +1745,6 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
 const termsIn = (text: string) =>
   `(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
-/** The last parameter of `byWords` is FTS5's. */
 function searchRows<T>(
   db: Db,
   [byWords, byParts]: readonly [string, string],
@@ -1958,7 +1946,6 @@ export class Store {
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
 
-  /** Soon: within AUDIT_DELAY. */
   async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
     const rows = this.#unwritten
     const data_json = canonicalJson(this.#redacted(data))
@@ -2092,7 +2079,6 @@ export class Workspace {
     return passedPath(given, real, this.#closed(real))
   }
 
-  /** Parents need not exist. */
   async write(given: string) {
     const entry = await this.entry(given)
     return passedPath(given, entry, isLink(entry) && 'is a symbolic link')
@@ -2270,12 +2256,11 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
     cwd,
     env,
     stdio: [stdin, 'pipe', 'pipe'],
-    detached: process.platform !== 'win32', // a group
+    detached: process.platform !== 'win32',
     windowsVerbatimArguments: program === 'cmd.exe',
   })
 }
 
-/** False: nobody is left. */
 function signalGroup(pid: number, signal: NodeJS.Signals) {
   if (pid <= 1) return false // -1 and -0 mean everybody, and us
   if (process.platform !== 'win32') return attempt(() => process.kill(-pid, signal)) ?? false
@@ -2411,7 +2396,6 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
     label,
     group,
     bytes: output.total,
-    /** Waits up to `ms` for the first. */
     async read(since: number, ms: number, signal: AbortSignal) {
       await within(ms, beyond(since), signal)
       signal.throwIfAborted()
@@ -2500,7 +2484,6 @@ function isSameGroup(group: string, start: string) {
   return head === undefined ? start.slice(0, BOOT) === boot : head === start
 }
 
-/** None on Windows. */
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
@@ -2589,7 +2572,6 @@ function httpUrl(text: string) {
   return url?.protocol.match(/^https?:$/) ? url : undefined
 }
 
-/** Without IPv6's brackets. */
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
 /** RFC 6761, 6.3. */
@@ -2601,7 +2583,7 @@ const LOCALHOST = [
 /** Keeps connections until `close`. */
 export class HttpClient {
   readonly #env
-  readonly #agents = new Map<string, HttpAgent>() // and undici's, by proxy
+  readonly #agents = new Map<string, HttpAgent>()
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -2644,7 +2626,7 @@ export class HttpClient {
     } catch (cause) {
       hop.signal?.throwIfAborted()
       const code = codeOf(cause)
-      if (code === '') throw cause // ours
+      if (code === '') throw cause
       const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
@@ -2670,7 +2652,6 @@ export class HttpClient {
     return request.end(hop.body)
   }
 
-  /** By undici, which loads in 30 ms. */
   async #through(uri: string, hop: HttpHop): Promise<IncomingMessage> {
     // @ts-expect-error -- typed for its index only
     const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
@@ -2687,7 +2668,6 @@ export class HttpClient {
     return Object.assign(body, { statusCode, headers })
   }
 
-  /** Takes tens of ms. */
   #trustSystem() {
     if (this.#trustsSystem) return false
     const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
@@ -2734,7 +2714,7 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
     status: raw.statusCode ?? 0,
     headers: Object.fromEntries(headers), // lower case
     url: Object.assign(new URL(hop.url), { username: '', password: '' }).href,
-    body, // read once, here or below
+    body,
     bytes,
     text: async () => new TextDecoder().decode(await bytes()),
     cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up')),
@@ -2831,7 +2811,7 @@ export class SseReader {
   readonly #maxEvent
   readonly #decoder = new TextDecoder()
   #held = ''
-  #afterCr = false // then an LF belongs to it
+  #afterCr = false
   #event = ''
   #id: string | undefined
   #data = ''
@@ -2883,12 +2863,12 @@ export type Provider = Readonly<{
   dialect: 'openai' | 'anthropic'
   baseUrl: string // no slash at the end
   keys: readonly string[] // variables, else secrets
-  baseEnv?: string // for another address
+  baseEnv?: string
   model?: string | undefined
   own?: boolean // the user gave the address
   refuses?: RegExp | undefined // in requests and schemas
-  returns?: string // goes back
-  callIds?: RegExp // accepted
+  returns?: string
+  callIds?: RegExp
 }>
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
@@ -3121,7 +3101,7 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 export type ChatRequest = Readonly<{
   messages: readonly Message[]
   tools: readonly ToolSchema[]
-  schema?: JsonObject | undefined // of the answer
+  schema?: JsonObject | undefined
 }>
 
 export type Dialect = Readonly<{
@@ -3160,7 +3140,7 @@ export function failureOf(said: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
-  const upstream = asObject(metadata)['raw'] // of OpenRouter
+  const upstream = asObject(metadata)['raw']
   const words = new Set([first, inner, message, detail, upstream].map(asText))
   const spoken = [...words].filter(Boolean).join('; ') || said
   const status = answer ?? (Number(code) || undefined)
@@ -3353,7 +3333,6 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
 }
 
-/** They are wanted back joined. */
 function withDetail(details: readonly JsonObject[], piece: JsonObject) {
   const last = details.at(-1) ?? {}
   if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
@@ -3474,7 +3453,6 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
   if (reply.usage && typeof output === 'number') reply.usage = { ...reply.usage, output }
 }
 
-/** The `{}` of a call's first piece is no arguments. */
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
   const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
@@ -3588,7 +3566,7 @@ const SCHEMA_NODES = 1_500 // those beyond accept anything
 const SCHEMA_DATA = /^(default|const|enum|examples?)$/
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
-const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/ // booleans in it
+const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/
 const isSimple = (value: Json) => value === null || typeof value === 'boolean'
 const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
@@ -3722,7 +3700,7 @@ export class ChatClient {
       }
       for (const { data, event } of sse.end()) yield* decoder.feed(data, event)
       const text = `${Buffer.concat(whole ?? [])}`.trim()
-      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text) // no stream
+      if (/^[^:a-z]/.test(text)) yield* decoder.feed(text)
     } catch (error) {
       if (!(error instanceof HttpError && decoder.finished)) throw error
     } finally {
@@ -3801,7 +3779,7 @@ export class RpcError extends TaiError {
   readonly data
   readonly id
   constructor(
-    kind: keyof typeof RPC_CODES | number, // a peer's own
+    kind: keyof typeof RPC_CODES | number,
     message: string,
     { data, id = null }: Loose<{ data: JsonObject; id: RpcId | null }> = {},
   ) {
@@ -3871,7 +3849,6 @@ function noMcp(message: string, hint?: string): never {
 
 type RpcHeaders = Readonly<Record<string, string>>
 
-/** A server's error may be anything. */
 function failureIn(error: unknown) {
   const { code, message = error, data } = Object(error)
   const known = { data: isObject(data) ? (data as JsonObject) : undefined }
@@ -3911,7 +3888,7 @@ export abstract class RpcTransport {
   readonly #waiting = new Map<number, Waiting>()
   #last = 0
   #over: LinkError | undefined
-  #owed = 0 // answers on their way
+  #owed = 0
 
   /** False for no message; with the `id` of an exchange, until that is answered. */
   receive(message: unknown, id?: unknown) {
@@ -3988,7 +3965,7 @@ export abstract class RpcTransport {
     if (error !== undefined && error !== null) answer?.reject(failureIn(error))
     else if (isObject(result)) answer?.resolve(result as JsonObject)
     else answer?.reject(new LinkError('protocol', 'a reply without a result'))
-    return asked > 0 && asked <= this.#last // a late one counts
+    return asked > 0 && asked <= this.#last
   }
 }
 
@@ -4013,13 +3990,11 @@ const SOURCES = [
   ['command', /\s/],
 ] as const
 
-/** A name may be a file's or a server's. */
 export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
 export type McpEntry = Readonly<ReturnType<typeof entryOf>>
 
-/** With the fields it has not, its address and its names. */
 export const TRANSPORTS = [
   ['stdio', 'headers', 'command', 'stdio local command'],
   ['http', 'args cwd', 'url', 'http remote streamable streamableHttp'],
@@ -4080,7 +4055,6 @@ function unfit(message: string, hint?: string): never {
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
-/** Absent, it is empty. */
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
@@ -4129,7 +4103,6 @@ class Said extends Reader {
     return this.other(words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))).words()
   }
 
-  /** A path may hold spaces. */
   program() {
     const { value } = this
     const isPath = typeof value === 'string' && !/^["']|^[\w.@-]+\s/.test(value)
@@ -4252,7 +4225,6 @@ function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown
   return Object.fromEntries(found)
 }
 
-/** Places count from the start of the paste. */
 async function tomlIn(text: string) {
   const { parse, TomlError } = await import('smol-toml')
   try {
@@ -4265,7 +4237,6 @@ async function tomlIn(text: string) {
   }
 }
 
-/** Some hosts nest a part of an entry. */
 const pairsOf = (raw: unknown): [string, unknown][] =>
   Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
     if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
@@ -4280,7 +4251,6 @@ const looksLikeEntry = (raw: unknown) =>
       (typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
   )
 
-/** `inside` a holder, any object is a server. */
 function serversIn(said: Said, inside?: string): [string, unknown][] {
   const { value } = said
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
@@ -4351,7 +4321,7 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
       it('envHttpHeaders').pairs((item) => item.variable()[1]),
       it('headers').pairs(),
     ),
-    allow: it('allow').words(), // globs
+    allow: it('allow').words(),
     deny: it('deny').words(),
     enabled: it('enabled').optional((at) => at.boolean()),
     options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
@@ -4390,7 +4360,6 @@ export type McpLookup = (name: string) => { value: string; isSecret: boolean } |
 
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
-/** Or what only begins like one. */
 const PLACEHOLDER = RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
 
 const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
@@ -4571,7 +4540,7 @@ export class McpStdioTransport extends RpcTransport {
   }
 
   #take() {
-    const text = this.#line.trim() // of a CR, a byte order mark
+    const text = this.#line.trim()
     this.#line = ''
     if (text === '' || this.receive(rpcParsed(text))) return
     this.#strayCount += 1
@@ -4599,12 +4568,11 @@ export class McpStdioTransport extends RpcTransport {
 // 3. Failures name the host; a server's words in them are redacted and short.
 // Not here: sign-in, proxies (§http).
 
-const SOCKET_URL = 'http://127.0.0.1/mcp' // asked for on a Unix socket
+const SOCKET_URL = 'http://127.0.0.1/mcp'
 const EXCERPT_MAX = 300 // characters
 const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
-/** Any other: it did not begin. */
 const LINK_FAULTS: Partial<Record<HttpFault, LinkFault>> = {
   timeout: 'timeout',
   idle: 'lost',
@@ -4619,7 +4587,6 @@ const asLink = (signal?: AbortSignal) => (error: unknown) => {
   throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
 }
 
-/** Undefined for a refusal. */
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
@@ -4634,7 +4601,7 @@ export class McpHttpTransport extends RpcTransport {
   readonly #closing = new AbortController()
   #url
   #session: string | undefined
-  #endpoint: PromiseWithResolvers<void> | undefined // of type sse
+  #endpoint: PromiseWithResolvers<void> | undefined
 
   constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
     super()
@@ -4678,7 +4645,6 @@ export class McpHttpTransport extends RpcTransport {
     if (isDenied || !this.receive(rpcParsed(text), id)) throw this.#fault(reply, text, session)
   }
 
-  /** Resumes a stream that ends unanswered. */
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
     let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
     for (;;) {
@@ -4790,7 +4756,6 @@ const MODERN_META = {
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-/** To the header that repeats it (2026-07-28). */
 function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
@@ -4825,7 +4790,6 @@ function readTool(raw: unknown) {
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
-/** Refused for its version by a stateless server. */
 const wantsModern = (error: unknown) =>
   error instanceof RpcError &&
   error.code === UNSUPPORTED_VERSION &&
@@ -4852,7 +4816,6 @@ export class McpClient {
     }
   }
 
-  /** Or closes the transport. */
   static async open(transport: RpcTransport, options: ClientOptions = {}) {
     const client = new McpClient(transport, options)
     try {
@@ -4991,7 +4954,6 @@ const shellWord = (word: string) =>
 const MCP_TABLES =
   'server_profiles server_options server_tools tool_pins consents tokens trust'.split(' ')
 
-/** The option that holds the tools not granted; it is there after the first listing. */
 const WITHHELD = 'withheld'
 
 const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_json AS args,
@@ -5018,7 +4980,6 @@ type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> &
     tools: number // accepted
   }>
 
-/** What a tool says of itself; pinned as a whole. */
 export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'>
 
 type Pinned = McpDefinition & Readonly<{ hash: string }>
@@ -5052,7 +5013,6 @@ export class McpRegistry {
     this.#now = now
   }
 
-  /** As Db.once. */
   once<T>(key: string, make: () => T) {
     return this.#db.once(key, make)
   }
@@ -5140,17 +5100,14 @@ export class McpRegistry {
     this.#db.insert('mcp_consents', row, 'REPLACE')
   }
 
-  /** The accepted tools, as the server first listed them. */
   definitions(server: string): McpDefinition[] {
     const rows = this.#db.all<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
     return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
   }
 
-  /** As its server describes them now. */
   withheld = (server: string) =>
     (this.row(server).options[WITHHELD] ?? []) as unknown as readonly Pinned[]
 
-  /** Of the texts as they came. */
   #pins(server: string) {
     return this.once(`pins of ${server}`, () => {
       const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
@@ -5159,7 +5116,6 @@ export class McpRegistry {
     })
   }
 
-  /** Whether a tool is described as it was when it was accepted. */
   accepts = (server: string, { name, hash }: Pinned) => this.#pins(server).get(name) === hash
 
   drift(server: string): McpDrift[] {
@@ -5236,7 +5192,6 @@ type Naming = (server: string, name: string) => string
 
 const taiName: Naming = (server, name) => `mcp_${server}_${name}`
 
-/** What `toolPrefix` of an entry may say. */
 const NAMINGS = new Map<unknown, Naming>([
   ['server', (server, name) => `${server}_${name}`],
   ['short', (server, name) => `${server.replace(/_?mcp$/, '') || 'mcp'}_${name}`],
@@ -5244,7 +5199,6 @@ const NAMINGS = new Map<unknown, Naming>([
   ['none', (_, name) => name],
 ])
 
-/** Why a tool is not offered, in the order of asking. */
 export const UNBOUND = [
   'disabled',
   'not_enabled',
@@ -5255,7 +5209,6 @@ export const UNBOUND = [
 ] as const
 type Unbound = (typeof UNBOUND)[number]
 
-/** A tool of an enabled server. */
 export type BridgedTool = McpDefinition &
   Readonly<{ server: string; exposed: string; unbound: Unbound | undefined }>
 
@@ -5271,22 +5224,18 @@ export function exposedName(server: string, tool: string, naming?: Json) {
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
-/** With `_2`, `_3` where it is taken. */
 function freeName(name: string, taken: ReadonlySet<string>) {
   let free = name
   for (let n = 2; taken.has(free); n++) free = `${name.slice(0, TOOL_NAME_MAX - 4)}_${n}`
   return free
 }
 
-/** `*` and `?` in names of tools. */
 function globPattern(globs: readonly string[]) {
   const parts = globs.map((glob) =>
     RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.'),
   )
   return new RegExp(`^(?:${parts.join('|')})$`, 's')
 }
-
-// --- what a server answers, for a model ---
 
 const isPicture = ({ type, mimeType, data }: JsonObject) =>
   type === 'image' &&
@@ -5326,7 +5275,6 @@ function blockText(block: JsonObject) {
   return typeof inner === 'string' ? `${plainText(uri)}:\n${inner}` : JSON.stringify(block)
 }
 
-/** C3: what became of a call that has no result. */
 function faultOf(error: TaiError) {
   if (error instanceof RpcError) return 'upstream_error'
   const isThere = error instanceof LinkError && /^(?:timeout|protocol)$/.test(error.kind)
@@ -5348,8 +5296,6 @@ function toldError(error: unknown, signal: AbortSignal) {
   if (error instanceof TaiError) return error
   throw error
 }
-
-// --- what a person consents to ---
 
 const VALUE_SHOWN = 200 // characters of a variable, to be agreed to
 const PLAN_MAX = 2 * KB // longer ones scroll away unread
@@ -5378,7 +5324,6 @@ export type BridgeOptions = Readonly<{
 
 type McpLink = ReturnType<typeof linkTo>
 
-/** A connection, and the tools its server listed last; `learn` is told of every listing. */
 function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
   let listed: Promise<ReadonlyMap<string, McpTool & Pinned>> | undefined
   let isDue = false // it will be listed soon
@@ -5420,7 +5365,6 @@ export class McpBridge {
     this.registry = new McpRegistry(options.store, options.world.now)
   }
 
-  /** The tools of all servers, as a profile has them. */
   catalog(profile: string) {
     const names = new Set(this.#options.taken)
     return this.registry.list().flatMap((row) => this.#toolsOf(row, profile, names))
@@ -5458,7 +5402,6 @@ export class McpBridge {
     })
   }
 
-  /** Lines: what would be started or reached, as it is written, and where its variables come from. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
     const { name, command, cwd, env, socket, url, headers } = entry
@@ -5780,7 +5723,6 @@ function placesOf({ paths = [] }: ApprovalRequest, root: string) {
 
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
-/** Another command of the same words. */
 const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
   env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
 
@@ -6017,7 +5959,6 @@ type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
 
 const PASSES = Symbol()
 
-/** With the type of what passes it. */
 type Schema<T> = JsonSchema & { readonly [PASSES]?: T }
 
 export type ArgsOf<S> = S extends Schema<infer T> ? T : never
@@ -6027,13 +5968,12 @@ type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } &
 }
 
 export type ToolRow<A, Out = ToolOutput | string> = Readonly<{
-  family?: string // if not that of its list
+  family?: string
   description: string
   parameters: Schema<A>
   annotations: Annotations
   core?: boolean // offered from the start
   rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  /** Without `names`, mcp_call alone reaches it. */
   origin?: Readonly<{ server: string; tool: string; names: readonly string[] }>
   means?: (args: A) => { server: string; name: string; args: JsonObject }
   judge?: (args: A) => Annotations
@@ -6089,7 +6029,6 @@ export const arg = {
   object: argOf<JsonObject>('object'),
 }
 
-/** Need not be given; nor need what has a default. */
 export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
   Object.defineProperty({ ...schema }, PASSES, {})
 
@@ -6135,7 +6074,7 @@ const DESTROYS = annotate('Medium', 'destroys')
 // Not here: which paths are allowed (§workspace).
 
 const READ_LINES_MAX = 5_000
-const SNIFF = 8 * KB // as in git
+const SNIFF = 8 * KB
 const DIFF_TIME = 1 * SECOND
 const NAMES_COMPARED = 2_000
 
@@ -6343,11 +6282,9 @@ const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
 const LIKE_ENOUGH = 0.5
 
-/** `bytes`: of a file, or a link's target. */
 type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
 
-/** `undoes`: entries of the journal that end. */
 type Plan = { changes: Change[]; says?: string; undoes?: number[] }
 
 const NO_FILE = '/dev/null'
@@ -6393,7 +6330,6 @@ async function removalOf(root: string, workspace: Workspace) {
 const fingerprint = ({ kind, bytes }: FileState) =>
   kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
 
-/** Removals first, innermost first. */
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
 async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
@@ -6476,7 +6412,6 @@ function planned<R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
   return toolsOf<Record<string, JsonObject>>('files', tools)
 }
 
-/** Dice's coefficient. */
 const likeness = (a: Set<string>, b = new Set<string>()) =>
   (2 * a.intersection(b).size) / (a.size + b.size)
 
@@ -6502,14 +6437,12 @@ function letterPairs(line: string) {
   return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
 }
 
-/** Up to the next file; blank lines inside are context. */
 const HUNK_SHAPE =
   /^@@ -(\d+)\S* \+(\d+)\S* @@.*\n((?:(?!--- .*\n\+\+\+ )[ +\-\\].*\n?|\n(?=\n{0,9}(?!--- )[ +\-\\]))*)/gm
 
 const sideOf = (lines: string[], sign: string) =>
   lines.filter((line) => ` ${sign}`.includes(line.charAt(0))).map((line) => line.slice(1))
 
-/** Models miscount. */
 function recounted(patch: string) {
   return patch.replace(HUNK_SHAPE, (_, from: string, to: string, body: string) => {
     const lines = body.replace(/\n$/, '').split('\n')
@@ -6811,7 +6744,6 @@ export function runBounded<T>(work: () => T): T | undefined {
   }
 }
 
-/** `places`: by line, where a match begins. */
 type GrepFile = { shown: string; lines: string[]; places: Map<number, number> }
 
 function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
@@ -7294,9 +7226,7 @@ function revisionArgs(...given: readonly (string | undefined)[]) {
 async function stageChanges(git: Repository, paths: readonly string[], all: boolean) {
   const { workspace } = git.context
   const inside = (given: string) =>
-    isLink(path.resolve(workspace.root, given)) // staged as a link
-      ? workspace.entry(given)
-      : workspace.read(given)
+    isLink(path.resolve(workspace.root, given)) ? workspace.entry(given) : workspace.read(given)
   const named = await Promise.all(paths.map(inside))
   const specs = [...named, ...(all ? [git.cwd] : [])].map((real) => `:(literal)${real}`)
   if (specs.length === 0) return
@@ -7474,7 +7404,6 @@ async function turndownFor(format: string) {
   return service
 }
 
-/** Blocks in a cell: the table only lays them out. */
 function cellText(content: string) {
   const cell = content.trim()
   if (/\n\n|^[#|]/.test(cell)) return `\n\n${cell}\n\n`
@@ -7807,7 +7736,6 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   throw new DeniedError(`nobody agreed to this: ${words}`, { hint })
 }
 
-/** Asks the same of a server that is stored, and keeps the answer. */
 async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) {
   const entry = await bridge.registry.get(server)
   await agreeTo(bridge, entry, how)
@@ -7816,7 +7744,6 @@ async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) 
 
 const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker)$/
 
-/** Of an address or a command. */
 function nameFrom([first = '', ...rest]: readonly string[]) {
   const { hostname = '' } = URL.parse(first) ?? {}
   if (hostname)
@@ -7834,7 +7761,6 @@ type Asked = Readonly<{
   signal: AbortSignal
 }>
 
-/** Servers, where each is from, and what was refused. */
 export type McpSource = Readonly<{
   servers: readonly { entry: McpEntry; from: string }[]
   notes: readonly string[]
@@ -7844,13 +7770,11 @@ export type McpSource = Readonly<{
 const PLACE =
   /github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
 
-/** Of a GitHub address: owner, OWNER/REPO, and the branch with the folder. */
 function githubPlace(address: string) {
   const [, owner = '', repository = '', folder] = PLACE.exec(address) ?? []
   return { owner, name: owner && `${owner}/${repository}`, folder }
 }
 
-/** OWNER/REPO of a GitHub address. */
 export const repositoryOf = (address: string) => githubPlace(address).name
 
 /** To be tried again, and enabled. Throws TaiError. */
@@ -7947,7 +7871,6 @@ export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
 const linesOf = (rows: readonly object[], none: string) =>
   rows.map((row) => JSON.stringify(row)).join('\n') || none
 
-/** By mcp_call; not offered are those too many, or whose name another has. */
 const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
 
 const REMEDIES: Record<string, string> = { pin_pending: 'pins', not_enabled: 'enable' }
@@ -8169,7 +8092,6 @@ const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
 
 type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
 
-/** `done`: it ran, and may have failed. */
 type Outcome =
   | { kind: 'done'; output: ToolOutput }
   | { kind: 'refused'; why: Refusal; text: string; data: JsonObject }
@@ -8505,7 +8427,7 @@ type AgentOptions = {
   tools: Tools | undefined
   store: Store
   session: string
-  system: () => string // offered tools change
+  system: () => string
   maxSteps: number
   maxCost: number // US dollars
   schema: JsonSchema | undefined
@@ -8531,7 +8453,6 @@ function reasonOf(cause: unknown, { denied }: TurnResult, { aborted, reason }: A
 const textPart = (text: string): Part => ({ kind: 'text', text })
 const userMessage = (text: string): UserMessage => ({ role: 'user', parts: [textPart(text)] })
 
-/** In place of the messages it sums up. */
 export const summaryMessage = (record: string, summary: string) =>
   userMessage(
     `Summary of the conversation so far (its messages are in the vault, the summary is record ${record}):\n${summary}`,
@@ -8721,7 +8642,6 @@ export function cutPoint(history: readonly Message[], tokens: readonly number[],
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
 }
 
-/** Half the window for all, at two characters a token. */
 async function summarize(chat: ChatClient, old: readonly Message[], signal: AbortSignal) {
   const each = Math.max(TRANSCRIPT_MIN, Math.floor(chat.choice.window / old.length))
   const told = old.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`)
@@ -8772,7 +8692,6 @@ const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
 
-/** The text in all the named styles. */
 export const style = (text: string, ...names: readonly InspectColor[]) =>
   builtin('node:util').styleText(names, text, { validateStream: false })
 
@@ -8795,7 +8714,6 @@ export function fdKind(fd: number) {
   return builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
 }
 
-/** Such as "no space left on device". */
 const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
 /** Nothing else writes to its file descriptor. */
@@ -8807,9 +8725,9 @@ export class Output {
   beforeWrite?: () => void
   readonly #fd
   readonly #end = new AbortController()
-  readonly gone = this.#end.signal // nobody reads
+  readonly gone = this.#end.signal
   #room // bytes
-  #slow?: NodeJS.WriteStream // for a slow reader; seldom loaded
+  #slow?: NodeJS.WriteStream
 
   constructor(fd: 1 | 2, { env, noColor }: { env: World['env']; noColor?: boolean }) {
     const kind = fdKind(fd)
@@ -8843,7 +8761,6 @@ export class Output {
     return this.draw(text)
   }
 
-  /** Cleared before anything else is written. */
   draw(text: string) {
     const bytes = Buffer.from(text)
     let done = 0
@@ -9201,7 +9118,6 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
   }
 }
 
-/** The next line may still join the last. */
 function completeBlocks(tokens: Token[]) {
   const last = tokens.findLastIndex(({ type }, i) => type !== 'space' && i < tokens.length - 1)
   const { type = '', raw = '' } = tokens[last] ?? {}
@@ -9219,7 +9135,7 @@ function completeBlocks(tokens: Token[]) {
 // 3. What cannot be taken whole is refused by name and kind, before any request.
 // Not here: files that the model reads itself (§files).
 
-const STDIN_ALONE_WAIT = 24 * HOUR // without a prompt
+const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
@@ -9285,7 +9201,6 @@ function readNow(fd: number) {
   }
 }
 
-/** What is there already, with nothing to load; then by events, if it begins. */
 async function* inputChunks(
   fd: number,
   what: string,
@@ -9451,7 +9366,7 @@ type Verb<Host = never> = {
   args: string // such as `NAME [VALUE] WORDS...`
   help: string
   flags: readonly Flag[]
-  run: (app: Host, ...words: string[]) => Promise<number> // after the verb
+  run: (app: Host, ...words: string[]) => Promise<number>
 }
 
 const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) => flags))]
@@ -9878,7 +9793,6 @@ export function withoutSecrets(redactor: Redactor, see: (event: AgentEvent) => v
   }
 }
 
-/** What is in the first fence. */
 export const firstCodeBlock = (answer: string) =>
   /^ {0,3}(`{3,}|~{3,})[^\n]*\n([\s\S]*?)^ {0,3}\1[`~]*[ \t]*$/m.exec(answer)?.[2]
 
@@ -10146,7 +10060,7 @@ function safeParts(app: App, parts: readonly Part[]) {
 // 3. Values of variables come from the person, never from a page.
 // Not here: consent, the live check, storing (§servers).
 
-const PAGE_MAX = 1 * MB // of one answer
+const PAGE_MAX = 1 * MB
 const PAGE_SHOWN = 16 * KB // characters of it that the model reads
 const FACT_MAX = 200 // characters of it in an error
 
@@ -10178,7 +10092,6 @@ const HARMLESS = /^(?:--?[\w-]+=?)?(?:\$\{[A-Za-z_]\w*\})?$/ // a flag, a placeh
 
 type GithubPlace = ReturnType<typeof githubPlace>
 
-/** Of a package with these programs, which its repository is too. */
 function packageNames(registry: string, name: Wire, programs: Wire, git: string) {
   if (!asText(name)) return []
   const brings = Object.keys(asObject(programs)).map((program) => `program ${program}`)
@@ -10193,7 +10106,6 @@ function serverNames({ packages, remotes }: JsonObject) {
   return [...named, ...asList(remotes).map(({ url }) => `url ${asText(url)}`)]
 }
 
-/** Who is asked, and what of the answer belongs to the repository: a kind and a name. */
 const WITNESSES: Record<string, (text: string, of: GithubPlace) => string[] | Promise<string[]>> = {
   registry: (text, { owner, name }) => {
     const rows = asList(parseObject(text)?.['servers']).map(({ server, ...row }) =>
@@ -10276,7 +10188,6 @@ function checkChoice(entry: McpEntry, pages: readonly Page[]) {
   return rest.filter((word) => !HARMLESS.test(word)).every(said)
 }
 
-/** By the model, in a session that is not kept. */
 async function chosenEntry(app: App, repository: string, pages: Page[], signal: AbortSignal) {
   const named = pages.flatMap((page) => page.named)
   if (named.length === 0) fail('nothing names a package or an address of an MCP server')
@@ -10332,7 +10243,6 @@ const HISTORY_LINES = 500
 
 type Chat = { app: App; talk: Conversation }
 
-/** Gives what to say, or undefined to leave. */
 // biome-ignore format: a table
 const SLASH: Record<string, [help: string, run: (chat: Chat) => Promise<string | undefined>]> = {
   '/help': ['this list', async () => columns(Object.entries(SLASH).map(([name, [help]]) => [name, help]))],
@@ -10442,7 +10352,7 @@ async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
     mode: tighterMode(asked, profile.mode ?? asked),
     only: toolNames(config, profile),
     profile: profile.name,
-    turns: new Map<string, Lane>(), // by session of the vault
+    turns: new Map<string, Lane>(),
     bearer: Buffer.from(`Bearer ${key}`),
     isSame: timingSafeEqual,
     // Slow: a weak key must not be guessed from an id.
@@ -10570,8 +10480,8 @@ export class McpSession {
   readonly calls = new Set<RpcCall>()
   tools: Promise<Tools> | undefined
   seen
-  written = 0 // when the vault was told
-  looked: number | undefined // data_version of the vault then
+  written = 0
+  looked: number | undefined
 
   constructor(id: string, created: number, processes: Processes) {
     this.id = id
@@ -10694,12 +10604,11 @@ export class McpServeContext {
   #rows = () => [...this.#parts.native, ...agentTools(this.#parts)]
 
   #openTools({ id, processes }: McpSession) {
-    const bytes = Buffer.from(id, 'base64url').subarray(0, ID_BYTES) // random bits
+    const bytes = Buffer.from(id, 'base64url').subarray(0, ID_BYTES)
     const seat = { session: idLetters(bytes), processes, rows: this.#rows() }
     return openServed(this.#parts, { ...seat, offersBridged: false })
   }
 
-  /** If so, nothing of it stays. */
   #isOver(session: McpSession) {
     const others = this.#db.version()
     const unusedSince = this.#world.now() - MCP_SESSION_IDLE
@@ -10832,7 +10741,7 @@ export async function answerRpc(
 
 const MCP_PATH = '/mcp'
 
-type HttpAnswer = { status: number; body?: string; headers?: object | false } // body: JSON
+type HttpAnswer = { status: number; body?: string; headers?: object | false }
 
 const refused = (status: number, message: string, headers = {}) => ({
   status,
@@ -10851,7 +10760,6 @@ const STATUSES: Record<number, number> = {
   [RPC_CODES.busy]: 503,
 }
 
-/** Why no body is read; in this order. */
 function gateOf(request: IncomingMessage, door: Door) {
   const { method, url, headers } = request
   const isPost = method === 'POST'
@@ -10888,7 +10796,7 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
 export class Door {
   readonly context
   readonly #hosts // undefined: any
-  readonly #open = new Map<object, number>() // unanswered, by connection
+  readonly #open = new Map<object, number>()
   readonly #due: (() => void)[] = []
   #held = 0 // bytes
   isClosing = false
@@ -11002,7 +10910,6 @@ function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, sessio
   failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
 }
 
-/** For node:http. */
 export const mcpServeHandler = (door: Door) => door.serve
 
 const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
@@ -11133,7 +11040,6 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 
 const brokenDown = (error: unknown): Seen => ['bad', explain(error).replace('\n ', ':')]
 
-/** Complete even when some checks could not be made. */
 export const examine = (app: App) =>
   Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
     const seen = await look(app).catch(brokenDown)
@@ -11154,7 +11060,6 @@ function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>)
 // goes through the same door as a paste.
 // Not here: what is added, which the person picks (§commands).
 
-/** The files of each host: the person's, then the project's. */
 const HOSTS = {
   'Claude Desktop': ['{config}/Claude/claude_desktop_config.json'],
   'Claude Code': ['{home}/.claude.json', '{root}/.mcp.json'],
@@ -11180,7 +11085,6 @@ function hostFolders({ env, platform }: World, root: string) {
   return { home, root, xdg, config, codex, code: path.join(config, 'Code', 'User') }
 }
 
-/** The part of a file that may hold servers. */
 async function serversPart(file: string, root: string) {
   const text = await fs.promises.readFile(file, 'utf8')
   if (file.endsWith('.toml')) return text
@@ -11271,7 +11175,6 @@ function cellOf([key, value]: [string, unknown]) {
 
 const factCells = (item: object) => Object.entries(item).map((pair) => [pair[0], cellOf(pair)])
 
-/** `read` gets --limit and the verb's words as one text. */
 function listVerb<T>(
   key: string,
   members: readonly (keyof T & string)[],
@@ -11417,7 +11320,6 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
 }
 
-/** Every command and its verbs. */
 export const COMMANDS: readonly Command<App>[] = Object.entries(VERBS).map(
   ([name, [help, ...verbs]]) => ({ name, help, verbs: verbs.map(verbOf) }),
 )
@@ -11545,7 +11447,6 @@ async function modelList(app: App, provider?: string) {
   return app.print({ models }, rows)
 }
 
-/** Takes the setting back without a value; says what hides it. */
 async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
@@ -11592,7 +11493,6 @@ async function toolsShow(app: App, name = '') {
   return app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
 }
 
-/** Of tai, or of the servers that the profile has. */
 async function knownTool(app: App, name: string) {
   return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
 }
@@ -11662,8 +11562,6 @@ async function auditExport(app: App) {
   return EXIT.answered
 }
 
-// --- mcp ---
-
 async function currentProfile(app: App) {
   return (await app.config()).get('profile') ?? 'default'
 }
@@ -11675,7 +11573,6 @@ const agreement = (app: App) => ({
   signal: app.signal,
 })
 
-/** The words of a command, or the text that `word` stands for. */
 /** A paste, to its end, which on a terminal is Ctrl-D. */
 async function pasted(app: App) {
   if (fdKind(0) !== 'terminal') return app.stdin()
@@ -11739,7 +11636,6 @@ async function addFound(app: App, found: McpSource) {
   return isDenied ? EXIT.denied : EXIT.failed
 }
 
-/** Lists what there is; adds what is named, in the arguments or when asked. */
 async function mcpImport(app: App, ...words: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   for (const fault of faults) app.notice(fault)
@@ -12018,7 +11914,7 @@ async function runProcess(argv: readonly string[]) {
   const options = { env: process.env, noColor: argv.includes('--no-color') }
   const out = new Output(1, options)
   if (/^(--version|-V)$/.test(argv.join(' '))) {
-    out.write(`tai ${VERSION}\n`) // scripts ask all the time
+    out.write(`tai ${VERSION}\n`)
     if (out.failure !== undefined) throw out.failure
     process.exitCode = EXIT.answered
     return
