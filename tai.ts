@@ -167,7 +167,7 @@ export const EXIT = {
   model: 3, // not reached, or it refuses
   limit: 4, // of steps or cost
   denied: 5, // so there is no answer
-  invalid: 6,
+  invalid: 6, // input or output
   interrupted: 130, // 128 + SIGINT
 } as const
 
@@ -175,22 +175,22 @@ export const MCP_RESULT_MAX = 64 * KB // larger ones become records
 export const MCP_MAX_SERVERS = 32 // then refused
 export const MCP_TOOLS_LISTED = 1_000 // by one server; a longer list is refused
 export const MCP_MAX_TOOLS = 100 // of a server; the rest are listed
-export const MCP_HTTP_MAX_BODY = 10 * MB
+export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
 
-export const MCP_DEFAULT_PORT = 8_765
+export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
 export const MCP_DEPTH_MAX = 128 // then refused unread
 export const MCP_CONNECT_TIMEOUT = 20 * SECOND // with the handshake; then an error
 export const MCP_CALL_TIMEOUT = 60 * SECOND // begins anew with progress
 export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever its progress
 export const MCP_PAGES_MAX = 100 // of tools/list; then refused
-export const MCP_RELIST_PAUSE = 200
+export const MCP_RELIST_PAUSE = 200 // after news of changed tools
 export const MCP_RESUME_WAIT = 1 * SECOND // after a cut reply, if it names no time
 export const MCP_LINGER = 1 * SECOND // then an answered reply is closed
 export const MCP_STREAM_IDLE = 24 * HOUR // then an older server's stream is given up
 export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server to read a message
 export const MCP_ASIDE_MAX = 2 * KB // the end of what a server says aside
 export const MCP_SESSION_IDLE = 1 * HOUR // then 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE
+export const MCP_SESSION_TOUCH = 1 * MINUTE // between notes of a session's use
 export const MCP_SESSIONS_MAX = 1_000 // the longest unused goes, or 503
 export const MCP_QUEUE_MAX = 64 // calls of a session; then refused
 export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
@@ -199,7 +199,7 @@ export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
 export const MCP_BODIES_MAX = 64 * MB // all together; then 503
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
 export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
-export const MCP_KEEP_ALIVE = 75 * SECOND
+export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 
@@ -209,15 +209,15 @@ export const STDIN_WAIT = 10 * SECOND // then it is left out
 export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
 
 export const STREAM_IDLE = 90 * SECOND // then a silent model is an error
-export const CHAT_CONNECT_TIMEOUT = 20 * SECOND
-export const CHAT_RETRIES = 3
+export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then unreachable
+export const CHAT_RETRIES = 3 // then the error
 export const CHAT_BACKOFF = 500 // doubles, with jitter
 export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for longer is given up
 export const CHAT_MAX_TOKENS = 16_384 // where a dialect demands a number
 export const CHAT_EVENT_MAX = 8 * MB // then the stream ends
-export const CHAT_ERROR_MAX = 2 * KB
-export const LOCAL_PROBE = 300
-export const MODEL_LIST_TIMEOUT = 10 * SECOND
+export const CHAT_ERROR_MAX = 2 * KB // of a provider's words
+export const LOCAL_PROBE = 300 // then no local server is there
+export const MODEL_LIST_TIMEOUT = 10 * SECOND // then an error
 export const CONTEXT_DEFAULT = 128_000 // tokens, where none are known
 export const CONTEXT_FULL = 0.8 // of the window; then compacted
 export const CONTEXT_KEEP = 0.3 // left by compaction
@@ -229,24 +229,24 @@ export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
 export const SHELL_STOP_GRACE = 2 * SECOND // between signals
 export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped
 export const PROCESS_MAX = 16 // then refused
-export const GIT_TIMEOUT = 60 * SECOND
+export const GIT_TIMEOUT = 60 * SECOND // one command
 export const TOOL_TEXT_MAX = 10 * MB // larger files by range, or not at all
 export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
 export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
 export const GREP_FILE_MAX = 2 * MB // larger files are passed over
 export const WALK_MAX = 100_000 // entries; then it says it stopped
-export const WEB_TIMEOUT = 30 * SECOND
-export const WEB_REDIRECTS = 5
+export const WEB_TIMEOUT = 30 * SECOND // one page
+export const WEB_REDIRECTS = 5 // then unreachable
 
 export const APPROVAL_WAIT = 60 * SECOND // then denied
-export const GRANT_SESSION_TTL = 8 * HOUR
+export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
 export const STORE_GLANCE = 5 // what other processes wrote is seen so late
-export const STORE_BUSY = 10 * SECOND
+export const STORE_BUSY = 10 * SECOND // for another writer
 export const SECRET_MIN = 6 // characters; shorter is too common
-export const RECORD_PREVIEW = 2 * KB
+export const RECORD_PREVIEW = 2 * KB // beside a record's id
 export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
-export const AUDIT_BATCH = 256
+export const AUDIT_BATCH = 256 // rows that wait
 export const AUDIT_ANCHORS = 16 // heads of others in row 0
 
 //#endregion §caps
@@ -4984,8 +4984,14 @@ export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'
 
 type Pinned = McpDefinition & Readonly<{ hash: string }>
 
-const pinned = ({ name, description, inputSchema }: McpDefinition): Pinned => {
-  const own = { name, description, inputSchema }
+const definitionOf = ({ name, description, inputSchema }: McpDefinition) => ({
+  name,
+  description,
+  inputSchema,
+})
+
+const pinned = (tool: McpDefinition): Pinned => {
+  const own = definitionOf(tool)
   return { ...own, hash: digest(own) }
 }
 
@@ -5120,7 +5126,8 @@ export class McpRegistry {
 
   drift(server: string): McpDrift[] {
     const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-    return this.withheld(server).map((now) => ({ now, before: known.get(now.name) }))
+    const now = this.withheld(server).map(definitionOf)
+    return now.map((tool) => ({ now: tool, before: known.get(tool.name) }))
   }
 
   /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
@@ -11709,7 +11716,8 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
   if (ran.kind === 'refused') fail(ran.text)
   const { text: said, isError = false, structured } = ran.output
-  if (isError && !app.given.has('json')) fail(said)
+  const { code = '' } = Object(structured)
+  if (/^(?:upstream_|mcp_dispatch_|pin_)/.test(code) && !app.given.has('json')) fail(said)
   app.print({ text: said, isError, structured }, said)
   return isError ? EXIT.failed : EXIT.answered
 }

@@ -16,6 +16,7 @@ import {
   type JsonObject,
   type McpEntry,
   type Resolver,
+  grantedAs,
   UNBOUND,
 } from '../tai.ts'
 import { groupIsGone } from './fakes/groups.ts'
@@ -226,7 +227,7 @@ t.test('a server that is switched off in its entry stays off', async (t) => {
 t.test('a server is used for the profiles it is enabled for, and after that no more', async (t) => {
   const w = await worldWith(t, { s: { tools: [toolNamed('a')] } })
   t.match(w.bridge.catalog('work'), [{ name: 'a', unbound: 'not_enabled' }])
-  t.equal(UNBOUND[0], 'not_enabled', 'whatever else keeps it from being offered')
+  t.strictSame(UNBOUND.slice(0, 2), ['disabled', 'not_enabled'], 'asked in this order')
   await w.bridge.enable('s', 'default', false)
   t.strictSame(w.states(), { 's/a': 'not_enabled' })
   t.match(await w.call('mcp_s_a'), { isError: true, text: /not offered: not_enabled/ })
@@ -678,7 +679,13 @@ t.test('the question names server, tool and digest', async (t) => {
 t.test('a deny grant holds for mcp_call too, whatever the mode', async (t) => {
   const w = await worldWith(t, { s: { tools: [toolNamed('a')] } })
   const open = { mode: undefined, session: undefined, expires: undefined, digest: undefined }
-  const grant = { tool: 'mcp_s_a', scope: 'deny', paths: [], commands: [], root: undefined }
+  const grant = {
+    tool: grantedAs('s', 'a'),
+    scope: 'deny',
+    paths: [],
+    commands: [],
+    root: undefined,
+  }
   await w.store.addGrant({ ...open, ...grant } as never)
   for (const [name, args] of [
     ['mcp_s_a', {}],
@@ -697,7 +704,7 @@ t.test('the consent shows what would be started, and hides values', async (t) =>
     { tools: [] },
     {
       args: ['a b', '${MISSING}', '${OWN}', '\u001b[2Jx'],
-      env: { OWN: 'hidden-value' },
+      env: { OWN: 'seen value', API_KEY: 'hidden-value' },
       headers: { 'X-Key': 'hidden-value' },
       cwd: '/tmp',
     },
@@ -705,7 +712,7 @@ t.test('the consent shows what would be started, and hides values', async (t) =>
   const plan = (await w.bridge.plan(entry)).join('\n')
   t.match(plan, /^stub starts: .*node 'a b' \$\{MISSING\} \$\{OWN\} '\\e\[2Jx'\n/)
   t.match(plan, /in folder: \/tmp\n/)
-  t.match(plan, /sets variables: OWN\n {2}sends headers: X-Key\n/)
+  t.match(plan, /sets variables: OWN='seen value', API_KEY\n {2}sends headers: X-Key\n/)
   t.match(plan, /MISSING \(NOT SET\), OWN \(its own env\)/)
   t.notMatch(plan, /hidden-value|\u001b/)
   t.notOk(existsSync(join(w.dir, 'stub.json.seen')), 'nothing was started')

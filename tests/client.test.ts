@@ -3,6 +3,7 @@ import {
   LinkError,
   MCP_DEPTH_MAX,
   MCP_PAGES_MAX,
+  MCP_TOOLS_LISTED,
   McpClient,
   RpcError,
   type JsonObject,
@@ -261,5 +262,23 @@ t.test(
     transport.say({ method: 'notifications/message', params: { level: 'info' } })
     await client.ping()
     t.equal(changed, 1)
+  },
+)
+
+t.test(
+  'a list that no one could need is refused; a name that is too long leaves its tool out',
+  async (t) => {
+    const list = (tools: JsonObject[]) => open(listing(() => ({ tools })))
+    const many = Array.from({ length: MCP_TOOLS_LISTED + 1 }, (_, i) => ({ name: `t${i}` }))
+    t.match(await failure((await list(many)).listTools()), /over 1000 tools/)
+    const fat = Array.from({ length: 3 }, (_, i) => ({
+      name: `t${i}`,
+      description: 'x'.repeat(4e6),
+    }))
+    t.match(await failure((await list(fat)).listTools()), /over 1000 tools, or 10\.0 MB/)
+    const odd = await list([{ name: 'n'.repeat(129) }, { name: '\ud800' }, { name: 'fine' }])
+    const { tools, skipped } = await odd.listTools()
+    t.strictSame([tools.map(({ name }) => name), skipped.length], [['fine'], 2])
+    t.ok(skipped.every(({ name }) => name.length < 200))
   },
 )

@@ -3,6 +3,8 @@
 // 26 in dialects, 29 in kill, 31 in rpc, 35 in httpleg, 37 in stdio. Then what cases f07 and f09 say
 // of servers' tools; the last step of f05 is in kill, that of g05 in client.
 import t from 'tap'
+import { readFileSync, realpathSync } from 'node:fs'
+import { join } from 'node:path'
 import { binary } from './fakes/binary.ts'
 import { groupIsGone } from './fakes/groups.ts'
 import { startModel, type ModelTurn } from './fakes/model.ts'
@@ -216,4 +218,41 @@ t.test('f07: Ctrl-C in a call of a server takes it back; the session goes on', a
     .at(-1)
     ?.body.messages.filter((each: Message) => each.role === 'tool')
   t.match(said, [{ content: /now 20\d\d/ }, { content: /interrupted/ }])
+})
+
+// --- what a hostile server or project would try ---
+
+t.test('a server runs where it was added, whatever folder tai runs in', async (t) => {
+  const home = folder()
+  const [own, other] = [upstream(home, DELETES), folder()]
+  const env = { PATH: process.env['PATH'] ?? '' }
+  const words = [
+    'sh',
+    '-c',
+    `pwd > "${home}/where"; exec "$0" "$@"`,
+    own.entry.command ?? '',
+    ...own.entry.args,
+  ]
+  const added = await tai(['mcp', 'add', '--yes', '-P', 'default', 'here', '--', ...words], {
+    home,
+    env,
+  })
+  t.equal(added.code, 0, added.err)
+  await tai(['mcp', 'call', 'here', 'delete_all'], { home, env, cwd: other })
+  t.equal(readFileSync(join(home, 'where'), 'utf8').trim(), realpathSync(home))
+})
+
+t.test('the session key of a question about a server allows that call and no other', async (t) => {
+  if (!ptyAvailable) return void t.comment('there are no pseudo-terminals here')
+  const it = await scene(t, { tools: [toolNamed('run')] })
+  const [git, more] = [{ command: 'git status' }, { command: 'git status', host: 'prod' }]
+  it.model.push(call('mcp_awk_run', git), call('mcp_awk_run', more), { text: 'done' })
+  const env = { ...it.env, HOME: it.home, TAI_HOME: `${it.home}/.tai` }
+  const asks = /wants to run[^]*exactly this call[^]*\[y\/.*\]/
+  const steps = [
+    { wait: asks, type: 's\r' },
+    { wait: asks, type: 'n\r' },
+  ]
+  await runInPty(`'${await binary()}' 'do it'`, steps, { env })
+  t.equal(it.stub.calls().length, 1)
 })

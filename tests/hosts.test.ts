@@ -78,7 +78,7 @@ function placed(files: Record<string, string>, platform: Platform = 'linux', env
 for (const platform of ['linux', 'darwin', 'win32'] as const)
   t.test(`every host's servers are found on ${platform}`, async (t) => {
     const files = FILES.map(([, file, text], i) => [file, text(`s${i}`)])
-    const { at, hosted } = placed(Object.fromEntries(files), platform)
+    const { at, hosted, root } = placed(Object.fromEntries(files), platform)
     const { found, faults } = await hosted()
     t.strictSame(faults, [])
     t.strictSame(
@@ -88,7 +88,9 @@ for (const platform of ['linux', 'darwin', 'win32'] as const)
         at(file),
         file.endsWith('toml') ? 'config-toml' : 'config-json',
         `s${i}`,
-      ]),
+      ]).toSorted(
+        ([, a = ''], [, b = '']) => Number(a.startsWith(root)) - Number(b.startsWith(root)),
+      ),
     )
     for (const { entry } of found)
       t.match(entry, { transport: 'stdio', command: 'run', args: [entry.name] })

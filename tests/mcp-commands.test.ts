@@ -39,7 +39,9 @@ t.test('a command is shown, agreed to, tried and stored; it is not enabled by th
     run.out,
     'demo: stdio, 1 tool: ping; not enabled\n`tai mcp enable demo` lets models use it\n',
   )
-  t.match(typed.questions, [/^demo starts: \S*node \S+mcpserver\.ts \S+demo\.json\nAllow this\?$/])
+  t.match(typed.questions, [
+    /^demo starts: \S*node \S+mcpserver\.ts \S+demo\.json\n {2}in folder: \S+\nAllow this\?$/,
+  ])
   t.match(await w.mcp(['list']), {
     out: /^demo {2}stdio {2}disabled {2}1 tool {2}\S*node \S+mcpserver\.ts \S+demo\.json\n$/,
   })
@@ -66,7 +68,11 @@ t.test('nothing is started or stored without consent', async (t) => {
 t.test('--yes agrees, shows to what, and is named in the audit', async (t) => {
   const w = homeWith()
   const run = await w.add('--yes', '--profile', 'work')
-  t.match(run, { code: 0, err: /^tai: demo starts: .*demo\.json\n$/, out: /; enabled for work\n$/ })
+  t.match(run, {
+    code: 0,
+    err: /^tai: demo starts: .*demo\.json\ntai: {3}in folder: \S+\n$/,
+    out: /; enabled for work\n$/,
+  })
   const audit = json(await runMain(['audit', 'list', '--json'], { home: w.home }))
   t.match(JSON.stringify(audit), /--yes/)
   t.match(json(await w.mcp(['list', '--json'])), { servers: [{ profiles: ['work'] }] })
@@ -163,17 +169,15 @@ t.test('what cannot be a server is refused before anything starts', async (t) =>
   t.equal(w.stub.seen().length, before)
 })
 
-t.test('a stored name is tried again, and enabled where a profile is named', async (t) => {
+t.test('a stored name is tried again, and enabled', async (t) => {
   const w = homeWith()
   await w.add('--yes')
   const before = w.stub.seen().length
-  t.match(await w.mcp(['add', 'demo']), { code: 0, out: /not enabled/ })
+  t.match(await w.mcp(['add', 'demo']), { code: 0, out: /; enabled for default\n$/ })
   t.ok(w.stub.seen().length > before, 'it was asked')
-  t.match(await w.mcp(['add', 'demo', '--profile', 'default']), {
-    code: 0,
-    out: /; enabled for default\n$/,
+  t.match(await w.mcp(['add', 'demo', '--profile', 'work']), {
+    out: /enabled for default, work\n$/,
   })
-  t.match(await w.mcp(['add', 'demo']), { code: 0, out: /; enabled for default\n$/ }, 'it stays')
   t.strictSame(await w.names(), ['demo'])
   t.match(json(await w.mcp(['list', '--json'])), { servers: [{ source: 'explicit' }] })
 })
@@ -311,7 +315,11 @@ t.test('call prints what the tool says; one that failed fails the run', async (t
   t.match(await w.mcp(['call', 'demo', 'mcp_demo_ping']), { code: 0 }, 'by the name models use')
   t.match(await w.mcp(['call', 'demo', 'fail']), { code: 1, out: 'no such owner\n' })
   t.match(json(await w.mcp(['call', 'demo', 'fail', '--json'])), { isError: true })
-  t.match(await w.mcp(['call', 'demo', 'die']), { code: 1, out: /exit code 3: out of cheese/ })
+  t.match(await w.mcp(['call', 'demo', 'die']), {
+    code: 1,
+    out: '',
+    err: /exit code 3: out of cheese/,
+  })
   t.match(json(await w.mcp(['call', 'demo', 'die', '--json'])), {
     structured: { code: 'upstream_mcp_unavailable', server: 'demo', tool: 'die' },
   })

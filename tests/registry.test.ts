@@ -1,6 +1,8 @@
 import t from 'tap'
 import {
   consentDigest,
+  digest,
+  grantedAs,
   MCP_MAX_SERVERS,
   McpRegistry,
   Store,
@@ -55,7 +57,7 @@ t.test('another entry under the same name is refused, with what to do', async (t
   for (const other of [{ args: ['x'] }, { env: { A: 'b' } }, { deny: ['x'] }, { cwd: '/' }])
     await t.rejects(registry.add(stdio(other), 'explicit'), {
       message: 'there is another server named s',
-      hint: 'add this one under another name',
+      hint: /`tai mcp remove s` first/,
     })
   t.strictSame(await registry.get('s'), stdio())
 })
@@ -254,4 +256,28 @@ t.test('a secret that a server puts into a description is not kept', async (t) =
   t.match(registry.definitions('s')[1], { description: 'Logged in with [redacted:TOKEN].' })
   await store.secrets.turn('on', 'correct horse')
   t.notOk(vaultBytes(home).includes('its-own-token-55'))
+})
+
+t.test('grants for its tools go with a server, and no others', async (t) => {
+  const { registry, store } = await registryIn(t)
+  await registry.add(stdio(), 'explicit')
+  const open = { mode: undefined, session: undefined, expires: undefined, digest: undefined }
+  const bounds = { ...open, scope: 'always', paths: [], commands: [], root: undefined } as const
+  for (const tool of [grantedAs('s', 'one'), grantedAs('s2', 'one'), 'shell_exec'])
+    await store.addGrant({ tool, ...bounds })
+  registry.remove('s')
+  const left = (await store.listGrants()).map(({ tool }) => tool)
+  t.strictSame(left.toSorted(), [grantedAs('s2', 'one'), 'shell_exec'])
+})
+
+t.test('a listing is compared with the pins, whatever another listing said', async (t) => {
+  const { registry } = await registryIn(t)
+  await registry.add(stdio(), 'explicit')
+  registry.learn('s', [one])
+  const evil = { ...one, description: 'It does something else.' }
+  const pinnedAs = (tool: McpDefinition) => ({ ...tool, hash: digest(tool) })
+  registry.learn('s', [evil])
+  registry.learn('s', [one]) // of another process
+  t.equal(registry.accepts('s', pinnedAs(one)), true)
+  t.equal(registry.accepts('s', pinnedAs(evil)), false)
 })

@@ -241,6 +241,14 @@ t.test('a server may ask whether we are there, and nothing else', async (t) => {
   t.equal(transport.sent.length, 2)
 })
 
+t.test('a server that asks and reads no answers is left', async (t) => {
+  let gone = 0
+  const deaf = Object.assign(scripted({}), { send: () => never, gone: () => (gone += 1) })
+  for (let id = 0; id < 1_000; id++) deaf.say({ id, method: 'ping' })
+  t.equal(gone, 1)
+  t.match(await failure(deaf.request('a', {}, { wait: 5_000 })), { message: /without reading/ })
+})
+
 t.test(
   'when the connection is over, everything that waits is told so, and what comes after',
   async (t) => {
