@@ -3915,11 +3915,14 @@ export abstract class RpcTransport {
     const answer = Promise.withResolvers<JsonObject>()
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
     const late = () => new LinkError('timeout', silence, { hint: this.hint })
-    using limit = timeout(Math.max(wait, MCP_PROGRESS_MAX), late, signal)
-    const stop = new AbortController()
-    const end = AbortSignal.any([limit.signal, stop.signal])
-    using _ = builtin('node:events').addAbortListener(end, () => answer.reject(end.reason))
-    const clock = setTimeout(() => stop.abort(late()), wait)
+    const stop = new AbortController() // AbortSignal.any is slow
+    const end = stop.signal
+    end.addEventListener('abort', () => answer.reject(end.reason))
+    const leave = () => stop.abort(signal?.reason)
+    signal?.addEventListener('abort', leave)
+    const giveUp = () => stop.abort(late())
+    const clock = setTimeout(giveUp, wait)
+    const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
     this.#waiting.set(id, { answer, stop, clock })
     try {
       const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
@@ -3932,7 +3935,8 @@ export abstract class RpcTransport {
         this.notify('notifications/cancelled', told).catch(() => {})
       throw error
     } finally {
-      clearTimeout(clock)
+      for (const timer of [clock, limit]) clearTimeout(timer)
+      signal?.removeEventListener('abort', leave)
       this.#waiting.delete(id)
     }
   }
@@ -5369,6 +5373,7 @@ export class McpBridge {
   resolve: Resolver = () => fail('a GitHub address needs a model') // set by the composition root
   readonly #options
   readonly #links = new Map<string, Promise<McpLink>>()
+  readonly #ready = new WeakSet<Promise<McpLink>>() // need not be waited for
 
   constructor(options: BridgeOptions) {
     this.#options = options
@@ -5526,7 +5531,7 @@ export class McpBridge {
   /** One connection for all who call. Throws TaiError, or the signal's reason. */
   async #link(server: string, signal: AbortSignal) {
     const opening = this.#links.get(server) ?? this.#dial(server)
-    await within(MCP_CALL_TIMEOUT, opening, signal)
+    if (!this.#ready.has(opening)) await within(MCP_CALL_TIMEOUT, opening, signal)
     signal.throwIfAborted()
     return opening
   }
@@ -5536,7 +5541,7 @@ export class McpBridge {
     const gone = () => void this.#drop(server, promise) // a lost one may still run
     this.#links.set(server, promise)
     resolve(this.#connect(server, gone))
-    promise.catch(gone)
+    promise.then(() => this.#ready.add(promise), gone)
     return promise
   }
 
