@@ -4349,11 +4349,10 @@ function transportOf(where: string, found: Found) {
   return row
 }
 
-const NAME = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u
-
 function serverName(given: string) {
   const name = given.trim().normalize()
-  if (NAME.test(name) && visible(name) === name) return name
+  const isName = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u.test(name)
+  if (isName && visible(name) === name) return name
   unfit(`${clip(name, 128)} is no name for a server`, 'take up to 128 letters and digits')
 }
 
@@ -5034,7 +5033,11 @@ export class McpRegistry {
     return this.#db.once(key, make)
   }
 
-  list = () => this.once('servers', () => this.#db.all<ServerRow>(SERVER_ROWS))
+  list = () =>
+    this.once('servers', () => {
+      const isAny = this.#db.get('SELECT 1 FROM mcp_servers') // quick, and most have none
+      return isAny ? this.#db.all<ServerRow>(SERVER_ROWS) : []
+    })
 
   row(name: string) {
     const names = this.list().map((row) => row.name)
@@ -5055,7 +5058,7 @@ export class McpRegistry {
     return { ...facts, ...sealed, enabled: undefined, options: own }
   }
 
-  /** Changes nothing where the same entry is there. Throws TaiError: another is, or too many. */
+  /** Throws TaiError: another has its name, or too many. */
   async add(entry: McpEntry, source: string) {
     const { name, transport, command, url, cwd, socket, options } = entry
     if (await this.check(entry)) return
@@ -5137,7 +5140,7 @@ export class McpRegistry {
     return now.map((tool) => ({ now: tool, before: known.get(tool.name) }))
   }
 
-  /** Compares a listing with the pins; the first is pinned as it is. Returns what is withheld. */
+  /** Returns what is withheld; the first listing is pinned. */
   learn(server: string, listed: readonly McpDefinition[]) {
     return this.#db.tx(() => {
       const isFirst = this.row(server).options[WITHHELD] === undefined
@@ -5154,7 +5157,7 @@ export class McpRegistry {
     })
   }
 
-  /** Accepts withheld tools, all or those named. Throws TaiError for a name that is none. */
+  /** All that is withheld, or those named. */
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
       const all = this.withheld(server)
@@ -5304,7 +5307,7 @@ function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)):
   return { text, isError: true, structured: { code, message, server, tool, ...refusal } }
 }
 
-/** An error to be told. Throws the signal's reason, and what is a bug. */
+/** Throws the signal's reason, and what is a bug. */
 function toldError(error: unknown, signal: AbortSignal) {
   signal.throwIfAborted()
   if (error instanceof TaiError) return error
@@ -5364,7 +5367,7 @@ function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
   return { client, tools, changed }
 }
 
-/** Finds the one server of a repository. Throws TaiError with the evidence it has. */
+/** Throws TaiError with the evidence it has. */
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
 
 /** The servers of a vault, as this process uses them; `close` ends the connections. */
@@ -5476,7 +5479,6 @@ export class McpBridge {
     await this.audit('mcp-remove', { server })
   }
 
-  /** Throws TaiError: no such server, or one that stays off. */
   async enable(server: string, profile: string, enabled = true) {
     if (enabled && this.registry.row(server).options['disabled'] === true)
       fail(`${server} stays off: its entry says "disabled"`, 'remove it, and add it without that')
@@ -5500,7 +5502,7 @@ export class McpBridge {
     return this.registry.drift(server)
   }
 
-  /** Throws only the signal's reason: any other failure is the output of a tool that failed. */
+  /** Throws only the signal's reason. */
   async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
     const { server, name } = row
     try {
@@ -5528,7 +5530,7 @@ export class McpBridge {
     await link?.client.close()
   }
 
-  /** One connection for all who call. Throws TaiError, or the signal's reason. */
+  /** One connection for all who call. */
   async #link(server: string, signal: AbortSignal) {
     const opening = this.#links.get(server) ?? this.#dial(server)
     if (!this.#ready.has(opening)) await within(MCP_CALL_TIMEOUT, opening, signal)
@@ -5683,16 +5685,17 @@ const READ_PROGRAMS = {
   wc: /^-[Lclmw]+$/,
 }
 
-// POSIX quoting (2.2).
-const PLAIN_WORD =
+/** POSIX quoting (2.2). Classes of Unicode are slow to make. */
+const plainWord = () =>
   // oxlint-disable-next-line no-control-regex -- a control character is never plain
   /(?:'[^'\u0000-\u001f]*'|"[^"$`\\\u0000-\u001f]*"|[\p{L}\p{N}_.,:/@%+=-])+/gu
-const PLAIN_COMMAND = new RegExp(`^ *(?:${PLAIN_WORD.source}(?: +|$))+$`, 'u')
 
 /** Below the real folder `root`, not in `home`. No git: its configuration can name programs. */
 export function isReadOnlyCommand(command: string, root: string, home: string) {
-  if (command.length > PLAIN_MAX || !PLAIN_COMMAND.test(command)) return false
-  const [program, ...words] = (command.match(PLAIN_WORD) ?? []).map((word) =>
+  const plain = plainWord()
+  const isPlain = RegExp(`^ *(?:${plain.source}(?: +|$))+$`, 'u')
+  if (command.length > PLAIN_MAX || !isPlain.test(command)) return false
+  const [program, ...words] = (command.match(plain) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
   const options = new Map(Object.entries(READ_PROGRAMS)).get(program ?? '')
