@@ -8131,9 +8131,10 @@ export class Tools {
     const { only, rows, bridged } = options
     const chosen = only?.map((name) => pickTool([...rows, ...bridged()], name))
     const first = chosen ?? rows.filter(({ core }) => core)
-    this.#rows = new Map((chosen ?? rows).map((row) => [row.name, row]))
+    const own = (chosen ?? rows).filter(({ origin }) => !origin) // others come and go
+    this.#rows = new Map(own.map((row) => [row.name, row]))
     this.#offered = new Set(first.map(({ name }) => name))
-    this.#bridged = only ? () => [] : bridged
+    this.#bridged = only ? () => bridged().filter(({ name }) => only.includes(name)) : bridged
     this.#context = { ...options.context, select: (wanted) => this.#select(wanted) }
     this.#options = options
   }

@@ -256,3 +256,18 @@ t.test('the session key of a question about a server allows that call and no oth
   await runInPty(`'${await binary()}' 'do it'`, steps, { env })
   t.equal(it.stub.calls().length, 1)
 })
+
+t.test('with --tools too, a server that is disabled meanwhile is called no more', async (t) => {
+  const it = await scene(t, { tools: ['ping', 'other'].map((name) => toolNamed(name)) })
+  const flags = ['--yolo', '--tools', 'mcp_awk_ping,mcp_disable']
+  const disable = call('mcp_disable', { server: 'awk' })
+  const [ping, other] = [call('mcp_awk_ping'), call('mcp_awk_other')]
+  const { offered, replies } = await it.turn(flags, ping, other, disable, ping)
+  t.strictSame(
+    offered[0]?.map(({ name }) => name),
+    ['mcp_disable', 'mcp_awk_ping'],
+  )
+  t.match(replies[2]?.content, /no tool named mcp_awk_other/)
+  t.match(replies[4]?.content, /mcp_awk_ping/)
+  t.equal(it.stub.calls().length, 1)
+})
