@@ -5039,9 +5039,9 @@ export class McpRegistry {
       return isAny ? this.#db.all<ServerRow>(SERVER_ROWS) : []
     })
 
-  row(name: string) {
+  row(name: string, otherwise = '`tai mcp list` shows them') {
     const names = this.list().map((row) => row.name)
-    const hint = didYouMean(name, names) ?? '`tai mcp list` shows them'
+    const hint = didYouMean(name, names) ?? otherwise
     return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint)
   }
 
@@ -7791,11 +7791,9 @@ function githubPlace(address: string) {
 export const repositoryOf = (address: string) => githubPlace(address).name
 
 async function storedServer(registry: McpRegistry, name: string) {
-  const known = registry.list().map((row) => row.name)
-  const hint = didYouMean(name, known) ?? 'to start a program: tai mcp add -- PROGRAM ARGS'
-  if (!known.includes(name)) fail(`there is no server ${visible(name)}`, hint)
+  const { source } = registry.row(name, 'to start a program: tai mcp add -- PROGRAM ARGS')
   const entry = await registry.get(name)
-  return { entry: { ...entry, enabled: true }, from: registry.row(name).source }
+  return { entry: { ...entry, enabled: true }, from: source }
 }
 
 /** What is in a source: the words of a command, or a paste, an address, a stored name. */
