@@ -5,7 +5,7 @@
 //
 // --json prints exactly one object {machine, date, rows}; progress goes to stderr.
 
-import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
   closeSync,
@@ -24,7 +24,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { parseArgs, promisify } from 'node:util'
+import { parseArgs } from 'node:util'
 import { binary } from './fakes/binary.ts'
 import { makeBigVault } from './fakes/bigvault.ts'
 import { entryOf } from './fakes/entry.ts'
@@ -432,12 +432,10 @@ async function end(child: ChildProcess): Promise<void> {
   await gone
 }
 
-/** The official SDK's server, which is installed where it is missing. */
+/** The official SDK's server, whose package is installed where it is missing. */
 async function sdkServer(): Promise<string> {
-  const peers = fileURLToPath(new URL('peers', import.meta.url))
-  if (!existsSync(join(peers, 'node_modules/@modelcontextprotocol/sdk')))
-    await promisify(execFile)('npm', ['ci', '--no-audit', '--no-fund'], { cwd: peers })
-  return join(peers, 'time-server.mjs')
+  await peer('@modelcontextprotocol/sdk')
+  return fileURLToPath(new URL('peers/time-server.mjs', import.meta.url))
 }
 
 // --- the report ---
