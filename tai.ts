@@ -115,10 +115,14 @@
 //     resolveGithub
 //   §repl       the plain chat
 //     beginChat
+//   §resources  files of the workspace, as MCP resources
+//     Resource Shelf listResources readResource
 //   §serve      what other agents are answered
-//     McpSession McpServeContext RpcCall RPC_METHODS ...
+//     McpSession McpServeContext eraOf RpcHost RpcCall RPC_METHODS ...
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
+//   §pipe       MCP over stdin and stdout, the server's end
+//     mcpServePipe
 //   §doctor     is everything as it should be?
 //     examine
 //   §hosts      servers that other programs on this machine use
@@ -202,6 +206,8 @@ export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read a
 export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
+export const MCP_RESOURCES_PAGE = 500 // then a cursor
+export const MCP_LIST_TTL = 1 * HOUR // for which clients may keep what does not change
 
 export const STDIN_MAX = 8 * MB // then refused: --file is for that
 export const STDIN_NOTICE = 1 * SECOND // then stderr names the silent pipe
@@ -3771,11 +3777,16 @@ export const RPC_CODES = {
   denied: -32001,
   session: -32001, // and HTTP 404
   busy: -32002,
+  mismatch: -32020, // of a header and the body
+  needs: -32021, // a capability that the client did not declare
+  version: -32022, // none that is served
 }
 
 export type RpcId = string | number
 
 export type RpcMessage = ReturnType<typeof readRpc>
+
+export type RpcRequest = NonNullable<RpcMessage>
 
 /** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
@@ -3839,7 +3850,7 @@ const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words }
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
-export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
+export const rpcFailure = (id: RpcId | null | undefined, { code, message, data }: RpcError) =>
   rpcText({ id, error: { code, message, data } })
 
 type LinkFault = 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
@@ -4755,13 +4766,15 @@ export class McpHttpTransport extends RpcTransport {
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
 // Not here: whether a tool may be used (§bridge).
 
-const UNSUPPORTED_VERSION = -32022
 const SELF = { name: 'tai', version: VERSION }
 
+/** A key of `_meta` (MCP 2026-07-28). */
+const metaKey = (name: string) => `io.modelcontextprotocol/${name}`
+
 const MODERN_META = {
-  'io.modelcontextprotocol/protocolVersion': MODERN,
-  'io.modelcontextprotocol/clientCapabilities': {},
-  'io.modelcontextprotocol/clientInfo': SELF,
+  [metaKey('protocolVersion')]: MODERN,
+  [metaKey('clientCapabilities')]: {},
+  [metaKey('clientInfo')]: SELF,
 }
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
@@ -4802,7 +4815,7 @@ function readTool(raw: unknown) {
 
 const wantsModern = (error: unknown) =>
   error instanceof RpcError &&
-  error.code === UNSUPPORTED_VERSION &&
+  error.code === RPC_CODES.version &&
   [error.data?.['supported']].flat().includes(MODERN)
 
 type ClientOptions = {
@@ -9360,6 +9373,10 @@ export const FLAGS = flagRows({
   '--mcp-hosts A,B': '',
 }).concat(COMMON_FLAGS)
 
+const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
+
+const SERVED_FLAGS = FLAGS.filter(({ name }) => !NOT_SERVED.test(name) && !/mcp/.test(name))
+
 const EXIT_HELP: Record<string, string> = {
   usage: 'the command line was wrong',
   model: 'the model could not be reached, or refused',
@@ -10336,13 +10353,123 @@ async function readLine(store: Store) {
 
 //#endregion §repl
 
+//#region §resources: files of the workspace, as MCP resources
+//
+// 1. What is not listed is not read: what git ignores, where secrets usually lie, git's and tai's
+//    own. Nobody is told whether there is such a file.
+// 2. Text leaves redacted; bytes with a known secret in them do not leave.
+// Not here: subscriptions, and resources of other servers.
+
+const RESOURCE_ROOT = 'tai://workspace/'
+const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
+
+const SECRET_FILE =
+  /(?:^|\/)(?:\.git\/.*|\.env(?:\.(?!example$|sample$|template$).*)?|\.envrc|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk))$/i
+
+const isShown = (name: string) => !SECRET_FILE.test(name)
+
+const MIME_TYPES: Record<string, string> = {
+  gif: 'image/gif',
+  jpg: 'image/jpeg',
+  json: 'application/json',
+  pdf: 'application/pdf',
+  png: 'image/png',
+  webp: 'image/webp',
+}
+
+const mimeOf = (name: string, usual: string) =>
+  MIME_TYPES[path.extname(name).slice(1).toLowerCase()] ?? usual
+
+export type Resource = Readonly<
+  Record<'uri' | 'name' | 'description' | 'mimeType', string> &
+    Loose<Record<'text' | 'blob', string>>
+>
+
+/** What there is to read: the workspace, and `fixed`. */
+export type Shelf = Readonly<{
+  workspace: Workspace
+  redactor: Redactor
+  fixed: readonly Resource[]
+}>
+
+const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
+
+function nameAt(cursor: Json | undefined) {
+  const name = Buffer.from(`${cursor ?? ''}`, 'base64url').toString()
+  return sameCursor(name) === (cursor ?? '') ? name : failRpc('params', 'this cursor is not ours')
+}
+
+/** A page, by name (MCP 2025-11-25, Pagination). Throws RpcError. */
+export async function listResources(
+  { workspace, fixed }: Shelf,
+  cursor: Json | undefined,
+  signal: AbortSignal,
+) {
+  const last = nameAt(cursor)
+  const { entries, remarks } = await findFiles(workspace.root, isShown, workspace, signal)
+  const left = entries.map(({ at }) => workspace.show(at)).filter((name) => name > last)
+  const names = left.toSorted().slice(0, MCP_RESOURCES_PAGE)
+  const found = names.map((name) => ({
+    uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
+    name,
+    description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
+    mimeType: mimeOf(name, 'text/plain'),
+  }))
+  const others = last === '' ? fixed.map(({ text: _text, blob: _blob, ...row }) => row) : []
+  return {
+    resources: [...others, ...found],
+    ...(left.length > names.length && { nextCursor: sameCursor(names.at(-1) ?? '') }),
+    ...(remarks.length > 0 && { notes: remarks }), // such as where a walk stopped
+  }
+}
+
+const TEMPLATES = [
+  { uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace', description: 'A file by its path.' },
+]
+
+async function isHidden(real: string, { root, show }: Workspace) {
+  if (!isShown(show(real))) return true
+  const ignored = await ignoreRules(root)
+  for (let at = real; at !== root; at = path.dirname(at)) if (ignored(at, at !== real)) return true
+  return false
+}
+
+/** Throws TaiError. */
+export async function readResource({ workspace, redactor, fixed }: Shelf, uri: string) {
+  const { text: own, blob: raw, mimeType: type } = fixed.find((row) => row.uri === uri) ?? {}
+  if (own !== undefined || raw !== undefined) return { uri, mimeType: type, text: own, blob: raw }
+  const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? ''))
+  const isInner = name && !/\0|^[/~]|(?:^|[/\\])\.\.(?:[/\\]|$)/.test(name)
+  const real = isInner ? await workspace.read(name) : ''
+  const stats = attempt(() => fs.statSync(real))
+  if (!name || !stats?.isFile() || (await isHidden(real, workspace)))
+    fail('there is no such resource', 'resources/list names them')
+  if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
+  await using file = await workspace.openForRead(name)
+  const bytes = await file.readFile()
+  if (isUtf8Text(bytes)) {
+    const text = redactor.redact(bytes.toString())
+    return { uri, mimeType: mimeOf(name, 'text/plain'), text }
+  }
+  if (redactor.knows(bytes.toString('latin1'))) fail('it holds a secret')
+  return {
+    uri,
+    mimeType: mimeOf(name, 'application/octet-stream'),
+    blob: bytes.toString('base64'),
+  }
+}
+
+//#endregion §resources
+
 //#region §serve: what other agents are answered
 //
-// 1. The key is the authorization: what would need a person is refused. A call meets all gates.
-// 2. Calls of one session run one after the other; sessions, pings and lists never wait.
+// One dispatcher for HTTP and stdio, and for both eras of MCP: 2025-11-25 and 2026-07-28.
+// 1. What would need a person is refused. A call meets all gates.
+// 2. Calls of one session run one after the other; sessions, pings, lists and calls of the
+//    stateless era never wait.
 // 3. A session's id is signed under the key, so every server of one key knows it; its end is in
 //    the vault.
-// Not here: HTTP (§listen); tools of other servers, which are never served again.
+// Not here: how bytes travel (§listen, §pipe); tools of other servers, which are never served again.
 
 const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
@@ -10352,30 +10479,43 @@ const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?,
 
 type ServeParts = Awaited<ReturnType<typeof servePartsOf>>
 
-async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
-  if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
-  app.redactor.add('mcp-key', key)
+type ServeOptions = Loose<{
+  key: string // none: no client sends one
+  usual: Mode // where nothing sets one
+  native: readonly Tool[]
+  resources: readonly Resource[]
+  own: Record<Era, McpSession> // of clients that have none
+}>
+
+async function servePartsOf(app: App, options: ServeOptions) {
+  const { key, usual = 'prompt', native = TOOLS, resources = [], own = ownSessions(app) } = options
+  if (key !== undefined && !/^[\x21-\x7e]+$/.test(key))
+    failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
+  if (key !== undefined) app.redactor.add('mcp-key', key)
   await app.store() // calls that cannot be audited are not served
   const { store, config } = await app.forTurn()
   const workspace = new Workspace(app.root, app.world.home)
   const profile = await profileOf(store, config.get('profile'))
   const { value, source } = config.explain('permission_mode')
   const { scryptSync, timingSafeEqual } = builtin('node:crypto')
-  const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
+  const asked = source === 'default' ? usual : (value as Mode)
+  const secret = key ?? app.world.randomBytes(SESSION_BYTES).toString('hex')
   return {
     app,
     store,
     config,
     workspace,
     native,
+    shelf: { workspace, redactor: app.redactor, fixed: resources },
     mode: tighterMode(asked, profile.mode ?? asked),
     only: toolNames(config, profile),
     profile: profile.name,
     turns: new Map<string, Lane>(),
-    bearer: Buffer.from(`Bearer ${key}`),
+    own,
+    bearer: Buffer.from(`Bearer ${secret}`),
     isSame: timingSafeEqual,
     // Slow: a weak key must not be guessed from an id.
-    signing: scryptSync(key, 'tai mcp session', 32),
+    sign: () => scryptSync(secret, 'tai mcp session', 32),
   }
 }
 
@@ -10413,7 +10553,8 @@ function agentTools(parts: ServeParts) {
       parameters: CHAT,
       annotations: annotate('Medium', 'changes', { openWorld: true }),
       run: (args, { session: own, processes }, signal) => {
-        const { message, session = own, max_steps: maxSteps } = args
+        const begun = own === parts.own.modern.seat ? newId(parts.store.db) : own
+        const { message, session = begun, max_steps: maxSteps } = args
         const lane = turns.getOrInsertComputed(session, () => new Lane())
         const turn = lane.run(async () => {
           using clock = chatClock(signal)
@@ -10491,21 +10632,24 @@ async function playServed(app: App, talk: Conversation, message: string, signal:
   return { text: [said, explain(error)].filter(Boolean).join('\n\n'), isError: true, structured }
 }
 
-/** One client's session. */
+/** One client's session, or that of all who have none. */
 export class McpSession {
   readonly id
+  readonly seat
   readonly processes
   readonly lane = new Lane()
-  readonly calls = new Set<RpcCall>()
+  readonly calls = new Map<RpcCall, Promise<Outcome>>()
   tools: Promise<Tools> | undefined
   seen
   written = 0
   looked: number | undefined
 
-  constructor(id: string, created: number, processes: Processes) {
+  /** `seat` is its session in the vault. */
+  constructor({ world, redactor }: App, id: string, seat: string, created = world.now()) {
     this.id = id
+    this.seat = seat
     this.seen = created
-    this.processes = processes
+    this.processes = new Processes(world, redactor)
   }
 
   get isIdle() {
@@ -10513,17 +10657,23 @@ export class McpSession {
   }
 
   cancel(id: unknown) {
-    for (const call of this.calls)
+    for (const call of this.calls.keys())
       if (call.id === id) call.stop.abort(new InterruptedError('the client cancelled the call'))
   }
 
-  settled = () => this.lane.run(async () => {})
+  settled = () => Promise.allSettled(this.calls.values())
 
   async end() {
-    for (const { stop } of this.calls) stop.abort(new InterruptedError('the session has ended'))
+    for (const { stop } of this.calls.keys())
+      stop.abort(new InterruptedError('the session has ended'))
     await Promise.all([this.processes.stopAll(), this.settled()])
     await this.processes.stopAll() // what a call was about to start
   }
+}
+
+function ownSessions(app: App) {
+  const begun = () => new McpSession(app, '', idLetters(app.world.randomBytes(ID_BYTES)))
+  return { legacy: begun(), modern: begun() } satisfies Record<Era, McpSession>
 }
 
 /** Who may come in, and what they are answered. */
@@ -10531,6 +10681,7 @@ export class McpServeContext {
   readonly #parts
   readonly #world
   readonly #db
+  #signing?: Buffer
   readonly sessions = new Map<string, McpSession>() // the longest unused first
   readonly mode
   readonly list
@@ -10550,8 +10701,18 @@ export class McpServeContext {
     this.list = JSON.stringify({ tools })
   }
 
-  static async open(app: App, key: string, native = TOOLS) {
-    return new McpServeContext(await servePartsOf(app, key, native))
+  static async open(app: App, options: ServeOptions = {}) {
+    return new McpServeContext(await servePartsOf(app, options))
+  }
+
+  reach = () => this
+
+  get own() {
+    return this.#parts.own
+  }
+
+  get redactor() {
+    return this.#parts.app.redactor
   }
 
   admits(header = '') {
@@ -10589,42 +10750,65 @@ export class McpServeContext {
     })
   }
 
-  told(error: unknown) {
-    if (error instanceof RpcError) return error
-    return new RpcError('internal', this.#parts.app.redactor.redact(messageOf(error)))
-  }
-
   async close() {
-    const sessions = [...this.sessions.values()]
+    const sessions = [...this.sessions.values(), ...Object.values(this.own)]
     await within(MCP_STOP_GRACE, Promise.all(sessions.map((it) => it.settled())))
     await Promise.all(sessions.map((it) => it.end()))
   }
 
   /** JSON, after the session's earlier calls. Throws RpcError. */
   async callTool(call: RpcCall) {
-    const { session = failRpc('request', 'there is no session'), stop } = call
+    const { session = failRpc('request', 'there is no session'), stop, era } = call
     const { name, arguments: args = {} } = call.params
     if (typeof name !== 'string') failRpc('params', 'params.name is no text')
     if (!isObject(args)) failRpc('params', 'params.arguments is no object')
     const { calls, lane } = session
-    const crowd = `${MCP_QUEUE_MAX} calls of this session are waiting`
-    if (calls.size >= MCP_QUEUE_MAX) failRpc('busy', crowd, { data: { retry_after_s: 1 } })
-    calls.add(call)
-    try {
+    const isShared = session === this.own.modern
+    const max = isShared ? MCP_CONNECTIONS_MAX : MCP_QUEUE_MAX
+    const crowd = `${max} calls of this session are waiting`
+    if (calls.size >= max) failRpc('busy', crowd, { data: { retry_after_s: 1 } })
+    const run = async () => {
       const tools = await (session.tools ??= this.#openTools(session))
-      const run = () => tools.dispatch(name, args as JsonObject, stop.signal)
-      return JSON.stringify(callResult(await lane.run(run)))
+      return tools.dispatch(name, args as JsonObject, stop.signal)
+    }
+    const work = isShared ? run() : lane.run(run)
+    calls.set(call, work)
+    try {
+      return JSON.stringify(callResult(await work, era))
     } finally {
       calls.delete(call)
-      this.#touch(session)
+      if (session.id !== '') this.#touch(session)
     }
+  }
+
+  async listResources({ params, stop }: RpcCall) {
+    return JSON.stringify(await listResources(this.#parts.shelf, params['cursor'], stop.signal))
+  }
+
+  async readResource({ params: { uri }, session }: RpcCall) {
+    if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
+    const { shelf, store } = this.#parts
+    const content = await readResource(shelf, uri).catch((error: unknown) => error as Error)
+    const outcome = content instanceof Error ? 'refused' : 'ok'
+    await store.audit(
+      'resource-read',
+      { uri: clip(uri, RECORD_PREVIEW), outcome },
+      session?.seat,
+      'soon',
+    )
+    const json = JSON.stringify({ contents: [content] })
+    const isLarge = byteLength(json) > MCP_HTTP_MAX_BODY
+    const fault = isLarge ? new TaiError('it is too large for one message') : content
+    if (!(fault instanceof Error)) return json
+    if (!(fault instanceof TaiError)) throw fault
+    const details = this.redactor.redact(fault.message)
+    return failRpc('params', details, { data: { uri, details } })
   }
 
   #rows = () => [...this.#parts.native, ...agentTools(this.#parts)]
 
-  #openTools({ id, processes }: McpSession) {
-    const bytes = Buffer.from(id, 'base64url').subarray(0, ID_BYTES)
-    const seat = { session: idLetters(bytes), processes, rows: this.#rows() }
+  #openTools({ seat: session, processes }: McpSession) {
+    const seat = { session, processes, rows: this.#rows() }
     return openServed(this.#parts, { ...seat, offersBridged: false })
   }
 
@@ -10649,7 +10833,8 @@ export class McpServeContext {
 
   #signed(body: string) {
     const { createHmac } = builtin('node:crypto')
-    const mac = createHmac('sha256', this.#parts.signing).update(body).digest('base64url')
+    this.#signing ??= this.#parts.sign()
+    const mac = createHmac('sha256', this.#signing).update(body).digest('base64url')
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
 
@@ -10660,9 +10845,9 @@ export class McpServeContext {
       const idle = this.sessions.values().find((it) => it.isIdle)
       this.sessions.delete(idle?.id ?? failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`))
     }
+    const seat = idLetters(Buffer.from(id, 'base64url').subarray(0, ID_BYTES))
     const created = Math.min(parseInt(made, 36), this.#world.now())
-    const processes = new Processes(this.#world, this.#parts.app.redactor)
-    return new McpSession(id, created, processes)
+    return new McpSession(this.#parts.app, id, seat, created)
   }
 
   #write(session: McpSession, ended: 0 | 1) {
@@ -10685,9 +10870,12 @@ const REFUSAL_KINDS = {
   interrupted: 'failed',
 } as const
 
-function callResult(outcome: Outcome) {
-  if (outcome.kind === 'refused')
-    failRpc(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
+function callResult(outcome: Outcome, era: Era) {
+  if (outcome.kind === 'refused') {
+    const isUnknown = outcome.why === 'unknown' && era === 'modern'
+    const kind = isUnknown ? 'params' : REFUSAL_KINDS[outcome.why]
+    return failRpc(kind, outcome.text, { data: outcome.data })
+  }
   const { text, images = [], blocks = [], structured, isError } = outcome.output
   const pictures = images.map(({ mime, base64 }) => {
     return { type: 'image', data: base64, mimeType: mime }
@@ -10700,25 +10888,85 @@ function callResult(outcome: Outcome) {
   }
 }
 
+type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
+
+const versionIn = ({ _meta: meta }: JsonObject) => Object(meta)[metaKey('protocolVersion')] as Json
+
+/** `version` is what an HTTP header says. */
+export function eraOf({ method, params }: RpcRequest, version?: unknown): Era {
+  const isModern = versionIn(params) !== undefined || method === 'server/discover'
+  return isModern || version === MODERN ? 'modern' : 'legacy'
+}
+
+/** `check` compares with headers. Throws RpcError. */
+function checkModern({ id, params }: RpcRequest, check = () => {}) {
+  const requested = versionIn(params)
+  const capabilities = Object(params['_meta'])[metaKey('clientCapabilities')]
+  if (typeof requested !== 'string' || !isObject(capabilities))
+    failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities', { id })
+  check()
+  const data = { supported: [MODERN], requested }
+  if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { id, data })
+}
+
+/** What this era says beside a result. */
+function modernResult(json: string, ttl: number | undefined) {
+  const more = {
+    resultType: 'complete',
+    _meta: { [metaKey('serverInfo')]: SELF },
+    ...(ttl !== undefined && { ttlMs: ttl, cacheScope: 'private' }),
+  }
+  return JSON.stringify(more).replace(/}$/, json === '{}' ? '}' : `,${json.slice(1)}`)
+}
+
+const MODERN_STATUSES: Record<number, number> = {
+  [RPC_CODES.method]: 404,
+  [RPC_CODES.needs]: 400,
+}
+
+/** Who answers, once it is asked something that needs it. */
+export type RpcHost = Readonly<{
+  redactor: Redactor
+  older?: string // the version of who names none
+  reach: () => McpServeContext | Promise<McpServeContext>
+}>
+
 export type RpcCall = Readonly<{
   id: RpcId
+  era: Era
   params: JsonObject
   session: McpSession | undefined
   stop: AbortController
 }>
 
-function greeting({ protocolVersion: asked }: JsonObject) {
-  const protocolVersion = MCP_VERSIONS.find((known) => known === asked) ?? MCP_PROTOCOL_VERSION
-  return JSON.stringify({ protocolVersion, capabilities: { tools: {} }, serverInfo: SELF })
+const CAPABILITIES = { tools: {}, resources: {} }
+
+function greeting({ protocolVersion: asked }: JsonObject, unnamed = MCP_PROTOCOL_VERSION) {
+  const protocolVersion =
+    MCP_VERSIONS.find((known) => known === (asked ?? unnamed)) ?? MCP_PROTOCOL_VERSION
+  return JSON.stringify({ protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF })
 }
 
-type RpcAnswer = (context: McpServeContext, call: RpcCall) => string | Promise<string> // JSON
+type RpcMethod = Readonly<{
+  only?: Era
+  isOpen?: boolean // to all, at once
+  ttl?: number // ms for which the result may be kept
+  answer: (host: RpcHost, call: RpcCall) => string | Promise<string> // JSON
+}>
 
-export const RPC_METHODS = new Map<string, { isOpen: boolean; answer: RpcAnswer }>([
-  ['initialize', { isOpen: true, answer: (_, { params }) => greeting(params) }],
-  ['ping', { isOpen: true, answer: () => '{}' }],
-  ['tools/list', { isOpen: false, answer: ({ list }) => list }],
-  ['tools/call', { isOpen: false, answer: (context, call) => context.callTool(call) }],
+// biome-ignore format: a table
+export const RPC_METHODS = new Map<string, RpcMethod>([
+  ['initialize', { only: 'legacy', isOpen: true,
+    answer: ({ older }, { params }) => greeting(params, older) }],
+  ['ping', { only: 'legacy', isOpen: true, answer: () => '{}' }],
+  ['server/discover', { only: 'modern', isOpen: true, ttl: MCP_LIST_TTL,
+    answer: () => JSON.stringify({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
+  ['tools/list', { ttl: MCP_LIST_TTL, answer: async ({ reach }) => (await reach()).list }],
+  ['tools/call', { answer: async ({ reach }, call) => (await reach()).callTool(call) }],
+  ['resources/list', { ttl: 0, answer: async ({ reach }, call) => (await reach()).listResources(call) }],
+  ['resources/templates/list', { ttl: MCP_LIST_TTL,
+    answer: () => JSON.stringify({ resourceTemplates: TEMPLATES }) }],
+  ['resources/read', { ttl: 0, answer: async ({ reach }, call) => (await reach()).readResource(call) }],
 ])
 
 type RpcNews = (from: McpSession | undefined, params: JsonObject) => void
@@ -10728,23 +10976,35 @@ export const RPC_NOTIFICATIONS = new Map<string, RpcNews>([
   ['notifications/cancelled', (from, { requestId }) => from?.cancel(requestId)],
 ])
 
+/** What a peer may hear of any error. */
+export function rpcErrorOf(error: unknown, redactor: Redactor) {
+  return error instanceof RpcError
+    ? error
+    : new RpcError('internal', redactor.redact(messageOf(error)))
+}
+
 /** The reply, if one is due. Throws RpcError where a session is needed. */
 export async function answerRpc(
-  context: McpServeContext,
-  message: RpcMessage,
-  { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
+  host: RpcHost,
+  { id, method, params }: RpcRequest,
+  { era, session, stop }: Pick<RpcCall, 'era' | 'session' | 'stop'>,
 ) {
-  if (message === undefined) return undefined
-  const { id, method, params } = message
   if (id === undefined) return void RPC_NOTIFICATIONS.get(method)?.(session, params)
-  const row = RPC_METHODS.get(method)
+  const known = RPC_METHODS.get(method)
+  const row = known?.only === undefined || known.only === era ? known : undefined
   if (session === undefined && row?.isOpen !== true)
     failRpc('request', 'Mcp-Session-Id is missing: initialize first')
   try {
     if (row === undefined) failRpc('method', `there is no method ${visible(clip(method, 80))}`)
-    return rpcResult(id, await row.answer(context, { id, params, session, stop }))
+    const json = await row.answer(host, { id, era, params, session, stop })
+    return {
+      status: 200,
+      body: rpcResult(id, era === 'modern' ? modernResult(json, row.ttl) : json),
+    }
   } catch (error) {
-    return rpcFailure(id, context.told(error))
+    const told = rpcErrorOf(error, host.redactor)
+    const status = (era === 'modern' && MODERN_STATUSES[told.code]) || 200
+    return { status, body: rpcFailure(id, told) }
   }
 }
 
@@ -10868,6 +11128,7 @@ export class Door {
     const { context } = this
     const { req } = response
     const { headers } = req
+    const version = headers['mcp-protocol-version']
     let message: RpcMessage
     try {
       const gate = gateOf(req, this)
@@ -10881,16 +11142,16 @@ export class Door {
       }
       if (!builtin('node:buffer').isUtf8(body)) failRpc('parse', 'the body is not UTF-8')
       message = readRpc(body.toString())
-      const isNew = beginsSession(message, headers, session)
-      const reply = await answerRpc(context, message, { session, stop })
+      const { isNew, ...seat } = seatedBy(message, headers, session, context)
+      const reply = message && (await answerRpc(context, message, { ...seat, stop }))
       if (reply === undefined) return { status: 202 }
-      const more = isNew && { 'Mcp-Session-Id': context.newSession() }
-      return { status: 200, body: reply, headers: more }
+      return { ...reply, headers: isNew && { 'Mcp-Session-Id': context.newSession() } }
     } catch (error) {
-      const told = context.told(error)
+      const told = rpcErrorOf(error, context.redactor)
+      const nobody = version === MODERN ? undefined : null
       return {
         status: STATUSES[told.code] ?? 400,
-        body: rpcFailure(told.id ?? message?.id ?? null, told),
+        body: rpcFailure(told.id ?? message?.id ?? nobody, told),
       }
     }
   }
@@ -10918,6 +11179,43 @@ export class Door {
     req.on('error', () => settle(CROWDED)) // it has left
     return promise
   }
+}
+
+/** RFC 9110; or =?base64?...?= (MCP 2026-07-28, Transports). */
+function headerValue(text: string | string[] = '') {
+  const [, base64] = /^=\?base64\?(.*)\?=$/.exec(`${text}`) ?? []
+  if (base64 === undefined) return text
+  const bytes = Buffer.from(base64, 'base64')
+  return bytes.toString('base64') === base64 ? bytes.toString() : undefined
+}
+
+const NAMED_BY: Record<string, string> = {
+  'tools/call': 'name',
+  'resources/read': 'uri',
+  'prompts/get': 'name',
+}
+
+function checkHeaders({ id, method, params }: RpcRequest, headers: IncomingHttpHeaders) {
+  const name = params[NAMED_BY[method] ?? '']
+  const said = { 'MCP-Protocol-Version': versionIn(params), 'Mcp-Method': method, 'Mcp-Name': name }
+  for (const [header, value] of Object.entries(said))
+    if (value !== undefined && headerValue(headers[header.toLowerCase()]) !== value)
+      failRpc('mismatch', `the header ${header} is not what the body says`, { id })
+}
+
+/** Throws RpcError. */
+function seatedBy(
+  message: RpcMessage,
+  headers: IncomingHttpHeaders,
+  session: McpSession | undefined,
+  { own }: McpServeContext,
+) {
+  const era = message ? eraOf(message, headers['mcp-protocol-version']) : 'legacy'
+  if (era === 'legacy') return { era, session, isNew: beginsSession(message, headers, session) }
+  // A notification could end calls of others.
+  if (message?.id === undefined) return { era, session: undefined, isNew: false }
+  checkModern(message, () => checkHeaders(message, headers))
+  return { era, session: own.modern, isNew: false }
 }
 
 function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
@@ -10973,7 +11271,10 @@ export async function mcpServeMain(app: App) {
   const { signal } = app
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
-  const context = await McpServeContext.open(app, keyOf(app, bind))
+  const context = await McpServeContext.open(app, {
+    key: keyOf(app, bind),
+    usual: 'danger-full-access',
+  })
   const hosts = hostNames(bind, config.list('mcp_hosts'))
   const door = new Door(context, hosts)
   builtin('node:v8').setFlagsFromString('--heap-growing-percent=50') // or old objects multiply
@@ -11003,6 +11304,105 @@ export async function mcpServeMain(app: App) {
 }
 
 //#endregion §listen
+
+//#region §pipe: MCP over stdin and stdout, the server's end
+//
+// One message a line (MCP 2025-11-25, Transports, stdio); stdout carries nothing else.
+// 1. Nothing is opened before it is needed: a client may start us only to look.
+// 2. The end of stdin, of stdout or a signal ends all, after MCP_STOP_GRACE for what runs.
+// 3. Who does not read what it asked for is not read from.
+// Not here: what a message is answered (§serve).
+
+const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
+
+/** Undefined: a line that is too long. */
+function lineTaker(take: (line: Buffer | undefined) => void) {
+  let pieces: Buffer[] = []
+  let size = 0
+  const keep = (piece: Buffer) => {
+    size += piece.length
+    if (size > MCP_HTTP_MAX_BODY) pieces = []
+    else pieces.push(piece)
+  }
+  const end = () => {
+    if (size > 0) take(size > MCP_HTTP_MAX_BODY ? undefined : Buffer.concat(pieces))
+    pieces = []
+    size = 0
+  }
+  const push = (chunk: Buffer) => {
+    let from = 0
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
+      keep(chunk.subarray(from, at))
+      end()
+      from = at + 1
+    }
+    keep(chunk.subarray(from))
+  }
+  return { push, end }
+}
+
+/** What needs a person is denied: a host's screen is not ours. */
+export async function mcpServePipe(app: App) {
+  const { signal, out, redactor, world } = app
+  const { stdin } = process
+  const settings = { flags: flagSettings(app.given), stored: {}, root: app.root }
+  await Config.load(world, settings) // a bad flag is told now
+  app.notice(`serving ${new Workspace(app.root, world.home).root} over MCP on stdin and stdout`)
+  const own = ownSessions(app)
+  let context: Promise<McpServeContext> | undefined
+  const reach = () => (context ??= McpServeContext.open(app, { own }))
+  const host = { redactor, reach, older: MCP_VERSIONS.at(-1) ?? '' }
+  const waiting = new Set<Promise<void>>()
+  const say = async (body: string) => {
+    if (
+      out.write(`${body}
+`)
+    )
+      return
+    stdin.pause()
+    await out.drained()
+    stdin.resume()
+  }
+  const lines = lineTaker((line) => {
+    const work = pipeAnswer(host, own, line).then((body) => (body ? say(body) : undefined))
+    const done: Promise<void> = work.then(() => {
+      if (waiting.delete(done) && waiting.size < PIPE_WAITING_MAX) stdin.resume()
+    })
+    if (waiting.add(done).size >= PIPE_WAITING_MAX) stdin.pause()
+  })
+  const ended = Promise.withResolvers<unknown>()
+  stdin.on('data', lines.push)
+  for (const end of ['end', 'error', 'close']) stdin.once(end, ended.resolve)
+  signal.addEventListener('abort', ended.resolve)
+  if (!signal.aborted) await ended.promise
+  lines.end()
+  await within(MCP_STOP_GRACE, Promise.all(waiting), signal)
+  await context?.then((it) => it.close()).catch(() => {})
+  stdin.destroy()
+  return EXIT.answered
+}
+
+/** Never throws. */
+async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: Buffer | undefined) {
+  let message: RpcMessage
+  try {
+    if (line === undefined)
+      return failRpc('request', `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+    if (!builtin('node:buffer').isUtf8(line)) failRpc('parse', 'the line is not UTF-8')
+    const text = line.toString().trim()
+    message = text ? readRpc(text) : undefined
+    if (message === undefined) return undefined
+    const era = eraOf(message)
+    if (era === 'modern' && message.id !== undefined) checkModern(message)
+    const seat = { era, session: own[era], stop: new AbortController() }
+    return (await answerRpc(host, message, seat))?.body
+  } catch (error) {
+    const told = rpcErrorOf(error, host.redactor)
+    return rpcFailure(told.id ?? message?.id ?? null, told)
+  }
+}
+
+//#endregion §pipe
 
 //#region §doctor: is everything as it should be?
 //
@@ -11322,6 +11722,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       flagRow('--grant TOOL', 'accept this tool as it is now; repeatable'),
       flagRow('--grant-all', 'accept all of them')]],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
+    ['serve', 'offer the tools of tai to another agent, over stdin and stdout', mcpServePipe, SERVED_FLAGS],
   ],
   audit: ['the record of every tool call and approval',
     ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
@@ -11834,7 +12235,9 @@ export async function main(argv: readonly string[], outside: Outside): Promise<n
   try {
     const line = parseLine(argv, COMMANDS)
     const { given } = line
-    const prompter = given.has('serve-mcp') ? denyPrompter : outside.prompter // its host's screen is not ours
+    const isServed =
+      given.has('serve-mcp') || (line.kind === 'command' && line.verb.run === mcpServePipe)
+    const prompter = isServed ? denyPrompter : outside.prompter // its host's screen is not ours
     app = new App({ ...outside, prompter, signal, given, resolver: resolveGithub })
     reapOrphans(app.world)
     const code = await runLine(app, line)
@@ -11854,8 +12257,6 @@ function endCode(app: App, result: unknown) {
   app.report(error)
   return exitCodeOf(error)
 }
-
-const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
 
 async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
   if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))

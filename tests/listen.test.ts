@@ -769,7 +769,7 @@ t.test('a run that was told to end while it began serves nobody', async (t) => {
 
 t.test('a server of somebody else answers by the same handler, and by its own hosts', async (t) => {
   const { app } = openApp(t, { args: ['--serve-mcp', KEY] })
-  const context = await McpServeContext.open(app, KEY)
+  const context = await McpServeContext.open(app, { key: KEY, usual: 'danger-full-access' })
   t.teardown(() => context.close())
   const server = http.createServer(mcpServeHandler(new Door(context, new Set(['own.test']))))
   t.teardown(() => server.close())

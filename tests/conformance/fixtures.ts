@@ -1,6 +1,14 @@
 // The tools that the conformance suite calls: real rows beside the real ones, which tai never
 // serves by itself.
-import { annotate, takes, toolsOf, type JsonObject, type Tool, type ToolOutput } from '../../tai.ts'
+import {
+  annotate,
+  takes,
+  toolsOf,
+  type JsonObject,
+  type Resource,
+  type Tool,
+  type ToolOutput,
+} from '../../tai.ts'
 
 // One red pixel, and eight samples of silence.
 const PNG =
@@ -75,6 +83,23 @@ export const FIXTURES: readonly Tool[] = toolsOf('test', {
     run: async (args: JsonObject) => ({ text: JSON.stringify(args) }),
   },
 })
+
+export const FIXED_RESOURCES: readonly Resource[] = [
+  {
+    uri: 'test://static-text',
+    name: 'Static text',
+    description: 'Always the same text.',
+    mimeType: 'text/plain',
+    text: 'This is the content of the static text resource.',
+  },
+  {
+    uri: 'test://static-binary',
+    name: 'Static picture',
+    description: 'Always the same pixel.',
+    mimeType: 'image/png',
+    blob: PNG,
+  },
+]
 
 /** The scenarios that cannot pass without them. */
 export const NEED_FIXTURES: readonly string[] = [
