@@ -10941,9 +10941,9 @@ export type RpcCall = Readonly<{
 
 const CAPABILITIES = { tools: {}, resources: {} }
 
-function greeting({ protocolVersion: asked }: JsonObject, unnamed = MCP_PROTOCOL_VERSION) {
+function greeting({ protocolVersion: asked }: JsonObject, usual = MCP_PROTOCOL_VERSION) {
   const protocolVersion =
-    MCP_VERSIONS.find((known) => known === (asked ?? unnamed)) ?? MCP_PROTOCOL_VERSION
+    MCP_VERSIONS.find((known) => known === (asked ?? usual)) ?? MCP_PROTOCOL_VERSION
   return JSON.stringify({ protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF })
 }
 
@@ -10954,6 +10954,18 @@ type RpcMethod = Readonly<{
   answer: (host: RpcHost, call: RpcCall) => string | Promise<string> // JSON
 }>
 
+/** At once, where there is a context. */
+const inContext =
+  (
+    work: (context: McpServeContext, call: RpcCall) => string | Promise<string>,
+  ): RpcMethod['answer'] =>
+  ({ reach }, call) => {
+    const context = reach()
+    return context instanceof McpServeContext
+      ? work(context, call)
+      : context.then((it) => work(it, call))
+  }
+
 // biome-ignore format: a table
 export const RPC_METHODS = new Map<string, RpcMethod>([
   ['initialize', { only: 'legacy', isOpen: true,
@@ -10961,12 +10973,12 @@ export const RPC_METHODS = new Map<string, RpcMethod>([
   ['ping', { only: 'legacy', isOpen: true, answer: () => '{}' }],
   ['server/discover', { only: 'modern', isOpen: true, ttl: MCP_LIST_TTL,
     answer: () => JSON.stringify({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
-  ['tools/list', { ttl: MCP_LIST_TTL, answer: async ({ reach }) => (await reach()).list }],
-  ['tools/call', { answer: async ({ reach }, call) => (await reach()).callTool(call) }],
-  ['resources/list', { ttl: 0, answer: async ({ reach }, call) => (await reach()).listResources(call) }],
+  ['tools/list', { ttl: MCP_LIST_TTL, answer: inContext(({ list }) => list) }],
+  ['tools/call', { answer: inContext((context, call) => context.callTool(call)) }],
+  ['resources/list', { ttl: 0, answer: inContext((context, call) => context.listResources(call)) }],
   ['resources/templates/list', { ttl: MCP_LIST_TTL,
     answer: () => JSON.stringify({ resourceTemplates: TEMPLATES }) }],
-  ['resources/read', { ttl: 0, answer: async ({ reach }, call) => (await reach()).readResource(call) }],
+  ['resources/read', { ttl: 0, answer: inContext((context, call) => context.readResource(call)) }],
 ])
 
 type RpcNews = (from: McpSession | undefined, params: JsonObject) => void
@@ -11071,6 +11083,10 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
   response.end(body)
 }
 
+/** The id of a reply to what has none. */
+const nobody = (headers: IncomingHttpHeaders) =>
+  headers['mcp-protocol-version'] === MODERN ? undefined : null
+
 /** Where clients knock, and what is held for them. */
 export class Door {
   readonly context
@@ -11128,7 +11144,6 @@ export class Door {
     const { context } = this
     const { req } = response
     const { headers } = req
-    const version = headers['mcp-protocol-version']
     let message: RpcMessage
     try {
       const gate = gateOf(req, this)
@@ -11148,11 +11163,8 @@ export class Door {
       return { ...reply, headers: isNew && { 'Mcp-Session-Id': context.newSession() } }
     } catch (error) {
       const told = rpcErrorOf(error, context.redactor)
-      const nobody = version === MODERN ? undefined : null
-      return {
-        status: STATUSES[told.code] ?? 400,
-        body: rpcFailure(told.id ?? message?.id ?? nobody, told),
-      }
+      const id = told.id ?? message?.id ?? nobody(headers)
+      return { status: STATUSES[told.code] ?? 400, body: rpcFailure(id, told) }
     }
   }
 
