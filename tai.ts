@@ -121,7 +121,7 @@
 //     McpSession McpServeContext eraOf RpcHost RpcCall RPC_METHODS ...
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
-//   §pipe       MCP over stdin and stdout, the server's end
+//   §lines      MCP over stdin and stdout, the server's end
 //     mcpServePipe
 //   §doctor     is everything as it should be?
 //     examine
@@ -10469,7 +10469,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 //    stateless era never wait.
 // 3. A session's id is signed under the key, so every server of one key knows it; its end is in
 //    the vault.
-// Not here: how bytes travel (§listen, §pipe); tools of other servers, which are never served again.
+// Not here: how bytes travel (§listen, §lines); tools of other servers, which are never served again.
 
 const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
@@ -11317,7 +11317,7 @@ export async function mcpServeMain(app: App) {
 
 //#endregion §listen
 
-//#region §pipe: MCP over stdin and stdout, the server's end
+//#region §lines: MCP over stdin and stdout, the server's end
 //
 // One message a line (MCP 2025-11-25, Transports, stdio); stdout carries nothing else.
 // 1. Nothing is opened before it is needed: a client may start us only to look.
@@ -11414,7 +11414,7 @@ async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: Buf
   }
 }
 
-//#endregion §pipe
+//#endregion §lines
 
 //#region §doctor: is everything as it should be?
 //

@@ -2,6 +2,8 @@
 // serves by itself.
 import {
   annotate,
+  RPC_METHODS,
+  RpcError,
   takes,
   toolsOf,
   type JsonObject,
@@ -37,6 +39,9 @@ const OUTPUTS: Readonly<Record<string, ToolOutput>> = {
     images: [image],
     blocks: [resource('test://mixed-content-resource', 'application/json', '{"test":"data"}')],
   },
+  test_logging_tool: { text: 'Nothing is logged to a client.' },
+  test_streaming_elicitation: { text: 'Nothing is asked back.' },
+  test_missing_capability: { text: 'The client declared what this needs.' },
   test_error_handling: {
     text: 'This tool intentionally returns an error for testing',
     isError: true,
@@ -84,6 +89,21 @@ export const FIXTURES: readonly Tool[] = toolsOf('test', {
   },
 })
 
+/** No tool of tai needs a client that can do more; this one wants to be asked through sampling. */
+export function demandSampling(): void {
+  const { answer, ...row } = RPC_METHODS.get('tools/call') ?? { answer: () => '{}' }
+  const checked: typeof answer = (host, call) => {
+    const { name, _meta: meta } = call.params
+    const { sampling } = Object(Object(meta)['io.modelcontextprotocol/clientCapabilities'])
+    if (name === 'test_missing_capability' && sampling === undefined)
+      throw new RpcError('needs', 'the client cannot do sampling', {
+        data: { requiredCapabilities: { sampling: {} } },
+      })
+    return answer(host, call)
+  }
+  RPC_METHODS.set('tools/call', { ...row, answer: checked })
+}
+
 export const FIXED_RESOURCES: readonly Resource[] = [
   {
     uri: 'test://static-text',
@@ -110,4 +130,11 @@ export const NEED_FIXTURES: readonly string[] = [
   'tools-call-mixed-content',
   'tools-call-error',
   'json-schema-2020-12',
+  'resources-read-text',
+  'resources-read-binary',
+  'http-header-validation:sep-2243-server-accepts-whitespace-header-value', // of a call without arguments
+  'server-stateless:sep-2575-server-rejects-undeclared-capability',
+  'server-stateless:sep-2575-missing-capability-http-400',
+  'server-stateless:sep-2575-http-server-no-independent-requests-on-stream',
+  'server-stateless:sep-2575-server-no-log-without-loglevel',
 ]
