@@ -32,7 +32,7 @@ t.test('both eras are greeted, and the tools are the same', async (t) => {
   )
   t.strictSame(fresh.tools, old.tools)
   t.match(fresh, { resultType: 'complete', ttlMs: 3_600_000, cacheScope: 'private' })
-  t.match(fresh._meta['io.modelcontextprotocol/serverInfo'], { name: 'tai' })
+  t.match(fresh, { _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'tai' } } })
   const { result: found } = await server.ask('server/discover', { _meta: META })
   t.match(found, { supportedVersions: [MODERN], capabilities: { tools: {}, resources: {} } })
 })
@@ -113,7 +113,7 @@ t.test('the end of stdin waits for what was asked, and then everything ends', as
   t.match((await server.next()).result.content[0].text, /done/)
   const { code, out } = await server.done
   t.equal(code, 0)
-  t.equal(out.trim().split('\n').length, 2, 'stdout had the two messages alone')
+  t.equal(out.trim().split('\n').length, 3, 'stdout had the messages alone')
   t.strictSame(membersOf(group), [])
 })
 
