@@ -317,17 +317,11 @@ export type ChatReply = Readonly<{
 
 export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
 
-export type Annotations = Readonly<{
-  readOnly: boolean
-  destructive: boolean
-  idempotent: boolean
-  stateful: boolean
-  securityTier: Tier
-  readOnlyHint: boolean
-  destructiveHint: boolean
-  idempotentHint: boolean
-  openWorldHint: boolean
-}>
+type Trait = 'readOnly' | 'destructive' | 'idempotent'
+export type Annotations = { securityTier: Tier } & Record<
+  Trait | 'stateful' | `${Trait | 'openWorld'}Hint`,
+  boolean
+>
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
@@ -398,25 +392,22 @@ class KindError<Kind> extends TaiError {
   }
 }
 
+const exiting = (code: number) =>
+  class extends TaiError {
+    override readonly exitCode = code
+  }
+
 /** The command line was wrong. */
-export class UsageError extends TaiError {
-  override readonly exitCode = EXIT.usage
-}
+export class UsageError extends exiting(EXIT.usage) {}
 
 /** A step or cost limit was met. */
-export class LimitError extends TaiError {
-  override readonly exitCode = EXIT.limit
-}
+export class LimitError extends exiting(EXIT.limit) {}
 
 /** The user or the policy said no. */
-export class DeniedError extends TaiError {
-  override readonly exitCode = EXIT.denied
-}
+export class DeniedError extends exiting(EXIT.denied) {}
 
 /** Input or output failed validation. */
-export class InvalidError extends TaiError {
-  override readonly exitCode = EXIT.invalid
-}
+export class InvalidError extends exiting(EXIT.invalid) {}
 
 /** The code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
@@ -428,8 +419,7 @@ export class InterruptedError extends TaiError {
 }
 
 /** `busy` may be asked again, `context` be compacted. */
-export class ModelError extends TaiError {
-  override readonly exitCode = EXIT.model
+export class ModelError extends exiting(EXIT.model) {
   readonly status: number | undefined
   readonly retryAfter: number | undefined // ms
   readonly kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
@@ -662,17 +652,16 @@ const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/
 const SCHEMA_DEPTH = 200 // checking recurses
 
-/** `at`: a JSON pointer. */
-type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
+type SchemaCheck = Awaited<ReturnType<typeof schemaCheck>>
 
-/** Throws InvalidError for an unusable schema. */
+/** `at`: a JSON pointer. Throws InvalidError for an unusable schema. */
 export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
     const own = structuredClone(schema) // the library writes into it
     const parts = dereference(own)
     for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
-    const check: SchemaCheck = (value) => {
+    const check = (value: unknown) => {
       const found = validate(value, own, '2020-12', parts).errors.at(-1)
       if (found === undefined) return undefined
       const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
@@ -850,13 +839,12 @@ export class Redactor {
   }
 
   #pending(text: string) {
-    const forms = [...this.#names.keys()]
-    const longest = Math.max(...forms.map((form) => form.length - 1))
-    for (let most = Math.min(text.length, longest); most > 0; most--) {
-      const end = text.slice(-most)
-      if (forms.some((form) => form.length > most && form.startsWith(end))) return most
-    }
-    return 0
+    const begun = this.#names.keys().map((form) => {
+      let most = Math.min(text.length, form.length - 1)
+      while (!form.startsWith(text.slice(text.length - most))) most--
+      return most
+    })
+    return Math.max(0, ...begun)
   }
 }
 
@@ -1735,7 +1723,7 @@ type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
-type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
+type StoredMessage = { n: number; created: number; message: Message; compacted: 0 | 1 }
 
 /** Names of fields too. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
@@ -1889,10 +1877,12 @@ export class Store {
     if (other === undefined || found?.id === id) return found
     fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
   }
-  async latestSession(workspace: string) {
-    const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
-    return this.db.get<SessionRow>(sql, workspace, 1)
-  }
+  latestSession = async (workspace: string) =>
+    this.db.get<SessionRow>(
+      `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`,
+      workspace,
+      1,
+    )
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** Not its notes and memories. */
@@ -1913,9 +1903,8 @@ export class Store {
     return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
   async messages(session: string) {
-    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+    return this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
-    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
@@ -1925,10 +1914,8 @@ export class Store {
     })
   }
 
-  async getTodos(session: string) {
-    const row = this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`
-    return row?.todos ?? []
-  }
+  getTodos = async (session: string) =>
+    this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`?.todos ?? []
   async setTodos(session: string, todos: readonly Todo[]) {
     this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
@@ -1941,10 +1928,9 @@ export class Store {
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
-  async getSettings() {
-    const sql = 'SELECT json_group_object(key, value) AS data FROM settings'
-    return this.db.get<{ data: object }>(sql)?.data ?? {}
-  }
+  getSettings = async () =>
+    this.db.get<{ data: object }>`SELECT json_group_object(key, value) AS data FROM settings`
+      ?.data ?? {}
   async setSetting(key: string, value: string | undefined) {
     if (value === undefined) this.#delete('settings', 'key', key)
     else this.db.insert('settings', { key, value }, 'REPLACE')
@@ -2020,8 +2006,7 @@ export class Store {
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, numbers: readonly number[]) {
-    const sql = 'DELETE FROM undo WHERE session = ? AND n IN (SELECT value FROM json_each(?))'
-    this.db.run(sql, session, JSON.stringify(numbers))
+    for (const n of numbers) this.db.run`DELETE FROM undo WHERE session = ${session} AND n = ${n}`
   }
 
   async addHistory(line: string) {
@@ -2030,11 +2015,10 @@ export class Store {
     this.db.run(sql, this.redactor.known(line))
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
-  async listHistory(limit: number) {
-    const rows = this.db.all<{ line: string }>`
-      SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`
-    return rows.map(({ line }) => line)
-  }
+  listHistory = async (limit: number) =>
+    this.db.all<{ line: string }>`SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`.map(
+      ({ line }) => line,
+    )
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
@@ -2091,8 +2075,7 @@ export class Workspace {
   /** A final link is meant itself. */
   async entry(given: string) {
     const absolute = this.#absolute(given)
-    const parent = resolveReal(path.dirname(absolute))
-    const named = path.join(parent, path.basename(absolute))
+    const named = path.join(resolveReal(path.dirname(absolute)), path.basename(absolute))
     const entry = isLink(named) ? named : resolveReal(named)
     const why = this.#closed(entry) || this.#guarded(entry) || this.#guarded(absolute)
     return passedPath(given, entry, why)
@@ -2100,7 +2083,8 @@ export class Workspace {
 
   /** The caller closes it. */
   async openForRead(given: string) {
-    const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
+    const { O_NOFOLLOW, O_NONBLOCK } = fs.constants // a FIFO would block
+    const flags = O_NOFOLLOW | O_NONBLOCK
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
     if ((await handle.stat()).isFile()) return handle
     await handle.close()
@@ -2138,9 +2122,8 @@ function pathFault(cause: unknown): never {
   fail(clip(visible(messageOf(cause)), 300), undefined, cause)
 }
 
-function relativePath(folder: string, absolute: string) {
-  return path.relative(folder, absolute).replaceAll(path.sep, '/')
-}
+const relativePath = (folder: string, absolute: string) =>
+  path.relative(folder, absolute).replaceAll(path.sep, '/')
 
 function isInside(folder: string, absolute: string) {
   const way = relativePath(folder, absolute)
@@ -2158,9 +2141,7 @@ function resolveReal(absolute: string): string {
   }
 }
 
-function isLink(absolute: string) {
-  return attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
-}
+const isLink = (absolute: string) => attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
 
 //#endregion §workspace
 
@@ -2416,8 +2397,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
 }
 
 type BackgroundProcess = ReturnType<typeof inBackground>
-
-type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }
+type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string } & Loose<{ name: string }>
 
 /** Of one session. */
 export class Processes {
@@ -2578,12 +2558,6 @@ function httpUrl(text: string) {
 
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** RFC 6761, 6.3. */
-const LOCALHOST = [
-  { address: '127.0.0.1', family: 4 },
-  { address: '::1', family: 6 },
-]
-
 /** Keeps connections until `close`. */
 export class HttpClient {
   readonly #env
@@ -2640,7 +2614,7 @@ export class HttpClient {
     }
   }
 
-  #open(hop: HttpHop, found?: typeof LOCALHOST) {
+  #open(hop: HttpHop, found: Awaited<ReturnType<typeof addressesFor>>) {
     const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
     const key = `${url.protocol} ${hop.publicOnly}`
@@ -2727,16 +2701,16 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
 
 async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
-  const whose = `the reply of ${hop.url.host}`
-  const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
+  const fault = (kind: HttpFault, how: string, cause?: unknown) =>
+    new HttpError(kind, `the reply of ${hop.url.host} ${how}`, { cause })
+  const silent = fault('idle', `fell silent for ${formatDuration(idle)}`)
   let waiting = true // a slow reader is no silence
   const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
   let size = 0
   try {
     for await (const piece of decompressed(hop, raw)) {
       size += piece.length
-      if (size > maxBody)
-        throw new HttpError('too-large', `${whose} is over ${formatBytes(maxBody)}`)
+      if (size > maxBody) throw fault('too-large', `is over ${formatBytes(maxBody)}`)
       waiting = false
       yield piece
       waiting = true
@@ -2744,8 +2718,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
     }
   } catch (error) {
     hop.signal?.throwIfAborted()
-    if (codeOf(error) === '') throw error
-    throw new HttpError('cut', `${whose} broke off (${codeOf(error)})`, { cause: error })
+    throw codeOf(error) ? fault('cut', `broke off (${codeOf(error)})`, error) : error
   } finally {
     clearTimeout(timer)
     raw.destroy()
@@ -2776,9 +2749,9 @@ function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
   const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
-  const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
   if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
-  return domains.some((domain) => forms.some((form) => form.endsWith(domain)))
+  const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
+  return forms.some((form) => domains.some((domain) => form.endsWith(domain)))
 }
 
 const familyOf = (ip: string) => (ip.includes(':') ? 'ipv6' : 'ipv4')
@@ -2798,7 +2771,7 @@ export function isPublicAddress(address: string) {
 /** A proxy resolves again: names only it knows are left to it. */
 async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
   const host = hostOf(url)
-  if (!publicOnly || socketPath) return host === 'localhost' ? LOCALHOST : undefined
+  if (!publicOnly || socketPath) return undefined
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
@@ -2880,9 +2853,6 @@ function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Pr
   return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-const local = (name: string, port: number) =>
-  hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
-
 export const PROVIDERS: readonly Provider[] = [
   hosted('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
   hosted('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
@@ -2907,10 +2877,9 @@ export const PROVIDERS: readonly Provider[] = [
     returns: 'reasoning_content',
   }),
   hosted('xai', 'https://api.x.ai/v1', 'grok-4'),
-  local('ollama', 11434),
-  local('lmstudio', 1234),
-  local('llamacpp', 8080),
-  local('vllm', 8000),
+  ...Object.entries({ ollama: 11434, lmstudio: 1234, llamacpp: 8080, vllm: 8000 }).map(
+    ([name, port]) => hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] }),
+  ),
 ]
 
 /** Tokens, by the first part of `provider/model` that fits. */
