@@ -263,59 +263,59 @@ export type JsonObject = { readonly [key: string]: Json }
 /** 2020-12, of an object. */
 export type JsonSchema = JsonObject
 
-type Image = Readonly<{ mime: string; base64: string }>
-export type Part = Readonly<{ kind: 'text'; text: string } | ({ kind: 'image' } & Image)>
+type Image = { mime: string; base64: string }
+export type Part = { kind: 'text'; text: string } | ({ kind: 'image' } & Image)
 
 /** Goes back to its provider unchanged. */
-export type Reasoning = Readonly<{
+export type Reasoning = {
   text: string
   signature?: string
   sealed?: string // redacted_thinking
   details?: readonly JsonObject[]
-}>
+}
 
-export type ToolCall = Readonly<{
+export type ToolCall = {
   id: string
   name: string
   args: JsonObject
   problem?: string // why it must not run
   extra?: JsonObject
-}>
+}
 
-export type UserMessage = Readonly<{ role: 'user'; parts: readonly Part[] }>
-export type SystemMessage = Readonly<{ role: 'system'; text: string }>
-export type AssistantMessage = Readonly<{
+export type UserMessage = { role: 'user'; parts: readonly Part[] }
+export type SystemMessage = { role: 'system'; text: string }
+export type AssistantMessage = {
   role: 'assistant'
   text: string
   reasoning?: readonly Reasoning[]
   calls: readonly ToolCall[]
   state: 'complete' | 'cut' | 'interrupted' | 'failed'
-}>
-export type ToolMessage = Readonly<{
+}
+export type ToolMessage = {
   role: 'tool'
   id: string
   name: string
   text: string
   isError: boolean
   images?: readonly Image[]
-}>
+}
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 /** `cached` is a part of `input`. */
-export type Usage = Readonly<{ input: number; output: number; cached: number }>
+export type Usage = { input: number; output: number; cached: number }
 
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
-export type ChatEvent = Readonly<{ kind: 'text' | 'reasoning' | 'notice'; text: string }>
+export type ChatEvent = { kind: 'text' | 'reasoning' | 'notice'; text: string }
 
-export type ChatReply = Readonly<{
+export type ChatReply = {
   message: AssistantMessage
   stop: StopReason
   usage: Usage | undefined
   cost: number | undefined // US dollars
-}>
+}
 
-export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
+export type ToolSchema = { name: string; description: string; parameters: JsonSchema }
 
 type Trait = 'readOnly' | 'destructive' | 'idempotent'
 export type Annotations = { securityTier: Tier } & Record<
@@ -326,31 +326,30 @@ export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
 /** `isError`: it ran and failed; the model reads why. */
-export type ToolOutput = Readonly<{
+export type ToolOutput = {
   text: string
   isError?: boolean
   structured?: Json
   images?: readonly Image[]
   blocks?: readonly JsonObject[] // other MCP content
-}>
+}
 
 /** As `--stream-json` prints it. */
-export type AgentEvent = Readonly<
+export type AgentEvent =
   | ChatEvent
   | { kind: 'call'; call: ToolCall; digest: string }
   | { kind: 'result'; call: ToolCall; reply: ToolMessage; ms: number }
   | { kind: 'usage'; usage: Usage; cost: number | undefined }
->
 
-export type World = Readonly<{
-  env: Readonly<Record<string, string | undefined>>
+export type World = {
+  env: Record<string, string | undefined>
   platform: NodeJS.Platform
   cwd: string
   home: string // absolute
   pid: number
   now(): number // ms since 1970
   randomBytes(size: number): Buffer
-}>
+}
 
 /** Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
@@ -360,7 +359,7 @@ export interface Prompter {
   ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
 }
 type Answer = Promise<string | undefined>
-export type Choice = Readonly<{ key: string; label: string }>
+export type Choice = { key: string; label: string }
 
 //#endregion §shapes
 
@@ -795,7 +794,7 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 
 /** Takes secrets out. */
 export class Redactor {
-  readonly #names = new Map<string, string>()
+  #names = new Map<string, string>()
   #pattern: RegExp | undefined = /^(?!)/g
 
   add(name: string, value: string) {
@@ -1007,7 +1006,7 @@ async function readToml(file: string): Promise<object> {
 /** The settings of one run. */
 export class Config {
   readonly notices: string[] = []
-  readonly #given: { key: SettingKey; value: string; source: string }[] = []
+  #given: { key: SettingKey; value: string; source: string }[] = []
 
   static async load(world: World, sources: { flags: object; stored: object; root: string }) {
     const config = new Config()
@@ -1137,7 +1136,7 @@ async function findKey(world: World, id: string, passphrase?: string, fresh?: Bu
 /** Without a state, passes values through. */
 export class Seal {
   state: SealState | undefined
-  readonly #world
+  #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
@@ -1327,9 +1326,9 @@ function tableRow<T>(row: object): T {
 /** A connection, until `close`. */
 export class Db {
   readonly file
-  readonly #connection: DatabaseSync
-  readonly #statements = new Map<Sql, StatementSync>()
-  readonly #made = new Map<string, unknown>()
+  #connection: DatabaseSync
+  #statements = new Map<Sql, StatementSync>()
+  #made = new Map<string, unknown>()
   #version: number | undefined
   #looked = -Infinity
 
@@ -1613,10 +1612,10 @@ function eraseOld(db: Db) {
 
 /** Secrets and the seal over them. */
 export class Secrets {
-  readonly #db
-  readonly #world
-  readonly #redactor
-  readonly #passphrase
+  #db
+  #world
+  #redactor
+  #passphrase
   #seal
   #unlocking: Promise<void> | undefined
 
@@ -1788,15 +1787,14 @@ type ProfileRow = { name: string; created: number } & Loose<
   Record<'prompt' | 'model', string> & { tools: readonly string[]; mode: Mode }
 >
 /** Without a root: everywhere. */
-export type Grant = Readonly<{
+export type Grant = {
   id: string
   tool: string
   scope: 'session' | 'always' | 'deny'
   paths: readonly string[]
   commands: readonly string[]
   created: number
-}> &
-  Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
+} & Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
 type UndoEntry = Record<'path' | 'group', string> & {
   n: number
   kind: 'file' | 'folder' | 'link' | 'absent'
@@ -1825,10 +1823,10 @@ function carryOver(file: string, into: Db) {
 export class Store {
   readonly redactor
   readonly db
-  readonly #now
+  #now
   readonly secrets
   #head: AuditHead | undefined
-  readonly #unwritten: AuditSaid[] = []
+  #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
@@ -2053,7 +2051,7 @@ const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
   readonly root
-  readonly #home
+  #home
 
   constructor(root: string, home: string) {
     this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
@@ -2170,12 +2168,12 @@ type StartOptions = {
 
 /** A program with all it starts. */
 export class ChildGroup {
-  static readonly #live = new Set<ChildGroup>()
+  static #live = new Set<ChildGroup>()
   readonly child
   readonly pid
   readonly ended // nobody left, pipes closed; never rejects
   exit: ChildExit | undefined
-  readonly #record
+  #record
 
   static async start(options: StartOptions) {
     try {
@@ -2401,9 +2399,9 @@ type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string } & Loos
 
 /** Of one session. */
 export class Processes {
-  readonly #world
-  readonly #redactor
-  readonly #all = new Map<string, BackgroundProcess>()
+  #world
+  #redactor
+  #all = new Map<string, BackgroundProcess>()
   #started = 0
   constructor(world: World, redactor: Redactor) {
     this.#world = world
@@ -2495,10 +2493,10 @@ function psStart(pid: number | string) {
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
 // Not here: retries; only the caller knows what may be repeated.
 
-export type HttpRequest = Readonly<{
+export type HttpRequest = {
   method: string
   url: string // with Basic authorization
-  headers?: Readonly<Record<string, string>>
+  headers?: Record<string, string>
   body?: string | undefined
   timeout: number // redirects included
   connect?: number // if direct; else `timeout`
@@ -2508,7 +2506,7 @@ export type HttpRequest = Readonly<{
   publicOnly?: boolean
   socketPath?: string // not judged by publicOnly
   signal?: AbortSignal | undefined
-}>
+}
 
 type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
 
@@ -2560,8 +2558,8 @@ const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
 /** Keeps connections until `close`. */
 export class HttpClient {
-  readonly #env
-  readonly #agents = new Map<string, HttpAgent>()
+  #env
+  #agents = new Map<string, HttpAgent>()
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -2785,8 +2783,8 @@ async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: b
 export class SseReader {
   lastId: string | undefined
   retry: number | undefined // ms
-  readonly #maxEvent
-  readonly #decoder = new TextDecoder()
+  #maxEvent
+  #decoder = new TextDecoder()
   #held = ''
   #afterCr = false
   #event = ''
@@ -2835,7 +2833,7 @@ export class SseReader {
 // answers. An address that the user gave gets no key of the vault.
 // Not here: requests (§dialects, §chat).
 
-export type Provider = Readonly<{
+export type Provider = {
   name: string
   dialect: 'openai' | 'anthropic'
   baseUrl: string // no slash at the end
@@ -2846,7 +2844,7 @@ export type Provider = Readonly<{
   refuses?: RegExp | undefined // in requests and schemas
   returns?: string
   callIds?: RegExp
-}>
+}
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
   const keys = [`${name.toUpperCase()}_API_KEY`]
@@ -2908,18 +2906,18 @@ const PRICES: Record<string, number[]> = {
 const NOT_CHAT =
   /embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
-export type Endpoint = Readonly<{ provider: Provider; key: string | undefined; why: string }>
+export type Endpoint = { provider: Provider; key: string | undefined; why: string }
 
-export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }>
+export type ModelChoice = Endpoint & { model: string; window: number }
 
-export type ChooseOptions = Readonly<{
+export type ChooseOptions = {
   asked: string | undefined
   providers: readonly Provider[]
   env: World['env']
   secret: (name: string) => Promise<string | undefined>
   http: HttpClient
   signal?: AbortSignal
-}>
+}
 
 function movedTo(address: string, row: Provider, where: string): Provider {
   const said = `${where} is no http address: ${visible(clip(address, 100))}`
@@ -2932,7 +2930,7 @@ function movedTo(address: string, row: Provider, where: string): Provider {
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
 /** Those of config.toml, then the rest. Throws InvalidError. */
-export function providersOf(tables: Readonly<Record<string, JsonObject>>) {
+export function providersOf(tables: Record<string, JsonObject>) {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
 }
@@ -3071,17 +3069,17 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 // as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
-export type ChatRequest = Readonly<{
+export type ChatRequest = {
   messages: readonly Message[]
   tools: readonly ToolSchema[]
   schema?: JsonObject | undefined
-}>
+}
 
-export type Dialect = Readonly<{
+export type Dialect = {
   tail: string
   encode: (request: ChatRequest, choice: ModelChoice) => object
   read: (chunk: JsonObject, reply: StreamDecoder) => void
-}>
+}
 
 type Wire = Json | undefined
 
@@ -3150,8 +3148,8 @@ export class StreamDecoder {
   written = 0 // into the cache
   cost: number | undefined
   done = false
-  readonly #dialect
-  readonly #events: ChatEvent[] = []
+  #dialect
+  #events: ChatEvent[] = []
   #held = ''
   #stop: (typeof STOPS)[number] | undefined
   constructor(dialect: Dialect) {
@@ -3624,8 +3622,8 @@ type ChatOptions = {
 /** Talks to the chosen model in its dialect. */
 export class ChatClient {
   readonly choice
-  readonly #options
-  readonly #redactor = new Redactor()
+  #options
+  #redactor = new Redactor()
 
   constructor(choice: ModelChoice, options: ChatOptions) {
     this.choice = choice
