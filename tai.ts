@@ -271,7 +271,7 @@ export type Reasoning = {
   text: string
   signature?: string
   sealed?: string // redacted_thinking
-  details?: readonly JsonObject[]
+  details?: JsonObject[]
 }
 
 export type ToolCall = {
@@ -439,7 +439,7 @@ export function explain(error: unknown, verbose = false) {
       ? ['', error.hint]
       : ['internal error: ', 'this is a bug of tai; `-v` shows its cause, please report it']
   const lines = [start + messageOf(error)]
-  if (hint !== undefined) lines.push(`  ${hint}`)
+  if (hint) lines.push(`  ${hint}`)
   if (verbose) lines.push(...causes(error).map((cause) => `  because: ${messageOf(cause)}`))
   return lines.join('\n')
 }
@@ -662,7 +662,7 @@ export async function schemaCheck(schema: JsonSchema) {
     for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
     const check = (value: unknown) => {
       const found = validate(value, own, '2020-12', parts).errors.at(-1)
-      if (found === undefined) return undefined
+      if (!found) return undefined
       const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
       return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
     }
@@ -716,7 +716,7 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
-  const signal = parent === undefined ? own.signal : AbortSignal.any([own.signal, parent])
+  const signal = parent ? AbortSignal.any([own.signal, parent]) : own.signal
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
@@ -1027,8 +1027,8 @@ export class Config {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
       const note = (text: string) => this.notices.push(`${source}: ${text}`)
-      if (row === undefined) note(explain(unknownSetting(name)).replace('\n ', ';'))
-      if (row === undefined || raw === undefined) continue
+      if (!row) note(explain(unknownSetting(name)).replace('\n ', ';'))
+      if (!row || raw === undefined) continue
       const value = settingText(row, raw, source)
       const why = refusal?.(row, value, this.get(row.key))
       if (why === undefined) this.#given.unshift({ key: row.key, value, source })
@@ -1153,14 +1153,14 @@ export class Seal {
   }
 
   get on() {
-    return this.state !== undefined
+    return !!this.state
   }
   get locked() {
     return this.on && this.#key?.id !== this.state?.id
   }
 
   async unlock(ask?: () => Promise<string | undefined>) {
-    if (this.state === undefined) return
+    if (!this.state) return
     const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
     try {
@@ -1173,13 +1173,13 @@ export class Seal {
   }
 
   seal(value: string, slot: string) {
-    if (this.state === undefined) return value
+    if (!this.state) return value
     return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
-    return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
+    return id ? decryptValue(this.#keyOf(id), stored, slot) : stored
   }
 
   #keyOf = (id: string) => (this.#key?.id === id ? this.#key : failLocked())
@@ -1223,7 +1223,7 @@ function withFaults<T>(file: string, work: () => T) {
     const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
     const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
     const kind = known ?? (syscall ? 'broken' : undefined)
-    if (kind === undefined) throw error
+    if (!kind) throw error
     // SQLite has many words for a full disk.
     const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
     throw new VaultError(free === 0 ? 'full' : kind, file, error)
@@ -1447,7 +1447,7 @@ function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
     FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
-  if (head === undefined) return 0
+  if (!head) return 0
   if (head.application !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
   if (head.version > newest) throw new VaultError('newer', db.file)
   return head.version
@@ -1595,7 +1595,7 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
     }
   }
   db.run('DELETE FROM seal')
-  if (to.state !== undefined) db.insert('seal', to.state)
+  if (to.state) db.insert('seal', to.state)
 }
 
 /** False when another process reads the log. */
@@ -1603,9 +1603,9 @@ const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRU
 
 function eraseOld(db: Db) {
   db.exec('VACUUM')
-  const { dir, base } = path.parse(db.file)
-  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
-  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
+  const cwd = path.dirname(db.file)
+  const backups = fs.globSync(`${path.basename(db.file)}.backup-*`, { cwd })
+  const notices = backups.map((name) => `${path.join(cwd, name)} still holds old values`)
   const busy = 'another tai still reads old values: end it, then rotate the seal'
   return emptyLog(db) ? notices : [busy, ...notices]
 }
@@ -1655,7 +1655,7 @@ export class Secrets {
   }
 
   async set(name: string, value: string) {
-    if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
+    if (!value) throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
       ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
     await this.within((seal) => {
@@ -1743,11 +1743,11 @@ function searchRows<T>(
   ...values: SqlValue[]
 ) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
-  const terms = query.replaceAll('\0', ' ').split(/\s+/).filter(Boolean)
-  if (terms.length === 0) return []
+  const terms = query.split(/[\s\0]+/).filter(Boolean)
+  if (!terms[0]) return []
   const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(' ')
   const found = db.all<T>(byWords, terms, ...values, `${quoted}*`)
-  return found.length > 0 ? found : db.all<T>(byParts, terms, ...values)
+  return found[0] ? found : db.all<T>(byParts, terms, ...values)
 }
 
 const RECORD_HITS = `SELECT r.id, kind, r.title, r.tags, session, created, updated,
@@ -1803,19 +1803,16 @@ type UndoEntry = Record<'path' | 'group', string> & {
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
 const HISTORY_MAX = 1_000
-const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
-  (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
-
-const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
-  OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
 function carryOver(file: string, into: Db) {
   // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
     into.run('ATTACH ? AS disk', uri)
-    for (const { name } of into.all<{ name: string }>(CARRIED_TABLES))
-      into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+    const tables = into.all<{ name: string }>`SELECT name FROM main.sqlite_schema
+      WHERE type = 'table' AND (name GLOB 'mcp_*'
+        OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
+    for (const { name } of tables) into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
   })
 }
 
@@ -1872,7 +1869,7 @@ export class Store {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
     const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
-    if (other === undefined || found?.id === id) return found
+    if (!other || found?.id === id) return found
     fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
   }
   latestSession = async (workspace: string) =>
@@ -1964,7 +1961,7 @@ export class Store {
     this.#writer = undefined
     const rows = this.#unwritten
     const [first] = rows
-    if (first === undefined) return
+    if (!first) return
     this.#head = this.db.tx(() => {
       const head = this.#head ?? openAuditChain(this.db, first.ts)
       const last = rows.reduce((before, row) => addAuditRow(this.db, before, row), head)
@@ -1995,7 +1992,9 @@ export class Store {
     const created = this.#now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
-      this.db.run(UNDO_TRIM, session, UNDO_STEPS_MAX)
+      const trim = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
+        (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
+      this.db.run(trim, session, UNDO_STEPS_MAX)
     })
   }
   async listUndo(session: string, { limit }: { limit: number }) {
@@ -2004,7 +2003,8 @@ export class Store {
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, numbers: readonly number[]) {
-    for (const n of numbers) this.db.run`DELETE FROM undo WHERE session = ${session} AND n = ${n}`
+    const sql = 'DELETE FROM undo WHERE session = ? AND n = ?'
+    for (const n of numbers) this.db.run(sql, session, n)
   }
 
   async addHistory(line: string) {
@@ -2081,8 +2081,7 @@ export class Workspace {
 
   /** The caller closes it. */
   async openForRead(given: string) {
-    const { O_NOFOLLOW, O_NONBLOCK } = fs.constants // a FIFO would block
-    const flags = O_NOFOLLOW | O_NONBLOCK
+    const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
     const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
     if ((await handle.stat()).isFile()) return handle
     await handle.close()
@@ -2120,8 +2119,9 @@ function pathFault(cause: unknown): never {
   fail(clip(visible(messageOf(cause)), 300), undefined, cause)
 }
 
-const relativePath = (folder: string, absolute: string) =>
-  path.relative(folder, absolute).replaceAll(path.sep, '/')
+function relativePath(folder: string, absolute: string) {
+  return path.relative(folder, absolute).replaceAll(path.sep, '/')
+}
 
 function isInside(folder: string, absolute: string) {
   const way = relativePath(folder, absolute)
@@ -2139,7 +2139,9 @@ function resolveReal(absolute: string): string {
   }
 }
 
-const isLink = (absolute: string) => attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
+function isLink(absolute: string) {
+  return attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
+}
 
 //#endregion §workspace
 
@@ -2178,7 +2180,7 @@ export class ChildGroup {
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      if (child.pid === undefined) await once(child, 'spawn')
+      if (!child.pid) await once(child, 'spawn')
       return new ChildGroup(child, options.world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
@@ -2372,7 +2374,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   void group.ended.then(() => push(''))
   const beyond = async (since: number) => {
-    while (group.exit === undefined && output.total() <= since) await once(news, 'push')
+    while (!group.exit && output.total() <= since) await once(news, 'push')
   }
   return {
     id,
@@ -2463,7 +2465,7 @@ const BOOT = 36 // its length in a start
 function isSameGroup(group: string, start: string) {
   const head = processStart(group)
   const boot = processStart(process.pid)?.slice(0, BOOT)
-  return head === undefined ? start.slice(0, BOOT) === boot : head === start
+  return head ? head === start : start.slice(0, BOOT) === boot
 }
 
 function processStart(pid: number | string) {
@@ -2556,6 +2558,12 @@ function httpUrl(text: string) {
 
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
+/** RFC 6761, 6.3. */
+const LOCALHOST = [
+  { address: '127.0.0.1', family: 4 },
+  { address: '::1', family: 6 },
+]
+
 /** Keeps connections until `close`. */
 export class HttpClient {
   #env
@@ -2594,7 +2602,7 @@ export class HttpClient {
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     let request: ClientRequest | undefined
     try {
-      const found = await addressesFor(hop, proxy !== undefined)
+      const found = await addressesFor(hop, !!proxy)
       if (proxy) return await this.#through(proxy.url.href, hop)
       request = this.#open(hop, found)
       const [reply] = await once(request, 'response')
@@ -2602,7 +2610,7 @@ export class HttpClient {
     } catch (cause) {
       hop.signal?.throwIfAborted()
       const code = codeOf(cause)
-      if (code === '') throw cause
+      if (!code) throw cause
       const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
@@ -2612,7 +2620,7 @@ export class HttpClient {
     }
   }
 
-  #open(hop: HttpHop, found: Awaited<ReturnType<typeof addressesFor>>) {
+  #open(hop: HttpHop, found?: typeof LOCALHOST) {
     const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
     const key = `${url.protocol} ${hop.publicOnly}`
@@ -2661,7 +2669,7 @@ function firstHop(request: HttpRequest) {
     ...request.headers,
   }
   const framing = Object.keys(headers).find((name) => FRAMING.test(name))
-  if (framing === undefined) return { ...request, url, headers }
+  if (!framing) return { ...request, url, headers }
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
@@ -2769,7 +2777,7 @@ export function isPublicAddress(address: string) {
 /** A proxy resolves again: names only it knows are left to it. */
 async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: boolean) {
   const host = hostOf(url)
-  if (!publicOnly || socketPath) return undefined
+  if (!publicOnly || socketPath) return host === 'localhost' ? LOCALHOST : undefined
   const hint = 'The user can allow it: tai config set web_private true'
   const refusal = new HttpError('private', `${host} is not a public address`, { hint })
   if (LOCAL_NAME.test(host)) throw refusal
@@ -2802,7 +2810,7 @@ export class SseReader {
 
   #take(text: string) {
     const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
-    if (text !== '') this.#afterCr = text.endsWith('\r')
+    if (text) this.#afterCr = text.endsWith('\r')
     lines[0] = this.#held + lines[0]
     this.#held = lines.pop() ?? ''
     const events = lines.flatMap((line) => this.#line(line))
@@ -2816,7 +2824,7 @@ export class SseReader {
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.#id = value
     else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
-    if (line !== '') return []
+    if (line) return []
     this.lastId = this.#id ?? this.lastId
     const [event, data] = [this.#event || 'message', this.#data]
     this.#event = this.#data = ''
@@ -2963,7 +2971,7 @@ export async function chooseModel(options: ChooseOptions) {
   const asked = options.asked?.trim() ?? ''
   const [head, ...rest] = asked.split('/')
   const named = options.providers.find((row) => row.name === head)
-  const rows = named ? [{ ...named, own: named.own || named.keys.length === 0 }] : options.providers
+  const rows = named ? [{ ...named, own: named.own || !named.keys[0] }] : options.providers
   const found = await findServer(rows, options)
   if (!found) throw nothingSetUp(named)
   const model = (named ? rest.join('/') : asked) || found.provider.model
@@ -2983,7 +2991,7 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
   const { http, signal } = options
-  const keyless = servers.filter(({ provider }) => provider.keys.length === 0)
+  const keyless = servers.filter(({ provider }) => !provider.keys[0])
   const looks = keyless.map((at) => listModels(http, at, signal, LOCAL_PROBE).catch(() => []))
   const lists = await Promise.all(looks)
   signal?.throwIfAborted()
@@ -3131,7 +3139,6 @@ function shownWords(said: string) {
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
-type ThoughtDraft = { -readonly [K in keyof Reasoning]: Reasoning[K] }
 
 const STOPS: [RegExp, StopReason, how?: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
@@ -3141,7 +3148,7 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
 
 /** As far as it has arrived. */
 export class StreamDecoder {
-  readonly thoughts: ThoughtDraft[] = []
+  readonly thoughts: Reasoning[] = []
   readonly calls: CallDraft[] = []
   text = ''
   usage: Usage | undefined
@@ -3157,7 +3164,7 @@ export class StreamDecoder {
   }
 
   get finished() {
-    return this.done || this.#stop !== undefined
+    return this.done || !!this.#stop
   }
 
   /** An event or a whole body. Throws ModelError. */
@@ -3185,7 +3192,7 @@ export class StreamDecoder {
   }
 
   #tell(kind: ChatEvent['kind'], text: string) {
-    if (text !== '') this.#events.push({ kind, text })
+    if (text) this.#events.push({ kind, text })
   }
 
   /** Some servers put `<think>...</think>` before the text. */
@@ -3206,13 +3213,13 @@ export class StreamDecoder {
       throw new ModelError('ended the stream before the answer was complete')
     const { calls, usage, cost } = this
     const [, said = 'end', how] = this.#stop ?? []
-    if (this.text.trim() === '' && calls.length === 0)
+    if (!this.text.trim() && !calls[0])
       throw new ModelError(`sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
         hint: 'ask otherwise or for less, or use another model: -m',
       })
     if (how) this.#tell('notice', `the answer was ${how}`)
-    const stop = said === 'end' && calls.length > 0 ? 'calls' : said
+    const stop = said === 'end' && calls[0] ? 'calls' : said
     const message = this.#message(how ? 'cut' : 'complete')
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
@@ -3246,7 +3253,7 @@ export class StreamDecoder {
 }
 
 function problemOf(name: string, args: string, cut: boolean) {
-  if (name === '') return 'the call names no tool'
+  if (!name) return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
@@ -3257,8 +3264,8 @@ type Spoken = Exclude<Message, SystemMessage>
 const textBlock = (text: string) => ({ type: 'text', text })
 
 function encodedParts(parts: readonly Part[], picture: (image: Image) => JsonObject) {
-  const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
-  if (some.length === 0) return [textBlock('(an empty message)')]
+  const some = parts.filter((part) => part.kind === 'image' || part.text.trim())
+  if (!some[0]) return [textBlock('(an empty message)')]
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
@@ -3299,18 +3306,17 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   const pieces = asList(reasoning_details)
   const said = pieces.map(({ text, summary }) => asText(text ?? summary)).join('')
   const spoken = asText(reasoning_content) || asText(reasoning) || said
-  if (spoken === '' && pieces.length === 0) return
+  if (!spoken && !pieces[0]) return
   const thought = reply.think(spoken)
   if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
 }
 
-function withDetail(details: readonly JsonObject[], piece: JsonObject) {
+function withDetail(details: JsonObject[], piece: JsonObject) {
   const last = details.at(-1) ?? {}
   if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
-  const joined: Record<string, Json> = { ...last, ...piece }
-  for (const key of ['text', 'summary', 'data'])
-    if (key in piece) joined[key] = asText(last[key]) + asText(piece[key])
-  return [...details.slice(0, -1), joined]
+  const texts = ['text', 'summary', 'data'].filter((key) => key in piece)
+  const joined = texts.map((key) => [key, asText(last[key]) + asText(piece[key])])
+  return [...details.slice(0, -1), { ...last, ...piece, ...Object.fromEntries(joined) }]
 }
 
 /** Servers leave out index or id, give 0 to all, or repeat both. */
@@ -3370,7 +3376,7 @@ function openAiMessages(messages: Spoken[], provider: Provider) {
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
-    if (images.length === 0 || messages[i + 1]?.role === 'tool') return [reply]
+    if (!images[0] || messages[i + 1]?.role === 'tool') return [reply]
     const note = `(${count(images.length, 'image')} from the tools)`
     return [reply, { role: 'user', content: [textBlock(note), ...images.splice(0)] }]
   })
@@ -3513,7 +3519,7 @@ export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
   return messages.flatMap((message, at): Spoken[] => {
     if (message.role === 'user') return [message]
     if (message.role !== 'assistant') return []
-    if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
+    if (!message.calls[0]) return message.text.trim() ? [message] : []
     const end = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
     const near = messages.slice(at + 1, end < 0 ? undefined : end)
     const replies = Map.groupBy(
@@ -3664,7 +3670,7 @@ export class ChatClient {
     try {
       for await (const piece of reply.body) {
         const events = sse.feed(piece)
-        if (events.length > 0) whole = undefined
+        if (events[0]) whole = undefined
         whole?.push(piece)
         for (const { data, event } of events) yield* decoder.feed(data, event)
         if (decoder.done) drain ??= setTimeout(() => reply.cancel(), CHAT_DRAIN)
