@@ -258,7 +258,7 @@ export const AUDIT_ANCHORS = 16 // heads of others in row 0
 // 3. Alternatives are unions on one field, switched without a default.
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
-export type JsonObject = { readonly [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
 
 /** 2020-12, of an object. */
 export type JsonSchema = JsonObject
@@ -287,8 +287,8 @@ export type SystemMessage = { role: 'system'; text: string }
 export type AssistantMessage = {
   role: 'assistant'
   text: string
-  reasoning?: readonly Reasoning[]
-  calls: readonly ToolCall[]
+  reasoning?: Reasoning[]
+  calls: ToolCall[]
   state: 'complete' | 'cut' | 'interrupted' | 'failed'
 }
 export type ToolMessage = {
@@ -297,7 +297,7 @@ export type ToolMessage = {
   name: string
   text: string
   isError: boolean
-  images?: readonly Image[]
+  images?: Image[]
 }
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
@@ -330,8 +330,8 @@ export type ToolOutput = {
   text: string
   isError?: boolean
   structured?: Json
-  images?: readonly Image[]
-  blocks?: readonly JsonObject[] // other MCP content
+  images?: Image[]
+  blocks?: JsonObject[] // other MCP content
 }
 
 /** As `--stream-json` prints it. */
@@ -353,8 +353,8 @@ export type World = {
 
 /** Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
-  readonly available: boolean
-  choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer
+  available: boolean
+  choose(question: string, choices: Choice[], signal: AbortSignal): Answer
   /** `secret` is not echoed. */
   ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
 }
@@ -369,13 +369,13 @@ export type Choice = { key: string; label: string }
 // 2. The message says what is wrong and where, the hint what to do.
 // 3. Neither holds a secret or a control character.
 
-type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
+type Loose<T> = { [Key in keyof T]?: T[Key] | undefined }
 type ErrorOptions = Loose<{ hint: string; cause: unknown }>
 
 /** An error fit to show. */
 export class TaiError extends Error {
-  readonly exitCode: number = EXIT.failed
-  readonly hint
+  exitCode: number = EXIT.failed
+  hint
   constructor(message: string, { hint, cause }: ErrorOptions = {}) {
     super(message, { cause })
     this.name = new.target.name
@@ -384,7 +384,7 @@ export class TaiError extends Error {
 }
 
 class KindError<Kind> extends TaiError {
-  readonly kind
+  kind
   constructor(kind: Kind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
@@ -393,7 +393,7 @@ class KindError<Kind> extends TaiError {
 
 const exiting = (code: number) =>
   class extends TaiError {
-    override readonly exitCode = code
+    override exitCode = code
   }
 
 /** The command line was wrong. */
@@ -410,7 +410,7 @@ export class InvalidError extends exiting(EXIT.invalid) {}
 
 /** The code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
-  override readonly exitCode
+  override exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
     super(message)
     this.exitCode = exitCode
@@ -419,10 +419,10 @@ export class InterruptedError extends TaiError {
 
 /** `busy` may be asked again, `context` be compacted. */
 export class ModelError extends exiting(EXIT.model) {
-  readonly status: number | undefined
-  readonly retryAfter: number | undefined // ms
-  readonly kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
-  readonly partial: AssistantMessage | undefined
+  status: number | undefined
+  retryAfter: number | undefined // ms
+  kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
+  partial: AssistantMessage | undefined
   constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
     super(message, { hint, cause })
     Object.assign(this, facts)
@@ -618,8 +618,8 @@ export function parseObject(text: string) {
 
 /** Throws InvalidError, which names `where`. */
 export class Reader {
-  readonly value
-  readonly where
+  value
+  where
   constructor(value: unknown, where: string) {
     this.value = value
     this.where = where
@@ -909,8 +909,8 @@ const SETTING_SHAPES = {
 }
 
 type SettingType = keyof typeof SETTING_SHAPES
-type Cells<Key> = readonly [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
-const settingRows = <const Key>(rows: readonly Cells<Key>[]) =>
+type Cells<Key> = [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
+const settingRows = <const Key>(rows: Cells<Key>[]) =>
   rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
@@ -1005,7 +1005,7 @@ async function readToml(file: string): Promise<object> {
 
 /** The settings of one run. */
 export class Config {
-  readonly notices: string[] = []
+  notices: string[] = []
   #given: { key: SettingKey; value: string; source: string }[] = []
 
   static async load(world: World, sources: { flags: object; stored: object; root: string }) {
@@ -1279,7 +1279,7 @@ const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
 /** What they lead to is never changed. */
-export const MIGRATIONS: readonly string[] = [
+export const MIGRATIONS: string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE INDEX undo_by_session ON undo (session, n, "group");
@@ -1325,7 +1325,7 @@ function tableRow<T>(row: object): T {
 
 /** A connection, until `close`. */
 export class Db {
-  readonly file
+  file
   #connection: DatabaseSync
   #statements = new Map<Sql, StatementSync>()
   #made = new Map<string, unknown>()
@@ -1453,7 +1453,7 @@ function dbVersion(db: Db, newest: number) {
   return head.version
 }
 
-function migrateDb(db: Db, migrations: readonly string[]) {
+function migrateDb(db: Db, migrations: string[]) {
   const newest = migrations.length
   if (dbVersion(db, newest) === newest) return
   db.tx(() => {
@@ -1784,7 +1784,7 @@ const SESSION_SEARCH = [
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
 type ProfileRow = { name: string; created: number } & Loose<
-  Record<'prompt' | 'model', string> & { tools: readonly string[]; mode: Mode }
+  Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }
 >
 /** Without a root: everywhere. */
 export type Grant = {
@@ -1818,10 +1818,10 @@ function carryOver(file: string, into: Db) {
 
 /** What tai remembers. */
 export class Store {
-  readonly redactor
-  readonly db
+  redactor
+  db
   #now
-  readonly secrets
+  secrets
   #head: AuditHead | undefined
   #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
@@ -1911,7 +1911,7 @@ export class Store {
 
   getTodos = async (session: string) =>
     this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`?.todos ?? []
-  async setTodos(session: string, todos: readonly Todo[]) {
+  async setTodos(session: string, todos: Todo[]) {
     this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
@@ -1988,7 +1988,7 @@ export class Store {
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
   /** A `group` is one change; the oldest over UNDO_STEPS_MAX go. */
-  async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
+  async pushUndo(session: string, entries: Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
@@ -2002,7 +2002,7 @@ export class Store {
       SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
-  async dropUndo(session: string, numbers: readonly number[]) {
+  async dropUndo(session: string, numbers: number[]) {
     const sql = 'DELETE FROM undo WHERE session = ? AND n = ?'
     for (const n of numbers) this.db.run(sql, session, n)
   }
@@ -2050,7 +2050,7 @@ const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root
+  root
   #home
 
   constructor(root: string, home: string) {
@@ -2171,9 +2171,9 @@ type StartOptions = {
 /** A program with all it starts. */
 export class ChildGroup {
   static #live = new Set<ChildGroup>()
-  readonly child
-  readonly pid
-  readonly ended // nobody left, pipes closed; never rejects
+  child
+  pid
+  ended // nobody left, pipes closed; never rejects
   exit: ChildExit | undefined
   #record
 
@@ -2517,7 +2517,7 @@ export class HttpError extends KindError<HttpFault> {}
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
-const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
+const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
   [/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
@@ -2845,7 +2845,7 @@ export type Provider = {
   name: string
   dialect: 'openai' | 'anthropic'
   baseUrl: string // no slash at the end
-  keys: readonly string[] // variables, else secrets
+  keys: string[] // variables, else secrets
   baseEnv?: string
   model?: string | undefined
   own?: boolean // the user gave the address
@@ -2859,7 +2859,7 @@ function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Pr
   return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-export const PROVIDERS: readonly Provider[] = [
+export const PROVIDERS: Provider[] = [
   hosted('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
   hosted('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
     dialect: 'anthropic',
@@ -2920,7 +2920,7 @@ export type ModelChoice = Endpoint & { model: string; window: number }
 
 export type ChooseOptions = {
   asked: string | undefined
-  providers: readonly Provider[]
+  providers: Provider[]
   env: World['env']
   secret: (name: string) => Promise<string | undefined>
   http: HttpClient
@@ -2981,7 +2981,7 @@ export async function chooseModel(options: ChooseOptions) {
   return { ...found, model, window }
 }
 
-async function findServer(rows: readonly Provider[], options: ChooseOptions) {
+async function findServer(rows: Provider[], options: ChooseOptions) {
   const servers = rows.map((row) => serverFrom(row, options.env))
   const ready = servers.find(({ key, provider }) => key ?? provider.own)
   if (ready) return ready
@@ -3078,8 +3078,8 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 // Not here: the network, retries and cost (§chat).
 
 export type ChatRequest = {
-  messages: readonly Message[]
-  tools: readonly ToolSchema[]
+  messages: Message[]
+  tools: ToolSchema[]
   schema?: JsonObject | undefined
 }
 
@@ -3148,8 +3148,8 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
 
 /** As far as it has arrived. */
 export class StreamDecoder {
-  readonly thoughts: Reasoning[] = []
-  readonly calls: CallDraft[] = []
+  thoughts: Reasoning[] = []
+  calls: CallDraft[] = []
   text = ''
   usage: Usage | undefined
   written = 0 // into the cache
@@ -3275,7 +3275,7 @@ const markedText = ({ text, state }: AssistantMessage) =>
 const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-function systemText(messages: readonly Message[], schema: JsonObject | undefined) {
+function systemText(messages: Message[], schema: JsonObject | undefined) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
@@ -3514,7 +3514,7 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 }
 
 /** Calls with their own ids and one reply each, nothing empty; stable, so it stays cached. */
-export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
+export function repairHistory(messages: Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Spoken[] => {
     if (message.role === 'user') return [message]
@@ -3627,7 +3627,7 @@ type ChatOptions = {
 
 /** Talks to the chosen model in its dialect. */
 export class ChatClient {
-  readonly choice
+  choice
   #options
   #redactor = new Redactor()
 
