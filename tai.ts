@@ -264,115 +264,108 @@ export const AUDIT_ANCHORS = 16 // heads of others in row 0
 // 3. Alternatives are unions on one field, switched without a default.
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
-export type JsonObject = { readonly [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
 
 /** 2020-12, of an object. */
 export type JsonSchema = JsonObject
 
-type Image = Readonly<{ mime: string; base64: string }>
-export type Part = Readonly<{ kind: 'text'; text: string } | ({ kind: 'image' } & Image)>
+type Image = { mime: string; base64: string }
+export type Part = { kind: 'text'; text: string } | ({ kind: 'image' } & Image)
 
 /** Goes back to its provider unchanged. */
-export type Reasoning = Readonly<{
+export type Reasoning = {
   text: string
   signature?: string
   sealed?: string // redacted_thinking
-  details?: readonly JsonObject[]
-}>
+  details?: JsonObject[]
+}
 
-export type ToolCall = Readonly<{
+export type ToolCall = {
   id: string
   name: string
   args: JsonObject
   problem?: string // why it must not run
   extra?: JsonObject
-}>
+}
 
-export type UserMessage = Readonly<{ role: 'user'; parts: readonly Part[] }>
-export type SystemMessage = Readonly<{ role: 'system'; text: string }>
-export type AssistantMessage = Readonly<{
+export type UserMessage = { role: 'user'; parts: readonly Part[] }
+export type SystemMessage = { role: 'system'; text: string }
+export type AssistantMessage = {
   role: 'assistant'
   text: string
-  reasoning?: readonly Reasoning[]
-  calls: readonly ToolCall[]
+  reasoning?: Reasoning[]
+  calls: ToolCall[]
   state: 'complete' | 'cut' | 'interrupted' | 'failed'
-}>
-export type ToolMessage = Readonly<{
+}
+export type ToolMessage = {
   role: 'tool'
   id: string
   name: string
   text: string
   isError: boolean
-  images?: readonly Image[]
-}>
+  images?: Image[]
+}
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 /** `cached` is a part of `input`. */
-export type Usage = Readonly<{ input: number; output: number; cached: number }>
+export type Usage = { input: number; output: number; cached: number }
 
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
-export type ChatEvent = Readonly<{ kind: 'text' | 'reasoning' | 'notice'; text: string }>
+export type ChatEvent = { kind: 'text' | 'reasoning' | 'notice'; text: string }
 
-export type ChatReply = Readonly<{
+export type ChatReply = {
   message: AssistantMessage
   stop: StopReason
   usage: Usage | undefined
   cost: number | undefined // US dollars
-}>
+}
 
-export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
+export type ToolSchema = { name: string; description: string; parameters: JsonSchema }
 
-export type Annotations = Readonly<{
-  readOnly: boolean
-  destructive: boolean
-  idempotent: boolean
-  stateful: boolean
-  securityTier: Tier
-  readOnlyHint: boolean
-  destructiveHint: boolean
-  idempotentHint: boolean
-  openWorldHint: boolean
-}>
+type Trait = 'readOnly' | 'destructive' | 'idempotent'
+export type Annotations = { securityTier: Tier } & Record<
+  Trait | 'stateful' | `${Trait | 'openWorld'}Hint`,
+  boolean
+>
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
 /** `isError`: it ran and failed; the model reads why. */
-export type ToolOutput = Readonly<{
+export type ToolOutput = {
   text: string
   isError?: boolean
   structured?: Json
-  images?: readonly Image[]
-  blocks?: readonly JsonObject[] // other MCP content
-}>
+  images?: Image[]
+  blocks?: JsonObject[] // other MCP content
+}
 
 /** As `--stream-json` prints it. */
-export type AgentEvent = Readonly<
+export type AgentEvent =
   | ChatEvent
   | { kind: 'call'; call: ToolCall; digest: string }
   | { kind: 'result'; call: ToolCall; reply: ToolMessage; ms: number }
   | { kind: 'usage'; usage: Usage; cost: number | undefined }
->
 
-export type World = Readonly<{
-  env: Readonly<Record<string, string | undefined>>
+export type World = {
+  env: Record<string, string | undefined>
   platform: NodeJS.Platform
   cwd: string
   home: string // absolute
   pid: number
   now(): number // ms since 1970
   randomBytes(size: number): Buffer
-}>
+}
 
 /** Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
-  readonly available: boolean
-  choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer
+  available: boolean
+  choose(question: string, choices: Choice[], signal: AbortSignal): Answer
   /** `secret` is not echoed. */
   ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
 }
 type Answer = Promise<string | undefined>
-export type Choice = Readonly<{ key: string; label: string }>
+export type Choice = { key: string; label: string }
 
 //#endregion §shapes
 
@@ -382,13 +375,13 @@ export type Choice = Readonly<{ key: string; label: string }>
 // 2. The message says what is wrong and where, the hint what to do.
 // 3. Neither holds a secret or a control character.
 
-type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
+type Loose<T> = { [Key in keyof T]?: T[Key] | undefined }
 type ErrorOptions = Loose<{ hint: string; cause: unknown }>
 
 /** An error fit to show. */
 export class TaiError extends Error {
-  readonly exitCode: number = EXIT.failed
-  readonly hint
+  exitCode: number = EXIT.failed
+  hint
   constructor(message: string, { hint, cause }: ErrorOptions = {}) {
     super(message, { cause })
     this.name = new.target.name
@@ -397,36 +390,33 @@ export class TaiError extends Error {
 }
 
 class KindError<Kind> extends TaiError {
-  readonly kind
+  kind
   constructor(kind: Kind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
   }
 }
 
+const exiting = (code: number) =>
+  class extends TaiError {
+    override exitCode = code
+  }
+
 /** The command line was wrong. */
-export class UsageError extends TaiError {
-  override readonly exitCode = EXIT.usage
-}
+export class UsageError extends exiting(EXIT.usage) {}
 
 /** A step or cost limit was met. */
-export class LimitError extends TaiError {
-  override readonly exitCode = EXIT.limit
-}
+export class LimitError extends exiting(EXIT.limit) {}
 
 /** The user or the policy said no. */
-export class DeniedError extends TaiError {
-  override readonly exitCode = EXIT.denied
-}
+export class DeniedError extends exiting(EXIT.denied) {}
 
 /** Input or output failed validation. */
-export class InvalidError extends TaiError {
-  override readonly exitCode = EXIT.invalid
-}
+export class InvalidError extends exiting(EXIT.invalid) {}
 
 /** The code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
-  override readonly exitCode
+  override exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
     super(message)
     this.exitCode = exitCode
@@ -434,12 +424,11 @@ export class InterruptedError extends TaiError {
 }
 
 /** `busy` may be asked again, `context` be compacted. */
-export class ModelError extends TaiError {
-  override readonly exitCode = EXIT.model
-  readonly status: number | undefined
-  readonly retryAfter: number | undefined // ms
-  readonly kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
-  readonly partial: AssistantMessage | undefined
+export class ModelError extends exiting(EXIT.model) {
+  status: number | undefined
+  retryAfter: number | undefined // ms
+  kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
+  partial: AssistantMessage | undefined
   constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
     super(message, { hint, cause })
     Object.assign(this, facts)
@@ -456,7 +445,7 @@ export function explain(error: unknown, verbose = false) {
       ? ['', error.hint]
       : ['internal error: ', 'this is a bug of tai; `-v` shows its cause, please report it']
   const lines = [start + messageOf(error)]
-  if (hint !== undefined) lines.push(`  ${hint}`)
+  if (hint) lines.push(`  ${hint}`)
   if (verbose) lines.push(...causes(error).map((cause) => `  because: ${messageOf(cause)}`))
   return lines.join('\n')
 }
@@ -635,8 +624,8 @@ export function parseObject(text: string) {
 
 /** Throws InvalidError, which names `where`. */
 export class Reader {
-  readonly value
-  readonly where
+  value
+  where
   constructor(value: unknown, where: string) {
     this.value = value
     this.where = where
@@ -668,19 +657,18 @@ const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/
 const SCHEMA_DEPTH = 200 // checking recurses
 
-/** `at`: a JSON pointer. */
-type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
+type SchemaCheck = Awaited<ReturnType<typeof schemaCheck>>
 
-/** Throws InvalidError for an unusable schema. */
+/** `at`: a JSON pointer. Throws InvalidError for an unusable schema. */
 export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
     const own = structuredClone(schema) // the library writes into it
     const parts = dereference(own)
     for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
-    const check: SchemaCheck = (value) => {
+    const check = (value: unknown) => {
       const found = validate(value, own, '2020-12', parts).errors.at(-1)
-      if (found === undefined) return undefined
+      if (!found) return undefined
       const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
       return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
     }
@@ -734,7 +722,7 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
-  const signal = parent === undefined ? own.signal : AbortSignal.any([own.signal, parent])
+  const signal = parent ? AbortSignal.any([own.signal, parent]) : own.signal
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
@@ -812,7 +800,7 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 
 /** Takes secrets out. */
 export class Redactor {
-  readonly #names = new Map<string, string>()
+  #names = new Map<string, string>()
   #pattern: RegExp | undefined = /^(?!)/g
 
   add(name: string, value: string) {
@@ -856,13 +844,12 @@ export class Redactor {
   }
 
   #pending(text: string) {
-    const forms = [...this.#names.keys()]
-    const longest = Math.max(...forms.map((form) => form.length - 1))
-    for (let most = Math.min(text.length, longest); most > 0; most--) {
-      const end = text.slice(-most)
-      if (forms.some((form) => form.length > most && form.startsWith(end))) return most
-    }
-    return 0
+    const begun = this.#names.keys().map((form) => {
+      let most = Math.min(text.length, form.length - 1)
+      while (!form.startsWith(text.slice(text.length - most))) most--
+      return most
+    })
+    return Math.max(0, ...begun)
   }
 }
 
@@ -928,8 +915,8 @@ const SETTING_SHAPES = {
 }
 
 type SettingType = keyof typeof SETTING_SHAPES
-type Cells<Key> = readonly [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
-const settingRows = <const Key>(rows: readonly Cells<Key>[]) =>
+type Cells<Key> = [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
+const settingRows = <const Key>(rows: Cells<Key>[]) =>
   rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
@@ -1024,8 +1011,8 @@ async function readToml(file: string): Promise<object> {
 
 /** The settings of one run. */
 export class Config {
-  readonly notices: string[] = []
-  readonly #given: { key: SettingKey; value: string; source: string }[] = []
+  notices: string[] = []
+  #given: { key: SettingKey; value: string; source: string }[] = []
 
   static async load(world: World, sources: { flags: object; stored: object; root: string }) {
     const config = new Config()
@@ -1046,8 +1033,8 @@ export class Config {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
       const note = (text: string) => this.notices.push(`${source}: ${text}`)
-      if (row === undefined) note(explain(unknownSetting(name)).replace('\n ', ';'))
-      if (row === undefined || raw === undefined) continue
+      if (!row) note(explain(unknownSetting(name)).replace('\n ', ';'))
+      if (!row || raw === undefined) continue
       const value = settingText(row, raw, source)
       const why = refusal?.(row, value, this.get(row.key))
       if (why === undefined) this.#given.unshift({ key: row.key, value, source })
@@ -1155,7 +1142,7 @@ async function findKey(world: World, id: string, passphrase?: string, fresh?: Bu
 /** Without a state, passes values through. */
 export class Seal {
   state: SealState | undefined
-  readonly #world
+  #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
@@ -1172,14 +1159,14 @@ export class Seal {
   }
 
   get on() {
-    return this.state !== undefined
+    return !!this.state
   }
   get locked() {
     return this.on && this.#key?.id !== this.state?.id
   }
 
   async unlock(ask?: () => Promise<string | undefined>) {
-    if (this.state === undefined) return
+    if (!this.state) return
     const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
     try {
@@ -1192,13 +1179,13 @@ export class Seal {
   }
 
   seal(value: string, slot: string) {
-    if (this.state === undefined) return value
+    if (!this.state) return value
     return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
-    return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
+    return id ? decryptValue(this.#keyOf(id), stored, slot) : stored
   }
 
   #keyOf = (id: string) => (this.#key?.id === id ? this.#key : failLocked())
@@ -1242,7 +1229,7 @@ function withFaults<T>(file: string, work: () => T) {
     const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
     const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
     const kind = known ?? (syscall ? 'broken' : undefined)
-    if (kind === undefined) throw error
+    if (!kind) throw error
     // SQLite has many words for a full disk.
     const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
     throw new VaultError(free === 0 ? 'full' : kind, file, error)
@@ -1298,7 +1285,7 @@ const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
 /** What they lead to is never changed. */
-export const MIGRATIONS: readonly string[] = [
+export const MIGRATIONS: string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE INDEX undo_by_session ON undo (session, n, "group");
@@ -1344,10 +1331,10 @@ function tableRow<T>(row: object): T {
 
 /** A connection, until `close`. */
 export class Db {
-  readonly file
-  readonly #connection: DatabaseSync
-  readonly #statements = new Map<Sql, StatementSync>()
-  readonly #made = new Map<string, unknown>()
+  file
+  #connection: DatabaseSync
+  #statements = new Map<Sql, StatementSync>()
+  #made = new Map<string, unknown>()
   #version: number | undefined
   #looked = -Infinity
 
@@ -1466,13 +1453,13 @@ function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
     FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
-  if (head === undefined) return 0
+  if (!head) return 0
   if (head.application !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
   if (head.version > newest) throw new VaultError('newer', db.file)
   return head.version
 }
 
-function migrateDb(db: Db, migrations: readonly string[]) {
+function migrateDb(db: Db, migrations: string[]) {
   const newest = migrations.length
   if (dbVersion(db, newest) === newest) return
   db.tx(() => {
@@ -1614,7 +1601,7 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
     }
   }
   db.run('DELETE FROM seal')
-  if (to.state !== undefined) db.insert('seal', to.state)
+  if (to.state) db.insert('seal', to.state)
 }
 
 /** False when another process reads the log. */
@@ -1622,19 +1609,19 @@ const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRU
 
 function eraseOld(db: Db) {
   db.exec('VACUUM')
-  const { dir, base } = path.parse(db.file)
-  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
-  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
+  const cwd = path.dirname(db.file)
+  const backups = fs.globSync(`${path.basename(db.file)}.backup-*`, { cwd })
+  const notices = backups.map((name) => `${path.join(cwd, name)} still holds old values`)
   const busy = 'another tai still reads old values: end it, then rotate the seal'
   return emptyLog(db) ? notices : [busy, ...notices]
 }
 
 /** Secrets and the seal over them. */
 export class Secrets {
-  readonly #db
-  readonly #world
-  readonly #redactor
-  readonly #passphrase
+  #db
+  #world
+  #redactor
+  #passphrase
   #seal
   #unlocking: Promise<void> | undefined
 
@@ -1674,7 +1661,7 @@ export class Secrets {
   }
 
   async set(name: string, value: string) {
-    if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
+    if (!value) throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
       ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
     await this.within((seal) => {
@@ -1741,7 +1728,7 @@ type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
-type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
+type StoredMessage = { n: number; created: number; message: Message; compacted: 0 | 1 }
 
 /** Names of fields too. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
@@ -1762,11 +1749,11 @@ function searchRows<T>(
   ...values: SqlValue[]
 ) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
-  const terms = query.replaceAll('\0', ' ').split(/\s+/).filter(Boolean)
-  if (terms.length === 0) return []
+  const terms = query.split(/[\s\0]+/).filter(Boolean)
+  if (!terms[0]) return []
   const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(' ')
   const found = db.all<T>(byWords, terms, ...values, `${quoted}*`)
-  return found.length > 0 ? found : db.all<T>(byParts, terms, ...values)
+  return found[0] ? found : db.all<T>(byParts, terms, ...values)
 }
 
 const RECORD_HITS = `SELECT r.id, kind, r.title, r.tags, session, created, updated,
@@ -1803,18 +1790,17 @@ const SESSION_SEARCH = [
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
 type ProfileRow = { name: string; created: number } & Loose<
-  Record<'prompt' | 'model', string> & { tools: readonly string[]; mode: Mode }
+  Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }
 >
 /** Without a root: everywhere. */
-export type Grant = Readonly<{
+export type Grant = {
   id: string
   tool: string
   scope: 'session' | 'always' | 'deny'
   paths: readonly string[]
   commands: readonly string[]
   created: number
-}> &
-  Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
+} & Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
 type UndoEntry = Record<'path' | 'group', string> & {
   n: number
   kind: 'file' | 'folder' | 'link' | 'absent'
@@ -1823,30 +1809,27 @@ type UndoEntry = Record<'path' | 'group', string> & {
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
 const HISTORY_MAX = 1_000
-const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
-  (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
-
-const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
-  OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
 function carryOver(file: string, into: Db) {
   // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
     into.run('ATTACH ? AS disk', uri)
-    for (const { name } of into.all<{ name: string }>(CARRIED_TABLES))
-      into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+    const tables = into.all<{ name: string }>`SELECT name FROM main.sqlite_schema
+      WHERE type = 'table' AND (name GLOB 'mcp_*'
+        OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
+    for (const { name } of tables) into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
   })
 }
 
 /** What tai remembers. */
 export class Store {
-  readonly redactor
-  readonly db
-  readonly #now
-  readonly secrets
+  redactor
+  db
+  #now
+  secrets
   #head: AuditHead | undefined
-  readonly #unwritten: AuditSaid[] = []
+  #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
@@ -1892,13 +1875,15 @@ export class Store {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
     const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
-    if (other === undefined || found?.id === id) return found
+    if (!other || found?.id === id) return found
     fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
   }
-  async latestSession(workspace: string) {
-    const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
-    return this.db.get<SessionRow>(sql, workspace, 1)
-  }
+  latestSession = async (workspace: string) =>
+    this.db.get<SessionRow>(
+      `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`,
+      workspace,
+      1,
+    )
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** Not its notes and memories. */
@@ -1919,9 +1904,8 @@ export class Store {
     return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
   async messages(session: string) {
-    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+    return this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
-    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
@@ -1931,11 +1915,9 @@ export class Store {
     })
   }
 
-  async getTodos(session: string) {
-    const row = this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`
-    return row?.todos ?? []
-  }
-  async setTodos(session: string, todos: readonly Todo[]) {
+  getTodos = async (session: string) =>
+    this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`?.todos ?? []
+  async setTodos(session: string, todos: Todo[]) {
     this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
@@ -1947,10 +1929,9 @@ export class Store {
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
-  async getSettings() {
-    const sql = 'SELECT json_group_object(key, value) AS data FROM settings'
-    return this.db.get<{ data: object }>(sql)?.data ?? {}
-  }
+  getSettings = async () =>
+    this.db.get<{ data: object }>`SELECT json_group_object(key, value) AS data FROM settings`
+      ?.data ?? {}
   async setSetting(key: string, value: string | undefined) {
     if (value === undefined) this.#delete('settings', 'key', key)
     else this.db.insert('settings', { key, value }, 'REPLACE')
@@ -1986,7 +1967,7 @@ export class Store {
     this.#writer = undefined
     const rows = this.#unwritten
     const [first] = rows
-    if (first === undefined) return
+    if (!first) return
     this.#head = this.db.tx(() => {
       const head = this.#head ?? openAuditChain(this.db, first.ts)
       const last = rows.reduce((before, row) => addAuditRow(this.db, before, row), head)
@@ -2013,11 +1994,13 @@ export class Store {
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
   /** A `group` is one change; the oldest over UNDO_STEPS_MAX go. */
-  async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
+  async pushUndo(session: string, entries: Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
-      this.db.run(UNDO_TRIM, session, UNDO_STEPS_MAX)
+      const trim = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
+        (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
+      this.db.run(trim, session, UNDO_STEPS_MAX)
     })
   }
   async listUndo(session: string, { limit }: { limit: number }) {
@@ -2025,9 +2008,9 @@ export class Store {
       SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
-  async dropUndo(session: string, numbers: readonly number[]) {
-    const sql = 'DELETE FROM undo WHERE session = ? AND n IN (SELECT value FROM json_each(?))'
-    this.db.run(sql, session, JSON.stringify(numbers))
+  async dropUndo(session: string, numbers: number[]) {
+    const sql = 'DELETE FROM undo WHERE session = ? AND n = ?'
+    for (const n of numbers) this.db.run(sql, session, n)
   }
 
   async addHistory(line: string) {
@@ -2036,11 +2019,10 @@ export class Store {
     this.db.run(sql, this.redactor.known(line))
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
-  async listHistory(limit: number) {
-    const rows = this.db.all<{ line: string }>`
-      SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`
-    return rows.map(({ line }) => line)
-  }
+  listHistory = async (limit: number) =>
+    this.db.all<{ line: string }>`SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`.map(
+      ({ line }) => line,
+    )
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
@@ -2074,8 +2056,8 @@ const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root
-  readonly #home
+  root
+  #home
 
   constructor(root: string, home: string) {
     this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
@@ -2097,8 +2079,7 @@ export class Workspace {
   /** A final link is meant itself. */
   async entry(given: string) {
     const absolute = this.#absolute(given)
-    const parent = resolveReal(path.dirname(absolute))
-    const named = path.join(parent, path.basename(absolute))
+    const named = path.join(resolveReal(path.dirname(absolute)), path.basename(absolute))
     const entry = isLink(named) ? named : resolveReal(named)
     const why = this.#closed(entry) || this.#guarded(entry) || this.#guarded(absolute)
     return passedPath(given, entry, why)
@@ -2195,17 +2176,17 @@ type StartOptions = {
 
 /** A program with all it starts. */
 export class ChildGroup {
-  static readonly #live = new Set<ChildGroup>()
-  readonly child
-  readonly pid
-  readonly ended // nobody left, pipes closed; never rejects
+  static #live = new Set<ChildGroup>()
+  child
+  pid
+  ended // nobody left, pipes closed; never rejects
   exit: ChildExit | undefined
-  readonly #record
+  #record
 
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      if (child.pid === undefined) await once(child, 'spawn')
+      if (!child.pid) await once(child, 'spawn')
       return new ChildGroup(child, options.world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
@@ -2399,7 +2380,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   void group.ended.then(() => push(''))
   const beyond = async (since: number) => {
-    while (group.exit === undefined && output.total() <= since) await once(news, 'push')
+    while (!group.exit && output.total() <= since) await once(news, 'push')
   }
   return {
     id,
@@ -2422,14 +2403,13 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
 }
 
 type BackgroundProcess = ReturnType<typeof inBackground>
-
-type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }
+type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string } & Loose<{ name: string }>
 
 /** Of one session. */
 export class Processes {
-  readonly #world
-  readonly #redactor
-  readonly #all = new Map<string, BackgroundProcess>()
+  #world
+  #redactor
+  #all = new Map<string, BackgroundProcess>()
   #started = 0
   constructor(world: World, redactor: Redactor) {
     this.#world = world
@@ -2491,7 +2471,7 @@ const BOOT = 36 // its length in a start
 function isSameGroup(group: string, start: string) {
   const head = processStart(group)
   const boot = processStart(process.pid)?.slice(0, BOOT)
-  return head === undefined ? start.slice(0, BOOT) === boot : head === start
+  return head ? head === start : start.slice(0, BOOT) === boot
 }
 
 function processStart(pid: number | string) {
@@ -2521,10 +2501,10 @@ function psStart(pid: number | string) {
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
 // Not here: retries; only the caller knows what may be repeated.
 
-export type HttpRequest = Readonly<{
+export type HttpRequest = {
   method: string
   url: string // with Basic authorization
-  headers?: Readonly<Record<string, string>>
+  headers?: Record<string, string>
   body?: string | undefined
   timeout: number // redirects included
   connect?: number // if direct; else `timeout`
@@ -2534,7 +2514,7 @@ export type HttpRequest = Readonly<{
   publicOnly?: boolean
   socketPath?: string // not judged by publicOnly
   signal?: AbortSignal | undefined
-}>
+}
 
 type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
 
@@ -2543,7 +2523,7 @@ export class HttpError extends KindError<HttpFault> {}
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
-const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
+const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
   [/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
@@ -2592,8 +2572,8 @@ const LOCALHOST = [
 
 /** Keeps connections until `close`. */
 export class HttpClient {
-  readonly #env
-  readonly #agents = new Map<string, HttpAgent>()
+  #env
+  #agents = new Map<string, HttpAgent>()
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -2628,7 +2608,7 @@ export class HttpClient {
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     let request: ClientRequest | undefined
     try {
-      const found = await addressesFor(hop, proxy !== undefined)
+      const found = await addressesFor(hop, !!proxy)
       if (proxy) return await this.#through(proxy.url.href, hop)
       request = this.#open(hop, found)
       const [reply] = await once(request, 'response')
@@ -2636,7 +2616,7 @@ export class HttpClient {
     } catch (cause) {
       hop.signal?.throwIfAborted()
       const code = codeOf(cause)
-      if (code === '') throw cause
+      if (!code) throw cause
       const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
@@ -2695,7 +2675,7 @@ function firstHop(request: HttpRequest) {
     ...request.headers,
   }
   const framing = Object.keys(headers).find((name) => FRAMING.test(name))
-  if (framing === undefined) return { ...request, url, headers }
+  if (!framing) return { ...request, url, headers }
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
@@ -2733,16 +2713,16 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
 
 async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
-  const whose = `the reply of ${hop.url.host}`
-  const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
+  const fault = (kind: HttpFault, how: string, cause?: unknown) =>
+    new HttpError(kind, `the reply of ${hop.url.host} ${how}`, { cause })
+  const silent = fault('idle', `fell silent for ${formatDuration(idle)}`)
   let waiting = true // a slow reader is no silence
   const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
   let size = 0
   try {
     for await (const piece of decompressed(hop, raw)) {
       size += piece.length
-      if (size > maxBody)
-        throw new HttpError('too-large', `${whose} is over ${formatBytes(maxBody)}`)
+      if (size > maxBody) throw fault('too-large', `is over ${formatBytes(maxBody)}`)
       waiting = false
       yield piece
       waiting = true
@@ -2750,8 +2730,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
     }
   } catch (error) {
     hop.signal?.throwIfAborted()
-    if (codeOf(error) === '') throw error
-    throw new HttpError('cut', `${whose} broke off (${codeOf(error)})`, { cause: error })
+    throw codeOf(error) ? fault('cut', `broke off (${codeOf(error)})`, error) : error
   } finally {
     clearTimeout(timer)
     raw.destroy()
@@ -2782,9 +2761,9 @@ function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
   const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
-  const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
   if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
-  return domains.some((domain) => forms.some((form) => form.endsWith(domain)))
+  const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
+  return forms.some((form) => domains.some((domain) => form.endsWith(domain)))
 }
 
 const familyOf = (ip: string) => (ip.includes(':') ? 'ipv6' : 'ipv4')
@@ -2818,8 +2797,8 @@ async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: b
 export class SseReader {
   lastId: string | undefined
   retry: number | undefined // ms
-  readonly #maxEvent
-  readonly #decoder = new TextDecoder()
+  #maxEvent
+  #decoder = new TextDecoder()
   #held = ''
   #afterCr = false
   #event = ''
@@ -2837,7 +2816,7 @@ export class SseReader {
 
   #take(text: string) {
     const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
-    if (text !== '') this.#afterCr = text.endsWith('\r')
+    if (text) this.#afterCr = text.endsWith('\r')
     lines[0] = this.#held + lines[0]
     this.#held = lines.pop() ?? ''
     const events = lines.flatMap((line) => this.#line(line))
@@ -2851,7 +2830,7 @@ export class SseReader {
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.#id = value
     else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
-    if (line !== '') return []
+    if (line) return []
     this.lastId = this.#id ?? this.lastId
     const [event, data] = [this.#event || 'message', this.#data]
     this.#event = this.#data = ''
@@ -2868,28 +2847,25 @@ export class SseReader {
 // answers. An address that the user gave gets no key of the vault.
 // Not here: requests (§dialects, §chat).
 
-export type Provider = Readonly<{
+export type Provider = {
   name: string
   dialect: 'openai' | 'anthropic'
   baseUrl: string // no slash at the end
-  keys: readonly string[] // variables, else secrets
+  keys: string[] // variables, else secrets
   baseEnv?: string
   model?: string | undefined
   own?: boolean // the user gave the address
   refuses?: RegExp | undefined // in requests and schemas
   returns?: string
   callIds?: RegExp
-}>
+}
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
   const keys = [`${name.toUpperCase()}_API_KEY`]
   return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-const local = (name: string, port: number) =>
-  hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
-
-export const PROVIDERS: readonly Provider[] = [
+export const PROVIDERS: Provider[] = [
   hosted('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
   hosted('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
     dialect: 'anthropic',
@@ -2913,10 +2889,9 @@ export const PROVIDERS: readonly Provider[] = [
     returns: 'reasoning_content',
   }),
   hosted('xai', 'https://api.x.ai/v1', 'grok-4'),
-  local('ollama', 11434),
-  local('lmstudio', 1234),
-  local('llamacpp', 8080),
-  local('vllm', 8000),
+  ...Object.entries({ ollama: 11434, lmstudio: 1234, llamacpp: 8080, vllm: 8000 }).map(
+    ([name, port]) => hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] }),
+  ),
 ]
 
 /** Tokens, by the first part of `provider/model` that fits. */
@@ -2945,18 +2920,18 @@ const PRICES: Record<string, number[]> = {
 const NOT_CHAT =
   /embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
-export type Endpoint = Readonly<{ provider: Provider; key: string | undefined; why: string }>
+export type Endpoint = { provider: Provider; key: string | undefined; why: string }
 
-export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }>
+export type ModelChoice = Endpoint & { model: string; window: number }
 
-export type ChooseOptions = Readonly<{
+export type ChooseOptions = {
   asked: string | undefined
-  providers: readonly Provider[]
+  providers: Provider[]
   env: World['env']
   secret: (name: string) => Promise<string | undefined>
   http: HttpClient
   signal?: AbortSignal
-}>
+}
 
 function movedTo(address: string, row: Provider, where: string): Provider {
   const said = `${where} is no http address: ${visible(clip(address, 100))}`
@@ -2969,7 +2944,7 @@ function movedTo(address: string, row: Provider, where: string): Provider {
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
 /** Those of config.toml, then the rest. Throws InvalidError. */
-export function providersOf(tables: Readonly<Record<string, JsonObject>>) {
+export function providersOf(tables: Record<string, JsonObject>) {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
 }
@@ -3002,7 +2977,7 @@ export async function chooseModel(options: ChooseOptions) {
   const asked = options.asked?.trim() ?? ''
   const [head, ...rest] = asked.split('/')
   const named = options.providers.find((row) => row.name === head)
-  const rows = named ? [{ ...named, own: named.own || named.keys.length === 0 }] : options.providers
+  const rows = named ? [{ ...named, own: named.own || !named.keys[0] }] : options.providers
   const found = await findServer(rows, options)
   if (!found) throw nothingSetUp(named)
   const model = (named ? rest.join('/') : asked) || found.provider.model
@@ -3012,7 +2987,7 @@ export async function chooseModel(options: ChooseOptions) {
   return { ...found, model, window }
 }
 
-async function findServer(rows: readonly Provider[], options: ChooseOptions) {
+async function findServer(rows: Provider[], options: ChooseOptions) {
   const servers = rows.map((row) => serverFrom(row, options.env))
   const ready = servers.find(({ key, provider }) => key ?? provider.own)
   if (ready) return ready
@@ -3022,7 +2997,7 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
   const { http, signal } = options
-  const keyless = servers.filter(({ provider }) => provider.keys.length === 0)
+  const keyless = servers.filter(({ provider }) => !provider.keys[0])
   const looks = keyless.map((at) => listModels(http, at, signal, LOCAL_PROBE).catch(() => []))
   const lists = await Promise.all(looks)
   signal?.throwIfAborted()
@@ -3108,17 +3083,17 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 // as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
-export type ChatRequest = Readonly<{
-  messages: readonly Message[]
-  tools: readonly ToolSchema[]
+export type ChatRequest = {
+  messages: Message[]
+  tools: ToolSchema[]
   schema?: JsonObject | undefined
-}>
+}
 
-export type Dialect = Readonly<{
+export type Dialect = {
   tail: string
   encode: (request: ChatRequest, choice: ModelChoice) => object
   read: (chunk: JsonObject, reply: StreamDecoder) => void
-}>
+}
 
 type Wire = Json | undefined
 
@@ -3170,7 +3145,6 @@ function shownWords(said: string) {
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
-type ThoughtDraft = { -readonly [K in keyof Reasoning]: Reasoning[K] }
 
 const STOPS: [RegExp, StopReason, how?: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
@@ -3180,15 +3154,15 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
 
 /** As far as it has arrived. */
 export class StreamDecoder {
-  readonly thoughts: ThoughtDraft[] = []
-  readonly calls: CallDraft[] = []
+  thoughts: Reasoning[] = []
+  calls: CallDraft[] = []
   text = ''
   usage: Usage | undefined
   written = 0 // into the cache
   cost: number | undefined
   done = false
-  readonly #dialect
-  readonly #events: ChatEvent[] = []
+  #dialect
+  #events: ChatEvent[] = []
   #held = ''
   #stop: (typeof STOPS)[number] | undefined
   constructor(dialect: Dialect) {
@@ -3196,7 +3170,7 @@ export class StreamDecoder {
   }
 
   get finished() {
-    return this.done || this.#stop !== undefined
+    return this.done || !!this.#stop
   }
 
   /** An event or a whole body. Throws ModelError. */
@@ -3224,7 +3198,7 @@ export class StreamDecoder {
   }
 
   #tell(kind: ChatEvent['kind'], text: string) {
-    if (text !== '') this.#events.push({ kind, text })
+    if (text) this.#events.push({ kind, text })
   }
 
   /** Some servers put `<think>...</think>` before the text. */
@@ -3245,13 +3219,13 @@ export class StreamDecoder {
       throw new ModelError('ended the stream before the answer was complete')
     const { calls, usage, cost } = this
     const [, said = 'end', how] = this.#stop ?? []
-    if (this.text.trim() === '' && calls.length === 0)
+    if (!this.text.trim() && !calls[0])
       throw new ModelError(`sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
         hint: 'ask otherwise or for less, or use another model: -m',
       })
     if (how) this.#tell('notice', `the answer was ${how}`)
-    const stop = said === 'end' && calls.length > 0 ? 'calls' : said
+    const stop = said === 'end' && calls[0] ? 'calls' : said
     const message = this.#message(how ? 'cut' : 'complete')
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
@@ -3285,7 +3259,7 @@ export class StreamDecoder {
 }
 
 function problemOf(name: string, args: string, cut: boolean) {
-  if (name === '') return 'the call names no tool'
+  if (!name) return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
@@ -3296,8 +3270,8 @@ type Spoken = Exclude<Message, SystemMessage>
 const textBlock = (text: string) => ({ type: 'text', text })
 
 function encodedParts(parts: readonly Part[], picture: (image: Image) => JsonObject) {
-  const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
-  if (some.length === 0) return [textBlock('(an empty message)')]
+  const some = parts.filter((part) => part.kind === 'image' || part.text.trim())
+  if (!some[0]) return [textBlock('(an empty message)')]
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
@@ -3307,7 +3281,7 @@ const markedText = ({ text, state }: AssistantMessage) =>
 const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-function systemText(messages: readonly Message[], schema: JsonObject | undefined) {
+function systemText(messages: Message[], schema: JsonObject | undefined) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
@@ -3338,18 +3312,17 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   const pieces = asList(reasoning_details)
   const said = pieces.map(({ text, summary }) => asText(text ?? summary)).join('')
   const spoken = asText(reasoning_content) || asText(reasoning) || said
-  if (spoken === '' && pieces.length === 0) return
+  if (!spoken && !pieces[0]) return
   const thought = reply.think(spoken)
   if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
 }
 
-function withDetail(details: readonly JsonObject[], piece: JsonObject) {
+function withDetail(details: JsonObject[], piece: JsonObject) {
   const last = details.at(-1) ?? {}
   if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
-  const joined: Record<string, Json> = { ...last, ...piece }
-  for (const key of ['text', 'summary', 'data'])
-    if (key in piece) joined[key] = asText(last[key]) + asText(piece[key])
-  return [...details.slice(0, -1), joined]
+  const texts = ['text', 'summary', 'data'].filter((key) => key in piece)
+  const joined = texts.map((key) => [key, asText(last[key]) + asText(piece[key])])
+  return [...details.slice(0, -1), { ...last, ...piece, ...Object.fromEntries(joined) }]
 }
 
 /** Servers leave out index or id, give 0 to all, or repeat both. */
@@ -3409,7 +3382,7 @@ function openAiMessages(messages: Spoken[], provider: Provider) {
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
-    if (images.length === 0 || messages[i + 1]?.role === 'tool') return [reply]
+    if (!images[0] || messages[i + 1]?.role === 'tool') return [reply]
     const note = `(${count(images.length, 'image')} from the tools)`
     return [reply, { role: 'user', content: [textBlock(note), ...images.splice(0)] }]
   })
@@ -3547,12 +3520,12 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 }
 
 /** Calls with their own ids and one reply each, nothing empty; stable, so it stays cached. */
-export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
+export function repairHistory(messages: Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Spoken[] => {
     if (message.role === 'user') return [message]
     if (message.role !== 'assistant') return []
-    if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
+    if (!message.calls[0]) return message.text.trim() ? [message] : []
     const end = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
     const near = messages.slice(at + 1, end < 0 ? undefined : end)
     const replies = Map.groupBy(
@@ -3660,9 +3633,9 @@ type ChatOptions = {
 
 /** Talks to the chosen model in its dialect. */
 export class ChatClient {
-  readonly choice
-  readonly #options
-  readonly #redactor = new Redactor()
+  choice
+  #options
+  #redactor = new Redactor()
 
   constructor(choice: ModelChoice, options: ChatOptions) {
     this.choice = choice
@@ -3703,7 +3676,7 @@ export class ChatClient {
     try {
       for await (const piece of reply.body) {
         const events = sse.feed(piece)
-        if (events.length > 0) whole = undefined
+        if (events[0]) whole = undefined
         whole?.push(piece)
         for (const { data, event } of events) yield* decoder.feed(data, event)
         if (decoder.done) drain ??= setTimeout(() => reply.cancel(), CHAT_DRAIN)
