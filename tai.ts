@@ -3751,7 +3751,7 @@ function brokenBy(cause: TaiError) {
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
 // JSON-RPC 2.0 as in MCP 2025-11-25. What cannot be read is an RpcError.
-// JSON.parse does not recurse; what would comes after `isNested` or `plainText`.
+// What recurses comes after `isNested` or `plainText`.
 // Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
@@ -3798,15 +3798,11 @@ function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
   throw new RpcError(...why)
 }
 
-const insideOf = (value: unknown): unknown[] =>
-  typeof value === 'object' ? Object.values(value ?? {}) : []
-
-/** Without recursion, which the value could exhaust. */
-export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
-  let level = [value]
-  for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
-  return level.some((item) => typeof item === 'object' && item !== null)
-}
+/** Deeper than `max`. */
+export const isNested = (value: unknown, max = MCP_DEPTH_MAX): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (max === 0 || Object.values(value).some((inner) => isNested(inner, max - 1)))
 
 /** A container's own text could be endless. */
 const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
@@ -3826,13 +3822,13 @@ export function readRpc(text: string) {
   const { id, method, params = {} } = value
   if (method === undefined && ('result' in value || 'error' in value)) return undefined
   if (id !== undefined && !isRpcId(id))
-    failRpc('request', 'id is neither a string nor a number that can be echoed')
+    failRpc('request', 'id is neither a string nor a safe number')
   if (typeof method !== 'string') failRpc('request', 'method is no text', { id })
   if (!isObject(params)) failRpc('params', 'params is no object', { id })
   return { id, method, params: params as JsonObject }
 }
 
-type RpcWords = Readonly<Record<string, unknown>>
+type RpcWords = Record<string, unknown>
 
 const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words })
 
@@ -3851,12 +3847,11 @@ function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
 }
 
-type RpcHeaders = Readonly<Record<string, string>>
+type RpcHeaders = Record<string, string>
 
 function failureIn(error: unknown) {
   const { code, message = error, data } = Object(error)
-  const known = { data: isObject(data) ? (data as JsonObject) : undefined }
-  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), known)
+  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), { data })
 }
 
 type RpcOptions = {
@@ -3868,11 +3863,6 @@ type RpcOptions = {
 /** Some have the id as text, some errors none. */
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
-
-const answerTo = (method: string) =>
-  method === 'ping'
-    ? { result: {} }
-    : { error: { code: RPC_CODES.method, message: `this client does not do ${method}` } }
 
 type Waiting = {
   answer: PromiseWithResolvers<JsonObject>
@@ -3914,13 +3904,12 @@ export abstract class RpcTransport {
     const id = ++this.#last
     const answer = Promise.withResolvers<JsonObject>()
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
-    const late = () => new LinkError('timeout', silence, { hint: this.hint })
     const stop = new AbortController() // AbortSignal.any is slow
     const end = stop.signal
     end.addEventListener('abort', () => answer.reject(end.reason))
     const leave = () => stop.abort(signal?.reason)
     signal?.addEventListener('abort', leave)
-    const giveUp = () => stop.abort(late())
+    const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint }))
     const clock = setTimeout(giveUp, wait)
     const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
     this.#waiting.set(id, { answer, stop, clock })
@@ -3941,9 +3930,7 @@ export abstract class RpcTransport {
     }
   }
 
-  notify(method: string, params?: JsonObject) {
-    return this.#send({ method, params })
-  }
+  notify = (method: string, params?: JsonObject) => this.#send({ method, params })
 
   async #send(...said: Parameters<RpcTransport['send']>) {
     if (this.#over !== undefined) throw this.#over
@@ -3953,8 +3940,10 @@ export abstract class RpcTransport {
   #reply(id: RpcId, method: string) {
     if (++this.#owed > MCP_QUEUE_MAX)
       return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
+    const message = `this client does not do ${method}`
+    const refusal = { error: { code: RPC_CODES.method, message } }
     const done = () => void (this.#owed -= 1)
-    this.#send({ id, ...answerTo(method) }).then(done, done)
+    this.#send({ id, ...(method === 'ping' ? { result: {} } : refusal) }).then(done, done)
   }
 
   #take(message: unknown, exchange: unknown) {
@@ -3970,7 +3959,7 @@ export abstract class RpcTransport {
     const asked = answered(message, exchange)
     const { answer } = this.#waiting.get(asked) ?? {}
     this.#waiting.delete(asked)
-    if (error !== undefined && error !== null) answer?.reject(failureIn(error))
+    if (error != null) answer?.reject(failureIn(error))
     else if (isObject(result)) answer?.resolve(result as JsonObject)
     else answer?.reject(new LinkError('protocol', 'a reply without a result'))
     return asked > 0 && asked <= this.#last
@@ -4054,10 +4043,8 @@ const refusalOf = (key: string) =>
 
 const fieldOf = (key: string) => MEANINGS.get(spellingOf(key)) ?? ''
 
-const legible = (text: string) => visible(clip(text, KB))
-
 function unfit(message: string, hint?: string): never {
-  throw new InvalidError(legible(message), { hint })
+  throw new InvalidError(visible(clip(message, KB)), { hint })
 }
 
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
@@ -4066,21 +4053,18 @@ const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
-    super(value, legible(where))
+    super(value, visible(clip(where, KB)))
     this.#notes = notes
   }
 
-  note(what: string, where = this.where) {
-    this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
-  }
+  note = (what: string, where = this.where) =>
+    void this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
 
-  other(value: unknown, where = this.where) {
-    return new Said(value, where, this.#notes)
-  }
+  other = (value: unknown, where = this.where) => new Said(value, where, this.#notes)
 
   items() {
-    const items = this.optional((it) => it.list())
-    return (items ?? []).map(({ value, where }) => this.other(value, where))
+    const items = this.optional((it) => it.list()) ?? []
+    return items.map(({ value, where }) => this.other(value, where))
   }
 
   text() {
@@ -4120,8 +4104,8 @@ class Said extends Reader {
   }
 
   pairs(read = (item: Said) => item.text()) {
-    const texts = Object.entries(this.optional((it) => it.object()) ?? {})
-    return texts.map(([key, value]): [string, string] => {
+    const pairs = Object.entries(this.optional((it) => it.object()) ?? {})
+    return pairs.map(([key, value]): [string, string] => {
       const item = this.other(value, `${this.where}.${key}`)
       if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
       unfit(`${item.where} is no name`)
@@ -4153,7 +4137,7 @@ export async function mcpNormalize(paste: string) {
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      raw.note([error.message, error.hint ?? []].flat().join('; '), 'refused')
+      raw.note(explain(error).replace('\n ', ';'), 'refused')
       rejects.push(error)
     }
   }
@@ -4167,13 +4151,12 @@ const TOML =
   /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
-const plainly = (_all: string, good?: string, odd?: string) =>
-  good ?? (odd === undefined ? ' ' : `"${odd}"`)
-
 const blanked = (text: string) => text.replace(/./g, ' ')
 
 async function serversOf(paste: Said) {
-  const text = paste.string().replace(SPOILED, plainly)
+  const text = paste
+    .string()
+    .replace(SPOILED, (_, good?: string, odd?: string) => good ?? (odd == null ? ' ' : `"${odd}"`))
   if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
   const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
     tomlIn(blanked(text.slice(0, index)) + toml),
@@ -4269,9 +4252,8 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
   const isServer = ([, raw]: [string, unknown]) => (inside ? isObject(raw) : looksLikeEntry(raw))
   const holds = all.some(isHolder)
   const isTaken = holds ? isHolder : isServer
-  const taken = all.filter(isTaken)
-  const rest = all.filter((pair) => !isTaken(pair)).map(([key]) => key)
-  if (rest.length > 0) said.note('ignored, as no server', rest.join())
+  const { taken = [], rest } = Object.groupBy(all, (pair) => (isTaken(pair) ? 'taken' : 'rest'))
+  if (rest) said.note('ignored, as no server', rest.map(([key]) => key).join())
   return holds ? taken.flatMap(([key, inner]) => serversIn(said.other(inner), key)) : taken
 }
 
@@ -4363,7 +4345,7 @@ function nameOf(given: string, own: string, raw: Said) {
 }
 
 /** `input:ID` is the secret ID. */
-export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
+export type McpLookup = (name: string) => string | undefined
 
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
@@ -4371,22 +4353,11 @@ const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`,
 const placeholderPattern = () =>
   RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
 
-const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
-  Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
-
 /** Its own env counts first. Throws TaiError. */
-export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
+export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
   const placeholder = placeholderPattern()
-  const secrets = new Map<string, string>()
   const own = new Map(Object.entries(entry.env))
   let spent = 0
-  const valueFor = (name: string) => {
-    const text = own.get(name)
-    if (text !== undefined) return ownValue(name, text)
-    const found = lookup(name)
-    if (found?.isSecret) secrets.set(name, found.value)
-    return found?.value
-  }
   const filled = (text: string, field: string): string => {
     const where = `${entry.name}.${field}`
     const whole = text.replace(placeholder, (_all, name?: string, otherwise?: string) => {
@@ -4398,10 +4369,12 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
       const secret = name?.replace('input:', '') ?? 'NAME'
       fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
     })
-    const wrong = field.startsWith('headers.') ? /[\0\r\n]/ : /\0/
+    const wrong = field === 'headers' ? /[\0\r\n]/ : /\0/
     return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
-  function ownValue(name: string, text: string) {
+  function valueFor(name: string) {
+    const text = own.get(name)
+    if (text === undefined) return lookup(name)
     own.delete(name) // within itself, it means the one outside
     if (Object.keys(entry.env).length - own.size > MCP_DEPTH_MAX)
       fail(`${entry.name}: its placeholders nest too deeply`)
@@ -4409,20 +4382,13 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     own.set(name, text)
     return value
   }
-  const { args, env, headers } = entry
-  const one = (field: 'command' | 'cwd' | 'url' | 'socket', text = entry[field]) =>
-    text && filled(text, field)
-  const whole = {
-    ...entry,
-    command: one('command'),
-    args: args.map((text, i) => filled(text, `args[${i}]`)),
-    env: mapped(env, ownValue),
-    cwd: one('cwd', entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')),
-    url: one('url'),
-    socket: one('socket'),
-    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`)),
-  }
-  return { entry: whole, secrets }
+  const { command, args, url, socket, headers } = entry
+  const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
+  const fields = Object.entries({ command, args, cwd, url, socket, headers }).map(
+    ([field, value]) => [field, mapStrings(value, (text) => filled(text, field))],
+  )
+  const env = [...own.keys()].map((name) => [name, valueFor(name)])
+  return { ...entry, ...Object.fromEntries(fields), env: Object.fromEntries(env) }
 }
 
 //#endregion §intake
@@ -5569,12 +5535,11 @@ export class McpBridge {
     const { world, store, http, watch } = this.#options
     const { redactor } = store
     using _ = watch(`starting ${entry.name}`)
-    const { entry: filled, secrets } = mcpExpandVars(entry, await this.#lookup())
-    const set = Object.entries(filled.env).filter(([key]) => holdsSecret(key))
-    const sent = Object.entries(filled.headers).filter(([key]) => !isPublicHeader(key))
-    for (const [name, value] of [...secrets, ...set, ...sent])
-      for (const part of [value, value.replace(/^\w+ +/, '')])
-        redactor.add(name.replace(/[^\w.-]/g, '_'), part)
+    const filled = mcpExpandVars(entry, await this.#lookup())
+    for (const [key, value] of Object.entries(filled.env))
+      if (holdsSecret(key)) this.#hide(key, value)
+    for (const [key, value] of Object.entries(filled.headers))
+      if (!isPublicHeader(key)) this.#hide(key, value)
     try {
       const transport =
         filled.transport === 'stdio'
@@ -5595,10 +5560,15 @@ export class McpBridge {
       secrets.set(name, await store.secrets.get(name))
     return (asked) => {
       const given = Object.hasOwn(world.env, asked) ? world.env[asked] : undefined
-      if (given !== undefined) return { value: given, isSecret: holdsSecret(asked) }
-      const value = secrets.get(asked.replace(/^input:/, ''))
-      return value === undefined ? undefined : { value, isSecret: true }
+      const value = given ?? secrets.get(asked.replace(/^input:/, ''))
+      if (value && (given === undefined || holdsSecret(asked))) this.#hide(asked, value)
+      return value
     }
+  }
+
+  #hide(name: string, value: string) {
+    for (const part of [value, value.replace(/^\w+ +/, '')])
+      this.#options.store.redactor.add(name.replace(/[^\w.-]/g, '_'), part)
   }
 }
 
