@@ -4403,11 +4403,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
 const INHERITED =
   /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
 
-const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx' }
-
 const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
-
-const isRunnable = (file: string) => attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
 
 const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 
@@ -4417,13 +4413,11 @@ function findProgram(program: string, cwd: string, searched: string) {
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
   const known = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
   const files = known.filter(isFile)
-  const file = files.find(isRunnable)
+  const file = files.find((it) => attempt(() => fs.accessSync(it, fs.constants.X_OK) ?? true))
   if (file !== undefined) return file
   if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
-  const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
-  const comes = source ? `${program} comes with ${source}; ` : ''
-  fail(`there is no program ${where}`, `${comes}give its full path`)
+  fail(`there is no program ${where}`, 'give its full path')
 }
 
 /** npx.cmd is a script, which only cmd can run. */
@@ -4450,7 +4444,6 @@ export class McpStdioTransport extends RpcTransport {
   readonly #redactor
   readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
   readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
-  #strayCount = 0
   #line = ''
 
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -4479,8 +4472,8 @@ export class McpStdioTransport extends RpcTransport {
   }
 
   get hint() {
-    const parts = [this.#shown('it said: ', this.#stderr), this.#strayHint()]
-    return parts.filter(Boolean).join('; ') || undefined
+    const said = this.#shown('it said: ', this.#stderr)
+    return [said, this.#strayHint()].filter(Boolean).join('; ') || undefined
   }
 
   async send(message: RpcWords) {
@@ -4519,14 +4512,10 @@ export class McpStdioTransport extends RpcTransport {
     const text = this.#line.trim()
     this.#line = ''
     if (text === '' || this.receive(rpcParsed(text))) return
-    this.#strayCount += 1
     this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
   }
 
-  #strayHint() {
-    const lines = count(this.#strayCount, 'line')
-    return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
-  }
+  #strayHint = () => this.#shown('no message, on its stdout: ', this.#strays)
 
   #shown(label: string, window: TextWindow) {
     const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
@@ -4549,7 +4538,7 @@ const EXCERPT_MAX = 300 // characters
 const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
-const LINK_FAULTS: Partial<Record<HttpFault, LinkFault>> = {
+const LINK_FAULTS: Record<string, LinkFault> = {
   timeout: 'timeout',
   idle: 'lost',
   cut: 'lost',
@@ -4565,10 +4554,6 @@ const asLink = (signal?: AbortSignal) => (error: unknown) => {
 
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
-
-async function* eventsOf(reply: HttpReply, reader: SseReader) {
-  for await (const piece of reply.body) yield* reader.feed(piece)
-}
 
 /** Of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
@@ -4624,7 +4609,9 @@ export class McpHttpTransport extends RpcTransport {
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
     let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
     for (;;) {
-      await this.#read(reply, id, reader)
+      await this.#read(reply, id, reader).catch((error: unknown) => {
+        if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
+      })
       if (this.receive(undefined, id)) return
       const { lastId, retry = MCP_RESUME_WAIT } = reader
       if (!lastId || this.#endpoint || this.version === MODERN)
@@ -4636,15 +4623,12 @@ export class McpHttpTransport extends RpcTransport {
   }
 
   async #read(reply: HttpReply, id: unknown, reader: SseReader) {
-    try {
-      for await (const { event, data } of eventsOf(reply, reader)) {
+    for await (const piece of reply.body)
+      for (const { event, data } of reader.feed(piece)) {
         if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
         if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
         setTimeout(reply.cancel, MCP_LINGER).unref() // its end lets it be used again
       }
-    } catch (error) {
-      if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
-    }
   }
 
   #listen() {
@@ -4732,7 +4716,7 @@ const MODERN_META = {
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
+function headersIn(schema: JsonSchema): Map<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
@@ -4818,9 +4802,7 @@ export class McpClient {
         skipped.push({ name: clip(name, TOOL_TITLE_MAX), why: messageOf(error) })
       }
       if (left < 0 || tools.size + skipped.length > MCP_TOOLS_LISTED)
-        noMcp(
-          `it lists over ${MCP_TOOLS_LISTED} tools, or ${formatBytes(MCP_HTTP_MAX_BODY)} of them`,
-        )
+        noMcp(`it lists over ${MCP_TOOLS_LISTED} tools, or over 10 MB of them`)
     }
     return { tools: [...tools.values()], skipped }
   }
@@ -4838,28 +4820,23 @@ export class McpClient {
   }
 
   async callTool(
-    { name, headers }: Pick<McpTool, 'name' | 'headers'>,
+    { name, headers: marked }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
     options: Partial<RpcOptions> = {},
   ) {
-    const repeated: Record<string, string> = {}
-    for (const [key, header] of headers)
-      if (args[key] != null) repeated[`Mcp-Param-${header}`] = headerText(args[key])
-    const how = { ...options, headers: repeated }
-    const result = await this.#ask('tools/call', { name, arguments: args }, how)
+    const headers: RpcHeaders = {}
+    for (const [key, header] of marked)
+      if (args[key] != null) headers[`Mcp-Param-${header}`] = headerText(args[key])
+    const result = await this.#ask('tools/call', { name, arguments: args }, { ...options, headers })
     if (isNested(result)) noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
   /** The stateless era has no ping of its own. */
-  async ping(signal?: AbortSignal) {
-    const method = this.#transport.version === MODERN ? 'server/discover' : 'ping'
-    await this.#ask(method, {}, { signal })
-  }
+  ping = (signal?: AbortSignal) =>
+    this.#ask(this.#transport.version === MODERN ? 'server/discover' : 'ping', {}, { signal })
 
-  close() {
-    return this.#transport.close()
-  }
+  close = () => this.#transport.close()
 
   async #greet(signal?: AbortSignal): Promise<void> {
     if (this.#era === 'modern') return this.#discover(signal)
@@ -4939,40 +4916,30 @@ const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_jso
     (SELECT count(*) FROM mcp_server_tools WHERE server = name) AS tools
   FROM mcp_servers ORDER BY name`
 
-const PINNED_TOOLS = `SELECT tool AS name, description, schema_json AS inputSchema
-  FROM mcp_server_tools WHERE server = ? ORDER BY rowid`
-
 // The order stays, since names go by it.
 const PIN_TOOL = `INSERT INTO mcp_server_tools (server, tool, description, schema_json, updated)
   VALUES (?1, ?2, ?3, ?4, ?5)
   ON CONFLICT (server, tool) DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
 
-type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> &
-  Readonly<{
-    source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
-    env_json: string // sealed with the vault, as headers_json
-    headers_json: string
-    profiles: readonly string[] // that it is enabled for
-    tools: number // accepted
-  }>
+type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> & {
+  source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
+  env_json: string // sealed with the vault, as headers_json
+  headers_json: string
+  profiles: string[] // that it is enabled for
+  tools: number // accepted
+}
 
 export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'>
 
-type Pinned = McpDefinition & Readonly<{ hash: string }>
+type Pinned = McpDefinition & { hash: string }
 
-const definitionOf = ({ name, description, inputSchema }: McpDefinition) => ({
-  name,
-  description,
-  inputSchema,
-})
-
-const pinned = (tool: McpDefinition): Pinned => {
-  const own = definitionOf(tool)
+function pinned({ name, description, inputSchema }: McpDefinition): Pinned {
+  const own = { name, description, inputSchema }
   return { ...own, hash: digest(own) }
 }
 
 /** A withheld tool, and what it was before; undefined: it is new. */
-export type McpDrift = Readonly<{ now: McpDefinition; before: McpDefinition | undefined }>
+export type McpDrift = { now: McpDefinition; before: McpDefinition | undefined }
 
 /** Of what would be started or reached, as it is written: the values of variables do not count. */
 export const consentDigest = ({ command, args, cwd, env, url, socket, headers }: McpEntry) =>
@@ -4995,9 +4962,7 @@ export class McpRegistry {
     this.#now = now
   }
 
-  once<T>(key: string, make: () => T) {
-    return this.#db.once(key, make)
-  }
+  once = <T>(key: string, make: () => T) => this.#db.once(key, make)
 
   list = () =>
     this.once('servers', () => {
@@ -5015,9 +4980,12 @@ export class McpRegistry {
     const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
     const { uds, [WITHHELD]: _, ...own } = options
     const sealed = await this.#secrets.within((seal) => {
-      const open = (column: 'env_json' | 'headers_json'): Record<string, string> =>
-        JSON.parse(seal.open(row[column], columnSlot('mcp_servers', column, name)))
-      return { env: open('env_json'), headers: open('headers_json') }
+      const open = (column: string, text: string) =>
+        JSON.parse(seal.open(text, columnSlot('mcp_servers', column, name)))
+      return {
+        env: open('env_json', row.env_json),
+        headers: open('headers_json', row.headers_json),
+      }
     })
     const socket = uds === undefined ? undefined : String(uds)
     const facts = { name, transport, command, args, cwd, url, socket, allow, deny }
@@ -5041,8 +5009,8 @@ export class McpRegistry {
         allow_json: JSON.stringify(entry.allow),
         deny_json: JSON.stringify(entry.deny),
       })
-      const all = { ...options, ...(socket !== undefined && { uds: socket }) }
-      for (const [key, value] of Object.entries(all)) this.#setOption(name, key, value)
+      for (const [key, value] of Object.entries({ ...options, uds: socket }))
+        if (value !== undefined) this.#setOption(name, key, value)
     })
   }
 
@@ -5073,8 +5041,8 @@ export class McpRegistry {
   }
 
   hasConsent(entry: McpEntry) {
-    const sql = 'SELECT 1 FROM mcp_consents WHERE server = ? AND digest = ?'
-    return this.#db.get(sql, entry.name, consentDigest(entry)) !== undefined
+    const [{ name }, wanted] = [entry, consentDigest(entry)]
+    return !!this.#db.get`SELECT 1 FROM mcp_consents WHERE server = ${name} AND digest = ${wanted}`
   }
 
   consent(entry: McpEntry) {
@@ -5083,7 +5051,9 @@ export class McpRegistry {
   }
 
   definitions(server: string): McpDefinition[] {
-    const rows = this.#db.all<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
+    const rows = this.#db.all<Record<keyof McpDefinition, string>>`
+      SELECT tool AS name, description, schema_json AS inputSchema
+      FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
     return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
   }
 
@@ -5092,9 +5062,9 @@ export class McpRegistry {
 
   #pins(server: string) {
     return this.once(`pins of ${server}`, () => {
-      const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
-      const rows = this.#db.all<{ tool: string; hash: string }>(sql, server)
-      return new Map(rows.map((row) => [row.tool, row.hash]))
+      const rows = this.#db.all<{ tool: string; hash: string }>`
+        SELECT tool, hash FROM mcp_tool_pins WHERE server = ${server}`
+      return new Map(rows.map(({ tool, hash }) => [tool, hash]))
     })
   }
 
@@ -5102,8 +5072,9 @@ export class McpRegistry {
 
   drift(server: string): McpDrift[] {
     const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-    const now = this.withheld(server).map(definitionOf)
-    return now.map((tool) => ({ now: tool, before: known.get(tool.name) }))
+    return this.withheld(server).map(({ name, description, inputSchema }) => {
+      return { now: { name, description, inputSchema }, before: known.get(name) }
+    })
   }
 
   /** Returns what is withheld; the first listing is pinned. */
@@ -5127,14 +5098,16 @@ export class McpRegistry {
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
       const all = this.withheld(server)
-      const isChosen = ({ name }: Pinned) => names?.includes(name) ?? true
-      const chosen = all.filter(isChosen)
-      const granted = chosen.map(({ name }) => name)
-      const unknown = names?.find((name) => !granted.includes(name))
+      const granted = names ?? all.map(({ name }) => name)
+      const unknown = granted.find((name) => !all.some((each) => each.name === name))
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
-      for (const each of chosen) this.#pin(server, each)
-      const left = all.filter((each) => !isChosen(each))
-      this.#setOption(server, WITHHELD, left)
+      const isChosen = ({ name }: Pinned) => granted.includes(name)
+      for (const each of all.filter(isChosen)) this.#pin(server, each)
+      this.#setOption(
+        server,
+        WITHHELD,
+        all.filter((each) => !isChosen(each)),
+      )
       return granted
     })
   }
@@ -5171,16 +5144,13 @@ const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
 const PICTURE_MAX = 5 * MB // characters in base64; a larger one is text
 const PICTURES = /^image\/(?:png|jpeg|gif|webp)$/ // that models take
 
-type Naming = (server: string, name: string) => string
-
-const taiName: Naming = (server, name) => `mcp_${server}_${name}`
-
-const NAMINGS = new Map<unknown, Naming>([
-  ['server', (server, name) => `${server}_${name}`],
-  ['short', (server, name) => `${server.replace(/_?mcp$/, '') || 'mcp'}_${name}`],
-  ['mcp', (server, name) => `mcp__${server}_${name}`],
-  ['none', (_, name) => name],
-])
+const namings = (server: string, tool: string) =>
+  new Map<unknown, string>([
+    ['server', `${server}_${tool}`],
+    ['short', `${server.replace(/_?mcp$/, '') || 'mcp'}_${tool}`],
+    ['mcp', `mcp__${server}_${tool}`],
+    ['none', tool],
+  ])
 
 export const UNBOUND = [
   'disabled',
@@ -5192,8 +5162,11 @@ export const UNBOUND = [
 ] as const
 type Unbound = (typeof UNBOUND)[number]
 
-export type BridgedTool = McpDefinition &
-  Readonly<{ server: string; exposed: string; unbound: Unbound | undefined }>
+export type BridgedTool = McpDefinition & {
+  server: string
+  exposed: string
+  unbound: Unbound | undefined
+}
 
 const tailedName = (name: string, ...of: string[]) =>
   `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest(of).slice(0, 8)}`
@@ -5202,8 +5175,8 @@ const toolWord = (text: string) => text.toLowerCase().replace(/[^a-z0-9_]/g, '_'
 
 /** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming?: Json) {
-  const nameIn = NAMINGS.get(naming) ?? taiName
-  const name = nameIn(toolWord(server), toolWord(tool))
+  const [own, word] = [toolWord(server), toolWord(tool)]
+  const name = namings(own, word).get(naming) ?? `mcp_${own}_${word}`
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
@@ -5220,25 +5193,21 @@ function globPattern(globs: readonly string[]) {
   return new RegExp(`^(?:${parts.join('|')})$`, 's')
 }
 
-const isPicture = ({ type, mimeType, data }: JsonObject) =>
-  type === 'image' &&
-  typeof data === 'string' &&
-  data.length < PICTURE_MAX &&
-  /^[A-Za-z0-9+/]+={0,2}$/.test(data) &&
-  PICTURES.test(plainText(mimeType))
+function pictureIn({ type, mimeType, data }: JsonObject) {
+  const [mime, base64] = [plainText(mimeType), plainText(data)]
+  const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
+  return type === 'image' && isBase64 && PICTURES.test(mime) ? { mime, base64 } : undefined
+}
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
-  const all = [content ?? []].flat().filter((block) => block !== null)
-  const blocks = all.map(
-    (it): JsonObject => (isObject(it) ? (it as JsonObject) : { text: String(it) }),
-  )
-  const [pictures, others] = [blocks.filter(isPicture), blocks.filter((it) => !isPicture(it))]
-  const images = pictures.map((it) => ({
-    mime: String(it['mimeType']),
-    base64: String(it['data']),
-  }))
-  const texts = others.map(blockText)
+  const images: Image[] = []
+  const texts = [content ?? []].flat().map((it) => {
+    const block: JsonObject = isObject(it) ? it : { text: it && String(it) }
+    const picture = pictureIn(block)
+    if (picture) images.push(picture)
+    return picture ? '' : blockText(block)
+  })
   const structured = structuredContent ?? undefined
   const repeats = (text: string) => digest(attempt(() => JSON.parse(text))) === digest(structured)
   if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
@@ -5308,8 +5277,8 @@ export type BridgeOptions = Readonly<{
 type McpLink = ReturnType<typeof linkTo>
 
 function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
-  let listed: Promise<ReadonlyMap<string, McpTool & Pinned>> | undefined
-  let isDue = false // it will be listed soon
+  let listed: Promise<Map<string, McpTool & Pinned>> | undefined
+  let due: NodeJS.Timeout | undefined
   const list = async () => {
     const { tools } = await client.listTools()
     learn(tools)
@@ -5322,13 +5291,8 @@ function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
   const tools = () => (listed ??= list().catch(forget))
   const changed = () => {
     listed = undefined
-    if (isDue) return // a server may say so many times
-    isDue = true
-    const relist = sleep(MCP_RELIST_PAUSE).then(() => {
-      isDue = false
-      return tools()
-    })
-    relist.catch(() => {}) // who calls next hears of it
+    clearTimeout(due) // a server may say so many times
+    due = setTimeout(() => tools().catch(() => {}), MCP_RELIST_PAUSE) // who calls next hears of it
   }
   return { client, tools, changed }
 }
@@ -5342,7 +5306,6 @@ export class McpBridge {
   resolve: Resolver = () => fail('a GitHub address needs a model') // set by the composition root
   readonly #options
   readonly #links = new Map<string, Promise<McpLink>>()
-  readonly #ready = new WeakSet<Promise<McpLink>>() // need not be waited for
 
   constructor(options: BridgeOptions) {
     this.#options = options
@@ -5386,33 +5349,26 @@ export class McpBridge {
     })
   }
 
+  /** What a person consents to. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
     const { name, command, cwd, env, socket, url, headers } = entry
-    const secrets = (await store.secrets.list()).map((row) => row.name)
-    const own = new Map(Object.entries(env))
-    const filled = variablesIn(entry).map((variable) => {
-      const secret = secrets.includes(variable.replace('input:', '')) && 'a secret of the vault'
-      const isGiven = Object.hasOwn(world.env, variable)
-      const given = isGiven ? 'the environment' : secret || 'NOT SET'
-      const isOwn = own.get(variable)?.includes(`\${${variable}`) === false
-      return `${variable} (${isOwn ? 'its own env' : given})`
-    })
+    const secrets = (await store.secrets.list()).flatMap((row) => [row.name, `input:${row.name}`])
+    const own = Object.keys(env).filter((key) => !env[key]?.includes(`\${${key}`))
+    const known = [...secrets, ...own, ...Object.keys(world.env)]
+    const fills = variablesIn(entry).map((it) => (known.includes(it) ? it : `${it} (NOT SET)`))
     const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
-    const set = [...own].map(([key, value]) =>
+    const set = Object.entries(env).map(([key, value]) =>
       holdsSecret(key) ? key : `${key}=${shellWord(this.redact(clip(value, VALUE_SHOWN)))}`,
     )
-    const facts = {
-      'in folder': cwd,
-      'sets variables': set.join(', '),
-      'sends headers': Object.keys(headers).join(', '),
-      'fills in': filled.join(', '),
-    }
-    const rows = Object.entries(facts).flatMap(([key, value]) =>
-      value ? `  ${key}: ${value}` : [],
-    )
     const does = command ? `starts: ${argv}` : `reaches: ${socket ?? url}`
-    return [`${name} ${does}`, ...rows].map(visible)
+    const rows = [
+      ['in folder', cwd],
+      ['sets variables', set.join(', ')],
+      ['sends headers', Object.keys(headers).join(', ')],
+      ['fills in', fills.join(', ')],
+    ].filter(([, value]) => value)
+    return [`${name} ${does}`, ...rows.map((row) => `  ${row.join(': ')}`)].map(visible)
   }
 
   /** A program's folder is that of now, for good: another may hold another program. */
@@ -5499,7 +5455,7 @@ export class McpBridge {
   /** One connection for all who call. */
   async #link(server: string, signal: AbortSignal) {
     const opening = this.#links.get(server) ?? this.#dial(server)
-    if (!this.#ready.has(opening)) await within(MCP_CALL_TIMEOUT, opening, signal)
+    await within(MCP_CALL_TIMEOUT, opening, signal)
     signal.throwIfAborted()
     return opening
   }
@@ -5509,7 +5465,7 @@ export class McpBridge {
     const gone = () => void this.#drop(server, promise) // a lost one may still run
     this.#links.set(server, promise)
     resolve(this.#connect(server, gone))
-    promise.then(() => this.#ready.add(promise), gone)
+    promise.catch(gone)
     return promise
   }
 
@@ -7692,12 +7648,12 @@ export const ASK_TOOLS = toolsOf('agents', {
 const FOREIGN = annotate('High', 'destroys', { openWorld: true })
 const LISTED_MAX = 160 // characters of a description in a list
 
-type Agreement = Readonly<{
+type Agreement = {
   prompter: Prompter
   granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
   show?: (line: string) => void // then, what was agreed to
   signal: AbortSignal
-}>
+}
 
 /** Asks whether an entry may start or reach what it does, once. Throws DeniedError. */
 export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement) {
@@ -7709,8 +7665,8 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   const ask = (until: AbortSignal) =>
     prompter.choose(`${plan.join('\n')}\nAllow this?`, [{ key: 'y', label: 'yes' }, NO], until)
   const by = granted ?? (prompter.available ? 'the user' : 'nobody')
-  const isAgreed = granted !== undefined || (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
-  if (granted !== undefined) for (const line of plan) show?.(line)
+  const isAgreed = granted ?? (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
+  if (granted) for (const line of plan) show?.(line)
   const facts = { server: entry.name, digest: consentDigest(entry), by }
   await bridge.audit('mcp-consent', { ...facts, verdict: isAgreed ? 'run' : 'deny' })
   if (isAgreed) return
@@ -7738,17 +7694,12 @@ function nameFrom([first = '', ...rest]: readonly string[]) {
 }
 
 type SourceKind = ReturnType<typeof sourceKind>
-type Asked = Readonly<{
-  name?: string | undefined
-  kind?: SourceKind // if it is known
-  signal: AbortSignal
-}>
 
-export type McpSource = Readonly<{
-  servers: readonly { entry: McpEntry; from: string }[]
-  notes: readonly string[]
-  rejects: readonly TaiError[]
-}>
+export type McpSource = {
+  servers: { entry: McpEntry; from: string }[]
+  notes: string[]
+  rejects: TaiError[]
+}
 
 const PLACE =
   /github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
@@ -7760,28 +7711,24 @@ function githubPlace(address: string) {
 
 export const repositoryOf = (address: string) => githubPlace(address).name
 
-async function storedServer(registry: McpRegistry, name: string) {
-  const { source } = registry.row(name, 'to start a program: tai mcp add -- PROGRAM ARGS')
-  const entry = await registry.get(name)
-  return { entry: { ...entry, enabled: true }, from: source }
-}
-
 /** What is in a source: the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
-  bridge: McpBridge,
+  { registry, resolve }: McpBridge,
   words: readonly string[],
-  { name, kind = sourceKind(words[0] ?? ''), signal }: Asked,
+  how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
 ): Promise<McpSource> {
   const [source = '', ...args] = words
-  const { registry } = bridge
-  const asNamed = (entry: McpEntry, from: string) => {
-    return { entry: name === undefined ? entry : { ...entry, name: serverName(name) }, from }
-  }
+  const { name, kind = sourceKind(source), signal } = how
+  const named = name === undefined ? {} : { name: serverName(name) }
   const whole = { notes: [], rejects: [] }
-  if (kind === 'name') return { servers: [await storedServer(registry, source)], ...whole }
+  if (kind === 'name') {
+    const row = registry.row(source, 'to start a program: tai mcp add -- PROGRAM ARGS')
+    const entry = { ...(await registry.get(source)), enabled: true }
+    return { servers: [{ entry, from: row.source }], ...whole }
+  }
   if (kind === 'github') {
-    const entry = await bridge.resolve(source, signal)
-    return { servers: [asNamed(entry, `github:${repositoryOf(source)}`)], ...whole }
+    const entry = { ...(await resolve(source, signal)), ...named }
+    return { servers: [{ entry, from: `github:${repositoryOf(source)}` }], ...whole }
   }
   const address = kind === 'url' ? { url: source } : { command: source, args }
   const own = name ?? nameFrom(args.length > 0 ? words : source.split(/\s+/))
@@ -7791,7 +7738,7 @@ export async function readSource(
     failUsage('--name is for one server, and there are several', 'leave it out')
   const format = source.search(TOML) < 0 ? 'config-json' : 'config-toml'
   const from = kind === 'config' ? format : 'explicit'
-  return { servers: entries.map((entry) => asNamed(entry, from)), ...rest }
+  return { servers: entries.map((entry) => ({ entry: { ...entry, ...named }, from })), ...rest }
 }
 
 type Added = Awaited<ReturnType<McpBridge['add']>> & Pick<ServerRow, 'transport' | 'profiles'>
@@ -7842,9 +7789,10 @@ export function serverFacts(bridge: McpBridge) {
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
   if (server !== undefined) bridge.registry.row(server)
   const wanted = bridge.catalog(profile).filter((row) => row.server === (server ?? row.server))
-  return wanted.map(({ name: tool, exposed: name, unbound: state = 'offered', ...row }) => {
+  return wanted.map((row) => {
     const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
-    return { server: row.server, tool, name, state, description }
+    const { server: of, name: tool, exposed: name, unbound: state = 'offered' } = row
+    return { server: of, tool, name, state, description }
   })
 }
 
@@ -7860,12 +7808,13 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
   const rows = toolFacts(bridge, profile, server)
   const names = rows.map((row) => row.tool)
   const hint = '`tai mcp tools`, or mcp_tools, tells more'
-  const found = rows.find((row) => row.tool === name || row.name === name)
-  if (!found) fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
-  const { state } = found
+  const { state } =
+    rows.find((row) => row.tool === name || row.name === name) ??
+    fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
+  if (isCallable(state)) return
   const remedy = REMEDIES[state]
   const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
-  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
+  fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
