@@ -5203,7 +5203,7 @@ function pictureIn({ type, mimeType, data }: JsonObject) {
 export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
   const images: Image[] = []
   const texts = [content ?? []].flat().map((it) => {
-    const block: JsonObject = isObject(it) ? it : { text: it && String(it) }
+    const block: JsonObject = isObject(it) ? it : { text: it === null ? '' : String(it) }
     const picture = pictureIn(block)
     if (picture) images.push(picture)
     return picture ? '' : blockText(block)
@@ -5255,24 +5255,20 @@ const PLAN_MAX = 2 * KB // longer ones scroll away unread
 const holdsSecret = (name: string) =>
   looksSecret(name) || /auth|cookie|pass|(^|_)(pw|pat|dsn)$/i.test(name)
 
-const isPublicHeader = (name: string) => /^(accept|content-type|user-agent)/i.test(name)
-
-const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
-
 function variablesIn(entry: McpEntry) {
   const texts = JSON.stringify({ ...entry, allow: [], deny: [], options: {} })
   const names = texts.matchAll(/\$\{(input:[\w.-]+|[A-Za-z_]\w*)/g)
   return [...new Set([...names].map(([, name = '']) => name))]
 }
 
-export type BridgeOptions = Readonly<{
+export type BridgeOptions = {
   world: World
   store: Store
   http: () => HttpClient // opened when a server is reached over HTTP
   taken: readonly string[] // names of tools that no server's tool may have
   notice: (text: string) => void
   watch: (label: string) => Disposable // shown while a server starts
-}>
+}
 
 type McpLink = ReturnType<typeof linkTo>
 
@@ -5284,11 +5280,11 @@ function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
     learn(tools)
     return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
   }
-  const forget = (error: unknown) => {
-    listed = undefined // who asks next asks anew
-    throw error
-  }
-  const tools = () => (listed ??= list().catch(forget))
+  const tools = () =>
+    (listed ??= list().catch((error: unknown) => {
+      listed = undefined // who asks next asks anew
+      throw error
+    }))
   const changed = () => {
     listed = undefined
     clearTimeout(due) // a server may say so many times
@@ -5319,16 +5315,16 @@ export class McpBridge {
 
   #toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
     const { name: server, allow, deny, profiles, options } = row
-    const { toolPrefix, disabled } = options
-    const [allows, denies] = [allow.length > 0 ? allow : ['*'], deny].map(globPattern)
+    const allows = globPattern(allow.length > 0 ? allow : ['*'])
+    const denies = globPattern(deny)
     const isEnabled = profiles.includes(profile)
     const drift = this.registry.drift(server)
     const added = drift.filter(({ before }) => !before)
     const unread = added.map(({ now }) => ({ ...now, description: '' })) // no model reads it first
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
-      const isIn = (globs?: RegExp) => globs?.test(name) || globs?.test(exposed)
-      if (disabled === true) return 'disabled'
+      const isIn = (globs: RegExp) => globs.test(name) || globs.test(exposed)
+      if (options['disabled'] === true) return 'disabled'
       if (!isEnabled) return 'not_enabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
       if (!isIn(allows) || isIn(denies)) return 'excluded'
@@ -5339,7 +5335,7 @@ export class McpBridge {
     const own = new Set<string>()
     return [...known, ...unread].map((tool, i) => {
       const { name } = tool
-      const first = freeName(exposedName(server, name, toolPrefix), own)
+      const first = freeName(exposedName(server, name, options['toolPrefix']), own)
       own.add(first)
       const unbound = unboundAs(name, first)
       // a grant for one must not hold for the other
@@ -5378,7 +5374,7 @@ export class McpBridge {
     return { ...entry, cwd: path.resolve(this.#options.world.cwd, cwd) }
   }
 
-  /** Stores an entry that a person consented to, once it answers. Throws TaiError: nothing is stored. */
+  /** Of what a person consented to; stored once it answers. Throws TaiError. */
   async add(entry: McpEntry, source: string, signal: AbortSignal) {
     const server = entry.name
     const client = await this.#open(entry, { signal })
@@ -5431,7 +5427,7 @@ export class McpBridge {
       const { client, tools } = await this.#link(server, signal)
       const tool = (await tools()).get(name)
       if (tool && !this.registry.accepts(server, tool)) {
-        const hint = `the user can compare and accept it: ${pinsCommand(server)}`
+        const hint = `the user can compare and accept it: \`tai mcp pins ${server}\``
         const changed = new TaiError('it is not as it was accepted', { hint })
         return failedOutput(changed, row, 'pin_pending')
       }
@@ -5443,7 +5439,7 @@ export class McpBridge {
   }
 
   async close() {
-    await Promise.all([...this.#links.keys()].map((server) => this.#drop(server)))
+    await Promise.all(this.#links.keys().map((server) => this.#drop(server)))
   }
 
   async #drop(server: string, opening = this.#links.get(server)) {
@@ -5478,7 +5474,7 @@ export class McpBridge {
     link = linkTo(client, (tools) => {
       const { length } = this.registry.learn(server, tools)
       const what = `${server}: ${count(length, 'new or changed tool')} withheld`
-      if (length > 0) this.#options.notice(`${what}; see ${pinsCommand(server)}`)
+      if (length > 0) this.#options.notice(`${what}; see \`tai mcp pins ${server}\``)
     })
     await link.tools().catch(async (error: unknown) => {
       await client.close()
@@ -5495,7 +5491,7 @@ export class McpBridge {
     for (const [key, value] of Object.entries(filled.env))
       if (holdsSecret(key)) this.#hide(key, value)
     for (const [key, value] of Object.entries(filled.headers))
-      if (!isPublicHeader(key)) this.#hide(key, value)
+      if (!/^(accept|content-type|user-agent)/i.test(key)) this.#hide(key, value)
     try {
       const transport =
         filled.transport === 'stdio'
@@ -10038,18 +10034,16 @@ function packageNames(registry: string, name: Wire, programs: Wire, git: string)
 }
 
 function serverNames({ packages, remotes }: JsonObject) {
-  const named = asList(packages).map(({ registryType, registry_type, identifier }) => {
+  const named = asList(packages).map(({ registryType, identifier }) => {
     const [spec, bare = spec] = PACKAGE.exec(asText(identifier)) ?? [asText(identifier)]
-    return `${asText(registryType ?? registry_type)} ${bare}`
+    return `${asText(registryType)} ${bare}`
   })
   return [...named, ...asList(remotes).map(({ url }) => `url ${asText(url)}`)]
 }
 
 const WITNESSES: Record<string, (text: string, of: GithubPlace) => string[] | Promise<string[]>> = {
   registry: (text, { owner, name }) => {
-    const rows = asList(parseObject(text)?.['servers']).map(({ server, ...row }) =>
-      isObject(server) ? server : row,
-    )
+    const rows = asList(parseObject(text)?.['servers']).map(({ server }) => asObject(server))
     const isItsOwn = ({ name: full, repository }: JsonObject) => {
       const place = repositoryOf(asText(asObject(repository)['url']))
       const said = `${asText(full).split('/', 1)}/${place}`
@@ -10098,7 +10092,7 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal): Promi
       return { name, text: '', named: [], told: toldError(error, signal).message }
     }
   })
-  return await Promise.all(asked)
+  return Promise.all(asked)
 }
 
 const inBrief = (text: string) => visible(clip(text, FACT_MAX))
