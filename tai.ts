@@ -3971,7 +3971,7 @@ export abstract class RpcTransport {
 //#region §intake: MCP configurations, as people paste them
 //
 // Every host spells its servers in its own way, and chat windows spoil what they show.
-// 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
+// 1. A note says what was repaired, ignored or refused, and where.
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
 // 3. What fills a placeholder is never read for more of them.
 // 4. Notes and errors show names, never values, which may be secrets.
@@ -4025,21 +4025,18 @@ const REFUSALS = [
   [/timeout/i, 'ignored: the limits of tai itself hold'],
   [/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
   [/hook|helper|command|envFile|shell|install|setup/i, 'refused: tai runs no such thing'],
+  [/^/, 'ignored: tai has no such key'],
 ] as const
 
 const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
 
-const has = (words: string, key: string) =>
-  words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
+const has = (words: string, key: string) => spellingOf(words).split(' ').includes(spellingOf(key))
 
 const MEANINGS = new Map(
   [...FIELDS.split('\n'), ...OPTIONS].flatMap((row) =>
     row.split(' ').map((key, _, [first = '']) => [spellingOf(key), first]),
   ),
 )
-
-const refusalOf = (key: string) =>
-  REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1] ?? 'ignored: tai has no such key'
 
 const fieldOf = (key: string) => MEANINGS.get(spellingOf(key)) ?? ''
 
@@ -4062,10 +4059,8 @@ class Said extends Reader {
 
   other = (value: unknown, where = this.where) => new Said(value, where, this.#notes)
 
-  items() {
-    const items = this.optional((it) => it.list()) ?? []
-    return items.map(({ value, where }) => this.other(value, where))
-  }
+  items = () =>
+    (this.optional((it) => it.list()) ?? []).map(({ value, where }) => this.other(value, where))
 
   text() {
     if (this.value === undefined) return ''
@@ -4257,11 +4252,9 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
   return holds ? taken.flatMap(([key, inner]) => serversIn(said.other(inner), key)) : taken
 }
 
-type Found = Map<string, Said>
-
 /** Empty values say nothing. Only TOML enables. */
 function fieldsOf(raw: Said, isToml: boolean) {
-  const found: Found = new Map()
+  const found = new Map<string, Said>()
   const options = new Map<string, Json>()
   for (const [key, value] of pairsOf(raw.object())) {
     const field = fieldOf(key)
@@ -4270,7 +4263,8 @@ function fieldsOf(raw: Said, isToml: boolean) {
     const isOurs = field === 'enabled' && !isToml
     if (isOurs && value === false) options.set('disabled', true)
     else if (isOurs) it.note('ignored: enable it yourself')
-    else if (field === '' || (field === 'allow' && isObject(value))) it.note(refusalOf(key))
+    else if (!field || (field === 'allow' && isObject(value)))
+      it.note(`${REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1]}`)
     else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
     else if (found.has(field)) it.note('ignored: it stands there already')
     else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
@@ -4278,8 +4272,9 @@ function fieldsOf(raw: Said, isToml: boolean) {
   return { found, options }
 }
 
-const textsOf = (...pairs: [string, string][][]) =>
-  Object.fromEntries([...new Map(pairs.flat())].toSorted())
+/** The last one counts. */
+const textsOf = (pairs: (readonly [string, string])[]) =>
+  Object.fromEntries([...new Map(pairs)].toSorted())
 
 function entryOf(given: string, raw: Said, isToml: boolean) {
   const { found, options } = fieldsOf(raw, isToml)
@@ -4292,25 +4287,23 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
   const it = (field: string) => found.get(field) ?? raw.other(undefined)
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
   const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+  const variables = it('envVars')
+    .items()
+    .map((item) => item.variable())
   return {
     name: nameOf(given, it('name').text(), raw),
     transport: kind,
     command,
     args,
-    env: textsOf(
-      it('envVars')
-        .items()
-        .map((item) => item.variable()),
-      it('env').pairs(),
-    ),
+    env: textsOf([...variables, ...it('env').pairs()]),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('uds').text() || undefined,
-    headers: textsOf(
-      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
-      it('envHttpHeaders').pairs((item) => item.variable()[1]),
-      it('headers').pairs(),
-    ),
+    headers: textsOf([
+      ...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
+      ...it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      ...it('headers').pairs(),
+    ]),
     allow: it('allow').words(),
     deny: it('deny').words(),
     enabled: it('enabled').optional((at) => at.boolean()),
@@ -4318,7 +4311,7 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
   }
 }
 
-function transportOf(where: string, found: Found) {
+function transportOf(where: string, found: Map<string, Said>) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
   const help = 'it needs one of command, url and uds; env stands in [mcp_servers.NAME.env]'
@@ -4349,13 +4342,10 @@ export type McpLookup = (name: string) => string | undefined
 
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
-/** Slow to make. */
-const placeholderPattern = () =>
-  RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
-
 /** Its own env counts first. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
-  const placeholder = placeholderPattern()
+  const names = 'input:[\\w.-]+|[A-Za-z_]\\w*'
+  const placeholder = RegExp(`\\$\\{(?:(${names})(?::-(${BALANCED}))?\\})?`, 'g') // slow to make
   const own = new Map(Object.entries(entry.env))
   let spent = 0
   const filled = (text: string, field: string): string => {
