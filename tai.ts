@@ -2293,8 +2293,6 @@ function textWindow(headMax: number, tailMax: number) {
   }
 }
 
-type TextWindow = ReturnType<typeof textWindow>
-
 export type RunOptions = Omit<StartOptions, 'stdin'> & {
   stdin?: string | undefined
   timeout: number
@@ -4136,7 +4134,8 @@ export async function mcpNormalize(paste: string) {
       rejects.push(error)
     }
   }
-  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
+  const from = servers[0]?.isToml ? 'config-toml' : 'config-json'
+  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects, from }
   const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
   unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
 }
@@ -4386,7 +4385,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
 //#region §stdio: MCP over a program's stdin and stdout
 //
 // 1. Its environment is what the entry says and a few harmless variables.
-// 2. A line that is no message is kept for errors; an answer to it would only be logged too.
+// 2. What it says aside, on stderr or stdout, is kept for errors and never answered.
 // 3. However the link ends, every call that waits hears why.
 // Not here: consent, and when a server starts or stops.
 
@@ -4417,9 +4416,7 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
     : [command, ...args]
 
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
-  const harmless = Object.entries(world.env).filter(
-    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // of bash
-  )
+  const harmless = Object.entries(world.env).filter(([name]) => INHERITED.test(name))
   const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
   const cwd = path.resolve(world.cwd, entry.cwd ?? '')
   if (!attempt(() => fs.statSync(cwd).isDirectory())) fail(`its folder ${cwd} does not exist`)
@@ -4432,8 +4429,7 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
-  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
-  readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
+  readonly #aside = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
   #line = ''
 
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -4453,17 +4449,17 @@ export class McpStdioTransport extends RpcTransport {
     const { stdout, stderr } = group.child
     const safe = redactor.stream()
     stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
-    stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
+    stderr?.setEncoding('utf8').on('data', (text: string) => this.#aside.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
       this.#take() // it may lack its line end
-      const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`
-      this.#end('lost', `it ${how}${this.#shown(': ', this.#stderr)}`)
+      this.#end('lost', signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`)
     })
   }
 
   get hint() {
-    const said = this.#shown('it said: ', this.#stderr)
-    return [said, this.#strayHint()].filter(Boolean).join('; ') || undefined
+    const safe = this.#redactor.redact(this.#aside.newest(2 * MCP_ASIDE_MAX)).trim()
+    const shown = tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | ')
+    return safe ? `it said: ${visible(shown)}` : undefined
   }
 
   async send(message: RpcWords) {
@@ -4484,7 +4480,7 @@ export class McpStdioTransport extends RpcTransport {
   }
 
   #end(kind: LinkFault, message: string) {
-    this.lost(new LinkError(kind, message, { hint: this.#strayHint() || undefined }))
+    this.lost(new LinkError(kind, message, { hint: this.hint }))
   }
 
   #hear(text: string) {
@@ -4502,14 +4498,7 @@ export class McpStdioTransport extends RpcTransport {
     const text = this.#line.trim()
     this.#line = ''
     if (text === '' || this.receive(rpcParsed(text))) return
-    this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
-  }
-
-  #strayHint = () => this.#shown('no message, on its stdout: ', this.#strays)
-
-  #shown(label: string, window: TextWindow) {
-    const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
-    return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
+    this.#aside.push(`\n${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
   }
 }
 
@@ -4535,11 +4524,11 @@ const LINK_FAULTS: Record<string, LinkFault> = {
   'too-large': 'protocol',
 }
 
-const asLink = (signal?: AbortSignal) => (error: unknown) => {
+const asLink = (signal?: AbortSignal) => (cause: unknown) => {
   signal?.throwIfAborted()
-  if (error instanceof LinkError || !(error instanceof TaiError)) throw error
-  const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
-  throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
+  if (cause instanceof LinkError || !(cause instanceof TaiError)) throw cause
+  const kind = cause instanceof HttpError ? (LINK_FAULTS[cause.kind] ?? 'start') : 'protocol'
+  throw new LinkError(kind, cause.message, { hint: cause.hint, cause })
 }
 
 const goodType = ({ status, headers }: HttpReply) =>
@@ -4584,15 +4573,10 @@ export class McpHttpTransport extends RpcTransport {
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
     if (method === 'initialize') this.#session = reply.headers['mcp-session-id']
     const type = goodType(reply)
-    if (type !== undefined && (isSse || id === undefined)) reply.bytes().catch(() => {})
-    else if (type === EVENTS) await this.#follow(reply, id, signal)
-    else await this.#take(reply, id, session)
-  }
-
-  /** A status may be wrong, except of sign-in or session. */
-  async #take(reply: HttpReply, id: unknown, session: string | undefined) {
+    if (type !== undefined && (isSse || id === undefined)) return void reply.bytes().catch(() => {})
+    if (type === EVENTS) return this.#follow(reply, id, signal)
     const text = await reply.text()
-    const isDenied = [401, 403, session && 404].includes(reply.status)
+    const isDenied = [401, 403, session && 404].includes(reply.status) // others may be wrong
     if (isDenied || !this.receive(rpcParsed(text), id)) throw this.#fault(reply, text, session)
   }
 
@@ -4695,7 +4679,6 @@ export class McpHttpTransport extends RpcTransport {
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
 // Not here: whether a tool may be used (§bridge).
 
-const UNSUPPORTED_VERSION = -32022
 const SELF = { name: 'tai', version: VERSION }
 
 const MODERN_META = {
@@ -4736,13 +4719,13 @@ function readTool(raw: unknown) {
   if (name.length > TOOL_TITLE_MAX || !name.isWellFormed()) unfit('its name is too long, or broken')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
   const schema = tool.at('inputSchema').optional((it) => it.object())
-  const inputSchema: JsonSchema = schema ?? { type: 'object', properties: {} }
+  const inputSchema = schema ?? { type: 'object', properties: {} }
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
 const wantsModern = (error: unknown) =>
   error instanceof RpcError &&
-  error.code === UNSUPPORTED_VERSION &&
+  error.code === -32022 && // unsupported version
   [error.data?.['supported']].flat().includes(MODERN)
 
 type ClientOptions = {
@@ -4902,8 +4885,7 @@ const WITHHELD = 'withheld'
 const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_json AS args,
     allow_json AS allow, deny_json AS deny, env_json, headers_json,
     (SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
-    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles,
-    (SELECT count(*) FROM mcp_server_tools WHERE server = name) AS tools
+    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles
   FROM mcp_servers ORDER BY name`
 
 // The order stays, since names go by it.
@@ -4916,7 +4898,6 @@ type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> & {
   env_json: string // sealed with the vault, as headers_json
   headers_json: string
   profiles: string[] // that it is enabled for
-  tools: number // accepted
 }
 
 export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'>
@@ -5239,7 +5220,7 @@ function toldError(error: unknown, signal: AbortSignal) {
   throw error
 }
 
-const VALUE_SHOWN = 200 // characters of a variable, to be agreed to
+const VALUE_SHOWN = 200 // characters, to be agreed to
 const PLAN_MAX = 2 * KB // longer ones scroll away unread
 
 const holdsSecret = (name: string) =>
@@ -5260,28 +5241,7 @@ export type BridgeOptions = {
   watch: (label: string) => Disposable // shown while a server starts
 }
 
-type McpLink = ReturnType<typeof linkTo>
-
-function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
-  let listed: Promise<Map<string, McpTool & Pinned>> | undefined
-  let due: NodeJS.Timeout | undefined
-  const list = async () => {
-    const { tools } = await client.listTools()
-    learn(tools)
-    return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
-  }
-  const tools = () =>
-    (listed ??= list().catch((error: unknown) => {
-      listed = undefined // who asks next asks anew
-      throw error
-    }))
-  const changed = () => {
-    listed = undefined
-    clearTimeout(due) // a server may say so many times
-    due = setTimeout(() => tools().catch(() => {}), MCP_RELIST_PAUSE) // who calls next hears of it
-  }
-  return { client, tools, changed }
-}
+type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool & Pinned>> }
 
 /** Throws TaiError with the evidence it has. */
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
@@ -5450,8 +5410,8 @@ export class McpBridge {
     const { promise, resolve } = Promise.withResolvers<McpLink>()
     const gone = () => void this.#drop(server, promise) // a lost one may still run
     this.#links.set(server, promise)
-    resolve(this.#connect(server, gone))
     promise.catch(gone)
+    resolve(this.#connect(server, gone))
     return promise
   }
 
@@ -5460,17 +5420,32 @@ export class McpBridge {
     if (!this.registry.hasConsent(entry))
       fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
     let link: McpLink | undefined
-    const client = await this.#open(entry, { changed: () => link?.changed(), gone })
-    link = linkTo(client, (tools) => {
-      const { length } = this.registry.learn(server, tools)
-      const what = `${server}: ${count(length, 'new or changed tool')} withheld`
-      if (length > 0) this.#options.notice(`${what}; see \`tai mcp pins ${server}\``)
-    })
-    await link.tools().catch(async (error: unknown) => {
+    let listed: ReturnType<McpLink['tools']> | undefined
+    let due: NodeJS.Timeout | undefined
+    const changed = () => {
+      listed = undefined
+      clearTimeout(due) // a server may say so many times
+      due = setTimeout(() => link?.tools().catch(() => {}), MCP_RELIST_PAUSE) // who calls next hears of it
+    }
+    const client = await this.#open(entry, { changed, gone })
+    const tools = () =>
+      (listed ??= this.#list(server, client).catch((error: unknown) => {
+        listed = undefined // who asks next asks anew
+        throw error
+      }))
+    await tools().catch(async (error: unknown) => {
       await client.close()
       throw error
     })
-    return link
+    return (link = { client, tools })
+  }
+
+  async #list(server: string, client: McpClient) {
+    const { tools } = await client.listTools()
+    const { length } = this.registry.learn(server, tools)
+    const what = `${server}: ${count(length, 'new or changed tool')} withheld`
+    if (length > 0) this.#options.notice(`${what}; see \`tai mcp pins ${server}\``)
+    return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
   }
 
   async #open(entry: McpEntry, options: ClientOptions & { signal?: AbortSignal }) {
@@ -5489,9 +5464,8 @@ export class McpBridge {
           : new McpHttpTransport({ http: http(), redactor, entry: filled })
       return await McpClient.open(transport, { era: entry.options['era'], ...options })
     } catch (error) {
-      if (!(error instanceof LinkError)) throw error
-      const { kind, message, hint } = error
-      throw new LinkError(kind, `${entry.name}: ${message}`, { hint, cause: error })
+      if (error instanceof LinkError) error.message = `${entry.name}: ${error.message}`
+      throw error
     }
   }
 
@@ -7697,6 +7671,12 @@ function githubPlace(address: string) {
 
 export const repositoryOf = (address: string) => githubPlace(address).name
 
+const alone = (entry: McpEntry, from: string) => ({
+  servers: [{ entry, from }],
+  notes: [],
+  rejects: [],
+})
+
 /** What is in a source: the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
   { registry, resolve }: McpBridge,
@@ -7706,23 +7686,18 @@ export async function readSource(
   const [source = '', ...args] = words
   const { name, kind = sourceKind(source), signal } = how
   const named = name === undefined ? {} : { name: serverName(name) }
-  const whole = { notes: [], rejects: [] }
   if (kind === 'name') {
     const row = registry.row(source, 'to start a program: tai mcp add -- PROGRAM ARGS')
-    const entry = { ...(await registry.get(source)), enabled: true }
-    return { servers: [{ entry, from: row.source }], ...whole }
+    return alone({ ...(await registry.get(source)), enabled: true }, row.source)
   }
-  if (kind === 'github') {
-    const entry = { ...(await resolve(source, signal)), ...named }
-    return { servers: [{ entry, from: `github:${repositoryOf(source)}` }], ...whole }
-  }
+  if (kind === 'github')
+    return alone({ ...(await resolve(source, signal)), ...named }, `github:${repositoryOf(source)}`)
   const address = kind === 'url' ? { url: source } : { command: source, args }
   const own = name ?? nameFrom(args.length > 0 ? words : source.split(/\s+/))
   const paste = kind === 'config' ? source : JSON.stringify({ [`${own}`]: address })
-  const { entries, ...rest } = await mcpNormalize(paste)
+  const { entries, from: format, ...rest } = await mcpNormalize(paste)
   if (name !== undefined && entries.length > 1)
     failUsage('--name is for one server, and there are several', 'leave it out')
-  const format = source.search(TOML) < 0 ? 'config-json' : 'config-toml'
   const from = kind === 'config' ? format : 'explicit'
   return { servers: entries.map((entry) => ({ entry: { ...entry, ...named }, from })), ...rest }
 }
@@ -7764,8 +7739,9 @@ const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal):
 /** Facts for lists: no value of a variable or a header is among them. */
 export function serverFacts(bridge: McpBridge) {
   const { registry } = bridge
-  return registry.list().map(({ name, transport, url, command, args, profiles, tools, source }) => {
+  return registry.list().map(({ name, transport, url, command, args, profiles, source }) => {
     const address = bridge.redact(url ?? [command, ...args].filter(Boolean).join(' '))
+    const tools = registry.definitions(name).length
     const withheld = registry.withheld(name).map((tool) => tool.name)
     return { name, transport, address, profiles, tools, withheld, source }
   })
@@ -10982,20 +10958,21 @@ function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>)
 // goes through the same door as a paste.
 // Not here: what is added, which the person picks (§commands).
 
+/** Each place begins with a name of `hostFolders`. */
 const HOSTS = {
-  'Claude Desktop': ['{config}/Claude/claude_desktop_config.json'],
-  'Claude Code': ['{home}/.claude.json', '{root}/.mcp.json'],
-  Cursor: ['{home}/.cursor/mcp.json', '{root}/.cursor/mcp.json'],
-  'VS Code': ['{code}/settings.json', '{code}/mcp.json', '{root}/.vscode/mcp.json'],
-  Codex: ['{codex}/config.toml', '{root}/.codex/config.toml'],
-  Windsurf: ['{home}/.codeium/windsurf/mcp_config.json'],
-  Zed: ['{xdg}/zed/settings.json', '{root}/.zed/settings.json'],
-  opencode: ['{xdg}/opencode/opencode.json', '{root}/opencode.json'],
-  'Gemini CLI': ['{home}/.gemini/settings.json', '{root}/.gemini/settings.json'],
-  pi: ['{home}/.pi/agent/mcp.json', '{root}/.pi/mcp.json'],
+  'Claude Desktop': 'config/Claude/claude_desktop_config.json',
+  'Claude Code': 'home/.claude.json root/.mcp.json',
+  Cursor: 'home/.cursor/mcp.json root/.cursor/mcp.json',
+  'VS Code': 'code/settings.json code/mcp.json root/.vscode/mcp.json',
+  Codex: 'codex/config.toml root/.codex/config.toml',
+  Windsurf: 'home/.codeium/windsurf/mcp_config.json',
+  Zed: 'xdg/zed/settings.json root/.zed/settings.json',
+  opencode: 'xdg/opencode/opencode.json root/opencode.json',
+  'Gemini CLI': 'home/.gemini/settings.json root/.gemini/settings.json',
+  pi: 'home/.pi/agent/mcp.json root/.pi/mcp.json',
 }
 
-function hostFolders({ env, platform }: World, root: string) {
+function hostFolders({ env, platform }: World, root: string): Record<string, string> {
   const home = env['HOME'] || env['USERPROFILE'] || builtin('node:os').homedir()
   const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
   const own: NodeJS.Dict<string> = {
@@ -11026,13 +11003,12 @@ export async function hostedServers(world: World, root: string) {
   const folders = hostFolders(world, root)
   const faults: string[] = []
   const readPlace = async (host: string, place: string) => {
-    const [, folder = '', rest = ''] = /^\{(\w+)\}(.*)/.exec(place) ?? []
-    const file = path.join(folders[folder as keyof typeof folders], rest)
+    const [folder = '', ...rest] = place.split('/')
+    const file = path.join(`${folders[folder]}`, ...rest)
     if (!isFile(file)) return []
     try {
-      const { entries, rejects, notes } = await mcpNormalize(await serversPart(file, root))
+      const { entries, rejects, notes, from } = await mcpNormalize(await serversPart(file, root))
       faults.push(...rejects.map((error) => `${file}: ${error.message}`))
-      const from = file.endsWith('.toml') ? 'config-toml' : 'config-json'
       const isOwn = folder !== 'root' // a project enables nothing
       const found = isOwn ? entries : entries.map((entry) => ({ ...entry, enabled: undefined }))
       return found.map((entry) => ({ host, file, from, notes, isOwn, entry }))
@@ -11042,8 +11018,8 @@ export async function hostedServers(world: World, root: string) {
       return []
     }
   }
-  const found = Object.entries(HOSTS).flatMap(([host, files]) =>
-    files.map((file) => readPlace(host, file)),
+  const found = Object.entries(HOSTS).flatMap(([host, places]) =>
+    places.split(' ').map((place) => readPlace(host, place)),
   )
   const all = (await Promise.all(found)).flat()
   return { found: all.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)), faults }

@@ -550,7 +550,7 @@ t.test(
     t.equal((await w.call('mcp_s_a')).isError, false)
     t.match(await w.call('mcp_s_die'), {
       isError: true,
-      text: /^upstream_mcp_unavailable: server s, tool die: .*exit code 3: out of cheese/,
+      text: /^upstream_mcp_unavailable: server s, tool die: .*exit code 3\n.*out of cheese/,
       structured: { code: 'upstream_mcp_unavailable' },
     })
     t.equal((await w.call('mcp_s_a')).isError, false)
