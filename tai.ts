@@ -2280,8 +2280,6 @@ function textWindow(headMax: number, tailMax: number) {
   }
 }
 
-type TextWindow = ReturnType<typeof textWindow>
-
 export type RunOptions = Omit<StartOptions, 'stdin'> & {
   stdin?: string | undefined
   timeout: number
@@ -3730,7 +3728,7 @@ function brokenBy(cause: TaiError) {
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
 // JSON-RPC 2.0 as in MCP 2025-11-25. What cannot be read is an RpcError.
-// JSON.parse does not recurse; what would comes after `isNested` or `plainText`.
+// What recurses comes after `isNested` or `plainText`.
 // Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
@@ -3782,15 +3780,11 @@ function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
   throw new RpcError(...why)
 }
 
-const insideOf = (value: unknown): unknown[] =>
-  typeof value === 'object' ? Object.values(value ?? {}) : []
-
-/** Without recursion, which the value could exhaust. */
-export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
-  let level = [value]
-  for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
-  return level.some((item) => typeof item === 'object' && item !== null)
-}
+/** Deeper than `max`. */
+export const isNested = (value: unknown, max = MCP_DEPTH_MAX): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (max === 0 || Object.values(value).some((inner) => isNested(inner, max - 1)))
 
 /** A container's own text could be endless. */
 const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
@@ -3810,13 +3804,13 @@ export function readRpc(text: string) {
   const { id, method, params = {} } = value
   if (method === undefined && ('result' in value || 'error' in value)) return undefined
   if (id !== undefined && !isRpcId(id))
-    failRpc('request', 'id is neither a string nor a number that can be echoed')
+    failRpc('request', 'id is neither a string nor a safe number')
   if (typeof method !== 'string') failRpc('request', 'method is no text', { id })
   if (!isObject(params)) failRpc('params', 'params is no object', { id })
   return { id, method, params: params as JsonObject }
 }
 
-type RpcWords = Readonly<Record<string, unknown>>
+type RpcWords = Record<string, unknown>
 
 const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words })
 
@@ -3835,12 +3829,11 @@ function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
 }
 
-type RpcHeaders = Readonly<Record<string, string>>
+type RpcHeaders = Record<string, string>
 
 function failureIn(error: unknown) {
   const { code, message = error, data } = Object(error)
-  const known = { data: isObject(data) ? (data as JsonObject) : undefined }
-  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), known)
+  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), { data })
 }
 
 type RpcOptions = {
@@ -3852,11 +3845,6 @@ type RpcOptions = {
 /** Some have the id as text, some errors none. */
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
-
-const answerTo = (method: string) =>
-  method === 'ping'
-    ? { result: {} }
-    : { error: { code: RPC_CODES.method, message: `this client does not do ${method}` } }
 
 type Waiting = {
   answer: PromiseWithResolvers<JsonObject>
@@ -3898,13 +3886,12 @@ export abstract class RpcTransport {
     const id = ++this.#last
     const answer = Promise.withResolvers<JsonObject>()
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
-    const late = () => new LinkError('timeout', silence, { hint: this.hint })
     const stop = new AbortController() // AbortSignal.any is slow
     const end = stop.signal
     end.addEventListener('abort', () => answer.reject(end.reason))
     const leave = () => stop.abort(signal?.reason)
     signal?.addEventListener('abort', leave)
-    const giveUp = () => stop.abort(late())
+    const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint }))
     const clock = setTimeout(giveUp, wait)
     const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
     this.#waiting.set(id, { answer, stop, clock })
@@ -3925,9 +3912,7 @@ export abstract class RpcTransport {
     }
   }
 
-  notify(method: string, params?: JsonObject) {
-    return this.#send({ method, params })
-  }
+  notify = (method: string, params?: JsonObject) => this.#send({ method, params })
 
   async #send(...said: Parameters<RpcTransport['send']>) {
     if (this.#over !== undefined) throw this.#over
@@ -3937,8 +3922,10 @@ export abstract class RpcTransport {
   #reply(id: RpcId, method: string) {
     if (++this.#owed > MCP_QUEUE_MAX)
       return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
+    const message = `this client does not do ${method}`
+    const refusal = { error: { code: RPC_CODES.method, message } }
     const done = () => void (this.#owed -= 1)
-    this.#send({ id, ...answerTo(method) }).then(done, done)
+    this.#send({ id, ...(method === 'ping' ? { result: {} } : refusal) }).then(done, done)
   }
 
   #take(message: unknown, exchange: unknown) {
@@ -3954,7 +3941,7 @@ export abstract class RpcTransport {
     const asked = answered(message, exchange)
     const { answer } = this.#waiting.get(asked) ?? {}
     this.#waiting.delete(asked)
-    if (error !== undefined && error !== null) answer?.reject(failureIn(error))
+    if (error != null) answer?.reject(failureIn(error))
     else if (isObject(result)) answer?.resolve(result as JsonObject)
     else answer?.reject(new LinkError('protocol', 'a reply without a result'))
     return asked > 0 && asked <= this.#last
@@ -3966,7 +3953,7 @@ export abstract class RpcTransport {
 //#region §intake: MCP configurations, as people paste them
 //
 // Every host spells its servers in its own way, and chat windows spoil what they show.
-// 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
+// 1. A note says what was repaired, ignored or refused, and where.
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
 // 3. What fills a placeholder is never read for more of them.
 // 4. Notes and errors show names, never values, which may be secrets.
@@ -4020,12 +4007,12 @@ const REFUSALS = [
   [/timeout/i, 'ignored: the limits of tai itself hold'],
   [/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
   [/hook|helper|command|envFile|shell|install|setup/i, 'refused: tai runs no such thing'],
+  [/^/, 'ignored: tai has no such key'],
 ] as const
 
 const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
 
-const has = (words: string, key: string) =>
-  words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
+const has = (words: string, key: string) => spellingOf(words).split(' ').includes(spellingOf(key))
 
 const MEANINGS = new Map(
   [...FIELDS.split('\n'), ...OPTIONS].flatMap((row) =>
@@ -4033,15 +4020,10 @@ const MEANINGS = new Map(
   ),
 )
 
-const refusalOf = (key: string) =>
-  REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1] ?? 'ignored: tai has no such key'
-
 const fieldOf = (key: string) => MEANINGS.get(spellingOf(key)) ?? ''
 
-const legible = (text: string) => visible(clip(text, KB))
-
 function unfit(message: string, hint?: string): never {
-  throw new InvalidError(legible(message), { hint })
+  throw new InvalidError(visible(clip(message, KB)), { hint })
 }
 
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
@@ -4050,22 +4032,17 @@ const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
-    super(value, legible(where))
+    super(value, visible(clip(where, KB)))
     this.#notes = notes
   }
 
-  note(what: string, where = this.where) {
-    this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
-  }
+  note = (what: string, where = this.where) =>
+    void this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
 
-  other(value: unknown, where = this.where) {
-    return new Said(value, where, this.#notes)
-  }
+  other = (value: unknown, where = this.where) => new Said(value, where, this.#notes)
 
-  items() {
-    const items = this.optional((it) => it.list())
-    return (items ?? []).map(({ value, where }) => this.other(value, where))
-  }
+  items = () =>
+    (this.optional((it) => it.list()) ?? []).map(({ value, where }) => this.other(value, where))
 
   text() {
     if (this.value === undefined) return ''
@@ -4104,8 +4081,8 @@ class Said extends Reader {
   }
 
   pairs(read = (item: Said) => item.text()) {
-    const texts = Object.entries(this.optional((it) => it.object()) ?? {})
-    return texts.map(([key, value]): [string, string] => {
+    const pairs = Object.entries(this.optional((it) => it.object()) ?? {})
+    return pairs.map(([key, value]): [string, string] => {
       const item = this.other(value, `${this.where}.${key}`)
       if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
       unfit(`${item.where} is no name`)
@@ -4137,11 +4114,12 @@ export async function mcpNormalize(paste: string) {
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      raw.note([error.message, error.hint ?? []].flat().join('; '), 'refused')
+      raw.note(explain(error).replace('\n ', ';'), 'refused')
       rejects.push(error)
     }
   }
-  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
+  const from = servers[0]?.isToml ? 'config-toml' : 'config-json'
+  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects, from }
   const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
   unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
 }
@@ -4151,13 +4129,12 @@ const TOML =
   /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
-const plainly = (_all: string, good?: string, odd?: string) =>
-  good ?? (odd === undefined ? ' ' : `"${odd}"`)
-
 const blanked = (text: string) => text.replace(/./g, ' ')
 
 async function serversOf(paste: Said) {
-  const text = paste.string().replace(SPOILED, plainly)
+  const text = paste
+    .string()
+    .replace(SPOILED, (_, good?: string, odd?: string) => good ?? (odd == null ? ' ' : `"${odd}"`))
   if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
   const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
     tomlIn(blanked(text.slice(0, index)) + toml),
@@ -4253,17 +4230,14 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
   const isServer = ([, raw]: [string, unknown]) => (inside ? isObject(raw) : looksLikeEntry(raw))
   const holds = all.some(isHolder)
   const isTaken = holds ? isHolder : isServer
-  const taken = all.filter(isTaken)
-  const rest = all.filter((pair) => !isTaken(pair)).map(([key]) => key)
-  if (rest.length > 0) said.note('ignored, as no server', rest.join())
+  const { taken = [], rest } = Object.groupBy(all, (pair) => (isTaken(pair) ? 'taken' : 'rest'))
+  if (rest) said.note('ignored, as no server', rest.map(([key]) => key).join())
   return holds ? taken.flatMap(([key, inner]) => serversIn(said.other(inner), key)) : taken
 }
 
-type Found = Map<string, Said>
-
 /** Empty values say nothing. Only TOML enables. */
 function fieldsOf(raw: Said, isToml: boolean) {
-  const found: Found = new Map()
+  const found = new Map<string, Said>()
   const options = new Map<string, Json>()
   for (const [key, value] of pairsOf(raw.object())) {
     const field = fieldOf(key)
@@ -4272,7 +4246,8 @@ function fieldsOf(raw: Said, isToml: boolean) {
     const isOurs = field === 'enabled' && !isToml
     if (isOurs && value === false) options.set('disabled', true)
     else if (isOurs) it.note('ignored: enable it yourself')
-    else if (field === '' || (field === 'allow' && isObject(value))) it.note(refusalOf(key))
+    else if (!field || (field === 'allow' && isObject(value)))
+      it.note(`${REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1]}`)
     else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
     else if (found.has(field)) it.note('ignored: it stands there already')
     else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
@@ -4280,8 +4255,9 @@ function fieldsOf(raw: Said, isToml: boolean) {
   return { found, options }
 }
 
-const textsOf = (...pairs: [string, string][][]) =>
-  Object.fromEntries([...new Map(pairs.flat())].toSorted())
+/** The last one counts. */
+const textsOf = (pairs: (readonly [string, string])[]) =>
+  Object.fromEntries([...new Map(pairs)].toSorted())
 
 function entryOf(given: string, raw: Said, isToml: boolean) {
   const { found, options } = fieldsOf(raw, isToml)
@@ -4294,25 +4270,23 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
   const it = (field: string) => found.get(field) ?? raw.other(undefined)
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
   const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+  const variables = it('envVars')
+    .items()
+    .map((item) => item.variable())
   return {
     name: nameOf(given, it('name').text(), raw),
     transport: kind,
     command,
     args,
-    env: textsOf(
-      it('envVars')
-        .items()
-        .map((item) => item.variable()),
-      it('env').pairs(),
-    ),
+    env: textsOf([...variables, ...it('env').pairs()]),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('uds').text() || undefined,
-    headers: textsOf(
-      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
-      it('envHttpHeaders').pairs((item) => item.variable()[1]),
-      it('headers').pairs(),
-    ),
+    headers: textsOf([
+      ...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
+      ...it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      ...it('headers').pairs(),
+    ]),
     allow: it('allow').words(),
     deny: it('deny').words(),
     enabled: it('enabled').optional((at) => at.boolean()),
@@ -4320,7 +4294,7 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
   }
 }
 
-function transportOf(where: string, found: Found) {
+function transportOf(where: string, found: Map<string, Said>) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
   const help = 'it needs one of command, url and uds; env stands in [mcp_servers.NAME.env]'
@@ -4347,30 +4321,16 @@ function nameOf(given: string, own: string, raw: Said) {
 }
 
 /** `input:ID` is the secret ID. */
-export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
+export type McpLookup = (name: string) => string | undefined
 
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
-/** Slow to make. */
-const placeholderPattern = () =>
-  RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
-
-const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
-  Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
-
 /** Its own env counts first. Throws TaiError. */
-export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
-  const placeholder = placeholderPattern()
-  const secrets = new Map<string, string>()
+export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
+  const names = 'input:[\\w.-]+|[A-Za-z_]\\w*'
+  const placeholder = RegExp(`\\$\\{(?:(${names})(?::-(${BALANCED}))?\\})?`, 'g') // slow to make
   const own = new Map(Object.entries(entry.env))
   let spent = 0
-  const valueFor = (name: string) => {
-    const text = own.get(name)
-    if (text !== undefined) return ownValue(name, text)
-    const found = lookup(name)
-    if (found?.isSecret) secrets.set(name, found.value)
-    return found?.value
-  }
   const filled = (text: string, field: string): string => {
     const where = `${entry.name}.${field}`
     const whole = text.replace(placeholder, (_all, name?: string, otherwise?: string) => {
@@ -4382,10 +4342,12 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
       const secret = name?.replace('input:', '') ?? 'NAME'
       fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
     })
-    const wrong = field.startsWith('headers.') ? /[\0\r\n]/ : /\0/
+    const wrong = field === 'headers' ? /[\0\r\n]/ : /\0/
     return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
-  function ownValue(name: string, text: string) {
+  function valueFor(name: string) {
+    const text = own.get(name)
+    if (text === undefined) return lookup(name)
     own.delete(name) // within itself, it means the one outside
     if (Object.keys(entry.env).length - own.size > MCP_DEPTH_MAX)
       fail(`${entry.name}: its placeholders nest too deeply`)
@@ -4393,20 +4355,13 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     own.set(name, text)
     return value
   }
-  const { args, env, headers } = entry
-  const one = (field: 'command' | 'cwd' | 'url' | 'socket', text = entry[field]) =>
-    text && filled(text, field)
-  const whole = {
-    ...entry,
-    command: one('command'),
-    args: args.map((text, i) => filled(text, `args[${i}]`)),
-    env: mapped(env, ownValue),
-    cwd: one('cwd', entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')),
-    url: one('url'),
-    socket: one('socket'),
-    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`)),
-  }
-  return { entry: whole, secrets }
+  const { command, args, url, socket, headers } = entry
+  const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
+  const fields = Object.entries({ command, args, cwd, url, socket, headers }).map(
+    ([field, value]) => [field, mapStrings(value, (text) => filled(text, field))],
+  )
+  const env = [...own.keys()].map((name) => [name, valueFor(name)])
+  return { ...entry, ...Object.fromEntries(fields), env: Object.fromEntries(env) }
 }
 
 //#endregion §intake
@@ -4414,18 +4369,14 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
 //#region §stdio: MCP over a program's stdin and stdout
 //
 // 1. Its environment is what the entry says and a few harmless variables.
-// 2. A line that is no message is kept for errors; an answer to it would only be logged too.
+// 2. What it says aside, on stderr or stdout, is kept for errors and never answered.
 // 3. However the link ends, every call that waits hears why.
 // Not here: consent, and when a server starts or stops.
 
 const INHERITED =
   /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
 
-const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx' }
-
 const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
-
-const isRunnable = (file: string) => attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
 
 const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 
@@ -4435,13 +4386,11 @@ function findProgram(program: string, cwd: string, searched: string) {
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
   const known = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
   const files = known.filter(isFile)
-  const file = files.find(isRunnable)
+  const file = files.find((it) => attempt(() => fs.accessSync(it, fs.constants.X_OK) ?? true))
   if (file !== undefined) return file
   if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
-  const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
-  const comes = source ? `${program} comes with ${source}; ` : ''
-  fail(`there is no program ${where}`, `${comes}give its full path`)
+  fail(`there is no program ${where}`, 'give its full path')
 }
 
 /** npx.cmd is a script, which only cmd can run. */
@@ -4451,9 +4400,7 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
     : [command, ...args]
 
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
-  const harmless = Object.entries(world.env).filter(
-    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // of bash
-  )
+  const harmless = Object.entries(world.env).filter(([name]) => INHERITED.test(name))
   const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
   const cwd = path.resolve(world.cwd, entry.cwd ?? '')
   if (!attempt(() => fs.statSync(cwd).isDirectory())) fail(`its folder ${cwd} does not exist`)
@@ -4466,9 +4413,7 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
-  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
-  readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
-  #strayCount = 0
+  readonly #aside = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
   #line = ''
 
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -4488,17 +4433,17 @@ export class McpStdioTransport extends RpcTransport {
     const { stdout, stderr } = group.child
     const safe = redactor.stream()
     stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
-    stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
+    stderr?.setEncoding('utf8').on('data', (text: string) => this.#aside.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
       this.#take() // it may lack its line end
-      const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`
-      this.#end('lost', `it ${how}${this.#shown(': ', this.#stderr)}`)
+      this.#end('lost', signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`)
     })
   }
 
   get hint() {
-    const parts = [this.#shown('it said: ', this.#stderr), this.#strayHint()]
-    return parts.filter(Boolean).join('; ') || undefined
+    const safe = this.#redactor.redact(this.#aside.newest(2 * MCP_ASIDE_MAX)).trim()
+    const shown = tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | ')
+    return safe ? `it said: ${visible(shown)}` : undefined
   }
 
   async send(message: RpcWords) {
@@ -4519,7 +4464,7 @@ export class McpStdioTransport extends RpcTransport {
   }
 
   #end(kind: LinkFault, message: string) {
-    this.lost(new LinkError(kind, message, { hint: this.#strayHint() || undefined }))
+    this.lost(new LinkError(kind, message, { hint: this.hint }))
   }
 
   #hear(text: string) {
@@ -4537,18 +4482,7 @@ export class McpStdioTransport extends RpcTransport {
     const text = this.#line.trim()
     this.#line = ''
     if (text === '' || this.receive(rpcParsed(text))) return
-    this.#strayCount += 1
-    this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
-  }
-
-  #strayHint() {
-    const lines = count(this.#strayCount, 'line')
-    return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
-  }
-
-  #shown(label: string, window: TextWindow) {
-    const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
-    return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
+    this.#aside.push(`\n${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
   }
 }
 
@@ -4567,26 +4501,22 @@ const EXCERPT_MAX = 300 // characters
 const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
-const LINK_FAULTS: Partial<Record<HttpFault, LinkFault>> = {
+const LINK_FAULTS: Record<string, LinkFault> = {
   timeout: 'timeout',
   idle: 'lost',
   cut: 'lost',
   'too-large': 'protocol',
 }
 
-const asLink = (signal?: AbortSignal) => (error: unknown) => {
+const asLink = (signal?: AbortSignal) => (cause: unknown) => {
   signal?.throwIfAborted()
-  if (error instanceof LinkError || !(error instanceof TaiError)) throw error
-  const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
-  throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
+  if (cause instanceof LinkError || !(cause instanceof TaiError)) throw cause
+  const kind = cause instanceof HttpError ? (LINK_FAULTS[cause.kind] ?? 'start') : 'protocol'
+  throw new LinkError(kind, cause.message, { hint: cause.hint, cause })
 }
 
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
-
-async function* eventsOf(reply: HttpReply, reader: SseReader) {
-  for await (const piece of reply.body) yield* reader.feed(piece)
-}
 
 /** Of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
@@ -4627,22 +4557,19 @@ export class McpHttpTransport extends RpcTransport {
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
     if (method === 'initialize') this.#session = reply.headers['mcp-session-id']
     const type = goodType(reply)
-    if (type !== undefined && (isSse || id === undefined)) reply.bytes().catch(() => {})
-    else if (type === EVENTS) await this.#follow(reply, id, signal)
-    else await this.#take(reply, id, session)
-  }
-
-  /** A status may be wrong, except of sign-in or session. */
-  async #take(reply: HttpReply, id: unknown, session: string | undefined) {
+    if (type !== undefined && (isSse || id === undefined)) return void reply.bytes().catch(() => {})
+    if (type === EVENTS) return this.#follow(reply, id, signal)
     const text = await reply.text()
-    const isDenied = [401, 403, session && 404].includes(reply.status)
+    const isDenied = [401, 403, session && 404].includes(reply.status) // others may be wrong
     if (isDenied || !this.receive(rpcParsed(text), id)) throw this.#fault(reply, text, session)
   }
 
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
     let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
     for (;;) {
-      await this.#read(reply, id, reader)
+      await this.#read(reply, id, reader).catch((error: unknown) => {
+        if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
+      })
       if (this.receive(undefined, id)) return
       const { lastId, retry = MCP_RESUME_WAIT } = reader
       if (!lastId || this.#endpoint || this.version === MODERN)
@@ -4654,15 +4581,12 @@ export class McpHttpTransport extends RpcTransport {
   }
 
   async #read(reply: HttpReply, id: unknown, reader: SseReader) {
-    try {
-      for await (const { event, data } of eventsOf(reply, reader)) {
+    for await (const piece of reply.body)
+      for (const { event, data } of reader.feed(piece)) {
         if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
         if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
         setTimeout(reply.cancel, MCP_LINGER).unref() // its end lets it be used again
       }
-    } catch (error) {
-      if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
-    }
   }
 
   #listen() {
@@ -4752,7 +4676,7 @@ const MODERN_META = {
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
+function headersIn(schema: JsonSchema): Map<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
@@ -4782,7 +4706,7 @@ function readTool(raw: unknown) {
   if (name.length > TOOL_TITLE_MAX || !name.isWellFormed()) unfit('its name is too long, or broken')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
   const schema = tool.at('inputSchema').optional((it) => it.object())
-  const inputSchema: JsonSchema = schema ?? { type: 'object', properties: {} }
+  const inputSchema = schema ?? { type: 'object', properties: {} }
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
@@ -4838,9 +4762,7 @@ export class McpClient {
         skipped.push({ name: clip(name, TOOL_TITLE_MAX), why: messageOf(error) })
       }
       if (left < 0 || tools.size + skipped.length > MCP_TOOLS_LISTED)
-        noMcp(
-          `it lists over ${MCP_TOOLS_LISTED} tools, or ${formatBytes(MCP_HTTP_MAX_BODY)} of them`,
-        )
+        noMcp(`it lists over ${MCP_TOOLS_LISTED} tools, or over 10 MB of them`)
     }
     return { tools: [...tools.values()], skipped }
   }
@@ -4858,28 +4780,23 @@ export class McpClient {
   }
 
   async callTool(
-    { name, headers }: Pick<McpTool, 'name' | 'headers'>,
+    { name, headers: marked }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
     options: Partial<RpcOptions> = {},
   ) {
-    const repeated: Record<string, string> = {}
-    for (const [key, header] of headers)
-      if (args[key] != null) repeated[`Mcp-Param-${header}`] = headerText(args[key])
-    const how = { ...options, headers: repeated }
-    const result = await this.#ask('tools/call', { name, arguments: args }, how)
+    const headers: RpcHeaders = {}
+    for (const [key, header] of marked)
+      if (args[key] != null) headers[`Mcp-Param-${header}`] = headerText(args[key])
+    const result = await this.#ask('tools/call', { name, arguments: args }, { ...options, headers })
     if (isNested(result)) noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
   /** The stateless era has no ping of its own. */
-  async ping(signal?: AbortSignal) {
-    const method = this.#transport.version === MODERN ? 'server/discover' : 'ping'
-    await this.#ask(method, {}, { signal })
-  }
+  ping = (signal?: AbortSignal) =>
+    this.#ask(this.#transport.version === MODERN ? 'server/discover' : 'ping', {}, { signal })
 
-  close() {
-    return this.#transport.close()
-  }
+  close = () => this.#transport.close()
 
   async #greet(signal?: AbortSignal): Promise<void> {
     if (this.#era === 'modern') return this.#discover(signal)
@@ -4955,44 +4872,32 @@ const WITHHELD = 'withheld'
 const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_json AS args,
     allow_json AS allow, deny_json AS deny, env_json, headers_json,
     (SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
-    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles,
-    (SELECT count(*) FROM mcp_server_tools WHERE server = name) AS tools
+    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles
   FROM mcp_servers ORDER BY name`
-
-const PINNED_TOOLS = `SELECT tool AS name, description, schema_json AS inputSchema
-  FROM mcp_server_tools WHERE server = ? ORDER BY rowid`
 
 // The order stays, since names go by it.
 const PIN_TOOL = `INSERT INTO mcp_server_tools (server, tool, description, schema_json, updated)
   VALUES (?1, ?2, ?3, ?4, ?5)
   ON CONFLICT (server, tool) DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
 
-type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> &
-  Readonly<{
-    source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
-    env_json: string // sealed with the vault, as headers_json
-    headers_json: string
-    profiles: readonly string[] // that it is enabled for
-    tools: number // accepted
-  }>
+type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> & {
+  source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
+  env_json: string // sealed with the vault, as headers_json
+  headers_json: string
+  profiles: string[] // that it is enabled for
+}
 
 export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'>
 
-type Pinned = McpDefinition & Readonly<{ hash: string }>
+type Pinned = McpDefinition & { hash: string }
 
-const definitionOf = ({ name, description, inputSchema }: McpDefinition) => ({
-  name,
-  description,
-  inputSchema,
-})
-
-const pinned = (tool: McpDefinition): Pinned => {
-  const own = definitionOf(tool)
+function pinned({ name, description, inputSchema }: McpDefinition): Pinned {
+  const own = { name, description, inputSchema }
   return { ...own, hash: digest(own) }
 }
 
 /** A withheld tool, and what it was before; undefined: it is new. */
-export type McpDrift = Readonly<{ now: McpDefinition; before: McpDefinition | undefined }>
+export type McpDrift = { now: McpDefinition; before: McpDefinition | undefined }
 
 /** Of what would be started or reached, as it is written: the values of variables do not count. */
 export const consentDigest = ({ command, args, cwd, env, url, socket, headers }: McpEntry) =>
@@ -5015,9 +4920,7 @@ export class McpRegistry {
     this.#now = now
   }
 
-  once<T>(key: string, make: () => T) {
-    return this.#db.once(key, make)
-  }
+  once = <T>(key: string, make: () => T) => this.#db.once(key, make)
 
   list = () =>
     this.once('servers', () => {
@@ -5035,9 +4938,12 @@ export class McpRegistry {
     const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
     const { uds, [WITHHELD]: _, ...own } = options
     const sealed = await this.#secrets.within((seal) => {
-      const open = (column: 'env_json' | 'headers_json'): Record<string, string> =>
-        JSON.parse(seal.open(row[column], columnSlot('mcp_servers', column, name)))
-      return { env: open('env_json'), headers: open('headers_json') }
+      const open = (column: string, text: string) =>
+        JSON.parse(seal.open(text, columnSlot('mcp_servers', column, name)))
+      return {
+        env: open('env_json', row.env_json),
+        headers: open('headers_json', row.headers_json),
+      }
     })
     const socket = uds === undefined ? undefined : String(uds)
     const facts = { name, transport, command, args, cwd, url, socket, allow, deny }
@@ -5061,8 +4967,8 @@ export class McpRegistry {
         allow_json: JSON.stringify(entry.allow),
         deny_json: JSON.stringify(entry.deny),
       })
-      const all = { ...options, ...(socket !== undefined && { uds: socket }) }
-      for (const [key, value] of Object.entries(all)) this.#setOption(name, key, value)
+      for (const [key, value] of Object.entries({ ...options, uds: socket }))
+        if (value !== undefined) this.#setOption(name, key, value)
     })
   }
 
@@ -5093,8 +4999,8 @@ export class McpRegistry {
   }
 
   hasConsent(entry: McpEntry) {
-    const sql = 'SELECT 1 FROM mcp_consents WHERE server = ? AND digest = ?'
-    return this.#db.get(sql, entry.name, consentDigest(entry)) !== undefined
+    const [{ name }, wanted] = [entry, consentDigest(entry)]
+    return !!this.#db.get`SELECT 1 FROM mcp_consents WHERE server = ${name} AND digest = ${wanted}`
   }
 
   consent(entry: McpEntry) {
@@ -5103,7 +5009,9 @@ export class McpRegistry {
   }
 
   definitions(server: string): McpDefinition[] {
-    const rows = this.#db.all<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
+    const rows = this.#db.all<Record<keyof McpDefinition, string>>`
+      SELECT tool AS name, description, schema_json AS inputSchema
+      FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
     return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
   }
 
@@ -5112,9 +5020,9 @@ export class McpRegistry {
 
   #pins(server: string) {
     return this.once(`pins of ${server}`, () => {
-      const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
-      const rows = this.#db.all<{ tool: string; hash: string }>(sql, server)
-      return new Map(rows.map((row) => [row.tool, row.hash]))
+      const rows = this.#db.all<{ tool: string; hash: string }>`
+        SELECT tool, hash FROM mcp_tool_pins WHERE server = ${server}`
+      return new Map(rows.map(({ tool, hash }) => [tool, hash]))
     })
   }
 
@@ -5122,8 +5030,9 @@ export class McpRegistry {
 
   drift(server: string): McpDrift[] {
     const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-    const now = this.withheld(server).map(definitionOf)
-    return now.map((tool) => ({ now: tool, before: known.get(tool.name) }))
+    return this.withheld(server).map(({ name, description, inputSchema }) => {
+      return { now: { name, description, inputSchema }, before: known.get(name) }
+    })
   }
 
   /** Returns what is withheld; the first listing is pinned. */
@@ -5147,14 +5056,16 @@ export class McpRegistry {
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
       const all = this.withheld(server)
-      const isChosen = ({ name }: Pinned) => names?.includes(name) ?? true
-      const chosen = all.filter(isChosen)
-      const granted = chosen.map(({ name }) => name)
-      const unknown = names?.find((name) => !granted.includes(name))
+      const granted = names ?? all.map(({ name }) => name)
+      const unknown = granted.find((name) => !all.some((each) => each.name === name))
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
-      for (const each of chosen) this.#pin(server, each)
-      const left = all.filter((each) => !isChosen(each))
-      this.#setOption(server, WITHHELD, left)
+      const isChosen = ({ name }: Pinned) => granted.includes(name)
+      for (const each of all.filter(isChosen)) this.#pin(server, each)
+      this.#setOption(
+        server,
+        WITHHELD,
+        all.filter((each) => !isChosen(each)),
+      )
       return granted
     })
   }
@@ -5191,16 +5102,13 @@ const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
 const PICTURE_MAX = 5 * MB // characters in base64; a larger one is text
 const PICTURES = /^image\/(?:png|jpeg|gif|webp)$/ // that models take
 
-type Naming = (server: string, name: string) => string
-
-const taiName: Naming = (server, name) => `mcp_${server}_${name}`
-
-const NAMINGS = new Map<unknown, Naming>([
-  ['server', (server, name) => `${server}_${name}`],
-  ['short', (server, name) => `${server.replace(/_?mcp$/, '') || 'mcp'}_${name}`],
-  ['mcp', (server, name) => `mcp__${server}_${name}`],
-  ['none', (_, name) => name],
-])
+const namings = (server: string, tool: string) =>
+  new Map<unknown, string>([
+    ['server', `${server}_${tool}`],
+    ['short', `${server.replace(/_?mcp$/, '') || 'mcp'}_${tool}`],
+    ['mcp', `mcp__${server}_${tool}`],
+    ['none', tool],
+  ])
 
 export const UNBOUND = [
   'disabled',
@@ -5212,8 +5120,11 @@ export const UNBOUND = [
 ] as const
 type Unbound = (typeof UNBOUND)[number]
 
-export type BridgedTool = McpDefinition &
-  Readonly<{ server: string; exposed: string; unbound: Unbound | undefined }>
+export type BridgedTool = McpDefinition & {
+  server: string
+  exposed: string
+  unbound: Unbound | undefined
+}
 
 const tailedName = (name: string, ...of: string[]) =>
   `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest(of).slice(0, 8)}`
@@ -5222,8 +5133,8 @@ const toolWord = (text: string) => text.toLowerCase().replace(/[^a-z0-9_]/g, '_'
 
 /** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming?: Json) {
-  const nameIn = NAMINGS.get(naming) ?? taiName
-  const name = nameIn(toolWord(server), toolWord(tool))
+  const [own, word] = [toolWord(server), toolWord(tool)]
+  const name = namings(own, word).get(naming) ?? `mcp_${own}_${word}`
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
@@ -5240,25 +5151,21 @@ function globPattern(globs: readonly string[]) {
   return new RegExp(`^(?:${parts.join('|')})$`, 's')
 }
 
-const isPicture = ({ type, mimeType, data }: JsonObject) =>
-  type === 'image' &&
-  typeof data === 'string' &&
-  data.length < PICTURE_MAX &&
-  /^[A-Za-z0-9+/]+={0,2}$/.test(data) &&
-  PICTURES.test(plainText(mimeType))
+function pictureIn({ type, mimeType, data }: JsonObject) {
+  const [mime, base64] = [plainText(mimeType), plainText(data)]
+  const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
+  return type === 'image' && isBase64 && PICTURES.test(mime) ? { mime, base64 } : undefined
+}
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
-  const all = [content ?? []].flat().filter((block) => block !== null)
-  const blocks = all.map(
-    (it): JsonObject => (isObject(it) ? (it as JsonObject) : { text: String(it) }),
-  )
-  const [pictures, others] = [blocks.filter(isPicture), blocks.filter((it) => !isPicture(it))]
-  const images = pictures.map((it) => ({
-    mime: String(it['mimeType']),
-    base64: String(it['data']),
-  }))
-  const texts = others.map(blockText)
+  const images: Image[] = []
+  const texts = [content ?? []].flat().map((it) => {
+    const block: JsonObject = isObject(it) ? it : { text: it === null ? '' : String(it) }
+    const picture = pictureIn(block)
+    if (picture) images.push(picture)
+    return picture ? '' : blockText(block)
+  })
   const structured = structuredContent ?? undefined
   const repeats = (text: string) => digest(attempt(() => JSON.parse(text))) === digest(structured)
   if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
@@ -5300,15 +5207,11 @@ function toldError(error: unknown, signal: AbortSignal) {
   throw error
 }
 
-const VALUE_SHOWN = 200 // characters of a variable, to be agreed to
+const VALUE_SHOWN = 200 // characters, to be agreed to
 const PLAN_MAX = 2 * KB // longer ones scroll away unread
 
 const holdsSecret = (name: string) =>
   looksSecret(name) || /auth|cookie|pass|(^|_)(pw|pat|dsn)$/i.test(name)
-
-const isPublicHeader = (name: string) => /^(accept|content-type|user-agent)/i.test(name)
-
-const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
 
 function variablesIn(entry: McpEntry) {
   const texts = JSON.stringify({ ...entry, allow: [], deny: [], options: {} })
@@ -5316,42 +5219,16 @@ function variablesIn(entry: McpEntry) {
   return [...new Set([...names].map(([, name = '']) => name))]
 }
 
-export type BridgeOptions = Readonly<{
+export type BridgeOptions = {
   world: World
   store: Store
   http: () => HttpClient // opened when a server is reached over HTTP
   taken: readonly string[] // names of tools that no server's tool may have
   notice: (text: string) => void
   watch: (label: string) => Disposable // shown while a server starts
-}>
-
-type McpLink = ReturnType<typeof linkTo>
-
-function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
-  let listed: Promise<ReadonlyMap<string, McpTool & Pinned>> | undefined
-  let isDue = false // it will be listed soon
-  const list = async () => {
-    const { tools } = await client.listTools()
-    learn(tools)
-    return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
-  }
-  const forget = (error: unknown) => {
-    listed = undefined // who asks next asks anew
-    throw error
-  }
-  const tools = () => (listed ??= list().catch(forget))
-  const changed = () => {
-    listed = undefined
-    if (isDue) return // a server may say so many times
-    isDue = true
-    const relist = sleep(MCP_RELIST_PAUSE).then(() => {
-      isDue = false
-      return tools()
-    })
-    relist.catch(() => {}) // who calls next hears of it
-  }
-  return { client, tools, changed }
 }
+
+type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool & Pinned>> }
 
 /** Throws TaiError with the evidence it has. */
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
@@ -5362,7 +5239,6 @@ export class McpBridge {
   resolve: Resolver = () => fail('a GitHub address needs a model') // set by the composition root
   readonly #options
   readonly #links = new Map<string, Promise<McpLink>>()
-  readonly #ready = new WeakSet<Promise<McpLink>>() // need not be waited for
 
   constructor(options: BridgeOptions) {
     this.#options = options
@@ -5376,16 +5252,16 @@ export class McpBridge {
 
   #toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
     const { name: server, allow, deny, profiles, options } = row
-    const { toolPrefix, disabled } = options
-    const [allows, denies] = [allow.length > 0 ? allow : ['*'], deny].map(globPattern)
+    const allows = globPattern(allow.length > 0 ? allow : ['*'])
+    const denies = globPattern(deny)
     const isEnabled = profiles.includes(profile)
     const drift = this.registry.drift(server)
     const added = drift.filter(({ before }) => !before)
     const unread = added.map(({ now }) => ({ ...now, description: '' })) // no model reads it first
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
-      const isIn = (globs?: RegExp) => globs?.test(name) || globs?.test(exposed)
-      if (disabled === true) return 'disabled'
+      const isIn = (globs: RegExp) => globs.test(name) || globs.test(exposed)
+      if (options['disabled'] === true) return 'disabled'
       if (!isEnabled) return 'not_enabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
       if (!isIn(allows) || isIn(denies)) return 'excluded'
@@ -5396,7 +5272,7 @@ export class McpBridge {
     const own = new Set<string>()
     return [...known, ...unread].map((tool, i) => {
       const { name } = tool
-      const first = freeName(exposedName(server, name, toolPrefix), own)
+      const first = freeName(exposedName(server, name, options['toolPrefix']), own)
       own.add(first)
       const unbound = unboundAs(name, first)
       // a grant for one must not hold for the other
@@ -5406,33 +5282,26 @@ export class McpBridge {
     })
   }
 
+  /** What a person consents to. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
     const { name, command, cwd, env, socket, url, headers } = entry
-    const secrets = (await store.secrets.list()).map((row) => row.name)
-    const own = new Map(Object.entries(env))
-    const filled = variablesIn(entry).map((variable) => {
-      const secret = secrets.includes(variable.replace('input:', '')) && 'a secret of the vault'
-      const isGiven = Object.hasOwn(world.env, variable)
-      const given = isGiven ? 'the environment' : secret || 'NOT SET'
-      const isOwn = own.get(variable)?.includes(`\${${variable}`) === false
-      return `${variable} (${isOwn ? 'its own env' : given})`
-    })
+    const secrets = (await store.secrets.list()).flatMap((row) => [row.name, `input:${row.name}`])
+    const own = Object.keys(env).filter((key) => !env[key]?.includes(`\${${key}`))
+    const known = [...secrets, ...own, ...Object.keys(world.env)]
+    const fills = variablesIn(entry).map((it) => (known.includes(it) ? it : `${it} (NOT SET)`))
     const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
-    const set = [...own].map(([key, value]) =>
+    const set = Object.entries(env).map(([key, value]) =>
       holdsSecret(key) ? key : `${key}=${shellWord(this.redact(clip(value, VALUE_SHOWN)))}`,
     )
-    const facts = {
-      'in folder': cwd,
-      'sets variables': set.join(', '),
-      'sends headers': Object.keys(headers).join(', '),
-      'fills in': filled.join(', '),
-    }
-    const rows = Object.entries(facts).flatMap(([key, value]) =>
-      value ? `  ${key}: ${value}` : [],
-    )
     const does = command ? `starts: ${argv}` : `reaches: ${socket ?? url}`
-    return [`${name} ${does}`, ...rows].map(visible)
+    const rows = [
+      ['in folder', cwd],
+      ['sets variables', set.join(', ')],
+      ['sends headers', Object.keys(headers).join(', ')],
+      ['fills in', fills.join(', ')],
+    ].filter(([, value]) => value)
+    return [`${name} ${does}`, ...rows.map((row) => `  ${row.join(': ')}`)].map(visible)
   }
 
   /** A program's folder is that of now, for good: another may hold another program. */
@@ -5442,7 +5311,7 @@ export class McpBridge {
     return { ...entry, cwd: path.resolve(this.#options.world.cwd, cwd) }
   }
 
-  /** Stores an entry that a person consented to, once it answers. Throws TaiError: nothing is stored. */
+  /** Of what a person consented to; stored once it answers. Throws TaiError. */
   async add(entry: McpEntry, source: string, signal: AbortSignal) {
     const server = entry.name
     const client = await this.#open(entry, { signal })
@@ -5495,7 +5364,7 @@ export class McpBridge {
       const { client, tools } = await this.#link(server, signal)
       const tool = (await tools()).get(name)
       if (tool && !this.registry.accepts(server, tool)) {
-        const hint = `the user can compare and accept it: ${pinsCommand(server)}`
+        const hint = `the user can compare and accept it: \`tai mcp pins ${server}\``
         const changed = new TaiError('it is not as it was accepted', { hint })
         return failedOutput(changed, row, 'pin_pending')
       }
@@ -5507,7 +5376,7 @@ export class McpBridge {
   }
 
   async close() {
-    await Promise.all([...this.#links.keys()].map((server) => this.#drop(server)))
+    await Promise.all(this.#links.keys().map((server) => this.#drop(server)))
   }
 
   async #drop(server: string, opening = this.#links.get(server)) {
@@ -5519,7 +5388,7 @@ export class McpBridge {
   /** One connection for all who call. */
   async #link(server: string, signal: AbortSignal) {
     const opening = this.#links.get(server) ?? this.#dial(server)
-    if (!this.#ready.has(opening)) await within(MCP_CALL_TIMEOUT, opening, signal)
+    await within(MCP_CALL_TIMEOUT, opening, signal)
     signal.throwIfAborted()
     return opening
   }
@@ -5528,8 +5397,8 @@ export class McpBridge {
     const { promise, resolve } = Promise.withResolvers<McpLink>()
     const gone = () => void this.#drop(server, promise) // a lost one may still run
     this.#links.set(server, promise)
+    promise.catch(gone)
     resolve(this.#connect(server, gone))
-    promise.then(() => this.#ready.add(promise), gone)
     return promise
   }
 
@@ -5538,29 +5407,43 @@ export class McpBridge {
     if (!this.registry.hasConsent(entry))
       fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
     let link: McpLink | undefined
-    const client = await this.#open(entry, { changed: () => link?.changed(), gone })
-    link = linkTo(client, (tools) => {
-      const { length } = this.registry.learn(server, tools)
-      const what = `${server}: ${count(length, 'new or changed tool')} withheld`
-      if (length > 0) this.#options.notice(`${what}; see ${pinsCommand(server)}`)
-    })
-    await link.tools().catch(async (error: unknown) => {
+    let listed: ReturnType<McpLink['tools']> | undefined
+    let due: NodeJS.Timeout | undefined
+    const changed = () => {
+      listed = undefined
+      clearTimeout(due) // a server may say so many times
+      due = setTimeout(() => link?.tools().catch(() => {}), MCP_RELIST_PAUSE) // who calls next hears of it
+    }
+    const client = await this.#open(entry, { changed, gone })
+    const tools = () =>
+      (listed ??= this.#list(server, client).catch((error: unknown) => {
+        listed = undefined // who asks next asks anew
+        throw error
+      }))
+    await tools().catch(async (error: unknown) => {
       await client.close()
       throw error
     })
-    return link
+    return (link = { client, tools })
+  }
+
+  async #list(server: string, client: McpClient) {
+    const { tools } = await client.listTools()
+    const { length } = this.registry.learn(server, tools)
+    const what = `${server}: ${count(length, 'new or changed tool')} withheld`
+    if (length > 0) this.#options.notice(`${what}; see \`tai mcp pins ${server}\``)
+    return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
   }
 
   async #open(entry: McpEntry, options: ClientOptions & { signal?: AbortSignal }) {
     const { world, store, http, watch } = this.#options
     const { redactor } = store
     using _ = watch(`starting ${entry.name}`)
-    const { entry: filled, secrets } = mcpExpandVars(entry, await this.#lookup())
-    const set = Object.entries(filled.env).filter(([key]) => holdsSecret(key))
-    const sent = Object.entries(filled.headers).filter(([key]) => !isPublicHeader(key))
-    for (const [name, value] of [...secrets, ...set, ...sent])
-      for (const part of [value, value.replace(/^\w+ +/, '')])
-        redactor.add(name.replace(/[^\w.-]/g, '_'), part)
+    const filled = mcpExpandVars(entry, await this.#lookup())
+    for (const [key, value] of Object.entries(filled.env))
+      if (holdsSecret(key)) this.#hide(key, value)
+    for (const [key, value] of Object.entries(filled.headers))
+      if (!/^(accept|content-type|user-agent)/i.test(key)) this.#hide(key, value)
     try {
       const transport =
         filled.transport === 'stdio'
@@ -5568,9 +5451,8 @@ export class McpBridge {
           : new McpHttpTransport({ http: http(), redactor, entry: filled })
       return await McpClient.open(transport, { era: entry.options['era'], ...options })
     } catch (error) {
-      if (!(error instanceof LinkError)) throw error
-      const { kind, message, hint } = error
-      throw new LinkError(kind, `${entry.name}: ${message}`, { hint, cause: error })
+      if (error instanceof LinkError) error.message = `${entry.name}: ${error.message}`
+      throw error
     }
   }
 
@@ -5581,10 +5463,15 @@ export class McpBridge {
       secrets.set(name, await store.secrets.get(name))
     return (asked) => {
       const given = Object.hasOwn(world.env, asked) ? world.env[asked] : undefined
-      if (given !== undefined) return { value: given, isSecret: holdsSecret(asked) }
-      const value = secrets.get(asked.replace(/^input:/, ''))
-      return value === undefined ? undefined : { value, isSecret: true }
+      const value = given ?? secrets.get(asked.replace(/^input:/, ''))
+      if (value && (given === undefined || holdsSecret(asked))) this.#hide(asked, value)
+      return value
     }
+  }
+
+  #hide(name: string, value: string) {
+    for (const part of [value, value.replace(/^\w+ +/, '')])
+      this.#options.store.redactor.add(name.replace(/[^\w.-]/g, '_'), part)
   }
 }
 
@@ -7708,12 +7595,12 @@ export const ASK_TOOLS = toolsOf('agents', {
 const FOREIGN = annotate('High', 'destroys', { openWorld: true })
 const LISTED_MAX = 160 // characters of a description in a list
 
-type Agreement = Readonly<{
+type Agreement = {
   prompter: Prompter
   granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
   show?: (line: string) => void // then, what was agreed to
   signal: AbortSignal
-}>
+}
 
 /** Asks whether an entry may start or reach what it does, once. Throws DeniedError. */
 export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement) {
@@ -7725,8 +7612,8 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   const ask = (until: AbortSignal) =>
     prompter.choose(`${plan.join('\n')}\nAllow this?`, [{ key: 'y', label: 'yes' }, NO], until)
   const by = granted ?? (prompter.available ? 'the user' : 'nobody')
-  const isAgreed = granted !== undefined || (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
-  if (granted !== undefined) for (const line of plan) show?.(line)
+  const isAgreed = granted ?? (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
+  if (granted) for (const line of plan) show?.(line)
   const facts = { server: entry.name, digest: consentDigest(entry), by }
   await bridge.audit('mcp-consent', { ...facts, verdict: isAgreed ? 'run' : 'deny' })
   if (isAgreed) return
@@ -7754,17 +7641,12 @@ function nameFrom([first = '', ...rest]: readonly string[]) {
 }
 
 type SourceKind = ReturnType<typeof sourceKind>
-type Asked = Readonly<{
-  name?: string | undefined
-  kind?: SourceKind // if it is known
-  signal: AbortSignal
-}>
 
-export type McpSource = Readonly<{
-  servers: readonly { entry: McpEntry; from: string }[]
-  notes: readonly string[]
-  rejects: readonly TaiError[]
-}>
+export type McpSource = {
+  servers: { entry: McpEntry; from: string }[]
+  notes: string[]
+  rejects: TaiError[]
+}
 
 const PLACE =
   /github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
@@ -7776,38 +7658,35 @@ function githubPlace(address: string) {
 
 export const repositoryOf = (address: string) => githubPlace(address).name
 
-async function storedServer(registry: McpRegistry, name: string) {
-  const { source } = registry.row(name, 'to start a program: tai mcp add -- PROGRAM ARGS')
-  const entry = await registry.get(name)
-  return { entry: { ...entry, enabled: true }, from: source }
-}
+const alone = (entry: McpEntry, from: string) => ({
+  servers: [{ entry, from }],
+  notes: [],
+  rejects: [],
+})
 
 /** What is in a source: the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
-  bridge: McpBridge,
+  { registry, resolve }: McpBridge,
   words: readonly string[],
-  { name, kind = sourceKind(words[0] ?? ''), signal }: Asked,
+  how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
 ): Promise<McpSource> {
   const [source = '', ...args] = words
-  const { registry } = bridge
-  const asNamed = (entry: McpEntry, from: string) => {
-    return { entry: name === undefined ? entry : { ...entry, name: serverName(name) }, from }
+  const { name, kind = sourceKind(source), signal } = how
+  const named = name === undefined ? {} : { name: serverName(name) }
+  if (kind === 'name') {
+    const row = registry.row(source, 'to start a program: tai mcp add -- PROGRAM ARGS')
+    return alone({ ...(await registry.get(source)), enabled: true }, row.source)
   }
-  const whole = { notes: [], rejects: [] }
-  if (kind === 'name') return { servers: [await storedServer(registry, source)], ...whole }
-  if (kind === 'github') {
-    const entry = await bridge.resolve(source, signal)
-    return { servers: [asNamed(entry, `github:${repositoryOf(source)}`)], ...whole }
-  }
+  if (kind === 'github')
+    return alone({ ...(await resolve(source, signal)), ...named }, `github:${repositoryOf(source)}`)
   const address = kind === 'url' ? { url: source } : { command: source, args }
   const own = name ?? nameFrom(args.length > 0 ? words : source.split(/\s+/))
   const paste = kind === 'config' ? source : JSON.stringify({ [`${own}`]: address })
-  const { entries, ...rest } = await mcpNormalize(paste)
+  const { entries, from: format, ...rest } = await mcpNormalize(paste)
   if (name !== undefined && entries.length > 1)
     failUsage('--name is for one server, and there are several', 'leave it out')
-  const format = source.search(TOML) < 0 ? 'config-json' : 'config-toml'
   const from = kind === 'config' ? format : 'explicit'
-  return { servers: entries.map((entry) => asNamed(entry, from)), ...rest }
+  return { servers: entries.map((entry) => ({ entry: { ...entry, ...named }, from })), ...rest }
 }
 
 type Added = Awaited<ReturnType<McpBridge['add']>> & Pick<ServerRow, 'transport' | 'profiles'>
@@ -7847,8 +7726,9 @@ const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal):
 /** Facts for lists: no value of a variable or a header is among them. */
 export function serverFacts(bridge: McpBridge) {
   const { registry } = bridge
-  return registry.list().map(({ name, transport, url, command, args, profiles, tools, source }) => {
+  return registry.list().map(({ name, transport, url, command, args, profiles, source }) => {
     const address = bridge.redact(url ?? [command, ...args].filter(Boolean).join(' '))
+    const tools = registry.definitions(name).length
     const withheld = registry.withheld(name).map((tool) => tool.name)
     return { name, transport, address, profiles, tools, withheld, source }
   })
@@ -7858,9 +7738,10 @@ export function serverFacts(bridge: McpBridge) {
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
   if (server !== undefined) bridge.registry.row(server)
   const wanted = bridge.catalog(profile).filter((row) => row.server === (server ?? row.server))
-  return wanted.map(({ name: tool, exposed: name, unbound: state = 'offered', ...row }) => {
+  return wanted.map((row) => {
     const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
-    return { server: row.server, tool, name, state, description }
+    const { server: of, name: tool, exposed: name, unbound: state = 'offered' } = row
+    return { server: of, tool, name, state, description }
   })
 }
 
@@ -7876,12 +7757,13 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
   const rows = toolFacts(bridge, profile, server)
   const names = rows.map((row) => row.tool)
   const hint = '`tai mcp tools`, or mcp_tools, tells more'
-  const found = rows.find((row) => row.tool === name || row.name === name)
-  if (!found) fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
-  const { state } = found
+  const { state } =
+    rows.find((row) => row.tool === name || row.name === name) ??
+    fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
+  if (isCallable(state)) return
   const remedy = REMEDIES[state]
   const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
-  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
+  fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
@@ -10109,18 +9991,16 @@ function packageNames(registry: string, name: Wire, programs: Wire, git: string)
 }
 
 function serverNames({ packages, remotes }: JsonObject) {
-  const named = asList(packages).map(({ registryType, registry_type, identifier }) => {
+  const named = asList(packages).map(({ registryType, identifier }) => {
     const [spec, bare = spec] = PACKAGE.exec(asText(identifier)) ?? [asText(identifier)]
-    return `${asText(registryType ?? registry_type)} ${bare}`
+    return `${asText(registryType)} ${bare}`
   })
   return [...named, ...asList(remotes).map(({ url }) => `url ${asText(url)}`)]
 }
 
 const WITNESSES: Record<string, (text: string, of: GithubPlace) => string[] | Promise<string[]>> = {
   registry: (text, { owner, name }) => {
-    const rows = asList(parseObject(text)?.['servers']).map(({ server, ...row }) =>
-      isObject(server) ? server : row,
-    )
+    const rows = asList(parseObject(text)?.['servers']).map(({ server }) => asObject(server))
     const isItsOwn = ({ name: full, repository }: JsonObject) => {
       const place = repositoryOf(asText(asObject(repository)['url']))
       const said = `${asText(full).split('/', 1)}/${place}`
@@ -10169,7 +10049,7 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal): Promi
       return { name, text: '', named: [], told: toldError(error, signal).message }
     }
   })
-  return await Promise.all(asked)
+  return Promise.all(asked)
 }
 
 const inBrief = (text: string) => visible(clip(text, FACT_MAX))
@@ -11464,20 +11344,21 @@ function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>)
 // goes through the same door as a paste.
 // Not here: what is added, which the person picks (§commands).
 
+/** Each place begins with a name of `hostFolders`. */
 const HOSTS = {
-  'Claude Desktop': ['{config}/Claude/claude_desktop_config.json'],
-  'Claude Code': ['{home}/.claude.json', '{root}/.mcp.json'],
-  Cursor: ['{home}/.cursor/mcp.json', '{root}/.cursor/mcp.json'],
-  'VS Code': ['{code}/settings.json', '{code}/mcp.json', '{root}/.vscode/mcp.json'],
-  Codex: ['{codex}/config.toml', '{root}/.codex/config.toml'],
-  Windsurf: ['{home}/.codeium/windsurf/mcp_config.json'],
-  Zed: ['{xdg}/zed/settings.json', '{root}/.zed/settings.json'],
-  opencode: ['{xdg}/opencode/opencode.json', '{root}/opencode.json'],
-  'Gemini CLI': ['{home}/.gemini/settings.json', '{root}/.gemini/settings.json'],
-  pi: ['{home}/.pi/agent/mcp.json', '{root}/.pi/mcp.json'],
+  'Claude Desktop': 'config/Claude/claude_desktop_config.json',
+  'Claude Code': 'home/.claude.json root/.mcp.json',
+  Cursor: 'home/.cursor/mcp.json root/.cursor/mcp.json',
+  'VS Code': 'code/settings.json code/mcp.json root/.vscode/mcp.json',
+  Codex: 'codex/config.toml root/.codex/config.toml',
+  Windsurf: 'home/.codeium/windsurf/mcp_config.json',
+  Zed: 'xdg/zed/settings.json root/.zed/settings.json',
+  opencode: 'xdg/opencode/opencode.json root/opencode.json',
+  'Gemini CLI': 'home/.gemini/settings.json root/.gemini/settings.json',
+  pi: 'home/.pi/agent/mcp.json root/.pi/mcp.json',
 }
 
-function hostFolders({ env, platform }: World, root: string) {
+function hostFolders({ env, platform }: World, root: string): Record<string, string> {
   const home = env['HOME'] || env['USERPROFILE'] || builtin('node:os').homedir()
   const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
   const own: NodeJS.Dict<string> = {
@@ -11508,13 +11389,12 @@ export async function hostedServers(world: World, root: string) {
   const folders = hostFolders(world, root)
   const faults: string[] = []
   const readPlace = async (host: string, place: string) => {
-    const [, folder = '', rest = ''] = /^\{(\w+)\}(.*)/.exec(place) ?? []
-    const file = path.join(folders[folder as keyof typeof folders], rest)
+    const [folder = '', ...rest] = place.split('/')
+    const file = path.join(`${folders[folder]}`, ...rest)
     if (!isFile(file)) return []
     try {
-      const { entries, rejects, notes } = await mcpNormalize(await serversPart(file, root))
+      const { entries, rejects, notes, from } = await mcpNormalize(await serversPart(file, root))
       faults.push(...rejects.map((error) => `${file}: ${error.message}`))
-      const from = file.endsWith('.toml') ? 'config-toml' : 'config-json'
       const isOwn = folder !== 'root' // a project enables nothing
       const found = isOwn ? entries : entries.map((entry) => ({ ...entry, enabled: undefined }))
       return found.map((entry) => ({ host, file, from, notes, isOwn, entry }))
@@ -11524,8 +11404,8 @@ export async function hostedServers(world: World, root: string) {
       return []
     }
   }
-  const found = Object.entries(HOSTS).flatMap(([host, files]) =>
-    files.map((file) => readPlace(host, file)),
+  const found = Object.entries(HOSTS).flatMap(([host, places]) =>
+    places.split(' ').map((place) => readPlace(host, place)),
   )
   const all = (await Promise.all(found)).flat()
   return { found: all.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)), faults }
