@@ -70,7 +70,7 @@
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest callDigest ...
 //   §toolkit    what a tool is made of
-//     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes ...
+//     ToolContext ArgsOf ToolRow Tool annotate toolsOf arg maybe ...
 //   §files      reading files and folders
 //     unifiedDiff FILE_TOOLS
 //   §edits      changing files, and back
@@ -564,6 +564,8 @@ export const visibleLines = (text: string) =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
 export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
+
+const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
 
@@ -2019,9 +2021,9 @@ export class Store {
       SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
-  async dropUndo(session: string, numbers: readonly number[]) {
-    const sql = 'DELETE FROM undo WHERE session = ? AND n IN (SELECT value FROM json_each(?))'
-    this.db.run(sql, session, JSON.stringify(numbers))
+  async dropUndo(session: string, groups: readonly string[]) {
+    const sql = 'DELETE FROM undo WHERE session = ? AND "group" IN (SELECT value FROM json_each(?))'
+    this.db.run(sql, session, JSON.stringify(groups))
   }
 
   async addHistory(line: string) {
@@ -5953,7 +5955,7 @@ export class Approvals {
 // returns `isError`, or throws TaiError or a system error; other exceptions are bugs.
 // The outside is reached only through ToolContext.
 
-export type ToolContext = Readonly<{
+export type ToolContext = {
   world: World
   session: string
   workspace: Workspace
@@ -5966,7 +5968,7 @@ export type ToolContext = Readonly<{
   bridge: McpBridge
   profile: string
   select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
-}>
+}
 
 type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
 
@@ -5980,24 +5982,52 @@ type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } &
   [K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
 }
 
-export type ToolRow<A, Out = ToolOutput | string> = Readonly<{
+export type ToolRow<A, Out = ToolOutput | string> = {
   family?: string
   description: string
   parameters: Schema<A>
-  annotations: Annotations
+  annotations?: Annotations // default: READS_ONLY
   core?: boolean // offered from the start
-  rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  origin?: Readonly<{ server: string; tool: string; names: readonly string[] }>
+  rateLimit?: { maxCalls: number; windowSeconds: number }
+  origin?: { server: string; tool: string; names: readonly string[] }
   means?: (args: A) => { server: string; name: string; args: JsonObject }
   judge?: (args: A) => Annotations
   /** Default: its `path`. With none, no path grant allows, each denies. */
   paths?: (args: A) => readonly string[] | Promise<readonly string[]>
   preview?: (args: A, context: ToolContext) => Promise<string | undefined>
   run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
-}>
+}
 
-export type Tool = ToolRow<JsonObject, ToolOutput> &
-  Readonly<{ name: string; family: string; core: boolean }>
+export type Tool = ToolRow<JsonObject, ToolOutput> & {
+  name: string
+  family: string
+  annotations: Annotations
+  core: boolean
+}
+
+/** The `*Hint` keys repeat the others in MCP's words. */
+export function annotate(
+  tier: Tier,
+  kind: 'reads' | 'changes' | 'destroys',
+  { idempotent = false, openWorld = false } = {},
+) {
+  const [readOnly, destructive] = [kind === 'reads', kind === 'destroys']
+  return {
+    readOnly,
+    destructive,
+    idempotent,
+    stateful: !readOnly,
+    securityTier: tier,
+    readOnlyHint: readOnly,
+    destructiveHint: destructive,
+    idempotentHint: idempotent,
+    openWorldHint: openWorld,
+  }
+}
+
+const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
+const CHANGES = annotate('Medium', 'changes')
+const DESTROYS = annotate('Medium', 'destroys')
 
 /** The tools of a family. */
 export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
@@ -6006,6 +6036,7 @@ export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]>
     name,
     family,
     core: false,
+    annotations: READS_ONLY,
     ...('path' in Object(row.parameters['properties']) && { paths: ({ path: at }) => [`${at}`] }),
     ...row,
     preview: async (...call) => preview?.(...call).catch(diskFault),
@@ -6036,9 +6067,7 @@ export const arg = {
   texts: argOf<readonly string[]>('array', { items: { type: 'string' } }),
   list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
     argOf<readonly T[]>('array', { items })(description, more),
-  map: argOf<Readonly<Record<string, string>>>('object', {
-    additionalProperties: { type: 'string' },
-  }),
+  map: argOf<Record<string, string>>('object', { additionalProperties: { type: 'string' } }),
   object: argOf<JsonObject>('object'),
 }
 
@@ -6054,30 +6083,6 @@ export const takes = <A>(properties: { [K in keyof A]: Schema<A[K]> }): Schema<T
   additionalProperties: false,
 })
 
-/** The `*Hint` keys repeat the others in MCP's words. */
-export function annotate(
-  tier: Tier,
-  kind: 'reads' | 'changes' | 'destroys',
-  { idempotent = false, openWorld = false } = {},
-) {
-  const [readOnly, destructive] = [kind === 'reads', kind === 'destroys']
-  return {
-    readOnly,
-    destructive,
-    idempotent,
-    stateful: !readOnly,
-    securityTier: tier,
-    readOnlyHint: readOnly,
-    destructiveHint: destructive,
-    idempotentHint: idempotent,
-    openWorldHint: openWorld,
-  }
-}
-
-const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
-const CHANGES = annotate('Medium', 'changes')
-const DESTROYS = annotate('Medium', 'destroys')
-
 //#endregion §toolkit
 
 //#region §files: reading files and folders
@@ -6089,16 +6094,15 @@ const DESTROYS = annotate('Medium', 'destroys')
 const READ_LINES_MAX = 5_000
 const SNIFF = 8 * KB
 const DIFF_TIME = 1 * SECOND
-const NAMES_COMPARED = 2_000
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 function failMissing(at: string, workspace: Workspace): never {
   const folder = path.dirname(at)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
-  const near = nearest(path.basename(at), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
-  const guess = workspace.show(path.join(folder, near ?? ''))
-  fail(`nothing at ${workspace.show(at)}`, `${near ? 'did you mean' : 'look into'} ${guess}?`)
+  const near = nearest(path.basename(at), fs.readdirSync(folder)) ?? ''
+  const guess = workspace.show(path.join(folder, near))
+  fail(`nothing at ${workspace.show(at)}`, near ? `did you mean ${guess}?` : `look into ${guess}`)
 }
 
 function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
@@ -6128,10 +6132,9 @@ const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 function decodeFileText(bytes: Buffer, shown: string) {
   const text = bytes.toString()
   if (isUtf8Text(bytes)) return text
-  const isUtf16 = ['fffe', 'feff'].includes(bytes.toString('hex', 0, 2))
-  if (!isUtf16 && looksBinary(bytes)) fail(`${shown} is binary, not text`)
-  const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
-  const encoding = isUtf16 ? 'UTF-16' : 'WINDOWS-1252'
+  const encoding = /^(fffe|feff)/.test(bytes.toString('hex', 0, 2)) ? 'UTF-16' : 'WINDOWS-1252'
+  if (encoding !== 'UTF-16' && looksBinary(bytes)) fail(`${shown} is binary, not text`)
+  const line = text.split('\ufffd', 1).join().split('\n').length
   const hint = `copy it with shell_exec: iconv -f ${encoding} -t UTF-8`
   return fail(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, hint)
 }
@@ -6156,18 +6159,11 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
   return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-function withHead(lines: string[], first: number, total: number) {
-  if (total === 0) return '[the file is empty]'
-  const text = lines.join('')
-  const last = first + lines.length - 1
-  const remarks = [
-    lines.length < total && `lines ${first}-${last} of ${total}`,
-    text.includes('\r\n') && 'CRLF line ends',
-    last < total && `read on with offset ${last + 1}`,
-  ]
-  const head = remarks.filter(Boolean).join('; ')
-  return head ? `[${head}]\n${withLf(text)}` : text
-}
+/** Blank and false parts are none. */
+const joinParts = (parts: readonly unknown[], by = '\n') => parts.filter(Boolean).join(by)
+
+const inBrackets = (remarks: readonly unknown[]) =>
+  joinParts(remarks, '; ').replace(/^.+$/s, '[$&]')
 
 type WalkEntry = { at: string; name: string; kind: string; depth: number }
 
@@ -6176,38 +6172,34 @@ async function walkTree(
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
   signal?: AbortSignal,
 ) {
-  const found = { entries: [] as WalkEntry[], remarks: [] as string[], skipped: 0 }
-  let left = WALK_MAX
+  const [entries, remarks]: [WalkEntry[], string[]] = [[], []]
+  let [left, skipped] = [WALK_MAX, 0]
   const visit = async (folder: string, depth = 0): Promise<void> => {
     signal?.throwIfAborted()
     const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch(() => {
-      found.remarks.push(`${path.basename(folder)}/ could not be read`)
+      remarks.push(`${path.basename(folder)}/ could not be read`)
       return []
     })
     for (const child of children.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-      if (--left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
+      if (--left === 0) remarks.push(`stopped after ${WALK_MAX} entries`)
       if (left <= 0) return
-      const at = path.join(folder, child.name)
-      const entry = { at, name: child.name, kind: kindOf(child), depth }
+      const { name } = child
+      const entry = { at: path.join(folder, name), name, kind: kindOf(child), depth }
       const verdict = judge(entry)
-      if (verdict === 'skip') found.skipped += 1
-      else found.entries.push(entry)
-      if (verdict === 'enter' && entry.kind === 'folder') await visit(at, depth + 1)
+      if (verdict === 'skip') skipped += 1
+      else entries.push(entry)
+      if (verdict === 'enter' && entry.kind === 'folder') await visit(entry.at, depth + 1)
     }
   }
   await visit(root)
-  return found
+  return { entries, remarks, skipped }
 }
-
-const withRemarks = (lines: string[], remarks: string[]) =>
-  [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
 function listLine({ at, name, kind }: WalkEntry) {
   if (kind === 'folder') return `${name}/`
   if (kind === 'file') return `${name}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
   if (kind !== 'link') return `${name}  (${kind})`
-  const end = fs.existsSync(at) ? '' : ' (leads nowhere)'
-  return `${name} -> ${fs.readlinkSync(at)}${end}`
+  return `${name} -> ${fs.readlinkSync(at)}${fs.existsSync(at) ? '' : ' (leads nowhere)'}`
 }
 
 const somePath = arg.text('In the workspace.')
@@ -6222,15 +6214,23 @@ export const FILE_TOOLS = toolsOf('files', {
       offset: maybe(arg.whole('First line.', { minimum: 1 })),
       limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX })),
     }),
-    annotations: READS_ONLY,
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
       const { text, shown } = await wholeText(given, workspace)
       // A part of a secret does not look like one.
       const lines = linesWithEnds(store.redactor.redact(text))
-      if (offset > Math.max(1, lines.length))
-        fail(`${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`)
-      return withHead(lines.slice(offset - 1).slice(0, limit), offset, lines.length)
+      const total = lines.length
+      if (total === 0) return '[the file is empty]'
+      if (offset > total)
+        fail(`${shown} has ${count(total, 'line')}; offset ${offset} is past them`)
+      const last = Math.min(total, offset - 1 + limit)
+      const part = lines.slice(offset - 1, last).join('')
+      const head = inBrackets([
+        (offset > 1 || last < total) && `lines ${offset}-${last} of ${total}`,
+        part.includes('\r\n') && 'CRLF line ends',
+        last < total && `read on with offset ${last + 1}`,
+      ])
+      return head ? `${head}\n${withLf(part)}` : part
     },
   },
   list_dir: {
@@ -6240,7 +6240,6 @@ export const FILE_TOOLS = toolsOf('files', {
       depth: arg.range([1, 5], 1, 'How many levels.'),
       hidden: arg.flag('Also dot files.'),
     }),
-    annotations: READS_ONLY,
     core: true,
     run: async (args, { workspace }, signal) => {
       const root = await workspace.read(args.path)
@@ -6253,24 +6252,23 @@ export const FILE_TOOLS = toolsOf('files', {
       if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
       if (entries.length === 0) remarks.unshift('nothing to list')
       const lines = entries.map((entry) => '  '.repeat(entry.depth) + listLine(entry))
-      return withRemarks(lines, remarks)
+      return joinParts([...lines, inBrackets(remarks)])
     },
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
     parameters: takes({ path: somePath, hash: arg.flag('Also the SHA-256.') }),
-    annotations: READS_ONLY,
-    run: async (args, { workspace }) => {
-      const stats = statsOf(await workspace.read(args.path), workspace)
-      const given = path.resolve(workspace.root, args.path)
-      await using file = args.hash ? await workspace.openForRead(args.path) : undefined
+    run: async ({ path: given, hash }, { workspace }) => {
+      const stats = statsOf(await workspace.read(given), workspace)
+      const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
+      await using file = hash ? await workspace.openForRead(given) : undefined
       const facts = {
         kind: kindOf(stats),
         size: `${stats.size}`,
         mode: (stats.mode & 0o7777).toString(8),
         modified: stats.mtime.toISOString(),
         created: stats.birthtime.toISOString(),
-        ...(isLink(given) && { link: fs.readlinkSync(given) }),
+        ...(link && { link }),
         ...(file && { sha256: sha256(await file.readFile()) }),
       }
       return columns(Object.entries(facts))
@@ -6297,8 +6295,7 @@ const LIKE_ENOUGH = 0.5
 
 type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
-
-type Plan = { changes: Change[]; says?: string; undoes?: number[] }
+type Plan = { changes: Change[]; says?: string; undoes?: string[] }
 
 const NO_FILE = '/dev/null'
 const ABSENT: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
@@ -6314,22 +6311,28 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
+const placeOf = (at: string, workspace: Workspace, room?: number) => ({
+  at,
+  shown: workspace.show(at),
+  before: fileState(at, workspace, room),
+})
+
 async function writeTarget(given: string, workspace: Workspace) {
-  const at = await workspace.write(given)
-  const [before, shown] = [fileState(at, workspace), workspace.show(at)]
-  if (before.kind === 'folder') fail(`${shown} is a folder`)
+  const target = placeOf(await workspace.write(given), workspace)
+  const { kind, mode } = target.before
+  if (kind === 'folder') fail(`${target.shown} is a folder`)
   // A rename would replace even that.
-  if (before.kind === 'file' && !(Number(before.mode) & 0o222)) fail(`${shown} is read-only`)
-  return { at, before, shown }
+  if (kind === 'file' && !(Number(mode) & 0o222)) fail(`${target.shown} is read-only`)
+  return target
 }
 
 async function removalOf(root: string, workspace: Workspace) {
   if (root === workspace.root) fail('that is the workspace itself')
   let room = UNDO_FILE_MAX
   const removed = ({ at }: { at: string }): Change => {
-    const before = fileState(at, workspace, room)
-    room -= before.bytes.length
-    return { at, shown: workspace.show(at), before, after: ABSENT }
+    const place = placeOf(at, workspace, room)
+    room -= place.before.bytes.length
+    return { ...place, after: ABSENT }
   }
   const top = removed({ at: root })
   if (top.before.kind === 'absent') failMissing(root, workspace)
@@ -6345,8 +6348,7 @@ const fingerprint = ({ kind, bytes }: FileState) =>
 
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
-async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
-  const { store, session, world } = context
+async function commitPlan({ changes, undoes }: Plan, { store, session, world }: ToolContext) {
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
@@ -6360,9 +6362,7 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
     }
   } catch (error) {
     for (const { at, before } of done.toReversed()) putOne(at, before, world)
-    const newest = await store.listUndo(session, { limit: entries.length })
-    const own = newest.flatMap((entry) => (entry.group === group ? entry.n : []))
-    await store.dropUndo(session, own)
+    await store.dropUndo(session, [group])
     throw error
   }
   await store.dropUndo(session, undoes ?? [])
@@ -6372,9 +6372,10 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
-  fs.mkdirSync(path.dirname(at), { recursive: true })
+  const folder = path.dirname(at)
+  fs.mkdirSync(folder, { recursive: true })
   if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
-  const temporary = path.join(path.dirname(at), `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
+  const temporary = path.join(folder, `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
   try {
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
@@ -6391,8 +6392,7 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 })
 
 async function diffOf(changes: Change[]) {
-  const files = changes.filter(({ before, after }) => ![before.kind, after.kind].includes('folder'))
-  const diffs = await Array.fromAsync(files, ({ shown, before, after }) =>
+  const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
     unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
   )
   return diffs.join('\n')
@@ -6406,24 +6406,15 @@ function changeList(changes: Change[]) {
   return lines.join('\n')
 }
 
-function planned<R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
-  const entries: [string, ToolRow<JsonObject, Plan>][] = Object.entries(rows)
-  const tools: Record<string, ToolRow<JsonObject>> = {}
-  for (const [name, row] of entries)
-    tools[name] = {
-      preview: async (args, context) => {
-        const { changes } = await row.run(args, context, AbortSignal.any([]))
-        return diffOf(changes)
-      },
-      ...row,
-      run: async (args, context, signal) => {
-        const plan = await row.run(args, context, signal)
-        await commitPlan(plan, context)
-        return plan.says ?? changeList(plan.changes)
-      },
-    }
-  return toolsOf<Record<string, JsonObject>>('files', tools)
-}
+const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
+  preview: async (...call) => diffOf((await row.run(...call, AbortSignal.any([]))).changes),
+  ...row,
+  run: async (args, context, signal) => {
+    const plan = await row.run(args, context, signal)
+    await commitPlan(plan, context)
+    return plan.says ?? changeList(plan.changes)
+  },
+})
 
 const likeness = (a: Set<string>, b = new Set<string>()) =>
   (2 * a.intersection(b).size) / (a.size + b.size)
@@ -6431,18 +6422,19 @@ const likeness = (a: Set<string>, b = new Set<string>()) =>
 /** The lines most like `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
-  const sought = asked.map(letterPairs)
+  const sought = wanted
+    .replace(/^\s*\n/, '')
+    .split('\n', LIKE_ASKED)
+    .map(letterPairs)
   const given = lines.map(letterPairs)
   const scores = given.map((_, at) =>
-    sought.reduce((sum, pairs, i) => sum + likeness(pairs, given[at + i]), 0),
+    sumOf(sought.map((pairs, i) => likeness(pairs, given[at + i]))),
   )
   const best = Math.max(...scores)
-  if (best < LIKE_ENOUGH * asked.length) return `no place in ${lines.length} lines is similar`
+  if (best < LIKE_ENOUGH * sought.length) return `no place in ${lines.length} lines is similar`
   const at = scores.indexOf(best)
-  const shown = lines.slice(at, at + asked.length)
-  const head = `the nearest place is lines ${at + 1}-${at + shown.length}:`
-  return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
+  const shown = lines.slice(at, at + sought.length).map((line) => clip(line, LIKE_WIDTH))
+  return [`the nearest place is lines ${at + 1}-${at + shown.length}:`, ...shown].join('\n')
 }
 
 function letterPairs(line: string) {
@@ -6510,28 +6502,27 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
   if (result !== false) return bom + result
   const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
   const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
-  const what = `${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`
-  return fail(what, 'no file was changed')
+  return fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
 async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
-    const shown = workspace.show(at)
-    const before = changes.get(at)?.before ?? fileState(at, workspace)
-    const now = fingerprint(changes.get(at)?.after ?? before)
+    const known = changes.get(at)
+    const place = known ?? placeOf(at, workspace)
+    const now = fingerprint(known?.after ?? place.before)
     const after = { kind, bytes, mode }
     const isOurs = [left, fingerprint(after)].includes(now)
     // A folder above may be a link by now.
     if (!isOurs || (await workspace.entry(at)) !== at)
-      fail(`changed since by something else: ${shown}`, 'nothing was undone')
-    changes.set(at, { at, shown, before, after })
+      fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
+    changes.set(at, { ...place, after })
   }
   return [...changes.values()]
 }
 
-export const EDIT_TOOLS = planned({
-  write_file: {
+export const EDIT_TOOLS = toolsOf('files', {
+  write_file: planned({
     description: 'Create a file or replace one whole; to change a part use edit_file.',
     parameters: takes({ path: somePath, content: arg.text('All of it.') }),
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
@@ -6542,8 +6533,8 @@ export const EDIT_TOOLS = planned({
       const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
       return { changes: [{ ...target, after }] }
     },
-  },
-  edit_file: {
+  }),
+  edit_file: planned({
     description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
     parameters: takes({
       path: somePath,
@@ -6570,11 +6561,10 @@ export const EDIT_TOOLS = planned({
         fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
       const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
       const changes = [{ ...target, after: { ...before, bytes } }]
-      const diff = await diffOf(changes)
-      return { changes, says: `edited ${shown}\n${clip(diff, DIFF_SHOWN)}` }
+      return { changes, says: `edited ${shown}\n${clip(await diffOf(changes), DIFF_SHOWN)}` }
     },
-  },
-  apply_patch: {
+  }),
+  apply_patch: planned({
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
     parameters: takes({
       patch: arg.text('As git diff writes it.'),
@@ -6595,8 +6585,8 @@ export const EDIT_TOOLS = planned({
       if (!dry_run) return { changes }
       return { changes: [], says: `nothing is written yet:\n${changeList(changes)}` }
     },
-  },
-  move_path: {
+  }),
+  move_path: planned({
     description: 'Move, rename or copy a file or folder inside the workspace.',
     parameters: takes({
       from: somePath,
@@ -6617,15 +6607,14 @@ export const EDIT_TOOLS = planned({
       if (!['absent', overwrite && 'file'].includes(there.kind))
         fail(`${goal} exists already`, '`to` is the final path; overwrite replaces a file')
       const leaves = await removalOf(from, workspace)
-      const arrivals = leaves.map(({ at: left, before: after }) => {
-        const at = to + left.slice(from.length)
-        return { at, shown: workspace.show(at), before: fileState(at, workspace), after }
+      const arrivals = leaves.map(({ at, before: after }) => {
+        return { ...placeOf(to + at.slice(from.length), workspace), after }
       })
       const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
       return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
     },
-  },
-  delete_path: {
+  }),
+  delete_path: planned({
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
     parameters: takes({
       path: somePath,
@@ -6640,8 +6629,8 @@ export const EDIT_TOOLS = planned({
       if (inside > 0 && !recursive) fail(`recursive is needed to delete ${what}`)
       return { changes, says: `deleted ${what}; undo_edit brings it back` }
     },
-  },
-  undo_edit: {
+  }),
+  undo_edit: planned({
     description: 'Take back the last calls of file tools, unless a file was changed since.',
     parameters: takes({
       path: maybe(arg.text('Only calls that changed this path.')),
@@ -6652,18 +6641,18 @@ export const EDIT_TOOLS = planned({
     run: async ({ path: given, steps }, { workspace, store, session }) => {
       const at = given && (await workspace.entry(given))
       const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
-      const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
-        .filter((call) => !at || call.some((entry) => entry.path === at))
+      const calls = [...Map.groupBy(entries, ({ group }) => group)]
+        .filter(([, call]) => !at || call.some((entry) => entry.path === at))
         .slice(0, steps)
       if (calls.length === 0)
         fail('no change to undo in this session', 'those of shell commands are not kept')
-      const undone = calls.flat()
+      const undone = calls.flatMap(([, call]) => call)
       const changes = await changesBack(undone, workspace)
-      const undoes = undone.map(({ n }) => n)
       const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
-      return { changes, says: `${head}\n${changeList(changes)}`, undoes }
+      const says = `${head}\n${changeList(changes)}`
+      return { changes, says, undoes: calls.map(([group]) => group) }
     },
-  },
+  }),
 })
 
 //#endregion §edits
@@ -6817,7 +6806,6 @@ export const FIND_TOOLS = toolsOf('files', {
       path: pathOrRoot,
       limit: limitTo(1000, 200),
     }),
-    annotations: READS_ONLY,
     core: true,
     paths: async (args) => {
       const { dir } = await splitGlob(args.pattern)
@@ -6834,7 +6822,10 @@ export const FIND_TOOLS = toolsOf('files', {
         .map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
       const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
-      return withRemarks(paths, [...leftOut(newest.length, args.limit, 'file'), ...remarks])
+      return joinParts([
+        ...paths,
+        inBrackets([...leftOut(newest.length, args.limit, 'file'), ...remarks]),
+      ])
     },
   },
   grep: {
@@ -6847,7 +6838,6 @@ export const FIND_TOOLS = toolsOf('files', {
       context: arg.range([0, 20], 0, 'Lines around each match.'),
       limit: limitTo(1000, 100),
     }),
-    annotations: READS_ONLY,
     core: true,
     run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
       const regexp = compilePattern(args.pattern, args.ignore_case)
@@ -6878,7 +6868,7 @@ export const FIND_TOOLS = toolsOf('files', {
       remarks.push(...leftOut(total, limit, 'line'))
       const why = [...Map.groupBy(passed, (one) => one)].map(([one, all]) => `${all.length} ${one}`)
       if (why.length > 0) remarks.push(`files passed over: ${why.join(', ')}`)
-      return withRemarks(rows, remarks)
+      return joinParts([...rows, inBrackets(remarks)])
     },
   },
 })
@@ -6976,7 +6966,6 @@ export const SHELL_TOOLS = toolsOf('process', {
   process_list: {
     description: 'List the background processes.',
     parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map(({ id, label, group, bytes }) => {
         const name = clip(visible(label), 80)
@@ -7090,7 +7079,6 @@ export const GIT_TOOLS = toolsOf('git', {
   git_status: {
     description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
     parameters: takes({ path: GIT_PATH }),
-    annotations: READS_ONLY,
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
       const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
@@ -7109,7 +7097,6 @@ export const GIT_TOOLS = toolsOf('git', {
       to: maybe(arg.text('Newer one; default the working tree.')),
       stat: arg.flag('Only names and counts.'),
     }),
-    annotations: READS_ONLY,
     run: inRepository(async ({ staged, from, to, stat }, git) => {
       const words = `diff ${DIFF_GUARDS}${staged ? ' --cached' : ''}${stat ? ' --stat' : ''}`
       return (await gitText(git, words, [...revisionArgs(from, to), '--'])) || '(no changes)'
@@ -7123,7 +7110,6 @@ export const GIT_TOOLS = toolsOf('git', {
       limit: limitTo(200, 20),
       show: arg.flag('Only the commit `rev`, in full.'),
     }),
-    annotations: READS_ONLY,
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = [...revisionArgs(rev), '--']
       const form = `${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
@@ -7473,7 +7459,6 @@ export const NOTE_TOOLS = toolsOf('vault', {
       offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
       limit: limitTo(65_536, 65_536),
     }),
-    annotations: READS_ONLY,
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOf(store, id)
       const bytes = Buffer.from(record.body)
@@ -7519,7 +7504,6 @@ export const NOTE_TOOLS = toolsOf('vault', {
       kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
       limit: limitTo(50, 10),
     }),
-    annotations: READS_ONLY,
     run: async ({ query, kind, limit }, { store }) => {
       const filter = kind === 'any' ? { limit } : { kind, limit }
       const hits = await store.listRecords({ ...filter, query: query.trim() || undefined })
@@ -7545,7 +7529,6 @@ export const NOTE_TOOLS = toolsOf('vault', {
     family: 'todos',
     description: 'Read the task list of this session.',
     parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   },
   todo_write: {
@@ -7629,7 +7612,6 @@ export const ASK_TOOLS = toolsOf('agents', {
       names: maybe(arg.texts('Exact names of tools.')),
       limit: limitTo(30, 10),
     }),
-    annotations: READS_ONLY,
     core: true,
     run: async (query, { select }) => {
       const { offered, unknown } = select(query)
@@ -7650,7 +7632,6 @@ export const ASK_TOOLS = toolsOf('agents', {
       path_b: maybe(arg.text('File instead of b.')),
       context: arg.range([0, 50], 3, 'Lines around a change.'),
     }),
-    annotations: READS_ONLY,
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
       const side = async (name: string, text?: string, file?: string) => {
@@ -7669,7 +7650,6 @@ export const ASK_TOOLS = toolsOf('agents', {
       tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
       add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
     }),
-    annotations: READS_ONLY,
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
       const moment = (shift?: string) => momentIn(zone, world.now(), shift)
@@ -7684,7 +7664,6 @@ export const ASK_TOOLS = toolsOf('agents', {
     family: 'system',
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
     parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { world, store, workspace }, signal) => {
       const os = builtin('node:os')
       const disk = await fs.promises.statfs(workspace.root)
@@ -8019,8 +7998,6 @@ export function wordsIn(text: string) {
     .filter((word) => word !== '' && !COMMON_WORDS.has(word))
     .map((word) => (word.length > 4 ? word.replace(/(?:ing|ies|es|s|ed)$/, '') : word))
 }
-
-const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 type Findable = Omit<ToolSchema, 'parameters'>
 

@@ -92,7 +92,7 @@ t.test('a row is a tool of its family, with its defaults', async (t) => {
   const pathless = {
     description: 'd',
     parameters: takes({}),
-    annotations: row.annotations,
+    annotations: annotate('Low', 'reads'),
     run: async () => ({ text: 'none' }),
   }
   const tools: Tool[] = toolsOf('f', { n: row, more, pathless })
