@@ -70,7 +70,7 @@
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest callDigest ...
 //   §toolkit    what a tool is made of
-//     ToolContext ArgsOf ToolRow Tool annotate toolsOf arg maybe ...
+//     ToolContext ToolRow Tool annotate arg maybe takes toolsOf
 //   §files      reading files and folders
 //     unifiedDiff FILE_TOOLS
 //   §edits      changing files, and back
@@ -5976,16 +5976,15 @@ const PASSES = Symbol()
 
 type Schema<T> = JsonSchema & { readonly [PASSES]?: T }
 
-export type ArgsOf<S> = S extends Schema<infer T> ? T : never
-
 type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
   [K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
 }
 
-export type ToolRow<A, Out = ToolOutput | string> = {
-  family?: string
+type Takes<A> = { [K in keyof A]: Schema<A[K]> }
+
+type ToolFacts<A, Out> = {
   description: string
-  parameters: Schema<A>
+  family?: string
   annotations?: Annotations // default: READS_ONLY
   core?: boolean // offered from the start
   rateLimit?: { maxCalls: number; windowSeconds: number }
@@ -5998,9 +5997,12 @@ export type ToolRow<A, Out = ToolOutput | string> = {
   run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }
 
-export type Tool = ToolRow<JsonObject, ToolOutput> & {
+export type ToolRow<A, Out = ToolOutput | string> = ToolFacts<Taken<A>, Out> & { takes?: Takes<A> }
+
+export type Tool = ToolFacts<JsonObject, ToolOutput> & {
   name: string
   family: string
+  parameters: JsonSchema
   annotations: Annotations
   core: boolean
 }
@@ -6029,29 +6031,6 @@ const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 const CHANGES = annotate('Medium', 'changes')
 const DESTROYS = annotate('Medium', 'destroys')
 
-/** The tools of a family. */
-export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
-  const tools: [string, ToolRow<JsonObject>][] = Object.entries(rows)
-  return tools.map(([name, { run, preview, ...row }]) => ({
-    name,
-    family,
-    core: false,
-    annotations: READS_ONLY,
-    ...('path' in Object(row.parameters['properties']) && { paths: ({ path: at }) => [`${at}`] }),
-    ...row,
-    preview: async (...call) => preview?.(...call).catch(diskFault),
-    run: async (...call) => {
-      const said = await run(...call).catch(diskFault)
-      return typeof said === 'string' ? { text: said } : said
-    },
-  }))
-}
-
-function diskFault(error: unknown): never {
-  if (isObject(error) && 'errno' in error) pathFault(error)
-  throw error
-}
-
 const argOf =
   <T>(type: string, facts?: JsonObject) =>
   (description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
@@ -6074,7 +6053,7 @@ export const arg = {
 export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
   Object.defineProperty({ ...schema }, PASSES, {})
 
-export const takes = <A>(properties: { [K in keyof A]: Schema<A[K]> }): Schema<Taken<A>> => ({
+export const takes = <A>(properties: Takes<A>): Schema<Taken<A>> => ({
   type: 'object',
   properties,
   required: Object.entries<object>(properties).flatMap(([name, schema]) =>
@@ -6082,6 +6061,32 @@ export const takes = <A>(properties: { [K in keyof A]: Schema<A[K]> }): Schema<T
   ),
   additionalProperties: false,
 })
+
+type Row = ToolFacts<JsonObject, ToolOutput | string> & { takes?: Record<string, JsonSchema> }
+
+/** The tools of a family. */
+export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
+  const tools: [string, Row][] = Object.entries(rows)
+  return tools.map(([name, { run, preview, takes: properties = {}, ...row }]) => ({
+    name,
+    family,
+    core: false,
+    annotations: READS_ONLY,
+    parameters: takes(properties),
+    ...('path' in properties && { paths: ({ path: at }) => [`${at}`] }),
+    ...row,
+    preview: async (...call) => preview?.(...call).catch(diskFault),
+    run: async (...call) => {
+      const said = await run(...call).catch(diskFault)
+      return typeof said === 'string' ? { text: said } : said
+    },
+  }))
+}
+
+function diskFault(error: unknown): never {
+  if (isObject(error) && 'errno' in error) pathFault(error)
+  throw error
+}
 
 //#endregion §toolkit
 
@@ -6209,11 +6214,11 @@ const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At m
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
     description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
-    parameters: takes({
+    takes: {
       path: somePath,
       offset: maybe(arg.whole('First line.', { minimum: 1 })),
       limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX })),
-    }),
+    },
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
       const { text, shown } = await wholeText(given, workspace)
@@ -6235,11 +6240,11 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   list_dir: {
     description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
-    parameters: takes({
+    takes: {
       path: pathOrRoot,
       depth: arg.range([1, 5], 1, 'How many levels.'),
       hidden: arg.flag('Also dot files.'),
-    }),
+    },
     core: true,
     run: async (args, { workspace }, signal) => {
       const root = await workspace.read(args.path)
@@ -6257,7 +6262,7 @@ export const FILE_TOOLS = toolsOf('files', {
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
-    parameters: takes({ path: somePath, hash: arg.flag('Also the SHA-256.') }),
+    takes: { path: somePath, hash: arg.flag('Also the SHA-256.') },
     run: async ({ path: given, hash }, { workspace }) => {
       const stats = statsOf(await workspace.read(given), workspace)
       const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
@@ -6524,7 +6529,7 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
 export const EDIT_TOOLS = toolsOf('files', {
   write_file: planned({
     description: 'Create a file or replace one whole; to change a part use edit_file.',
-    parameters: takes({ path: somePath, content: arg.text('All of it.') }),
+    takes: { path: somePath, content: arg.text('All of it.') },
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
@@ -6536,12 +6541,12 @@ export const EDIT_TOOLS = toolsOf('files', {
   }),
   edit_file: planned({
     description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
-    parameters: takes({
+    takes: {
       path: somePath,
       old: arg.text('The text to replace, copied exactly.'),
       new: arg.text('The text in its place; may be empty.'),
       replace_all: arg.flag('Every occurrence.'),
-    }),
+    },
     annotations: DESTROYS,
     core: true,
     run: async (args, { workspace }) => {
@@ -6566,10 +6571,10 @@ export const EDIT_TOOLS = toolsOf('files', {
   }),
   apply_patch: planned({
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
-    parameters: takes({
+    takes: {
       patch: arg.text('As git diff writes it.'),
       dry_run: arg.flag('Only say what would change.'),
-    }),
+    },
     annotations: DESTROYS,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
@@ -6588,12 +6593,12 @@ export const EDIT_TOOLS = toolsOf('files', {
   }),
   move_path: planned({
     description: 'Move, rename or copy a file or folder inside the workspace.',
-    parameters: takes({
+    takes: {
       from: somePath,
       to: arg.text('Its new path, with the new name.'),
       copy: arg.flag('Keep the original.'),
       overwrite: arg.flag('Replace a file at `to`.'),
-    }),
+    },
     annotations: DESTROYS,
     paths: ({ from, to }) => [from, to],
     preview: async () => undefined,
@@ -6616,10 +6621,10 @@ export const EDIT_TOOLS = toolsOf('files', {
   }),
   delete_path: planned({
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
-    parameters: takes({
+    takes: {
       path: somePath,
       recursive: arg.flag('Needed for a folder that is not empty.'),
-    }),
+    },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ path: given, recursive }, { workspace }) => {
       const at = await workspace.entry(given)
@@ -6632,10 +6637,10 @@ export const EDIT_TOOLS = toolsOf('files', {
   }),
   undo_edit: planned({
     description: 'Take back the last calls of file tools, unless a file was changed since.',
-    parameters: takes({
+    takes: {
       path: maybe(arg.text('Only calls that changed this path.')),
       steps: arg.range([1, 50], 1, 'How many calls.'),
-    }),
+    },
     annotations: DESTROYS,
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
@@ -6749,15 +6754,13 @@ export function runBounded<T>(work: () => T): T | undefined {
 type GrepFile = { shown: string; lines: string[]; places: Map<number, number> }
 
 function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
-  let last = ''
+  let [found, last] = [0, '']
   const total = runBounded(() => {
-    let found = 0
     for (const { shown, lines, places } of files) {
       last = shown
       for (const [line, text] of lines.entries()) {
         const at = text.search(regexp)
-        if (at >= 0 && found < room) places.set(line, at)
-        if (at >= 0) found += 1
+        if (at >= 0 && found++ < room) places.set(line, at)
       }
     }
     return found
@@ -6794,18 +6797,18 @@ function aroundMatch(text = '', at = 0) {
 }
 
 function leftOut(found: number, limit: number, noun: string) {
-  if (found === 0) return [`no ${noun} matches; ignored files are left out`]
-  return found > limit ? [`${limit} of ${found} matching ${noun}s shown`] : []
+  if (found === 0) return `no ${noun} matches; ignored files are left out`
+  return found > limit && `${limit} of ${found} matching ${noun}s shown`
 }
 
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
     description: 'Find files by name, newest first; ignored ones only where their folder is named.',
-    parameters: takes({
+    takes: {
       pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
       path: pathOrRoot,
       limit: limitTo(1000, 200),
-    }),
+    },
     core: true,
     paths: async (args) => {
       const { dir } = await splitGlob(args.pattern)
@@ -6822,22 +6825,20 @@ export const FIND_TOOLS = toolsOf('files', {
         .map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
       const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
-      return joinParts([
-        ...paths,
-        inBrackets([...leftOut(newest.length, args.limit, 'file'), ...remarks]),
-      ])
+      const head = leftOut(newest.length, args.limit, 'file')
+      return joinParts([...paths, inBrackets([head, ...remarks])])
     },
   },
   grep: {
     description: 'Search files line by line; returns path:line:text.',
-    parameters: takes({
+    takes: {
       pattern: arg.text('A JavaScript regular expression.'),
       path: pathOrRoot,
       glob: maybe(arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
       ignore_case: arg.flag('Upper and lower case are equal.'),
       context: arg.range([0, 20], 0, 'Lines around each match.'),
       limit: limitTo(1000, 100),
-    }),
+    },
     core: true,
     run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
       const regexp = compilePattern(args.pattern, args.ignore_case)
@@ -6846,9 +6847,10 @@ export const FIND_TOOLS = toolsOf('files', {
       const { entries, remarks } = statsOf(top, workspace).isFile()
         ? { entries: [{ at: top }], remarks: [] as string[] }
         : await findFiles(top, wanted, workspace, signal)
-      const passed: string[] = []
+      const passed = new Map<string, number>()
       const passOver = (error: unknown): string[] => {
-        passed.push(messageOf(error))
+        const why = messageOf(error)
+        passed.set(why, 1 + (passed.get(why) ?? 0))
         return []
       }
       const rows: string[] = []
@@ -6865,10 +6867,9 @@ export const FIND_TOOLS = toolsOf('files', {
         total += matchFiles(files, regexp, limit - total)
         rows.push(...files.flatMap((file) => grepRows(file, args.context)))
       }
-      remarks.push(...leftOut(total, limit, 'line'))
-      const why = [...Map.groupBy(passed, (one) => one)].map(([one, all]) => `${all.length} ${one}`)
-      if (why.length > 0) remarks.push(`files passed over: ${why.join(', ')}`)
-      return joinParts([...rows, inBrackets(remarks)])
+      const all = Array.from(passed, ([why, n]) => `${n} ${why}`).join(', ')
+      const left = [leftOut(total, limit, 'line'), all && `files passed over: ${all}`]
+      return joinParts([...rows, inBrackets([...remarks, ...left])])
     },
   },
 })
@@ -6892,7 +6893,7 @@ const PROCESS_ID = arg.text('Such as p1.')
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
 const howEnded = ({ code, signal }: ChildExit) =>
-  signal === null ? `exit code ${code}` : `ended by ${signal}`
+  signal ? `ended by ${signal}` : `exit code ${code}`
 
 const stateOf = ({ exit }: ChildGroup) => (exit ? howEnded(exit) : 'running')
 
@@ -6900,11 +6901,11 @@ export const SHELL_TOOLS = toolsOf('process', {
   shell_exec: {
     family: 'shell',
     description: 'Run a shell command and what it starts to its end, and return the output.',
-    parameters: takes({
+    takes: {
       ...COMMAND_LINE,
       timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
       stdin: maybe(arg.text('Its input.')),
-    }),
+    },
     annotations: RUNS_COMMANDS,
     core: true,
     rateLimit: { maxCalls: 60, windowSeconds: 60 },
@@ -6917,7 +6918,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_start: {
     description: 'Start a server or watcher in the background.',
-    parameters: takes({ ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) }),
+    takes: { ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) },
     annotations: RUNS_COMMANDS,
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
@@ -6927,22 +6928,22 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_output: {
     description: 'Read the output of a background process from byte `since` on.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       since: maybe(arg.whole('Next offset of the last reply.', { minimum: 0 })),
       wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
-    }),
+    },
     annotations: annotate('Low', 'reads'),
     run: async ({ id, since = 0, wait_s }, { processes }, signal) =>
       outputReply(processes.find(id), since, wait_s * SECOND, signal),
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       text: arg.text('Written as it is, without a line end.'),
       eof: arg.flag('Then close its stdin.'),
-    }),
+    },
     annotations: RUNS_COMMANDS,
     run: async ({ id, text, eof }, { processes }) => {
       refuseMarks('the text', text)
@@ -6952,10 +6953,10 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_stop: {
     description: 'Stop a background process and all it started.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
-    }),
+    },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ id, signal: first }, { processes }) => {
       const { group } = processes.find(id)
@@ -6965,21 +6966,22 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_list: {
     description: 'List the background processes.',
-    parameters: takes({}),
     run: async (_args, { processes }) => {
       const rows = processes.list().map(({ id, label, group, bytes }) => {
         const name = clip(visible(label), 80)
         return [id, stateOf(group), `pid ${group.pid}`, formatBytes(bytes()), name]
       })
-      return columns(rows) || 'no background processes'
+      return columns(rows) || 'none'
     },
   },
 })
 
 type CommandLine = { command: string; cwd?: string; env?: Record<string, string> }
 
-async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
-  const { world, workspace, store } = context
+async function commandStart(
+  { world, workspace, store }: ToolContext,
+  { command, cwd = '.', env }: CommandLine,
+) {
   refuseMarks('the command', command)
   const real = await workspace.read(cwd)
   return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
@@ -6989,22 +6991,27 @@ function shellReply(result: RunResult, seconds: number) {
   const { code, signal, stdout, stderr, timedOut } = result
   const isError = timedOut || code !== 0
   const said = stdout + stderr
-  const parts = [
+  const text = joinParts([
     isError && `[${timedOut ? `timed out after ${seconds} s` : howEnded(result)}]`,
     said.includes('\ufffd') && '[bytes that are no UTF-8 stand as \ufffd]',
     stdout.trimEnd(),
     stderr && `[stderr]\n${stderr.trimEnd()}`,
     said === '' && '(no output)',
-  ]
-  const structured = { exit_code: code, signal, stdout, stderr, timed_out: timedOut }
-  return { text: parts.filter(Boolean).join('\n'), isError, structured }
+  ])
+  return {
+    text,
+    isError,
+    structured: { exit_code: code, signal, stdout, stderr, timed_out: timedOut },
+  }
 }
 
 async function outputReply(one: BackgroundProcess, since: number, ms: number, signal: AbortSignal) {
   const { text, next, dropped } = await one.read(since, ms, signal)
-  const before = dropped > 0 ? `[${dropped} older bytes are gone]\n` : ''
-  const output = text.trimEnd() || '(no new output)'
-  return `${before}${output}\n[${one.id}: ${stateOf(one.group)}; next offset ${next}]`
+  return joinParts([
+    dropped > 0 && `[${dropped} older bytes are gone]`,
+    text.trimEnd() || '(no new output)',
+    `[${one.id}: ${stateOf(one.group)}; next offset ${next}]`,
+  ])
 }
 
 //#endregion §shell
@@ -7058,6 +7065,10 @@ const BRANCH_ACTIONS = {
   delete: { risk: DESTROYS, words: 'branch --quiet -d' },
 }
 
+const pathOnly = (at: string) => `:(literal)${at}`
+
+const pathOut = (at: string) => `:(exclude,literal)${at}`
+
 const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
 
 type Repository = {
@@ -7065,8 +7076,8 @@ type Repository = {
   signal: AbortSignal
   cwd: string
   top: string
-  but: readonly string[] // not the home of tai
-  spec: readonly string[] // none: everything
+  but: string[] // not the home of tai
+  spec: string[] // none: everything
   maxOutput?: number
 }
 
@@ -7078,7 +7089,7 @@ const inRepository =
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
     description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
-    parameters: takes({ path: GIT_PATH }),
+    takes: { path: GIT_PATH },
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
       const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
@@ -7090,44 +7101,42 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_diff: {
     description: 'Show changes: of the working tree, staged, or between two revisions.',
-    parameters: takes({
+    takes: {
       path: GIT_PATH,
       staged: arg.flag('What is staged, against HEAD or `from`.'),
       from: maybe(arg.text('Older revision (branch, tag, hash, HEAD~2).')),
       to: maybe(arg.text('Newer one; default the working tree.')),
       stat: arg.flag('Only names and counts.'),
-    }),
+    },
     run: inRepository(async ({ staged, from, to, stat }, git) => {
-      const words = `diff ${DIFF_GUARDS}${staged ? ' --cached' : ''}${stat ? ' --stat' : ''}`
+      const words = joinParts(['diff', DIFF_GUARDS, staged && '--cached', stat && '--stat'], ' ')
       return (await gitText(git, words, [...revisionArgs(from, to), '--'])) || '(no changes)'
     }),
   },
   git_log: {
     description: 'List commits, newest first, or show one with its diff.',
-    parameters: takes({
+    takes: {
       path: GIT_PATH,
       rev: maybe(arg.text('Where to begin (branch, tag, hash), or a range main..topic.')),
       limit: limitTo(200, 20),
       show: arg.flag('Only the commit `rev`, in full.'),
-    }),
+    },
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = [...revisionArgs(rev), '--']
-      const form = `${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
+      const whole = `show ${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
+      if (show) return gitText(git, whole, which)
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
-      const said = show
-        ? await gitText(git, `show ${form}`, which)
-        : visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
-      return said || '(no commits)'
+      return visibleLines(await gitText(git, `log --max-count=${limit}`, lines)) || '(no commits)'
     }),
   },
   git_commit: {
     description: 'Commit what is staged, or is named here, without hooks and signature.',
-    parameters: takes({
+    takes: {
       message: arg.text('Subject; a body after a blank line.'),
       paths: maybe(arg.texts('Stage these first, deleted ones too.')),
       all: arg.flag('Stage all below `path` first.'),
       path: GIT_PATH,
-    }),
+    },
     annotations: CHANGES,
     paths: ({ paths = [], path: where }) => [...paths, where],
     run: inRepository(async ({ message, paths = [], all }, git) => {
@@ -7137,11 +7146,11 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_branch: {
     description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
-    parameters: takes({
+    takes: {
       action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
       name: maybe(arg.text('Of the branch.')),
       path: GIT_PATH,
-    }),
+    },
     annotations: DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
     run: inRepository(async ({ action, name = '' }, git) => {
@@ -7161,24 +7170,22 @@ async function openRepository(given: string, context: ToolContext, signal: Abort
   const lines = (await gitText(bare, folders)).trimEnd().split('\n')
   const [top = '', dir = '', common = ''] = lines.map((line) => path.resolve(cwd, line))
   const whose = `the repository of ${visible(given)}`
-  const isOwn =
-    lines.length === 3 && isInside(top, cwd) && (await ownsFolder(bare, top, dir, common))
-  if (!isOwn) fail(`${whose} leads to ${visible(dir)}, of the work tree ${visible(top)}`, GIT_SHELL)
+  if (lines.length !== 3 || !isInside(top, cwd) || !(await ownsFolder(bare, top, dir, common)))
+    fail(`${whose} leads to ${visible(dir)}, of the work tree ${visible(top)}`, GIT_SHELL)
   const words = 'config --show-scope --name-only --get-regexp ^filter[.]'
   const { code, stdout } = await runGit(bare, words) // 1: none
   if (code !== 1 && (code !== 0 || /^(local|worktree)\t|bytes left out/m.test(stdout)))
     fail(`${whose} changes files by programs (filters in .git/config)`, GIT_SHELL)
   const home = resolveReal(context.world.home)
-  const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
-  return { ...bare, top, but, spec: top === real ? [] : [`:(literal)${real}`] }
+  const but = isInside(top, home) ? [pathOut(home)] : []
+  return { ...bare, top, but, spec: top === real ? [] : [pathOnly(real)] }
 }
 
 /** By its place, or by naming the work tree back. */
 async function ownsFolder(git: Repository, top: string, dir: string, common: string) {
   const { root } = git.context.workspace
-  const real = [dir, common].map(resolveReal)
-  if (real.every((folder) => isInside(root, folder) || folder === path.join(top, '.git')))
-    return true
+  const isNear = (at: string) => isInside(root, at) || at === path.join(top, '.git')
+  if ([dir, common].map(resolveReal).every(isNear)) return true
   const setting = ['--file', path.join(dir, 'config'), '--no-includes', 'core.worktree']
   const named = [
     path.join(textIfThere(path.join(dir, 'gitdir')).trim(), '..'), // git-worktree(1)
@@ -7190,10 +7197,9 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
 async function runGit(git: Repository, words: string, more: readonly string[] = []) {
   const { world, store } = git.context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
-  const kept = Object.entries(childEnv(world, store.redactor)).filter(
-    ([name]) => !GIT_DROPPED.test(name),
-  )
-  const env = { ...Object.fromEntries(kept), ...GIT_ENV }
+  const env = childEnv(world, store.redactor)
+  for (const name in env) if (GIT_DROPPED.test(name)) delete env[name]
+  Object.assign(env, GIT_ENV)
   const argv = ['git', '--no-pager', ...settings, ...words.split(' '), ...more]
   const result = await runCommand({ ...git, argv, env, world, timeout: GIT_TIMEOUT })
   if (result.timedOut) fail(`git took longer than ${formatDuration(GIT_TIMEOUT)}`)
@@ -7227,16 +7233,16 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
   const inside = (given: string) =>
     isLink(path.resolve(workspace.root, given)) ? workspace.entry(given) : workspace.read(given)
   const named = await Promise.all(paths.map(inside))
-  const specs = [...named, ...(all ? [git.cwd] : [])].map((real) => `:(literal)${real}`)
-  if (specs.length === 0) return
-  const listing = { ...git, spec: specs, maxOutput: GIT_LIST_MAX }
+  const spec = [...named, ...(all ? [git.cwd] : [])].map(pathOnly)
+  if (spec.length === 0) return
+  const listing = { ...git, spec, maxOutput: GIT_LIST_MAX }
   const stages = await gitText(listing, 'ls-files --stage -z', ['--'])
   if (stages.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
   // It would look into submodules, by their filters.
   const modules = stages.matchAll(/(?<![^\0])160000 [^\t]*\t([^\0]+)/g)
   const links = Array.from(modules, ([, name = '']) => name)
-  const besides = links.map((link) => `:(exclude,literal)${path.join(git.cwd, link)}`)
-  await gitText({ ...git, spec: [...specs, ...besides] }, 'add -A', ['--'])
+  for (const link of links) spec.push(pathOut(path.join(git.cwd, link)))
+  await gitText({ ...git, spec }, 'add -A', ['--'])
   if (links.length > 0) await gitText(git, 'update-index --remove --', links)
 }
 
@@ -7250,8 +7256,8 @@ async function gitCommit(git: Repository, message: string) {
   if (Number(compared.code ?? 2) > 1) failAsGit(compare, compared)
   const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
   await gitText(git, commit, [`--message=${message}`])
-  const form = '--format=committed %h: %s'
-  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, [form])
+  const form = ['--format=committed %h: %s']
+  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, form)
   return visibleLines(shown.replace(/\n\s*/g, '\n').trim())
 }
 
@@ -7283,11 +7289,11 @@ type WebPage = {
 export const WEB_TOOLS = toolsOf('web', {
   web_fetch: {
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
-    parameters: takes({
+    takes: {
       url: arg.text('As in https://example.org/page.'),
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
       max_bytes: limitTo(10 * MB, 256 * KB),
-    }),
+    },
     annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
     run: async ({ url, format, max_bytes }, context, signal) => {
@@ -7304,13 +7310,13 @@ export const WEB_TOOLS = toolsOf('web', {
   },
   http_request: {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
-    parameters: takes({
+    takes: {
       method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
       url: arg.text('Whole URL, with its query.'),
       headers: maybe(arg.map('Such as {"content-type": "application/json"}.')),
       body: maybe(arg.text('Sent exactly as given.')),
       timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
-    }),
+    },
     annotations: annotate('High', 'destroys', { openWorld: true }),
     run: async ({ timeout_s, ...given }, context, signal) => {
       refuseMarks('the request', JSON.stringify(given))
@@ -7454,11 +7460,11 @@ const TODO = takes({
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
-    parameters: takes({
+    takes: {
       id: arg.text('Of the record.'),
       offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
       limit: limitTo(65_536, 65_536),
-    }),
+    },
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOf(store, id)
       const bytes = Buffer.from(record.body)
@@ -7472,13 +7478,13 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_write: {
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
-    parameters: takes({
+    takes: {
       kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
       title: maybe(arg.text('Default: the first line.')),
       content: arg.text('All of it, without secrets.'),
       tags: maybe(arg.texts('Words to find it by.')),
       id: maybe(arg.text('Update this record instead.')),
-    }),
+    },
     annotations: CHANGES,
     judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
     preview: recordPreview,
@@ -7499,11 +7505,11 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_search: {
     description: 'Full-text search of notes, memories and records.',
-    parameters: takes({
+    takes: {
       query: arg.text('Words; empty lists the newest.'),
       kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
       limit: limitTo(50, 10),
-    }),
+    },
     run: async ({ query, kind, limit }, { store }) => {
       const filter = kind === 'any' ? { limit } : { kind, limit }
       const hits = await store.listRecords({ ...filter, query: query.trim() || undefined })
@@ -7516,7 +7522,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_delete: {
     description: 'Delete one vault record for good.',
-    parameters: takes({ id: arg.text('Of the record.') }),
+    takes: { id: arg.text('Of the record.') },
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
     run: async ({ id }, { store }) => {
@@ -7528,13 +7534,12 @@ export const NOTE_TOOLS = toolsOf('vault', {
   todo_read: {
     family: 'todos',
     description: 'Read the task list of this session.',
-    parameters: takes({}),
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   },
   todo_write: {
     family: 'todos',
     description: 'Replace the task list of this session.',
-    parameters: takes({ items: arg.list(TODO, 'The whole list, in order.') }),
+    takes: { items: arg.list(TODO, 'The whole list, in order.') },
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
@@ -7587,11 +7592,11 @@ const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${fo
 export const ASK_TOOLS = toolsOf('agents', {
   ask_user: {
     description: "Ask the user a question when the decision is the user's, and wait.",
-    parameters: takes({
+    takes: {
       question: arg.text('The whole question.'),
       options: maybe(arg.texts('Answers to choose.', { maxItems: 8 })),
       multi: arg.flag('Several may be chosen.'),
-    }),
+    },
     annotations: annotate('Low', 'reads'),
     core: true,
     run: async ({ question, options = [], multi }, { prompter }, signal) => {
@@ -7607,11 +7612,11 @@ export const ASK_TOOLS = toolsOf('agents', {
   },
   select_tools: {
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
-    parameters: takes({
+    takes: {
       query: maybe(arg.text('What it should do.')),
       names: maybe(arg.texts('Exact names of tools.')),
       limit: limitTo(30, 10),
-    }),
+    },
     core: true,
     run: async (query, { select }) => {
       const { offered, unknown } = select(query)
@@ -7625,13 +7630,13 @@ export const ASK_TOOLS = toolsOf('agents', {
   text_diff: {
     family: 'text',
     description: 'Unified diff of two texts or two files.',
-    parameters: takes({
+    takes: {
       a: maybe(arg.text('The old text.')),
       b: maybe(arg.text('The new text.')),
       path_a: maybe(arg.text('File instead of a.')),
       path_b: maybe(arg.text('File instead of b.')),
       context: arg.range([0, 50], 3, 'Lines around a change.'),
-    }),
+    },
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
       const side = async (name: string, text?: string, file?: string) => {
@@ -7646,10 +7651,10 @@ export const ASK_TOOLS = toolsOf('agents', {
   time_now: {
     family: 'time',
     description: 'The time in a zone, with weekday and week, and a moment counted from it.',
-    parameters: takes({
+    takes: {
       tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
       add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
-    }),
+    },
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
       const moment = (shift?: string) => momentIn(zone, world.now(), shift)
@@ -7663,7 +7668,6 @@ export const ASK_TOOLS = toolsOf('agents', {
   system_info: {
     family: 'system',
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
-    parameters: takes({}),
     run: async (_args, { world, store, workspace }, signal) => {
       const os = builtin('node:os')
       const disk = await fs.promises.statfs(workspace.root)
@@ -7884,13 +7888,13 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_add: {
     description:
       'Add MCP servers. The user has to agree to what is started; each server is asked for its tools, then stored, and enabled only where a profile is given. Returns the tools of each.',
-    parameters: takes({
+    takes: {
       source: arg.text(
         'A configuration (JSON or TOML), command line, http(s) or GitHub address, or stored name.',
       ),
       name: maybe(arg.text('Name for the one server.')),
       profile: maybe(arg.text('Enable it for this profile, such as "default".')),
-    }),
+    },
     annotations: FOREIGN,
     run: async ({ source, name, profile }, context, signal) => {
       const { bridge } = context
@@ -7904,13 +7908,12 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_list: {
     description:
       'List the MCP servers: transport, address, profiles they are enabled for, tools, those withheld.',
-    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
   },
   mcp_enable: {
     description: 'Enable an MCP server for a profile: its tools can then be found and called.',
-    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
+    takes: { server: SERVER, profile: maybe(PROFILE) },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server, profile }, context, signal) => {
       const of = profile ?? context.profile
@@ -7921,7 +7924,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_disable: {
     description: 'Disable an MCP server for a profile: its tools can no longer be called.',
-    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
+    takes: { server: SERVER, profile: maybe(PROFILE) },
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     run: async ({ server, profile }, context) => {
       const of = profile ?? context.profile
@@ -7931,7 +7934,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_remove: {
     description: 'Delete an MCP server, with what was accepted of it. Cannot be undone.',
-    parameters: takes({ server: SERVER }),
+    takes: { server: SERVER },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server }, { bridge }) => {
       await bridge.remove(server)
@@ -7941,7 +7944,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_tools: {
     description:
       'List the tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out, and why.',
-    parameters: takes({ server: maybe(SERVER) }),
+    takes: { server: maybe(SERVER) },
     annotations: READS_ONLY,
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
@@ -7949,11 +7952,11 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_call: {
     description:
       'Call one tool of an enabled MCP server by its own name. Returns what the tool returns.',
-    parameters: takes({
+    takes: {
       server: SERVER,
       tool: arg.text('Name of the tool, as the server has it.'),
       args: maybe(arg.object('Its arguments.')),
-    }),
+    },
     annotations: FOREIGN,
     means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
     run: async ({ server, tool: name }, { bridge, profile }) => {
@@ -10373,13 +10376,6 @@ function openServed(
   })
 }
 
-const CHAT = takes({
-  message: arg.text('What to do or to answer.', { minLength: 1 }),
-  session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
-  profile: maybe(arg.text('The profile a new session starts with.')),
-  max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
-})
-
 function agentTools(parts: ServeParts) {
   const { app, config, turns } = parts
   const talks = new Map<string, Promise<Tools>>()
@@ -10387,7 +10383,12 @@ function agentTools(parts: ServeParts) {
     chat: {
       description:
         'Give a task to the tai agent of this session, which works with all its tools until it can answer and remembers earlier messages.',
-      parameters: CHAT,
+      takes: {
+        message: arg.text('What to do or to answer.', { minLength: 1 }),
+        session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
+        profile: maybe(arg.text('The profile a new session starts with.')),
+        max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
+      },
       annotations: annotate('Medium', 'changes', { openWorld: true }),
       run: (args, { session: own, processes }, signal) => {
         const { message, session = own, max_steps: maxSteps } = args
@@ -10407,7 +10408,7 @@ function agentTools(parts: ServeParts) {
     },
     completions: {
       description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
-      parameters: takes({
+      takes: {
         messages: arg.list(
           takes({
             role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
@@ -10416,7 +10417,7 @@ function agentTools(parts: ServeParts) {
           'The conversation, oldest first.',
           { minItems: 1 },
         ),
-      }),
+      },
       annotations: annotate('Low', 'reads', { openWorld: true }),
       run: async ({ messages: given }, _, signal) => {
         using clock = chatClock(signal)
@@ -10442,7 +10443,11 @@ function asMessage(role: 'system' | 'user' | 'assistant', text: string) {
   return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
 }
 
-async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) {
+async function seatOf(
+  parts: ServeParts,
+  id: string,
+  args: { message: string; session?: string; profile?: string },
+) {
   const { app, store, config } = parts
   const row = await store.findSession(id)
   if (args.session !== undefined && row?.id !== id)

@@ -1,6 +1,6 @@
 // The tools that the conformance suite calls: real rows beside the real ones, which tai never
 // serves by itself.
-import { annotate, takes, toolsOf, type JsonObject, type Tool, type ToolOutput } from '../../tai.ts'
+import { annotate, toolsOf, type JsonObject, type Tool, type ToolOutput } from '../../tai.ts'
 
 // One red pixel, and eight samples of silence.
 const PNG =
@@ -63,7 +63,7 @@ const SCHEMA = {
 const annotations = annotate('Low', 'reads')
 const fixed = Object.entries(OUTPUTS).map(([name, output]) => {
   const description = `Always gives the same: ${name}.`
-  return [name, { description, annotations, parameters: takes({}), run: async () => output }]
+  return [name, { description, annotations, run: async () => output }]
 })
 
 export const FIXTURES: readonly Tool[] = toolsOf('test', {
