@@ -6097,7 +6097,6 @@ function diskFault(error: unknown): never {
 // Not here: which paths are allowed (§workspace).
 
 const READ_LINES_MAX = 5_000
-const SNIFF = 8 * KB
 const DIFF_TIME = 1 * SECOND
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
@@ -6126,32 +6125,55 @@ function kindOf(entry: fs.Stats | fs.Dirent) {
 
 const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
 
-const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
-
-const isUtf8Text = (bytes: Buffer) => !looksBinary(bytes) && builtin('node:buffer').isUtf8(bytes)
+const isUtf8Text = (bytes: Buffer) => !bytes.includes(0) && builtin('node:buffer').isUtf8(bytes)
 
 const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-function decodeFileText(bytes: Buffer, shown: string) {
+/** As Latin-1; models take those with a MIME type. */
+const SIGNATURES: [start: string, kind: string, mime?: string][] = [
+  ['\u0089PNG', 'PNG image', 'image/png'],
+  ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
+  ['GIF8', 'GIF image', 'image/gif'],
+  ['WEBP', 'WebP image', 'image/webp'],
+  ['%PDF-', 'PDF document'],
+  ['\u001f\u008b', 'gzip archive'],
+  ['PK\u0003', 'ZIP archive'],
+  ['\u007fELF', 'ELF program'],
+  ['\u00ff\u00fe', 'UTF-16 text'],
+]
+
+function signatureOf(bytes: Buffer) {
+  const head = bytes.toString('latin1', 0, 64).replace(/^RIFF[^]{4}/, '')
+  return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
+}
+
+function decodeText(
+  bytes: Buffer,
+  what: string,
+  failAs: (message: string, hint: string) => never = fail,
+) {
   const text = bytes.toString()
   if (isUtf8Text(bytes)) return text
-  const encoding = /^(fffe|feff)/.test(bytes.toString('hex', 0, 2)) ? 'UTF-16' : 'WINDOWS-1252'
-  if (encoding !== 'UTF-16' && looksBinary(bytes)) fail(`${shown} is binary, not text`)
+  const [, kind = bytes.includes(0) ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
+  const facts = `(${kind}, ${formatBytes(bytes.length)})`
+  if (!/text|encoding/.test(kind))
+    return failAs(`${what} is binary ${facts}`, 'a person can give images with --file')
   const line = text.split('\ufffd', 1).join().split('\n').length
-  const hint = `copy it with shell_exec: iconv -f ${encoding} -t UTF-8`
-  return fail(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, hint)
+  const encoding = /UTF-16/.exec(kind)?.[0] ?? 'WINDOWS-1252'
+  const hint = `convert it: iconv -f ${encoding} -t UTF-8`
+  return failAs(`${what} is not UTF-8 on line ${line} ${facts}`, hint)
 }
 
 async function wholeText(given: string, workspace: Workspace) {
   const at = await workspace.read(given)
-  const shown = workspace.show(at)
+  const name = workspace.show(at)
   const { size } = statsOf(at, workspace, 'file')
   const hint = 'take a part with shell_exec: sed -n 1,200p'
-  if (size > TOOL_TEXT_MAX) fail(`${shown} is too large: ${formatBytes(size)}`, hint)
+  if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`, hint)
   await using file = await workspace.openForRead(given)
-  return { text: decodeFileText(await file.readFile(), shown).replace(/^\ufeff/, ''), shown }
+  return { text: decodeText(await file.readFile(), name).replace(/^\ufeff/, ''), name }
 }
 
 type NamedText = { name: string; text: string }
@@ -6221,13 +6243,12 @@ export const FILE_TOOLS = toolsOf('files', {
     },
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
-      const { text, shown } = await wholeText(given, workspace)
+      const { text, name } = await wholeText(given, workspace)
       // A part of a secret does not look like one.
       const lines = linesWithEnds(store.redactor.redact(text))
       const total = lines.length
       if (total === 0) return '[the file is empty]'
-      if (offset > total)
-        fail(`${shown} has ${count(total, 'line')}; offset ${offset} is past them`)
+      if (offset > total) fail(`${name} has ${count(total, 'line')}; offset ${offset} is past them`)
       const last = Math.min(total, offset - 1 + limit)
       const part = lines.slice(offset - 1, last).join('')
       const head = inBrackets([
@@ -6492,7 +6513,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const isThere = before.kind !== 'absent'
   if (isNew && isThere) fail(`${name} exists already`)
   if (!isNew && !isThere) failMissing(target.at, workspace)
-  const bytes = Buffer.from(await patchedText(decodeFileText(before.bytes, name), file))
+  const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
   if (isGone && bytes.length > 0) fail(`${name}: the patch deletes the file but not all its lines`)
   return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
@@ -6556,7 +6577,7 @@ export const EDIT_TOOLS = toolsOf('files', {
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
       refuseMarks('the edit', old + fresh)
-      const text = decodeFileText(before.bytes, shown)
+      const text = decodeText(before.bytes, shown)
       const fits = (end: string) => text.includes(end) && text.includes(old.replaceAll('\n', end))
       const end = fits('\r\n') ? '\r\n' : '\n'
       const pieces = text.split(old.replaceAll('\n', end))
@@ -6772,7 +6793,7 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 async function linesOfFile(at: string, redactor: Redactor) {
   if (Number(lstatOf(at)?.size) > GREP_FILE_MAX) fail(`over ${formatBytes(GREP_FILE_MAX)}`)
   const bytes = await fs.promises.readFile(at).catch(() => fail('unreadable'))
-  if (looksBinary(bytes)) fail('binary')
+  if (bytes.includes(0)) fail('binary')
   const text = bytes.toString()
   // Alone, a line of a key does not look like one.
   const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
@@ -6971,7 +6992,7 @@ export const SHELL_TOOLS = toolsOf('process', {
         const name = clip(visible(label), 80)
         return [id, stateOf(group), `pid ${group.pid}`, formatBytes(bytes()), name]
       })
-      return columns(rows) || 'none'
+      return columns(rows) || 'no background processes'
     },
   },
 })
@@ -7286,6 +7307,8 @@ type WebPage = {
   }[]
 }
 
+const onlyPublic = (config: Config) => config.get('web_private') !== 'true'
+
 export const WEB_TOOLS = toolsOf('web', {
   web_fetch: {
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
@@ -7296,9 +7319,9 @@ export const WEB_TOOLS = toolsOf('web', {
     },
     annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
-    run: async ({ url, format, max_bytes }, context, signal) => {
-      const request = { method: 'GET', url, timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS }
-      const { reply, type, body } = await exchangeWeb(context, request, signal)
+    run: async ({ url, format, max_bytes }, { http, config }, signal) => {
+      const how = { timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS, publicOnly: onlyPublic(config) }
+      const { reply, type, body } = await wholeReply(http, { method: 'GET', url, ...how }, signal)
       const isPage = format !== 'html' && /html/.test(type)
       const page = isPage ? await pageText(body, reply.url, format) : body
       const start = headBytes(page, max_bytes)
@@ -7318,10 +7341,10 @@ export const WEB_TOOLS = toolsOf('web', {
       timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
     },
     annotations: annotate('High', 'destroys', { openWorld: true }),
-    run: async ({ timeout_s, ...given }, context, signal) => {
+    run: async ({ timeout_s, ...given }, { http, config }, signal) => {
       refuseMarks('the request', JSON.stringify(given))
-      const request = { ...given, timeout: timeout_s * SECOND }
-      const { reply, body } = await exchangeWeb(context, request, signal)
+      const request = { ...given, timeout: timeout_s * SECOND, publicOnly: onlyPublic(config) }
+      const { reply, body } = await wholeReply(http, request, signal)
       const lines = Object.entries(reply.headers).map(([name, value]) => {
         const secret = /cookie|authorization/.test(name) || looksSecret(name)
         return `${name}: ${secret ? `[redacted:${name}]` : visible(value)}\n`
@@ -7330,14 +7353,6 @@ export const WEB_TOOLS = toolsOf('web', {
     },
   },
 })
-
-async function exchangeWeb(
-  { http, config }: ToolContext,
-  request: HttpRequest,
-  signal: AbortSignal,
-) {
-  return wholeReply(http, { ...request, publicOnly: config.get('web_private') !== 'true' }, signal)
-}
 
 async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortSignal) {
   const late = `it took longer than ${formatDuration(request.timeout)}`
@@ -7401,12 +7416,13 @@ async function turndownFor(format: string) {
     service.rules.array = [{ filter: 'br', replacement: () => '\n' }]
     service.escape = (plain) => plain
   }
-  service.remove(['script', 'style', 'noscript', 'template'])
-  service.addRule('cell', { filter: ['td', 'th'], replacement: cellText })
-  service.addRule('row', { filter: 'tr', replacement: rowText })
-  service.addRule('rows', { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows })
-  service.addRule('table', { filter: 'table', replacement: tableText })
-  return service
+  service.rules.array.unshift(
+    { filter: ['td', 'th'], replacement: cellText },
+    { filter: 'tr', replacement: rowText },
+    { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows },
+    { filter: 'table', replacement: tableText },
+  )
+  return service.remove(['script', 'style', 'noscript', 'template'])
 }
 
 function cellText(content: string) {
@@ -7434,9 +7450,8 @@ const RECORD_TITLE = 80 // characters
 const recordName = ({ id, kind, title }: Omit<VaultRecord, 'body'>) =>
   `${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
-async function recordOf(store: Store, id: string) {
-  return (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
-}
+const recordOf = async (store: Store, id: string) =>
+  (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
 
 async function recordPreview({ id = '' }, { store }: ToolContext) {
   const record = await store.getRecord(id)
@@ -7444,10 +7459,10 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
 }
 
 const TODOS_MAX = 200
-const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' }
+const TODO_MARKS = { pending: ' ', in_progress: '>', done: 'x', cancelled: '-' }
 
-function showTodos(todos: readonly Todo[]) {
-  const lines = todos.map(({ id, text, status }) => `${TODO_MARKS[status]} ${id}: ${text}`)
+function showTodos(todos: Todo[]) {
+  const lines = todos.map(({ id, text, status }) => `[${TODO_MARKS[status]}] ${id}: ${text}`)
   return lines.join('\n') || 'the list is empty'
 }
 
@@ -7511,8 +7526,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
       limit: limitTo(50, 10),
     },
     run: async ({ query, kind, limit }, { store }) => {
-      const filter = kind === 'any' ? { limit } : { kind, limit }
-      const hits = await store.listRecords({ ...filter, query: query.trim() || undefined })
+      const filter = { limit, query: query.trim() || undefined }
+      const hits = await store.listRecords(kind === 'any' ? filter : { kind, ...filter })
       const lines = hits.map((hit) => {
         const snippet = hit.snippet.replace(/\s+/g, ' ').trim()
         return `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${snippet}`
@@ -7575,16 +7590,15 @@ function readAnswer(answer: string, options: readonly string[], multi: boolean) 
 }
 
 // Intl takes 90 us for one
-const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
+const WEEKDAYS = ' Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
 
 function momentIn(zone: string, now: number, add = 'PT0S') {
   const start = Temporal.Instant.fromEpochMilliseconds(now)
   const fault = `no time zone and duration: ${visible(JSON.stringify({ tz: zone, add }))}`
   const at = attempt(() => start.toZonedDateTimeISO(zone).add(add)) ?? fail(fault)
   const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-  const weekday = WEEKDAYS[at.dayOfWeek - 1] ?? ''
-  const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
-  return { iso, tz, weekday, week, unix_ms }
+  const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
+  return { iso, tz, weekday: WEEKDAYS[day] ?? '', week, unix_ms }
 }
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
@@ -7620,11 +7634,11 @@ export const ASK_TOOLS = toolsOf('agents', {
     core: true,
     run: async (query, { select }) => {
       const { offered, unknown } = select(query)
-      return [
+      return joinParts([
         offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
         ...offered.map(({ name, description }) => `- ${name}: ${description}`),
         ...unknown.map((name) => `there is no tool ${visible(name)}`),
-      ].join('\n')
+      ])
     },
   },
   text_diff: {
@@ -7642,7 +7656,7 @@ export const ASK_TOOLS = toolsOf('agents', {
       const side = async (name: string, text?: string, file?: string) => {
         if ((text === undefined) === (file === undefined))
           fail('give each side either as a text or as a file')
-        return { name: file ?? name, text: text ?? (await wholeText(file ?? '', workspace)).text }
+        return file === undefined ? { name, text: text ?? '' } : wholeText(file, workspace)
       }
       const [old, fresh] = [await side('a', a, path_a), await side('b', b, path_b)]
       return old.text === fresh.text ? 'they are the same' : unifiedDiff(old, fresh, context)
@@ -7988,9 +8002,7 @@ export function addedLine({ name, transport, tools, skipped, withheld, profiles 
 // Not here: which tools are offered (§toolbox).
 
 const NAME_WEIGHT = 3
-const COMMON_WORDS = new Set(
-  'a an and any for from in into is it of on or that the this to with'.split(' '),
-)
+const COMMON_WORD = /^(a|an|and|any|for|from|in|into|is|it|of|on|or|that|the|this|to|with|)$/
 
 /** Lower case, camelCase and snake_case apart, plural and verb ends off. */
 export function wordsIn(text: string) {
@@ -7998,8 +8010,8 @@ export function wordsIn(text: string) {
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u)
-    .filter((word) => word !== '' && !COMMON_WORDS.has(word))
-    .map((word) => (word.length > 4 ? word.replace(/(?:ing|ies|es|s|ed)$/, '') : word))
+    .filter((word) => !COMMON_WORD.test(word))
+    .map((word) => (word.length > 4 ? word.replace(/(ing|ies|es|s|ed)$/, '') : word))
 }
 
 type Findable = Omit<ToolSchema, 'parameters'>
@@ -8010,11 +8022,12 @@ export function rankByWords<T extends Findable>(query: string, tools: readonly T
     return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
   })
   for (const word of new Set(wordsIn(query))) {
-    const weigh = (row: (typeof rows)[0]) =>
-      NAME_WEIGHT * hitWeight(word, row.name) + hitWeight(word, row.rest)
-    const having = rows.filter(weigh)
-    const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
-    for (const row of having) row.score += rarity * weigh(row)
+    const weights = rows.map(
+      ({ name, rest }) => NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest),
+    )
+    const having = weights.filter(Boolean).length
+    const rarity = Math.log(1 + (rows.length + 0.5) / (having + 0.5))
+    for (const [i, row] of rows.entries()) row.score += rarity * (weights[i] ?? 0)
   }
   const found = rows.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
   return found.map(({ tool }) => tool)
@@ -8357,12 +8370,13 @@ function factsOf(outcome: Outcome) {
 // Not here: rules of safety, which §policy enforces in code.
 
 type PromptFacts = {
-  root: string | undefined // undefined without tools
   world: Pick<World, 'platform' | 'now'>
-  hidden: readonly Pick<Tool, 'name' | 'origin'>[] | undefined
-  added: string | undefined
-  schema: JsonSchema | undefined
-}
+} & Loose<{
+  root: string // none without tools
+  hidden: readonly Pick<Tool, 'name' | 'origin'>[]
+  added: string
+  schema: JsonSchema
+}>
 
 const IDENTITY = `You are tai, an assistant in a developer's terminal. Your answer is printed to a shell, often into a pipe: give what was asked for and nothing around it. No greeting, no offer of more help. Use Markdown only where it helps a reader.`
 
@@ -8374,16 +8388,16 @@ export function systemPrompt({ root, world, hidden = [], added, schema }: Prompt
   const byServer = Map.groupBy(hidden, ({ origin }) => origin?.server)
   const names = byServer.get(undefined)?.map(({ name }) => name)
   byServer.delete(undefined)
-  const counts = [...byServer].map(([server, { length }]) => `${server} (${length})`)
+  const counts = [...byServer].map(([server, { length }]) => `${server} (${length})`).join(', ')
   const parts = [
     added ?? IDENTITY,
     root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
     names && `More tools can be offered by select_tools: ${names.join(', ')}.`,
-    counts.length > 0 && `It also finds the tools of these MCP servers: ${counts.join(', ')}.`,
+    counts && `It also finds the tools of these MCP servers: ${counts}.`,
     schema &&
       'Answer with one JSON value that fits the schema you were given: no code fence and no words around it.',
   ]
-  return parts.filter((part) => part).join('\n\n')
+  return joinParts(parts, '\n\n')
 }
 
 export const COMPACTION_REQUEST = `The conversation has become too long. Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done and found (files, commands, results, decisions), what is open, and what to do next. Facts only, at most 600 words.`
@@ -9139,33 +9153,6 @@ const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-/** As Latin-1; models take those with a MIME type. */
-const SIGNATURES: [start: string, kind: string, mime?: string][] = [
-  ['\u0089PNG', 'PNG image', 'image/png'],
-  ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
-  ['GIF8', 'GIF image', 'image/gif'],
-  ['WEBP', 'WebP image', 'image/webp'],
-  ['%PDF-', 'PDF document'],
-  ['\u001f\u008b', 'gzip archive'],
-  ['PK\u0003', 'ZIP archive'],
-  ['\u007fELF', 'ELF program'],
-  ['\u00ff\u00fe', 'UTF-16 text'],
-]
-
-function signatureOf(bytes: Buffer) {
-  const head = bytes.toString('latin1', 0, 64).replace(/^RIFF[^]{4}/, '')
-  return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
-}
-
-function inputText(bytes: Buffer, what: string) {
-  const hasNul = bytes.includes(0)
-  if (!hasNul && builtin('node:buffer').isUtf8(bytes)) return bytes.toString()
-  const [, kind = hasNul ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
-  const fault = /text|encoding/.test(kind) ? 'not UTF-8' : 'binary'
-  const hint = 'convert text with iconv -t UTF-8, give an image with --file'
-  failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
-}
-
 async function readInput(
   what: string,
   max: number,
@@ -9246,7 +9233,7 @@ export async function readStdin(
   }
   const open = () => inputChunks(openStdin(), 'stdin', signal, begins)
   const bytes = await readInput('stdin', STDIN_MAX, signal, open)
-  return inputText(bytes, 'stdin')
+  return decodeText(bytes, 'stdin', failUsage)
 }
 
 /** Stdin, an empty line, the prompt; undefined when both are blank. */
@@ -9267,7 +9254,7 @@ export async function readPromptFile(
   const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
   const [, , mime] = signatureOf(bytes)
   if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
-  return textPart(frameFile(name, inputText(bytes, what)))
+  return textPart(frameFile(name, decodeText(bytes, what, failUsage)))
 }
 
 function frameFile(name: string, text: string) {
