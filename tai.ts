@@ -5967,10 +5967,10 @@ export type ToolContext = {
   approvals: Approvals
   bridge: McpBridge
   profile: string
-  select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
+  select: (wanted: ToolQuery) => { offered: ToolSchema[]; unknown: string[] }
 }
 
-type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
+type ToolQuery = { query?: string; names?: string[]; limit: number }
 
 const PASSES = Symbol()
 
@@ -5988,11 +5988,11 @@ type ToolFacts<A, Out> = {
   annotations?: Annotations // default: READS_ONLY
   core?: boolean // offered from the start
   rateLimit?: { maxCalls: number; windowSeconds: number }
-  origin?: { server: string; tool: string; names: readonly string[] }
+  origin?: { server: string; tool: string; names: string[] }
   means?: (args: A) => { server: string; name: string; args: JsonObject }
   judge?: (args: A) => Annotations
   /** Default: its `path`. With none, no path grant allows, each denies. */
-  paths?: (args: A) => readonly string[] | Promise<readonly string[]>
+  paths?: (args: A) => string[] | Promise<string[]>
   preview?: (args: A, context: ToolContext) => Promise<string | undefined>
   run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }
@@ -6041,11 +6041,11 @@ export const arg = {
   range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
     arg.whole(description, { minimum, maximum, default: usual }),
   flag: argOf<boolean>('boolean', { default: false }),
-  oneOf: <const E extends string>(names: readonly E[], description: string, more?: JsonObject) =>
+  oneOf: <const E extends string>(names: E[], description: string, more?: JsonObject) =>
     argOf<E>('string', { enum: names })(description, more),
-  texts: argOf<readonly string[]>('array', { items: { type: 'string' } }),
+  texts: argOf<string[]>('array', { items: { type: 'string' } }),
   list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
-    argOf<readonly T[]>('array', { items })(description, more),
+    argOf<T[]>('array', { items })(description, more),
   map: argOf<Record<string, string>>('object', { additionalProperties: { type: 'string' } }),
   object: argOf<JsonObject>('object'),
 }
@@ -6187,10 +6187,9 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
 }
 
 /** Blank and false parts are none. */
-const joinParts = (parts: readonly unknown[], by = '\n') => parts.filter(Boolean).join(by)
+const joinParts = (parts: unknown[], by = '\n') => parts.filter(Boolean).join(by)
 
-const inBrackets = (remarks: readonly unknown[]) =>
-  joinParts(remarks, '; ').replace(/^.+$/s, '[$&]')
+const inBrackets = (remarks: unknown[]) => joinParts(remarks, '; ').replace(/^.+$/s, '[$&]')
 
 type WalkEntry = { at: string; name: string; kind: string; depth: number }
 
@@ -6201,7 +6200,7 @@ async function walkTree(
 ) {
   const [entries, remarks]: [WalkEntry[], string[]] = [[], []]
   let [left, skipped] = [WALK_MAX, 0]
-  const visit = async (folder: string, depth = 0): Promise<void> => {
+  const visit = async (folder: string, depth = 0) => {
     signal?.throwIfAborted()
     const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch(() => {
       remarks.push(`${path.basename(folder)}/ could not be read`)
@@ -6355,7 +6354,7 @@ async function writeTarget(given: string, workspace: Workspace) {
 async function removalOf(root: string, workspace: Workspace) {
   if (root === workspace.root) fail('that is the workspace itself')
   let room = UNDO_FILE_MAX
-  const removed = ({ at }: { at: string }): Change => {
+  const removed = ({ at }: { at: string }) => {
     const place = placeOf(at, workspace, room)
     room -= place.before.bytes.length
     return { ...place, after: ABSENT }
@@ -6380,7 +6379,7 @@ async function commitPlan({ changes, undoes }: Plan, { store, session, world }: 
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (!undoes) await store.pushUndo(session, entries)
-  const done: Change[] = []
+  const done = []
   try {
     for (const change of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
       putOne(change.at, change.after, world)
@@ -6442,8 +6441,7 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
   },
 })
 
-const likeness = (a: Set<string>, b = new Set<string>()) =>
-  (2 * a.intersection(b).size) / (a.size + b.size)
+const likeness = (a: Set<string>, b = new Set()) => (2 * a.intersection(b).size) / (a.size + b.size)
 
 /** The lines most like `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
@@ -6869,7 +6867,7 @@ export const FIND_TOOLS = toolsOf('files', {
         ? { entries: [{ at: top }], remarks: [] as string[] }
         : await findFiles(top, wanted, workspace, signal)
       const passed = new Map<string, number>()
-      const passOver = (error: unknown): string[] => {
+      const passOver = (error: unknown) => {
         const why = messageOf(error)
         passed.set(why, 1 + (passed.get(why) ?? 0))
         return []
@@ -7145,9 +7143,11 @@ export const GIT_TOOLS = toolsOf('git', {
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = [...revisionArgs(rev), '--']
       const whole = `show ${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
-      if (show) return gitText(git, whole, which)
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
-      return visibleLines(await gitText(git, `log --max-count=${limit}`, lines)) || '(no commits)'
+      const said = show
+        ? await gitText(git, whole, which)
+        : visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
+      return said || '(no commits)'
     }),
   },
   git_commit: {
@@ -7215,7 +7215,7 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
   return isInside(common, dir) && named.some((back) => path.resolve(dir, back) === top)
 }
 
-async function runGit(git: Repository, words: string, more: readonly string[] = []) {
+async function runGit(git: Repository, words: string, more: string[] = []) {
   const { world, store } = git.context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
   const env = childEnv(world, store.redactor)
@@ -7227,7 +7227,7 @@ async function runGit(git: Repository, words: string, more: readonly string[] = 
   return result
 }
 
-async function gitText(git: Repository, words: string, more: readonly string[] = []) {
+async function gitText(git: Repository, words: string, more: string[] = []) {
   const spec = more.at(-1) === '--' ? [...git.spec, ...git.but] : []
   const result = await runGit(git, words, [...more, ...spec])
   return result.code === 0 ? result.stdout : failAsGit(words, result)
@@ -7235,13 +7235,11 @@ async function gitText(git: Repository, words: string, more: readonly string[] =
 
 function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never {
   const said = stderr.trim() || stdout.trim() || `ended by ${signal}`
-  const lines = said.split(/\s*\n\s*/).map((line) => clip(visible(line), 500))
-  const why = lines.find((line) => /^(fatal|error): /.test(line)) ?? lines[0]
-  const more = lines.filter((line) => line !== why).join(' ')
-  fail(`git ${words.split(' ', 1)}: ${why}`, clip(more, 500) || undefined)
+  const [why = '', ...more] = said.split(/\s*\n\s*/).map(visible)
+  fail(`git ${words.split(' ', 1)}: ${clip(why, 500)}`, clip(more.join(' '), 500) || undefined)
 }
 
-function revisionArgs(...given: readonly (string | undefined)[]) {
+function revisionArgs(...given: (string | undefined)[]) {
   const revisions = given.filter((rev) => rev !== undefined)
   const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
   if (wrong !== undefined)
@@ -8017,7 +8015,7 @@ export function wordsIn(text: string) {
 type Findable = Omit<ToolSchema, 'parameters'>
 
 /** Those that share words with `query`, best first. */
-export function rankByWords<T extends Findable>(query: string, tools: readonly T[]) {
+export function rankByWords<T extends Findable>(query: string, tools: T[]) {
   const rows = tools.map((tool) => {
     return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
   })
@@ -8033,7 +8031,7 @@ export function rankByWords<T extends Findable>(query: string, tools: readonly T
   return found.map(({ tool }) => tool)
 }
 
-function hitWeight(word: string, among: readonly string[]) {
+function hitWeight(word: string, among: string[]) {
   if (among.includes(word)) return 1
   return word.length > 2 && among.some((other) => other.startsWith(word)) ? 0.5 : 0
 }
@@ -8373,7 +8371,7 @@ type PromptFacts = {
   world: Pick<World, 'platform' | 'now'>
 } & Loose<{
   root: string // none without tools
-  hidden: readonly Pick<Tool, 'name' | 'origin'>[]
+  hidden: Pick<Tool, 'name' | 'origin'>[]
   added: string
   schema: JsonSchema
 }>
@@ -8706,7 +8704,7 @@ const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
 
-export const style = (text: string, ...names: readonly InspectColor[]) =>
+export const style = (text: string, ...names: InspectColor[]) =>
   builtin('node:util').styleText(names, text, { validateStream: false })
 
 /** The first rule that speaks decides. */
@@ -8724,22 +8722,22 @@ export function fdKind(fd: number) {
   if (stat.isFile()) return 'file'
   if (stat.isFIFO()) return 'pipe'
   if (stat.isSocket()) return 'socket'
-  if (stat.rdev === attempt(() => fs.statSync('/dev/null').rdev)) return 'device'
-  return builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
+  const isNull = stat.rdev === attempt(() => fs.statSync('/dev/null').rdev)
+  return !isNull && builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
 }
 
 const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
 /** Nothing else writes to its file descriptor. */
 export class Output {
-  readonly isTerminal
-  readonly color
+  isTerminal
+  color
   failure?: TaiError // a reader that left is none
   atLineStart = true
   beforeWrite?: () => void
   readonly #fd
   readonly #end = new AbortController()
-  readonly gone = this.#end.signal
+  gone = this.#end.signal
   #room // bytes
   #slow?: NodeJS.WriteStream
 
@@ -8759,7 +8757,7 @@ export class Output {
     return this.#stream.columns || COLUMNS_DEFAULT
   }
 
-  paint(text: string, ...names: readonly InspectColor[]) {
+  paint(text: string, ...names: InspectColor[]) {
     return this.color ? style(text, ...names) : text
   }
 
@@ -8843,8 +8841,8 @@ export function terminalFilter() {
 }
 
 function openTty() {
-  const { O_RDWR, O_NONBLOCK } = fs.constants
   const names = path.sep === '/' ? ['/dev/tty', '/dev/tty'] : ['//./CONIN$', '//./CONOUT$']
+  const { O_RDWR, O_NONBLOCK } = fs.constants
   return attempt(() => names.map((name) => fs.openSync(name, O_RDWR | O_NONBLOCK))) ?? []
 }
 
@@ -8853,7 +8851,7 @@ async function askLine(
   secret: boolean,
   asked: AbortSignal,
   pause?: () => Disposable,
-): Answer {
+) {
   const [from, to] = asked.aborted ? [] : openTty()
   if (from === undefined || to === undefined) return undefined
   using paused = pause?.()
@@ -8917,11 +8915,11 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
 const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 
 /** Turns until anything is written to one of these. */
-export function spinnerOn(output: Output, ...others: readonly Output[]) {
+export function spinnerOn(output: Output, ...others: Output[]) {
   const screen = [output, ...others].filter((each) => each.isTerminal)
   let turning: { label: string; timer: NodeJS.Timeout } | undefined
   const stop = () => {
-    if (turning === undefined) return
+    if (!turning) return
     clearInterval(turning.timer)
     turning = undefined
     output.draw(CLEAR_LINE)
@@ -8966,7 +8964,7 @@ const BODY_MIN = 8 // columns
 type MarkdownPage = {
   width: number
   color: boolean
-  styles: readonly InspectColor[]
+  styles: InspectColor[]
   charWidth: (codePoint: number) => number
 }
 
@@ -8977,9 +8975,9 @@ function columnsOf(text: string, page: MarkdownPage) {
   return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
-const narrower = (page: MarkdownPage, by: number) => ({
+const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
   ...page,
-  width: Math.max(BODY_MIN, page.width - by),
+  width: Math.max(BODY_MIN, width - by),
 })
 
 function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
@@ -9011,7 +9009,7 @@ const INLINES: Draw<string> = {
   checkbox: () => '',
 }
 
-function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]): string {
+function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]) {
   const inner = { ...page, styles: [...page.styles, ...more] }
   const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
   return tokens.map(draw).join('')
@@ -9019,14 +9017,15 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectC
 
 function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
-  for (const source of text.split('\n')) {
-    const words = source.trim().split(/[ \t]+/)
-    for (const [i, word] of words.entries()) {
+  for (const source of text.split('\n'))
+    for (const [i, word] of source
+      .trim()
+      .split(/[ \t]+/)
+      .entries()) {
       const longer = `${lines.at(-1)} ${word}`
       if (i > 0 && columnsOf(longer, page) <= page.width) lines[lines.length - 1] = longer
       else lines.push(word)
     }
-  }
   return text === '' ? [] : lines
 }
 
@@ -9046,12 +9045,12 @@ const BLOCKS: Draw<string[]> = {
 
 const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
 
-function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']): string[] {
+function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
   const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
 }
 
-function joinBlocks(blocks: readonly string[][], gap: string[]) {
+function joinBlocks(blocks: string[][], gap: string[]) {
   const drawn = blocks.filter((lines) => lines.length > 0)
   return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 }
@@ -9075,7 +9074,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
   const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
   const widths = fitColumns([head, ...body], page)
-  const drawRow = (row: readonly string[]) => {
+  const drawRow = (row: string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
     const height = Math.max(1, ...cells.map((lines) => lines.length))
     return Array.from({ length: height }, (_, y) => {
@@ -9090,7 +9089,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   return [...drawRow(head), rule, ...body.flatMap(drawRow)]
 }
 
-function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage) {
+function fitColumns(rows: string[][], page: MarkdownPage) {
   const widths = (rows[0] ?? []).map((_cell, x) =>
     Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
   )
@@ -9135,7 +9134,7 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
 function completeBlocks(tokens: Token[]) {
   const last = tokens.findLastIndex(({ type }, i) => type !== 'space' && i < tokens.length - 1)
   const { type = '', raw = '' } = tokens[last] ?? {}
-  const goesOn = type === 'list' || type === 'blockquote' || raw.startsWith('    ')
+  const goesOn = /^(list|blockquote)$/.test(type) || raw.startsWith('    ')
   const done = tokens.slice(0, goesOn ? last : -1)
   return done.map((block) => block.raw).join('')
 }
@@ -9153,13 +9152,10 @@ const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-async function readInput(
-  what: string,
-  max: number,
-  signal: AbortSignal,
-  open: () => AsyncIterable<Buffer>,
-) {
-  const chunks: Buffer[] = []
+type Open = () => AsyncIterable<Buffer>
+
+async function readInput(what: string, max: number, signal: AbortSignal, open: Open) {
+  const chunks = []
   let left = max
   try {
     for await (const chunk of open()) {
@@ -9177,34 +9173,19 @@ async function readInput(
   }
 }
 
-/** Undefined when there is nothing yet; empty at the end. */
-function readNow(fd: number) {
-  const chunk = Buffer.allocUnsafe(64 * KB)
-  try {
-    return chunk.subarray(0, fs.readSync(fd, chunk))
-  } catch (error) {
-    if (codeOf(error) === 'EAGAIN') return undefined
-    throw error
-  }
-}
-
 async function* inputChunks(
   fd: number,
   what: string,
   signal: AbortSignal,
   begins = async (_begun: Promise<unknown>) => true,
-): AsyncGenerator<Buffer> {
+) {
   const kind = fdKind(fd)
   if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
-  const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
-  let hasBegun = false
-  for (let chunk = isReady && readNow(fd); chunk; chunk = readNow(fd)) {
-    hasBegun = true
-    if (chunk.length === 0) return fd > 0 ? fs.closeSync(fd) : undefined
-    yield chunk
-  }
-  const stream = new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
-  if (hasBegun || (await begins(builtin('node:events').once(stream, 'readable')))) yield* stream
+  const stream =
+    kind === 'file'
+      ? fs.createReadStream('', { fd, autoClose: fd > 0, signal })
+      : new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+  if (await begins(once(stream, 'readable'))) yield* stream
   else stream.destroy()
 }
 
