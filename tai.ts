@@ -70,7 +70,7 @@
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest callDigest ...
 //   §toolkit    what a tool is made of
-//     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes ...
+//     ToolContext ToolRow Tool annotate arg maybe takes toolsOf
 //   §files      reading files and folders
 //     unifiedDiff FILE_TOOLS
 //   §edits      changing files, and back
@@ -559,6 +559,8 @@ export const visibleLines = (text: string) =>
   text.replaceAll('\r\n', '\n').replace(/[^\n\t]+/g, visible)
 
 export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
+
+const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
 
@@ -2008,9 +2010,9 @@ export class Store {
       SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
-  async dropUndo(session: string, numbers: number[]) {
-    const sql = 'DELETE FROM undo WHERE session = ? AND n = ?'
-    for (const n of numbers) this.db.run(sql, session, n)
+  async dropUndo(session: string, groups: readonly string[]) {
+    const sql = 'DELETE FROM undo WHERE session = ? AND "group" IN (SELECT value FROM json_each(?))'
+    this.db.run(sql, session, JSON.stringify(groups))
   }
 
   async addHistory(line: string) {
@@ -5826,7 +5828,7 @@ export class Approvals {
 // returns `isError`, or throws TaiError or a system error; other exceptions are bugs.
 // The outside is reached only through ToolContext.
 
-export type ToolContext = Readonly<{
+export type ToolContext = {
   world: World
   session: string
   workspace: Workspace
@@ -5838,94 +5840,45 @@ export type ToolContext = Readonly<{
   approvals: Approvals
   bridge: McpBridge
   profile: string
-  select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
-}>
+  select: (wanted: ToolQuery) => { offered: ToolSchema[]; unknown: string[] }
+}
 
-type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
+type ToolQuery = { query?: string; names?: string[]; limit: number }
 
 const PASSES = Symbol()
 
 type Schema<T> = JsonSchema & { readonly [PASSES]?: T }
 
-export type ArgsOf<S> = S extends Schema<infer T> ? T : never
-
 type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
   [K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
 }
 
-export type ToolRow<A, Out = ToolOutput | string> = Readonly<{
-  family?: string
+type Takes<A> = { [K in keyof A]: Schema<A[K]> }
+
+type ToolFacts<A, Out> = {
   description: string
-  parameters: Schema<A>
-  annotations: Annotations
+  family?: string
+  annotations?: Annotations // default: READS_ONLY
   core?: boolean // offered from the start
-  rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  origin?: Readonly<{ server: string; tool: string; names: readonly string[] }>
+  rateLimit?: { maxCalls: number; windowSeconds: number }
+  origin?: { server: string; tool: string; names: string[] }
   means?: (args: A) => { server: string; name: string; args: JsonObject }
   judge?: (args: A) => Annotations
   /** Default: its `path`. With none, no path grant allows, each denies. */
-  paths?: (args: A) => readonly string[] | Promise<readonly string[]>
+  paths?: (args: A) => string[] | Promise<string[]>
   preview?: (args: A, context: ToolContext) => Promise<string | undefined>
   run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
-}>
-
-export type Tool = ToolRow<JsonObject, ToolOutput> &
-  Readonly<{ name: string; family: string; core: boolean }>
-
-/** The tools of a family. */
-export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
-  const tools: [string, ToolRow<JsonObject>][] = Object.entries(rows)
-  return tools.map(([name, { run, preview, ...row }]) => ({
-    name,
-    family,
-    core: false,
-    ...('path' in Object(row.parameters['properties']) && { paths: ({ path: at }) => [`${at}`] }),
-    ...row,
-    preview: async (...call) => preview?.(...call).catch(diskFault),
-    run: async (...call) => {
-      const said = await run(...call).catch(diskFault)
-      return typeof said === 'string' ? { text: said } : said
-    },
-  }))
 }
 
-function diskFault(error: unknown): never {
-  if (isObject(error) && 'errno' in error) pathFault(error)
-  throw error
+export type ToolRow<A, Out = ToolOutput | string> = ToolFacts<Taken<A>, Out> & { takes?: Takes<A> }
+
+export type Tool = ToolFacts<JsonObject, ToolOutput> & {
+  name: string
+  family: string
+  parameters: JsonSchema
+  annotations: Annotations
+  core: boolean
 }
-
-const argOf =
-  <T>(type: string, facts?: JsonObject) =>
-  (description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
-
-export const arg = {
-  text: argOf<string>('string'),
-  whole: argOf<number>('integer'),
-  range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
-    arg.whole(description, { minimum, maximum, default: usual }),
-  flag: argOf<boolean>('boolean', { default: false }),
-  oneOf: <const E extends string>(names: readonly E[], description: string, more?: JsonObject) =>
-    argOf<E>('string', { enum: names })(description, more),
-  texts: argOf<readonly string[]>('array', { items: { type: 'string' } }),
-  list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
-    argOf<readonly T[]>('array', { items })(description, more),
-  map: argOf<Readonly<Record<string, string>>>('object', {
-    additionalProperties: { type: 'string' },
-  }),
-  object: argOf<JsonObject>('object'),
-}
-
-export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
-  Object.defineProperty({ ...schema }, PASSES, {})
-
-export const takes = <A>(properties: { [K in keyof A]: Schema<A[K]> }): Schema<Taken<A>> => ({
-  type: 'object',
-  properties,
-  required: Object.entries<object>(properties).flatMap(([name, schema]) =>
-    'default' in schema || PASSES in schema ? [] : name,
-  ),
-  additionalProperties: false,
-})
 
 /** The `*Hint` keys repeat the others in MCP's words. */
 export function annotate(
@@ -5951,6 +5904,63 @@ const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 const CHANGES = annotate('Medium', 'changes')
 const DESTROYS = annotate('Medium', 'destroys')
 
+const argOf =
+  <T>(type: string, facts?: JsonObject) =>
+  (description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
+
+export const arg = {
+  text: argOf<string>('string'),
+  whole: argOf<number>('integer'),
+  range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
+    arg.whole(description, { minimum, maximum, default: usual }),
+  flag: argOf<boolean>('boolean', { default: false }),
+  oneOf: <const E extends string>(names: E[], description: string, more?: JsonObject) =>
+    argOf<E>('string', { enum: names })(description, more),
+  texts: argOf<string[]>('array', { items: { type: 'string' } }),
+  list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
+    argOf<T[]>('array', { items })(description, more),
+  map: argOf<Record<string, string>>('object', { additionalProperties: { type: 'string' } }),
+  object: argOf<JsonObject>('object'),
+}
+
+export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
+  Object.defineProperty({ ...schema }, PASSES, {})
+
+export const takes = <A>(properties: Takes<A>): Schema<Taken<A>> => ({
+  type: 'object',
+  properties,
+  required: Object.entries<object>(properties).flatMap(([name, schema]) =>
+    'default' in schema || PASSES in schema ? [] : name,
+  ),
+  additionalProperties: false,
+})
+
+type Row = ToolFacts<JsonObject, ToolOutput | string> & { takes?: Record<string, JsonSchema> }
+
+/** The tools of a family. */
+export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
+  const tools: [string, Row][] = Object.entries(rows)
+  return tools.map(([name, { run, preview, takes: properties = {}, ...row }]) => ({
+    name,
+    family,
+    core: false,
+    annotations: READS_ONLY,
+    parameters: takes(properties),
+    ...('path' in properties && { paths: ({ path: at }) => [`${at}`] }),
+    ...row,
+    preview: async (...call) => preview?.(...call).catch(diskFault),
+    run: async (...call) => {
+      const said = await run(...call).catch(diskFault)
+      return typeof said === 'string' ? { text: said } : said
+    },
+  }))
+}
+
+function diskFault(error: unknown): never {
+  if (isObject(error) && 'errno' in error) pathFault(error)
+  throw error
+}
+
 //#endregion §toolkit
 
 //#region §files: reading files and folders
@@ -5960,18 +5970,16 @@ const DESTROYS = annotate('Medium', 'destroys')
 // Not here: which paths are allowed (§workspace).
 
 const READ_LINES_MAX = 5_000
-const SNIFF = 8 * KB
 const DIFF_TIME = 1 * SECOND
-const NAMES_COMPARED = 2_000
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 function failMissing(at: string, workspace: Workspace): never {
   const folder = path.dirname(at)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
-  const near = nearest(path.basename(at), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
-  const guess = workspace.show(path.join(folder, near ?? ''))
-  fail(`nothing at ${workspace.show(at)}`, `${near ? 'did you mean' : 'look into'} ${guess}?`)
+  const near = nearest(path.basename(at), fs.readdirSync(folder)) ?? ''
+  const guess = workspace.show(path.join(folder, near))
+  fail(`nothing at ${workspace.show(at)}`, near ? `did you mean ${guess}?` : `look into ${guess}`)
 }
 
 function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
@@ -5990,33 +5998,55 @@ function kindOf(entry: fs.Stats | fs.Dirent) {
 
 const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
 
-const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
-
-const isUtf8Text = (bytes: Buffer) => !looksBinary(bytes) && builtin('node:buffer').isUtf8(bytes)
+const isUtf8Text = (bytes: Buffer) => !bytes.includes(0) && builtin('node:buffer').isUtf8(bytes)
 
 const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-function decodeFileText(bytes: Buffer, shown: string) {
+/** As Latin-1; models take those with a MIME type. */
+const SIGNATURES: [start: string, kind: string, mime?: string][] = [
+  ['\u0089PNG', 'PNG image', 'image/png'],
+  ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
+  ['GIF8', 'GIF image', 'image/gif'],
+  ['WEBP', 'WebP image', 'image/webp'],
+  ['%PDF-', 'PDF document'],
+  ['\u001f\u008b', 'gzip archive'],
+  ['PK\u0003', 'ZIP archive'],
+  ['\u007fELF', 'ELF program'],
+  ['\u00ff\u00fe', 'UTF-16 text'],
+]
+
+function signatureOf(bytes: Buffer) {
+  const head = bytes.toString('latin1', 0, 64).replace(/^RIFF[^]{4}/, '')
+  return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
+}
+
+function decodeText(
+  bytes: Buffer,
+  what: string,
+  failAs: (message: string, hint: string) => never = fail,
+) {
   const text = bytes.toString()
   if (isUtf8Text(bytes)) return text
-  const isUtf16 = ['fffe', 'feff'].includes(bytes.toString('hex', 0, 2))
-  if (!isUtf16 && looksBinary(bytes)) fail(`${shown} is binary, not text`)
-  const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
-  const encoding = isUtf16 ? 'UTF-16' : 'WINDOWS-1252'
-  const hint = `copy it with shell_exec: iconv -f ${encoding} -t UTF-8`
-  return fail(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, hint)
+  const [, kind = bytes.includes(0) ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
+  const facts = `(${kind}, ${formatBytes(bytes.length)})`
+  if (!/text|encoding/.test(kind))
+    return failAs(`${what} is binary ${facts}`, 'a person can give images with --file')
+  const line = text.split('\ufffd', 1).join().split('\n').length
+  const encoding = /UTF-16/.exec(kind)?.[0] ?? 'WINDOWS-1252'
+  const hint = `convert it: iconv -f ${encoding} -t UTF-8`
+  return failAs(`${what} is not UTF-8 on line ${line} ${facts}`, hint)
 }
 
 async function wholeText(given: string, workspace: Workspace) {
   const at = await workspace.read(given)
-  const shown = workspace.show(at)
+  const name = workspace.show(at)
   const { size } = statsOf(at, workspace, 'file')
   const hint = 'take a part with shell_exec: sed -n 1,200p'
-  if (size > TOOL_TEXT_MAX) fail(`${shown} is too large: ${formatBytes(size)}`, hint)
+  if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`, hint)
   await using file = await workspace.openForRead(given)
-  return { text: decodeFileText(await file.readFile(), shown).replace(/^\ufeff/, ''), shown }
+  return { text: decodeText(await file.readFile(), name).replace(/^\ufeff/, ''), name }
 }
 
 type NamedText = { name: string; text: string }
@@ -6029,18 +6059,10 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
   return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-function withHead(lines: string[], first: number, total: number) {
-  if (total === 0) return '[the file is empty]'
-  const text = lines.join('')
-  const last = first + lines.length - 1
-  const remarks = [
-    lines.length < total && `lines ${first}-${last} of ${total}`,
-    text.includes('\r\n') && 'CRLF line ends',
-    last < total && `read on with offset ${last + 1}`,
-  ]
-  const head = remarks.filter(Boolean).join('; ')
-  return head ? `[${head}]\n${withLf(text)}` : text
-}
+/** Blank and false parts are none. */
+const joinParts = (parts: unknown[], by = '\n') => parts.filter(Boolean).join(by)
+
+const inBrackets = (remarks: unknown[]) => joinParts(remarks, '; ').replace(/^.+$/s, '[$&]')
 
 type WalkEntry = { at: string; name: string; kind: string; depth: number }
 
@@ -6049,38 +6071,34 @@ async function walkTree(
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
   signal?: AbortSignal,
 ) {
-  const found = { entries: [] as WalkEntry[], remarks: [] as string[], skipped: 0 }
-  let left = WALK_MAX
-  const visit = async (folder: string, depth = 0): Promise<void> => {
+  const [entries, remarks]: [WalkEntry[], string[]] = [[], []]
+  let [left, skipped] = [WALK_MAX, 0]
+  const visit = async (folder: string, depth = 0) => {
     signal?.throwIfAborted()
     const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch(() => {
-      found.remarks.push(`${path.basename(folder)}/ could not be read`)
+      remarks.push(`${path.basename(folder)}/ could not be read`)
       return []
     })
     for (const child of children.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-      if (--left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
+      if (--left === 0) remarks.push(`stopped after ${WALK_MAX} entries`)
       if (left <= 0) return
-      const at = path.join(folder, child.name)
-      const entry = { at, name: child.name, kind: kindOf(child), depth }
+      const { name } = child
+      const entry = { at: path.join(folder, name), name, kind: kindOf(child), depth }
       const verdict = judge(entry)
-      if (verdict === 'skip') found.skipped += 1
-      else found.entries.push(entry)
-      if (verdict === 'enter' && entry.kind === 'folder') await visit(at, depth + 1)
+      if (verdict === 'skip') skipped += 1
+      else entries.push(entry)
+      if (verdict === 'enter' && entry.kind === 'folder') await visit(entry.at, depth + 1)
     }
   }
   await visit(root)
-  return found
+  return { entries, remarks, skipped }
 }
-
-const withRemarks = (lines: string[], remarks: string[]) =>
-  [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
 function listLine({ at, name, kind }: WalkEntry) {
   if (kind === 'folder') return `${name}/`
   if (kind === 'file') return `${name}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
   if (kind !== 'link') return `${name}  (${kind})`
-  const end = fs.existsSync(at) ? '' : ' (leads nowhere)'
-  return `${name} -> ${fs.readlinkSync(at)}${end}`
+  return `${name} -> ${fs.readlinkSync(at)}${fs.existsSync(at) ? '' : ' (leads nowhere)'}`
 }
 
 const somePath = arg.text('In the workspace.')
@@ -6090,30 +6108,36 @@ const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At m
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
     description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
-    parameters: takes({
+    takes: {
       path: somePath,
       offset: maybe(arg.whole('First line.', { minimum: 1 })),
       limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX })),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
-      const { text, shown } = await wholeText(given, workspace)
+      const { text, name } = await wholeText(given, workspace)
       // A part of a secret does not look like one.
       const lines = linesWithEnds(store.redactor.redact(text))
-      if (offset > Math.max(1, lines.length))
-        fail(`${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`)
-      return withHead(lines.slice(offset - 1).slice(0, limit), offset, lines.length)
+      const total = lines.length
+      if (total === 0) return '[the file is empty]'
+      if (offset > total) fail(`${name} has ${count(total, 'line')}; offset ${offset} is past them`)
+      const last = Math.min(total, offset - 1 + limit)
+      const part = lines.slice(offset - 1, last).join('')
+      const head = inBrackets([
+        (offset > 1 || last < total) && `lines ${offset}-${last} of ${total}`,
+        part.includes('\r\n') && 'CRLF line ends',
+        last < total && `read on with offset ${last + 1}`,
+      ])
+      return head ? `${head}\n${withLf(part)}` : part
     },
   },
   list_dir: {
     description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
-    parameters: takes({
+    takes: {
       path: pathOrRoot,
       depth: arg.range([1, 5], 1, 'How many levels.'),
       hidden: arg.flag('Also dot files.'),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     run: async (args, { workspace }, signal) => {
       const root = await workspace.read(args.path)
@@ -6126,24 +6150,23 @@ export const FILE_TOOLS = toolsOf('files', {
       if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
       if (entries.length === 0) remarks.unshift('nothing to list')
       const lines = entries.map((entry) => '  '.repeat(entry.depth) + listLine(entry))
-      return withRemarks(lines, remarks)
+      return joinParts([...lines, inBrackets(remarks)])
     },
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
-    parameters: takes({ path: somePath, hash: arg.flag('Also the SHA-256.') }),
-    annotations: READS_ONLY,
-    run: async (args, { workspace }) => {
-      const stats = statsOf(await workspace.read(args.path), workspace)
-      const given = path.resolve(workspace.root, args.path)
-      await using file = args.hash ? await workspace.openForRead(args.path) : undefined
+    takes: { path: somePath, hash: arg.flag('Also the SHA-256.') },
+    run: async ({ path: given, hash }, { workspace }) => {
+      const stats = statsOf(await workspace.read(given), workspace)
+      const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
+      await using file = hash ? await workspace.openForRead(given) : undefined
       const facts = {
         kind: kindOf(stats),
         size: `${stats.size}`,
         mode: (stats.mode & 0o7777).toString(8),
         modified: stats.mtime.toISOString(),
         created: stats.birthtime.toISOString(),
-        ...(isLink(given) && { link: fs.readlinkSync(given) }),
+        ...(link && { link }),
         ...(file && { sha256: sha256(await file.readFile()) }),
       }
       return columns(Object.entries(facts))
@@ -6170,8 +6193,7 @@ const LIKE_ENOUGH = 0.5
 
 type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
-
-type Plan = { changes: Change[]; says?: string; undoes?: number[] }
+type Plan = { changes: Change[]; says?: string; undoes?: string[] }
 
 const NO_FILE = '/dev/null'
 const ABSENT: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
@@ -6187,22 +6209,28 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
+const placeOf = (at: string, workspace: Workspace, room?: number) => ({
+  at,
+  shown: workspace.show(at),
+  before: fileState(at, workspace, room),
+})
+
 async function writeTarget(given: string, workspace: Workspace) {
-  const at = await workspace.write(given)
-  const [before, shown] = [fileState(at, workspace), workspace.show(at)]
-  if (before.kind === 'folder') fail(`${shown} is a folder`)
+  const target = placeOf(await workspace.write(given), workspace)
+  const { kind, mode } = target.before
+  if (kind === 'folder') fail(`${target.shown} is a folder`)
   // A rename would replace even that.
-  if (before.kind === 'file' && !(Number(before.mode) & 0o222)) fail(`${shown} is read-only`)
-  return { at, before, shown }
+  if (kind === 'file' && !(Number(mode) & 0o222)) fail(`${target.shown} is read-only`)
+  return target
 }
 
 async function removalOf(root: string, workspace: Workspace) {
   if (root === workspace.root) fail('that is the workspace itself')
   let room = UNDO_FILE_MAX
-  const removed = ({ at }: { at: string }): Change => {
-    const before = fileState(at, workspace, room)
-    room -= before.bytes.length
-    return { at, shown: workspace.show(at), before, after: ABSENT }
+  const removed = ({ at }: { at: string }) => {
+    const place = placeOf(at, workspace, room)
+    room -= place.before.bytes.length
+    return { ...place, after: ABSENT }
   }
   const top = removed({ at: root })
   if (top.before.kind === 'absent') failMissing(root, workspace)
@@ -6218,14 +6246,13 @@ const fingerprint = ({ kind, bytes }: FileState) =>
 
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
-async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
-  const { store, session, world } = context
+async function commitPlan({ changes, undoes }: Plan, { store, session, world }: ToolContext) {
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (!undoes) await store.pushUndo(session, entries)
-  const done: Change[] = []
+  const done = []
   try {
     for (const change of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
       putOne(change.at, change.after, world)
@@ -6233,9 +6260,7 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
     }
   } catch (error) {
     for (const { at, before } of done.toReversed()) putOne(at, before, world)
-    const newest = await store.listUndo(session, { limit: entries.length })
-    const own = newest.flatMap((entry) => (entry.group === group ? entry.n : []))
-    await store.dropUndo(session, own)
+    await store.dropUndo(session, [group])
     throw error
   }
   await store.dropUndo(session, undoes ?? [])
@@ -6245,9 +6270,10 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
-  fs.mkdirSync(path.dirname(at), { recursive: true })
+  const folder = path.dirname(at)
+  fs.mkdirSync(folder, { recursive: true })
   if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
-  const temporary = path.join(path.dirname(at), `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
+  const temporary = path.join(folder, `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
   try {
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
@@ -6264,8 +6290,7 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 })
 
 async function diffOf(changes: Change[]) {
-  const files = changes.filter(({ before, after }) => ![before.kind, after.kind].includes('folder'))
-  const diffs = await Array.fromAsync(files, ({ shown, before, after }) =>
+  const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
     unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
   )
   return diffs.join('\n')
@@ -6279,43 +6304,34 @@ function changeList(changes: Change[]) {
   return lines.join('\n')
 }
 
-function planned<R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
-  const entries: [string, ToolRow<JsonObject, Plan>][] = Object.entries(rows)
-  const tools: Record<string, ToolRow<JsonObject>> = {}
-  for (const [name, row] of entries)
-    tools[name] = {
-      preview: async (args, context) => {
-        const { changes } = await row.run(args, context, AbortSignal.any([]))
-        return diffOf(changes)
-      },
-      ...row,
-      run: async (args, context, signal) => {
-        const plan = await row.run(args, context, signal)
-        await commitPlan(plan, context)
-        return plan.says ?? changeList(plan.changes)
-      },
-    }
-  return toolsOf<Record<string, JsonObject>>('files', tools)
-}
+const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
+  preview: async (...call) => diffOf((await row.run(...call, AbortSignal.any([]))).changes),
+  ...row,
+  run: async (args, context, signal) => {
+    const plan = await row.run(args, context, signal)
+    await commitPlan(plan, context)
+    return plan.says ?? changeList(plan.changes)
+  },
+})
 
-const likeness = (a: Set<string>, b = new Set<string>()) =>
-  (2 * a.intersection(b).size) / (a.size + b.size)
+const likeness = (a: Set<string>, b = new Set()) => (2 * a.intersection(b).size) / (a.size + b.size)
 
 /** The lines most like `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
-  const sought = asked.map(letterPairs)
+  const sought = wanted
+    .replace(/^\s*\n/, '')
+    .split('\n', LIKE_ASKED)
+    .map(letterPairs)
   const given = lines.map(letterPairs)
   const scores = given.map((_, at) =>
-    sought.reduce((sum, pairs, i) => sum + likeness(pairs, given[at + i]), 0),
+    sumOf(sought.map((pairs, i) => likeness(pairs, given[at + i]))),
   )
   const best = Math.max(...scores)
-  if (best < LIKE_ENOUGH * asked.length) return `no place in ${lines.length} lines is similar`
+  if (best < LIKE_ENOUGH * sought.length) return `no place in ${lines.length} lines is similar`
   const at = scores.indexOf(best)
-  const shown = lines.slice(at, at + asked.length)
-  const head = `the nearest place is lines ${at + 1}-${at + shown.length}:`
-  return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
+  const shown = lines.slice(at, at + sought.length).map((line) => clip(line, LIKE_WIDTH))
+  return [`the nearest place is lines ${at + 1}-${at + shown.length}:`, ...shown].join('\n')
 }
 
 function letterPairs(line: string) {
@@ -6368,7 +6384,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const isThere = before.kind !== 'absent'
   if (isNew && isThere) fail(`${name} exists already`)
   if (!isNew && !isThere) failMissing(target.at, workspace)
-  const bytes = Buffer.from(await patchedText(decodeFileText(before.bytes, name), file))
+  const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
   if (isGone && bytes.length > 0) fail(`${name}: the patch deletes the file but not all its lines`)
   return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
@@ -6383,30 +6399,29 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
   if (result !== false) return bom + result
   const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
   const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
-  const what = `${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`
-  return fail(what, 'no file was changed')
+  return fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
 async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
-    const shown = workspace.show(at)
-    const before = changes.get(at)?.before ?? fileState(at, workspace)
-    const now = fingerprint(changes.get(at)?.after ?? before)
+    const known = changes.get(at)
+    const place = known ?? placeOf(at, workspace)
+    const now = fingerprint(known?.after ?? place.before)
     const after = { kind, bytes, mode }
     const isOurs = [left, fingerprint(after)].includes(now)
     // A folder above may be a link by now.
     if (!isOurs || (await workspace.entry(at)) !== at)
-      fail(`changed since by something else: ${shown}`, 'nothing was undone')
-    changes.set(at, { at, shown, before, after })
+      fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
+    changes.set(at, { ...place, after })
   }
   return [...changes.values()]
 }
 
-export const EDIT_TOOLS = planned({
-  write_file: {
+export const EDIT_TOOLS = toolsOf('files', {
+  write_file: planned({
     description: 'Create a file or replace one whole; to change a part use edit_file.',
-    parameters: takes({ path: somePath, content: arg.text('All of it.') }),
+    takes: { path: somePath, content: arg.text('All of it.') },
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
@@ -6415,15 +6430,15 @@ export const EDIT_TOOLS = planned({
       const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
       return { changes: [{ ...target, after }] }
     },
-  },
-  edit_file: {
+  }),
+  edit_file: planned({
     description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
-    parameters: takes({
+    takes: {
       path: somePath,
       old: arg.text('The text to replace, copied exactly.'),
       new: arg.text('The text in its place; may be empty.'),
       replace_all: arg.flag('Every occurrence.'),
-    }),
+    },
     annotations: DESTROYS,
     core: true,
     run: async (args, { workspace }) => {
@@ -6433,7 +6448,7 @@ export const EDIT_TOOLS = planned({
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
       refuseMarks('the edit', old + fresh)
-      const text = decodeFileText(before.bytes, shown)
+      const text = decodeText(before.bytes, shown)
       const fits = (end: string) => text.includes(end) && text.includes(old.replaceAll('\n', end))
       const end = fits('\r\n') ? '\r\n' : '\n'
       const pieces = text.split(old.replaceAll('\n', end))
@@ -6443,16 +6458,15 @@ export const EDIT_TOOLS = planned({
         fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
       const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
       const changes = [{ ...target, after: { ...before, bytes } }]
-      const diff = await diffOf(changes)
-      return { changes, says: `edited ${shown}\n${clip(diff, DIFF_SHOWN)}` }
+      return { changes, says: `edited ${shown}\n${clip(await diffOf(changes), DIFF_SHOWN)}` }
     },
-  },
-  apply_patch: {
+  }),
+  apply_patch: planned({
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
-    parameters: takes({
+    takes: {
       patch: arg.text('As git diff writes it.'),
       dry_run: arg.flag('Only say what would change.'),
-    }),
+    },
     annotations: DESTROYS,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
@@ -6468,15 +6482,15 @@ export const EDIT_TOOLS = planned({
       if (!dry_run) return { changes }
       return { changes: [], says: `nothing is written yet:\n${changeList(changes)}` }
     },
-  },
-  move_path: {
+  }),
+  move_path: planned({
     description: 'Move, rename or copy a file or folder inside the workspace.',
-    parameters: takes({
+    takes: {
       from: somePath,
       to: arg.text('Its new path, with the new name.'),
       copy: arg.flag('Keep the original.'),
       overwrite: arg.flag('Replace a file at `to`.'),
-    }),
+    },
     annotations: DESTROYS,
     paths: ({ from, to }) => [from, to],
     preview: async () => undefined,
@@ -6490,20 +6504,19 @@ export const EDIT_TOOLS = planned({
       if (!['absent', overwrite && 'file'].includes(there.kind))
         fail(`${goal} exists already`, '`to` is the final path; overwrite replaces a file')
       const leaves = await removalOf(from, workspace)
-      const arrivals = leaves.map(({ at: left, before: after }) => {
-        const at = to + left.slice(from.length)
-        return { at, shown: workspace.show(at), before: fileState(at, workspace), after }
+      const arrivals = leaves.map(({ at, before: after }) => {
+        return { ...placeOf(to + at.slice(from.length), workspace), after }
       })
       const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
       return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
     },
-  },
-  delete_path: {
+  }),
+  delete_path: planned({
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
-    parameters: takes({
+    takes: {
       path: somePath,
       recursive: arg.flag('Needed for a folder that is not empty.'),
-    }),
+    },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ path: given, recursive }, { workspace }) => {
       const at = await workspace.entry(given)
@@ -6513,30 +6526,30 @@ export const EDIT_TOOLS = planned({
       if (inside > 0 && !recursive) fail(`recursive is needed to delete ${what}`)
       return { changes, says: `deleted ${what}; undo_edit brings it back` }
     },
-  },
-  undo_edit: {
+  }),
+  undo_edit: planned({
     description: 'Take back the last calls of file tools, unless a file was changed since.',
-    parameters: takes({
+    takes: {
       path: maybe(arg.text('Only calls that changed this path.')),
       steps: arg.range([1, 50], 1, 'How many calls.'),
-    }),
+    },
     annotations: DESTROYS,
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
       const at = given && (await workspace.entry(given))
       const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
-      const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
-        .filter((call) => !at || call.some((entry) => entry.path === at))
+      const calls = [...Map.groupBy(entries, ({ group }) => group)]
+        .filter(([, call]) => !at || call.some((entry) => entry.path === at))
         .slice(0, steps)
       if (calls.length === 0)
         fail('no change to undo in this session', 'those of shell commands are not kept')
-      const undone = calls.flat()
+      const undone = calls.flatMap(([, call]) => call)
       const changes = await changesBack(undone, workspace)
-      const undoes = undone.map(({ n }) => n)
       const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
-      return { changes, says: `${head}\n${changeList(changes)}`, undoes }
+      const says = `${head}\n${changeList(changes)}`
+      return { changes, says, undoes: calls.map(([group]) => group) }
     },
-  },
+  }),
 })
 
 //#endregion §edits
@@ -6633,15 +6646,13 @@ export function runBounded<T>(work: () => T): T | undefined {
 type GrepFile = { shown: string; lines: string[]; places: Map<number, number> }
 
 function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
-  let last = ''
+  let [found, last] = [0, '']
   const total = runBounded(() => {
-    let found = 0
     for (const { shown, lines, places } of files) {
       last = shown
       for (const [line, text] of lines.entries()) {
         const at = text.search(regexp)
-        if (at >= 0 && found < room) places.set(line, at)
-        if (at >= 0) found += 1
+        if (at >= 0 && found++ < room) places.set(line, at)
       }
     }
     return found
@@ -6653,7 +6664,7 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 async function linesOfFile(at: string, redactor: Redactor) {
   if (Number(lstatOf(at)?.size) > GREP_FILE_MAX) fail(`over ${formatBytes(GREP_FILE_MAX)}`)
   const bytes = await fs.promises.readFile(at).catch(() => fail('unreadable'))
-  if (looksBinary(bytes)) fail('binary')
+  if (bytes.includes(0)) fail('binary')
   const text = bytes.toString()
   // Alone, a line of a key does not look like one.
   const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
@@ -6678,19 +6689,18 @@ function aroundMatch(text = '', at = 0) {
 }
 
 function leftOut(found: number, limit: number, noun: string) {
-  if (found === 0) return [`no ${noun} matches; ignored files are left out`]
-  return found > limit ? [`${limit} of ${found} matching ${noun}s shown`] : []
+  if (found === 0) return `no ${noun} matches; ignored files are left out`
+  return found > limit && `${limit} of ${found} matching ${noun}s shown`
 }
 
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
     description: 'Find files by name, newest first; ignored ones only where their folder is named.',
-    parameters: takes({
+    takes: {
       pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
       path: pathOrRoot,
       limit: limitTo(1000, 200),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     paths: async (args) => {
       const { dir } = await splitGlob(args.pattern)
@@ -6707,20 +6717,20 @@ export const FIND_TOOLS = toolsOf('files', {
         .map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
       const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
-      return withRemarks(paths, [...leftOut(newest.length, args.limit, 'file'), ...remarks])
+      const head = leftOut(newest.length, args.limit, 'file')
+      return joinParts([...paths, inBrackets([head, ...remarks])])
     },
   },
   grep: {
     description: 'Search files line by line; returns path:line:text.',
-    parameters: takes({
+    takes: {
       pattern: arg.text('A JavaScript regular expression.'),
       path: pathOrRoot,
       glob: maybe(arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
       ignore_case: arg.flag('Upper and lower case are equal.'),
       context: arg.range([0, 20], 0, 'Lines around each match.'),
       limit: limitTo(1000, 100),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
       const regexp = compilePattern(args.pattern, args.ignore_case)
@@ -6729,9 +6739,10 @@ export const FIND_TOOLS = toolsOf('files', {
       const { entries, remarks } = statsOf(top, workspace).isFile()
         ? { entries: [{ at: top }], remarks: [] as string[] }
         : await findFiles(top, wanted, workspace, signal)
-      const passed: string[] = []
-      const passOver = (error: unknown): string[] => {
-        passed.push(messageOf(error))
+      const passed = new Map<string, number>()
+      const passOver = (error: unknown) => {
+        const why = messageOf(error)
+        passed.set(why, 1 + (passed.get(why) ?? 0))
         return []
       }
       const rows: string[] = []
@@ -6748,10 +6759,9 @@ export const FIND_TOOLS = toolsOf('files', {
         total += matchFiles(files, regexp, limit - total)
         rows.push(...files.flatMap((file) => grepRows(file, args.context)))
       }
-      remarks.push(...leftOut(total, limit, 'line'))
-      const why = [...Map.groupBy(passed, (one) => one)].map(([one, all]) => `${all.length} ${one}`)
-      if (why.length > 0) remarks.push(`files passed over: ${why.join(', ')}`)
-      return withRemarks(rows, remarks)
+      const all = Array.from(passed, ([why, n]) => `${n} ${why}`).join(', ')
+      const left = [leftOut(total, limit, 'line'), all && `files passed over: ${all}`]
+      return joinParts([...rows, inBrackets([...remarks, ...left])])
     },
   },
 })
@@ -6775,7 +6785,7 @@ const PROCESS_ID = arg.text('Such as p1.')
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
 const howEnded = ({ code, signal }: ChildExit) =>
-  signal === null ? `exit code ${code}` : `ended by ${signal}`
+  signal ? `ended by ${signal}` : `exit code ${code}`
 
 const stateOf = ({ exit }: ChildGroup) => (exit ? howEnded(exit) : 'running')
 
@@ -6783,11 +6793,11 @@ export const SHELL_TOOLS = toolsOf('process', {
   shell_exec: {
     family: 'shell',
     description: 'Run a shell command and what it starts to its end, and return the output.',
-    parameters: takes({
+    takes: {
       ...COMMAND_LINE,
       timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
       stdin: maybe(arg.text('Its input.')),
-    }),
+    },
     annotations: RUNS_COMMANDS,
     core: true,
     rateLimit: { maxCalls: 60, windowSeconds: 60 },
@@ -6800,7 +6810,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_start: {
     description: 'Start a server or watcher in the background.',
-    parameters: takes({ ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) }),
+    takes: { ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) },
     annotations: RUNS_COMMANDS,
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
@@ -6810,22 +6820,22 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_output: {
     description: 'Read the output of a background process from byte `since` on.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       since: maybe(arg.whole('Next offset of the last reply.', { minimum: 0 })),
       wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
-    }),
+    },
     annotations: annotate('Low', 'reads'),
     run: async ({ id, since = 0, wait_s }, { processes }, signal) =>
       outputReply(processes.find(id), since, wait_s * SECOND, signal),
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       text: arg.text('Written as it is, without a line end.'),
       eof: arg.flag('Then close its stdin.'),
-    }),
+    },
     annotations: RUNS_COMMANDS,
     run: async ({ id, text, eof }, { processes }) => {
       refuseMarks('the text', text)
@@ -6835,10 +6845,10 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_stop: {
     description: 'Stop a background process and all it started.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
-    }),
+    },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ id, signal: first }, { processes }) => {
       const { group } = processes.find(id)
@@ -6848,8 +6858,6 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_list: {
     description: 'List the background processes.',
-    parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map(({ id, label, group, bytes }) => {
         const name = clip(visible(label), 80)
@@ -6862,8 +6870,10 @@ export const SHELL_TOOLS = toolsOf('process', {
 
 type CommandLine = { command: string; cwd?: string; env?: Record<string, string> }
 
-async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
-  const { world, workspace, store } = context
+async function commandStart(
+  { world, workspace, store }: ToolContext,
+  { command, cwd = '.', env }: CommandLine,
+) {
   refuseMarks('the command', command)
   const real = await workspace.read(cwd)
   return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
@@ -6873,22 +6883,27 @@ function shellReply(result: RunResult, seconds: number) {
   const { code, signal, stdout, stderr, timedOut } = result
   const isError = timedOut || code !== 0
   const said = stdout + stderr
-  const parts = [
+  const text = joinParts([
     isError && `[${timedOut ? `timed out after ${seconds} s` : howEnded(result)}]`,
     said.includes('\ufffd') && '[bytes that are no UTF-8 stand as \ufffd]',
     stdout.trimEnd(),
     stderr && `[stderr]\n${stderr.trimEnd()}`,
     said === '' && '(no output)',
-  ]
-  const structured = { exit_code: code, signal, stdout, stderr, timed_out: timedOut }
-  return { text: parts.filter(Boolean).join('\n'), isError, structured }
+  ])
+  return {
+    text,
+    isError,
+    structured: { exit_code: code, signal, stdout, stderr, timed_out: timedOut },
+  }
 }
 
 async function outputReply(one: BackgroundProcess, since: number, ms: number, signal: AbortSignal) {
   const { text, next, dropped } = await one.read(since, ms, signal)
-  const before = dropped > 0 ? `[${dropped} older bytes are gone]\n` : ''
-  const output = text.trimEnd() || '(no new output)'
-  return `${before}${output}\n[${one.id}: ${stateOf(one.group)}; next offset ${next}]`
+  return joinParts([
+    dropped > 0 && `[${dropped} older bytes are gone]`,
+    text.trimEnd() || '(no new output)',
+    `[${one.id}: ${stateOf(one.group)}; next offset ${next}]`,
+  ])
 }
 
 //#endregion §shell
@@ -6942,6 +6957,10 @@ const BRANCH_ACTIONS = {
   delete: { risk: DESTROYS, words: 'branch --quiet -d' },
 }
 
+const pathOnly = (at: string) => `:(literal)${at}`
+
+const pathOut = (at: string) => `:(exclude,literal)${at}`
+
 const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
 
 type Repository = {
@@ -6949,8 +6968,8 @@ type Repository = {
   signal: AbortSignal
   cwd: string
   top: string
-  but: readonly string[] // not the home of tai
-  spec: readonly string[] // none: everything
+  but: string[] // not the home of tai
+  spec: string[] // none: everything
   maxOutput?: number
 }
 
@@ -6962,8 +6981,7 @@ const inRepository =
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
     description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
-    parameters: takes({ path: GIT_PATH }),
-    annotations: READS_ONLY,
+    takes: { path: GIT_PATH },
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
       const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
@@ -6975,46 +6993,44 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_diff: {
     description: 'Show changes: of the working tree, staged, or between two revisions.',
-    parameters: takes({
+    takes: {
       path: GIT_PATH,
       staged: arg.flag('What is staged, against HEAD or `from`.'),
       from: maybe(arg.text('Older revision (branch, tag, hash, HEAD~2).')),
       to: maybe(arg.text('Newer one; default the working tree.')),
       stat: arg.flag('Only names and counts.'),
-    }),
-    annotations: READS_ONLY,
+    },
     run: inRepository(async ({ staged, from, to, stat }, git) => {
-      const words = `diff ${DIFF_GUARDS}${staged ? ' --cached' : ''}${stat ? ' --stat' : ''}`
+      const words = joinParts(['diff', DIFF_GUARDS, staged && '--cached', stat && '--stat'], ' ')
       return (await gitText(git, words, [...revisionArgs(from, to), '--'])) || '(no changes)'
     }),
   },
   git_log: {
     description: 'List commits, newest first, or show one with its diff.',
-    parameters: takes({
+    takes: {
       path: GIT_PATH,
       rev: maybe(arg.text('Where to begin (branch, tag, hash), or a range main..topic.')),
       limit: limitTo(200, 20),
       show: arg.flag('Only the commit `rev`, in full.'),
-    }),
-    annotations: READS_ONLY,
+    },
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = [...revisionArgs(rev), '--']
-      const form = `${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
+      const whole = `show ${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
       const said = show
-        ? await gitText(git, `show ${form}`, which)
+        ? await gitText(git, whole, which)
         : visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
       return said || '(no commits)'
     }),
   },
   git_commit: {
     description: 'Commit what is staged, or is named here, without hooks and signature.',
-    parameters: takes({
+    takes: {
       message: arg.text('Subject; a body after a blank line.'),
       paths: maybe(arg.texts('Stage these first, deleted ones too.')),
       all: arg.flag('Stage all below `path` first.'),
       path: GIT_PATH,
-    }),
+    },
     annotations: CHANGES,
     paths: ({ paths = [], path: where }) => [...paths, where],
     run: inRepository(async ({ message, paths = [], all }, git) => {
@@ -7024,11 +7040,11 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_branch: {
     description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
-    parameters: takes({
+    takes: {
       action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
       name: maybe(arg.text('Of the branch.')),
       path: GIT_PATH,
-    }),
+    },
     annotations: DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
     run: inRepository(async ({ action, name = '' }, git) => {
@@ -7048,24 +7064,22 @@ async function openRepository(given: string, context: ToolContext, signal: Abort
   const lines = (await gitText(bare, folders)).trimEnd().split('\n')
   const [top = '', dir = '', common = ''] = lines.map((line) => path.resolve(cwd, line))
   const whose = `the repository of ${visible(given)}`
-  const isOwn =
-    lines.length === 3 && isInside(top, cwd) && (await ownsFolder(bare, top, dir, common))
-  if (!isOwn) fail(`${whose} leads to ${visible(dir)}, of the work tree ${visible(top)}`, GIT_SHELL)
+  if (lines.length !== 3 || !isInside(top, cwd) || !(await ownsFolder(bare, top, dir, common)))
+    fail(`${whose} leads to ${visible(dir)}, of the work tree ${visible(top)}`, GIT_SHELL)
   const words = 'config --show-scope --name-only --get-regexp ^filter[.]'
   const { code, stdout } = await runGit(bare, words) // 1: none
   if (code !== 1 && (code !== 0 || /^(local|worktree)\t|bytes left out/m.test(stdout)))
     fail(`${whose} changes files by programs (filters in .git/config)`, GIT_SHELL)
   const home = resolveReal(context.world.home)
-  const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
-  return { ...bare, top, but, spec: top === real ? [] : [`:(literal)${real}`] }
+  const but = isInside(top, home) ? [pathOut(home)] : []
+  return { ...bare, top, but, spec: top === real ? [] : [pathOnly(real)] }
 }
 
 /** By its place, or by naming the work tree back. */
 async function ownsFolder(git: Repository, top: string, dir: string, common: string) {
   const { root } = git.context.workspace
-  const real = [dir, common].map(resolveReal)
-  if (real.every((folder) => isInside(root, folder) || folder === path.join(top, '.git')))
-    return true
+  const isNear = (at: string) => isInside(root, at) || at === path.join(top, '.git')
+  if ([dir, common].map(resolveReal).every(isNear)) return true
   const setting = ['--file', path.join(dir, 'config'), '--no-includes', 'core.worktree']
   const named = [
     path.join(textIfThere(path.join(dir, 'gitdir')).trim(), '..'), // git-worktree(1)
@@ -7074,20 +7088,19 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
   return isInside(common, dir) && named.some((back) => path.resolve(dir, back) === top)
 }
 
-async function runGit(git: Repository, words: string, more: readonly string[] = []) {
+async function runGit(git: Repository, words: string, more: string[] = []) {
   const { world, store } = git.context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
-  const kept = Object.entries(childEnv(world, store.redactor)).filter(
-    ([name]) => !GIT_DROPPED.test(name),
-  )
-  const env = { ...Object.fromEntries(kept), ...GIT_ENV }
+  const env = childEnv(world, store.redactor)
+  for (const name in env) if (GIT_DROPPED.test(name)) delete env[name]
+  Object.assign(env, GIT_ENV)
   const argv = ['git', '--no-pager', ...settings, ...words.split(' '), ...more]
   const result = await runCommand({ ...git, argv, env, world, timeout: GIT_TIMEOUT })
   if (result.timedOut) fail(`git took longer than ${formatDuration(GIT_TIMEOUT)}`)
   return result
 }
 
-async function gitText(git: Repository, words: string, more: readonly string[] = []) {
+async function gitText(git: Repository, words: string, more: string[] = []) {
   const spec = more.at(-1) === '--' ? [...git.spec, ...git.but] : []
   const result = await runGit(git, words, [...more, ...spec])
   return result.code === 0 ? result.stdout : failAsGit(words, result)
@@ -7095,13 +7108,11 @@ async function gitText(git: Repository, words: string, more: readonly string[] =
 
 function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never {
   const said = stderr.trim() || stdout.trim() || `ended by ${signal}`
-  const lines = said.split(/\s*\n\s*/).map((line) => clip(visible(line), 500))
-  const why = lines.find((line) => /^(fatal|error): /.test(line)) ?? lines[0]
-  const more = lines.filter((line) => line !== why).join(' ')
-  fail(`git ${words.split(' ', 1)}: ${why}`, clip(more, 500) || undefined)
+  const [why = '', ...more] = said.split(/\s*\n\s*/).map(visible)
+  fail(`git ${words.split(' ', 1)}: ${clip(why, 500)}`, clip(more.join(' '), 500) || undefined)
 }
 
-function revisionArgs(...given: readonly (string | undefined)[]) {
+function revisionArgs(...given: (string | undefined)[]) {
   const revisions = given.filter((rev) => rev !== undefined)
   const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
   if (wrong !== undefined)
@@ -7114,16 +7125,16 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
   const inside = (given: string) =>
     isLink(path.resolve(workspace.root, given)) ? workspace.entry(given) : workspace.read(given)
   const named = await Promise.all(paths.map(inside))
-  const specs = [...named, ...(all ? [git.cwd] : [])].map((real) => `:(literal)${real}`)
-  if (specs.length === 0) return
-  const listing = { ...git, spec: specs, maxOutput: GIT_LIST_MAX }
+  const spec = [...named, ...(all ? [git.cwd] : [])].map(pathOnly)
+  if (spec.length === 0) return
+  const listing = { ...git, spec, maxOutput: GIT_LIST_MAX }
   const stages = await gitText(listing, 'ls-files --stage -z', ['--'])
   if (stages.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
   // It would look into submodules, by their filters.
   const modules = stages.matchAll(/(?<![^\0])160000 [^\t]*\t([^\0]+)/g)
   const links = Array.from(modules, ([, name = '']) => name)
-  const besides = links.map((link) => `:(exclude,literal)${path.join(git.cwd, link)}`)
-  await gitText({ ...git, spec: [...specs, ...besides] }, 'add -A', ['--'])
+  for (const link of links) spec.push(pathOut(path.join(git.cwd, link)))
+  await gitText({ ...git, spec }, 'add -A', ['--'])
   if (links.length > 0) await gitText(git, 'update-index --remove --', links)
 }
 
@@ -7137,8 +7148,8 @@ async function gitCommit(git: Repository, message: string) {
   if (Number(compared.code ?? 2) > 1) failAsGit(compare, compared)
   const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
   await gitText(git, commit, [`--message=${message}`])
-  const form = '--format=committed %h: %s'
-  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, [form])
+  const form = ['--format=committed %h: %s']
+  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, form)
   return visibleLines(shown.replace(/\n\s*/g, '\n').trim())
 }
 
@@ -7167,19 +7178,21 @@ type WebPage = {
   }[]
 }
 
+const onlyPublic = (config: Config) => config.get('web_private') !== 'true'
+
 export const WEB_TOOLS = toolsOf('web', {
   web_fetch: {
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
-    parameters: takes({
+    takes: {
       url: arg.text('As in https://example.org/page.'),
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
       max_bytes: limitTo(10 * MB, 256 * KB),
-    }),
+    },
     annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
-    run: async ({ url, format, max_bytes }, context, signal) => {
-      const request = { method: 'GET', url, timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS }
-      const { reply, type, body } = await exchangeWeb(context, request, signal)
+    run: async ({ url, format, max_bytes }, { http, config }, signal) => {
+      const how = { timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS, publicOnly: onlyPublic(config) }
+      const { reply, type, body } = await wholeReply(http, { method: 'GET', url, ...how }, signal)
       const isPage = format !== 'html' && /html/.test(type)
       const page = isPage ? await pageText(body, reply.url, format) : body
       const start = headBytes(page, max_bytes)
@@ -7191,18 +7204,18 @@ export const WEB_TOOLS = toolsOf('web', {
   },
   http_request: {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
-    parameters: takes({
+    takes: {
       method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
       url: arg.text('Whole URL, with its query.'),
       headers: maybe(arg.map('Such as {"content-type": "application/json"}.')),
       body: maybe(arg.text('Sent exactly as given.')),
       timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
-    }),
+    },
     annotations: annotate('High', 'destroys', { openWorld: true }),
-    run: async ({ timeout_s, ...given }, context, signal) => {
+    run: async ({ timeout_s, ...given }, { http, config }, signal) => {
       refuseMarks('the request', JSON.stringify(given))
-      const request = { ...given, timeout: timeout_s * SECOND }
-      const { reply, body } = await exchangeWeb(context, request, signal)
+      const request = { ...given, timeout: timeout_s * SECOND, publicOnly: onlyPublic(config) }
+      const { reply, body } = await wholeReply(http, request, signal)
       const lines = Object.entries(reply.headers).map(([name, value]) => {
         const secret = /cookie|authorization/.test(name) || looksSecret(name)
         return `${name}: ${secret ? `[redacted:${name}]` : visible(value)}\n`
@@ -7211,14 +7224,6 @@ export const WEB_TOOLS = toolsOf('web', {
     },
   },
 })
-
-async function exchangeWeb(
-  { http, config }: ToolContext,
-  request: HttpRequest,
-  signal: AbortSignal,
-) {
-  return wholeReply(http, { ...request, publicOnly: config.get('web_private') !== 'true' }, signal)
-}
 
 async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortSignal) {
   const late = `it took longer than ${formatDuration(request.timeout)}`
@@ -7282,12 +7287,13 @@ async function turndownFor(format: string) {
     service.rules.array = [{ filter: 'br', replacement: () => '\n' }]
     service.escape = (plain) => plain
   }
-  service.remove(['script', 'style', 'noscript', 'template'])
-  service.addRule('cell', { filter: ['td', 'th'], replacement: cellText })
-  service.addRule('row', { filter: 'tr', replacement: rowText })
-  service.addRule('rows', { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows })
-  service.addRule('table', { filter: 'table', replacement: tableText })
-  return service
+  service.rules.array.unshift(
+    { filter: ['td', 'th'], replacement: cellText },
+    { filter: 'tr', replacement: rowText },
+    { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows },
+    { filter: 'table', replacement: tableText },
+  )
+  return service.remove(['script', 'style', 'noscript', 'template'])
 }
 
 function cellText(content: string) {
@@ -7315,9 +7321,8 @@ const RECORD_TITLE = 80 // characters
 const recordName = ({ id, kind, title }: Omit<VaultRecord, 'body'>) =>
   `${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
-async function recordOf(store: Store, id: string) {
-  return (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
-}
+const recordOf = async (store: Store, id: string) =>
+  (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
 
 async function recordPreview({ id = '' }, { store }: ToolContext) {
   const record = await store.getRecord(id)
@@ -7325,10 +7330,10 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
 }
 
 const TODOS_MAX = 200
-const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' }
+const TODO_MARKS = { pending: ' ', in_progress: '>', done: 'x', cancelled: '-' }
 
-function showTodos(todos: readonly Todo[]) {
-  const lines = todos.map(({ id, text, status }) => `${TODO_MARKS[status]} ${id}: ${text}`)
+function showTodos(todos: Todo[]) {
+  const lines = todos.map(({ id, text, status }) => `[${TODO_MARKS[status]}] ${id}: ${text}`)
   return lines.join('\n') || 'the list is empty'
 }
 
@@ -7341,12 +7346,11 @@ const TODO = takes({
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
-    parameters: takes({
+    takes: {
       id: arg.text('Of the record.'),
       offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
       limit: limitTo(65_536, 65_536),
-    }),
-    annotations: READS_ONLY,
+    },
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOf(store, id)
       const bytes = Buffer.from(record.body)
@@ -7360,13 +7364,13 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_write: {
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
-    parameters: takes({
+    takes: {
       kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
       title: maybe(arg.text('Default: the first line.')),
       content: arg.text('All of it, without secrets.'),
       tags: maybe(arg.texts('Words to find it by.')),
       id: maybe(arg.text('Update this record instead.')),
-    }),
+    },
     annotations: CHANGES,
     judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
     preview: recordPreview,
@@ -7387,15 +7391,14 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_search: {
     description: 'Full-text search of notes, memories and records.',
-    parameters: takes({
+    takes: {
       query: arg.text('Words; empty lists the newest.'),
       kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
       limit: limitTo(50, 10),
-    }),
-    annotations: READS_ONLY,
+    },
     run: async ({ query, kind, limit }, { store }) => {
-      const filter = kind === 'any' ? { limit } : { kind, limit }
-      const hits = await store.listRecords({ ...filter, query: query.trim() || undefined })
+      const filter = { limit, query: query.trim() || undefined }
+      const hits = await store.listRecords(kind === 'any' ? filter : { kind, ...filter })
       const lines = hits.map((hit) => {
         const snippet = hit.snippet.replace(/\s+/g, ' ').trim()
         return `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${snippet}`
@@ -7405,7 +7408,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_delete: {
     description: 'Delete one vault record for good.',
-    parameters: takes({ id: arg.text('Of the record.') }),
+    takes: { id: arg.text('Of the record.') },
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
     run: async ({ id }, { store }) => {
@@ -7417,14 +7420,12 @@ export const NOTE_TOOLS = toolsOf('vault', {
   todo_read: {
     family: 'todos',
     description: 'Read the task list of this session.',
-    parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   },
   todo_write: {
     family: 'todos',
     description: 'Replace the task list of this session.',
-    parameters: takes({ items: arg.list(TODO, 'The whole list, in order.') }),
+    takes: { items: arg.list(TODO, 'The whole list, in order.') },
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
@@ -7460,16 +7461,15 @@ function readAnswer(answer: string, options: readonly string[], multi: boolean) 
 }
 
 // Intl takes 90 us for one
-const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
+const WEEKDAYS = ' Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
 
 function momentIn(zone: string, now: number, add = 'PT0S') {
   const start = Temporal.Instant.fromEpochMilliseconds(now)
   const fault = `no time zone and duration: ${visible(JSON.stringify({ tz: zone, add }))}`
   const at = attempt(() => start.toZonedDateTimeISO(zone).add(add)) ?? fail(fault)
   const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-  const weekday = WEEKDAYS[at.dayOfWeek - 1] ?? ''
-  const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
-  return { iso, tz, weekday, week, unix_ms }
+  const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
+  return { iso, tz, weekday: WEEKDAYS[day] ?? '', week, unix_ms }
 }
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
@@ -7477,11 +7477,11 @@ const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${fo
 export const ASK_TOOLS = toolsOf('agents', {
   ask_user: {
     description: "Ask the user a question when the decision is the user's, and wait.",
-    parameters: takes({
+    takes: {
       question: arg.text('The whole question.'),
       options: maybe(arg.texts('Answers to choose.', { maxItems: 8 })),
       multi: arg.flag('Several may be chosen.'),
-    }),
+    },
     annotations: annotate('Low', 'reads'),
     core: true,
     run: async ({ question, options = [], multi }, { prompter }, signal) => {
@@ -7497,39 +7497,37 @@ export const ASK_TOOLS = toolsOf('agents', {
   },
   select_tools: {
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
-    parameters: takes({
+    takes: {
       query: maybe(arg.text('What it should do.')),
       names: maybe(arg.texts('Exact names of tools.')),
       limit: limitTo(30, 10),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     run: async (query, { select }) => {
       const { offered, unknown } = select(query)
-      return [
+      return joinParts([
         offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
         ...offered.map(({ name, description }) => `- ${name}: ${description}`),
         ...unknown.map((name) => `there is no tool ${visible(name)}`),
-      ].join('\n')
+      ])
     },
   },
   text_diff: {
     family: 'text',
     description: 'Unified diff of two texts or two files.',
-    parameters: takes({
+    takes: {
       a: maybe(arg.text('The old text.')),
       b: maybe(arg.text('The new text.')),
       path_a: maybe(arg.text('File instead of a.')),
       path_b: maybe(arg.text('File instead of b.')),
       context: arg.range([0, 50], 3, 'Lines around a change.'),
-    }),
-    annotations: READS_ONLY,
+    },
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
       const side = async (name: string, text?: string, file?: string) => {
         if ((text === undefined) === (file === undefined))
           fail('give each side either as a text or as a file')
-        return { name: file ?? name, text: text ?? (await wholeText(file ?? '', workspace)).text }
+        return file === undefined ? { name, text: text ?? '' } : wholeText(file, workspace)
       }
       const [old, fresh] = [await side('a', a, path_a), await side('b', b, path_b)]
       return old.text === fresh.text ? 'they are the same' : unifiedDiff(old, fresh, context)
@@ -7538,11 +7536,10 @@ export const ASK_TOOLS = toolsOf('agents', {
   time_now: {
     family: 'time',
     description: 'The time in a zone, with weekday and week, and a moment counted from it.',
-    parameters: takes({
+    takes: {
       tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
       add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
-    }),
-    annotations: READS_ONLY,
+    },
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
       const moment = (shift?: string) => momentIn(zone, world.now(), shift)
@@ -7556,8 +7553,6 @@ export const ASK_TOOLS = toolsOf('agents', {
   system_info: {
     family: 'system',
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
-    parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { world, store, workspace }, signal) => {
       const os = builtin('node:os')
       const disk = await fs.promises.statfs(workspace.root)
@@ -7773,13 +7768,13 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_add: {
     description:
       'Add MCP servers. The user has to agree to what is started; each server is asked for its tools, then stored, and enabled only where a profile is given. Returns the tools of each.',
-    parameters: takes({
+    takes: {
       source: arg.text(
         'A configuration (JSON or TOML), command line, http(s) or GitHub address, or stored name.',
       ),
       name: maybe(arg.text('Name for the one server.')),
       profile: maybe(arg.text('Enable it for this profile, such as "default".')),
-    }),
+    },
     annotations: FOREIGN,
     run: async ({ source, name, profile }, context, signal) => {
       const { bridge } = context
@@ -7793,13 +7788,12 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_list: {
     description:
       'List the MCP servers: transport, address, profiles they are enabled for, tools, those withheld.',
-    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
   },
   mcp_enable: {
     description: 'Enable an MCP server for a profile: its tools can then be found and called.',
-    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
+    takes: { server: SERVER, profile: maybe(PROFILE) },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server, profile }, context, signal) => {
       const of = profile ?? context.profile
@@ -7810,7 +7804,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_disable: {
     description: 'Disable an MCP server for a profile: its tools can no longer be called.',
-    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
+    takes: { server: SERVER, profile: maybe(PROFILE) },
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     run: async ({ server, profile }, context) => {
       const of = profile ?? context.profile
@@ -7820,7 +7814,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_remove: {
     description: 'Delete an MCP server, with what was accepted of it. Cannot be undone.',
-    parameters: takes({ server: SERVER }),
+    takes: { server: SERVER },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server }, { bridge }) => {
       await bridge.remove(server)
@@ -7830,7 +7824,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_tools: {
     description:
       'List the tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out, and why.',
-    parameters: takes({ server: maybe(SERVER) }),
+    takes: { server: maybe(SERVER) },
     annotations: READS_ONLY,
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
@@ -7838,11 +7832,11 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_call: {
     description:
       'Call one tool of an enabled MCP server by its own name. Returns what the tool returns.',
-    parameters: takes({
+    takes: {
       server: SERVER,
       tool: arg.text('Name of the tool, as the server has it.'),
       args: maybe(arg.object('Its arguments.')),
-    }),
+    },
     annotations: FOREIGN,
     means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
     run: async ({ server, tool: name }, { bridge, profile }) => {
@@ -7874,9 +7868,7 @@ export function addedLine({ name, transport, tools, skipped, withheld, profiles 
 // Not here: which tools are offered (§toolbox).
 
 const NAME_WEIGHT = 3
-const COMMON_WORDS = new Set(
-  'a an and any for from in into is it of on or that the this to with'.split(' '),
-)
+const COMMON_WORD = /^(a|an|and|any|for|from|in|into|is|it|of|on|or|that|the|this|to|with|)$/
 
 /** Lower case, camelCase and snake_case apart, plural and verb ends off. */
 export function wordsIn(text: string) {
@@ -7884,31 +7876,30 @@ export function wordsIn(text: string) {
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u)
-    .filter((word) => word !== '' && !COMMON_WORDS.has(word))
-    .map((word) => (word.length > 4 ? word.replace(/(?:ing|ies|es|s|ed)$/, '') : word))
+    .filter((word) => !COMMON_WORD.test(word))
+    .map((word) => (word.length > 4 ? word.replace(/(ing|ies|es|s|ed)$/, '') : word))
 }
-
-const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 type Findable = Omit<ToolSchema, 'parameters'>
 
 /** Those that share words with `query`, best first. */
-export function rankByWords<T extends Findable>(query: string, tools: readonly T[]) {
+export function rankByWords<T extends Findable>(query: string, tools: T[]) {
   const rows = tools.map((tool) => {
     return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
   })
   for (const word of new Set(wordsIn(query))) {
-    const weigh = (row: (typeof rows)[0]) =>
-      NAME_WEIGHT * hitWeight(word, row.name) + hitWeight(word, row.rest)
-    const having = rows.filter(weigh)
-    const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
-    for (const row of having) row.score += rarity * weigh(row)
+    const weights = rows.map(
+      ({ name, rest }) => NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest),
+    )
+    const having = weights.filter(Boolean).length
+    const rarity = Math.log(1 + (rows.length + 0.5) / (having + 0.5))
+    for (const [i, row] of rows.entries()) row.score += rarity * (weights[i] ?? 0)
   }
   const found = rows.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
   return found.map(({ tool }) => tool)
 }
 
-function hitWeight(word: string, among: readonly string[]) {
+function hitWeight(word: string, among: string[]) {
   if (among.includes(word)) return 1
   return word.length > 2 && among.some((other) => other.startsWith(word)) ? 0.5 : 0
 }
@@ -8245,12 +8236,13 @@ function factsOf(outcome: Outcome) {
 // Not here: rules of safety, which §policy enforces in code.
 
 type PromptFacts = {
-  root: string | undefined // undefined without tools
   world: Pick<World, 'platform' | 'now'>
-  hidden: readonly Pick<Tool, 'name' | 'origin'>[] | undefined
-  added: string | undefined
-  schema: JsonSchema | undefined
-}
+} & Loose<{
+  root: string // none without tools
+  hidden: Pick<Tool, 'name' | 'origin'>[]
+  added: string
+  schema: JsonSchema
+}>
 
 const IDENTITY = `You are tai, an assistant in a developer's terminal. Your answer is printed to a shell, often into a pipe: give what was asked for and nothing around it. No greeting, no offer of more help. Use Markdown only where it helps a reader.`
 
@@ -8262,16 +8254,16 @@ export function systemPrompt({ root, world, hidden = [], added, schema }: Prompt
   const byServer = Map.groupBy(hidden, ({ origin }) => origin?.server)
   const names = byServer.get(undefined)?.map(({ name }) => name)
   byServer.delete(undefined)
-  const counts = [...byServer].map(([server, { length }]) => `${server} (${length})`)
+  const counts = [...byServer].map(([server, { length }]) => `${server} (${length})`).join(', ')
   const parts = [
     added ?? IDENTITY,
     root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
     names && `More tools can be offered by select_tools: ${names.join(', ')}.`,
-    counts.length > 0 && `It also finds the tools of these MCP servers: ${counts.join(', ')}.`,
+    counts && `It also finds the tools of these MCP servers: ${counts}.`,
     schema &&
       'Answer with one JSON value that fits the schema you were given: no code fence and no words around it.',
   ]
-  return parts.filter((part) => part).join('\n\n')
+  return joinParts(parts, '\n\n')
 }
 
 export const COMPACTION_REQUEST = `The conversation has become too long. Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done and found (files, commands, results, decisions), what is open, and what to do next. Facts only, at most 600 words.`
@@ -8580,7 +8572,7 @@ const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
 
-export const style = (text: string, ...names: readonly InspectColor[]) =>
+export const style = (text: string, ...names: InspectColor[]) =>
   builtin('node:util').styleText(names, text, { validateStream: false })
 
 /** The first rule that speaks decides. */
@@ -8598,22 +8590,22 @@ export function fdKind(fd: number) {
   if (stat.isFile()) return 'file'
   if (stat.isFIFO()) return 'pipe'
   if (stat.isSocket()) return 'socket'
-  if (stat.rdev === attempt(() => fs.statSync('/dev/null').rdev)) return 'device'
-  return builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
+  const isNull = stat.rdev === attempt(() => fs.statSync('/dev/null').rdev)
+  return !isNull && builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
 }
 
 const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
 /** Nothing else writes to its file descriptor. */
 export class Output {
-  readonly isTerminal
-  readonly color
+  isTerminal
+  color
   failure?: TaiError // a reader that left is none
   atLineStart = true
   beforeWrite?: () => void
   readonly #fd
   readonly #end = new AbortController()
-  readonly gone = this.#end.signal
+  gone = this.#end.signal
   #room // bytes
   #slow?: NodeJS.WriteStream
 
@@ -8633,7 +8625,7 @@ export class Output {
     return this.#stream.columns || COLUMNS_DEFAULT
   }
 
-  paint(text: string, ...names: readonly InspectColor[]) {
+  paint(text: string, ...names: InspectColor[]) {
     return this.color ? style(text, ...names) : text
   }
 
@@ -8717,8 +8709,8 @@ export function terminalFilter() {
 }
 
 function openTty() {
-  const { O_RDWR, O_NONBLOCK } = fs.constants
   const names = path.sep === '/' ? ['/dev/tty', '/dev/tty'] : ['//./CONIN$', '//./CONOUT$']
+  const { O_RDWR, O_NONBLOCK } = fs.constants
   return attempt(() => names.map((name) => fs.openSync(name, O_RDWR | O_NONBLOCK))) ?? []
 }
 
@@ -8727,7 +8719,7 @@ async function askLine(
   secret: boolean,
   asked: AbortSignal,
   pause?: () => Disposable,
-): Answer {
+) {
   const [from, to] = asked.aborted ? [] : openTty()
   if (from === undefined || to === undefined) return undefined
   using paused = pause?.()
@@ -8791,11 +8783,11 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
 const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 
 /** Turns until anything is written to one of these. */
-export function spinnerOn(output: Output, ...others: readonly Output[]) {
+export function spinnerOn(output: Output, ...others: Output[]) {
   const screen = [output, ...others].filter((each) => each.isTerminal)
   let turning: { label: string; timer: NodeJS.Timeout } | undefined
   const stop = () => {
-    if (turning === undefined) return
+    if (!turning) return
     clearInterval(turning.timer)
     turning = undefined
     output.draw(CLEAR_LINE)
@@ -8840,7 +8832,7 @@ const BODY_MIN = 8 // columns
 type MarkdownPage = {
   width: number
   color: boolean
-  styles: readonly InspectColor[]
+  styles: InspectColor[]
   charWidth: (codePoint: number) => number
 }
 
@@ -8851,9 +8843,9 @@ function columnsOf(text: string, page: MarkdownPage) {
   return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
-const narrower = (page: MarkdownPage, by: number) => ({
+const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
   ...page,
-  width: Math.max(BODY_MIN, page.width - by),
+  width: Math.max(BODY_MIN, width - by),
 })
 
 function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
@@ -8885,7 +8877,7 @@ const INLINES: Draw<string> = {
   checkbox: () => '',
 }
 
-function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]): string {
+function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]) {
   const inner = { ...page, styles: [...page.styles, ...more] }
   const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
   return tokens.map(draw).join('')
@@ -8893,14 +8885,15 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectC
 
 function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
-  for (const source of text.split('\n')) {
-    const words = source.trim().split(/[ \t]+/)
-    for (const [i, word] of words.entries()) {
+  for (const source of text.split('\n'))
+    for (const [i, word] of source
+      .trim()
+      .split(/[ \t]+/)
+      .entries()) {
       const longer = `${lines.at(-1)} ${word}`
       if (i > 0 && columnsOf(longer, page) <= page.width) lines[lines.length - 1] = longer
       else lines.push(word)
     }
-  }
   return text === '' ? [] : lines
 }
 
@@ -8920,12 +8913,12 @@ const BLOCKS: Draw<string[]> = {
 
 const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
 
-function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']): string[] {
+function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
   const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
 }
 
-function joinBlocks(blocks: readonly string[][], gap: string[]) {
+function joinBlocks(blocks: string[][], gap: string[]) {
   const drawn = blocks.filter((lines) => lines.length > 0)
   return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 }
@@ -8949,7 +8942,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
   const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
   const widths = fitColumns([head, ...body], page)
-  const drawRow = (row: readonly string[]) => {
+  const drawRow = (row: string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
     const height = Math.max(1, ...cells.map((lines) => lines.length))
     return Array.from({ length: height }, (_, y) => {
@@ -8964,7 +8957,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   return [...drawRow(head), rule, ...body.flatMap(drawRow)]
 }
 
-function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage) {
+function fitColumns(rows: string[][], page: MarkdownPage) {
   const widths = (rows[0] ?? []).map((_cell, x) =>
     Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
   )
@@ -9009,7 +9002,7 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
 function completeBlocks(tokens: Token[]) {
   const last = tokens.findLastIndex(({ type }, i) => type !== 'space' && i < tokens.length - 1)
   const { type = '', raw = '' } = tokens[last] ?? {}
-  const goesOn = type === 'list' || type === 'blockquote' || raw.startsWith('    ')
+  const goesOn = /^(list|blockquote)$/.test(type) || raw.startsWith('    ')
   const done = tokens.slice(0, goesOn ? last : -1)
   return done.map((block) => block.raw).join('')
 }
@@ -9027,40 +9020,10 @@ const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-/** As Latin-1; models take those with a MIME type. */
-const SIGNATURES: [start: string, kind: string, mime?: string][] = [
-  ['\u0089PNG', 'PNG image', 'image/png'],
-  ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
-  ['GIF8', 'GIF image', 'image/gif'],
-  ['WEBP', 'WebP image', 'image/webp'],
-  ['%PDF-', 'PDF document'],
-  ['\u001f\u008b', 'gzip archive'],
-  ['PK\u0003', 'ZIP archive'],
-  ['\u007fELF', 'ELF program'],
-  ['\u00ff\u00fe', 'UTF-16 text'],
-]
+type Open = () => AsyncIterable<Buffer>
 
-function signatureOf(bytes: Buffer) {
-  const head = bytes.toString('latin1', 0, 64).replace(/^RIFF[^]{4}/, '')
-  return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
-}
-
-function inputText(bytes: Buffer, what: string) {
-  const hasNul = bytes.includes(0)
-  if (!hasNul && builtin('node:buffer').isUtf8(bytes)) return bytes.toString()
-  const [, kind = hasNul ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
-  const fault = /text|encoding/.test(kind) ? 'not UTF-8' : 'binary'
-  const hint = 'convert text with iconv -t UTF-8, give an image with --file'
-  failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
-}
-
-async function readInput(
-  what: string,
-  max: number,
-  signal: AbortSignal,
-  open: () => AsyncIterable<Buffer>,
-) {
-  const chunks: Buffer[] = []
+async function readInput(what: string, max: number, signal: AbortSignal, open: Open) {
+  const chunks = []
   let left = max
   try {
     for await (const chunk of open()) {
@@ -9078,34 +9041,19 @@ async function readInput(
   }
 }
 
-/** Undefined when there is nothing yet; empty at the end. */
-function readNow(fd: number) {
-  const chunk = Buffer.allocUnsafe(64 * KB)
-  try {
-    return chunk.subarray(0, fs.readSync(fd, chunk))
-  } catch (error) {
-    if (codeOf(error) === 'EAGAIN') return undefined
-    throw error
-  }
-}
-
 async function* inputChunks(
   fd: number,
   what: string,
   signal: AbortSignal,
   begins = async (_begun: Promise<unknown>) => true,
-): AsyncGenerator<Buffer> {
+) {
   const kind = fdKind(fd)
   if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
-  const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
-  let hasBegun = false
-  for (let chunk = isReady && readNow(fd); chunk; chunk = readNow(fd)) {
-    hasBegun = true
-    if (chunk.length === 0) return fd > 0 ? fs.closeSync(fd) : undefined
-    yield chunk
-  }
-  const stream = new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
-  if (hasBegun || (await begins(builtin('node:events').once(stream, 'readable')))) yield* stream
+  const stream =
+    kind === 'file'
+      ? fs.createReadStream('', { fd, autoClose: fd > 0, signal })
+      : new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+  if (await begins(once(stream, 'readable'))) yield* stream
   else stream.destroy()
 }
 
@@ -9134,7 +9082,7 @@ export async function readStdin(
   }
   const open = () => inputChunks(openStdin(), 'stdin', signal, begins)
   const bytes = await readInput('stdin', STDIN_MAX, signal, open)
-  return inputText(bytes, 'stdin')
+  return decodeText(bytes, 'stdin', failUsage)
 }
 
 /** Stdin, an empty line, the prompt; undefined when both are blank. */
@@ -9155,7 +9103,7 @@ export async function readPromptFile(
   const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
   const [, , mime] = signatureOf(bytes)
   if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
-  return textPart(frameFile(name, inputText(bytes, what)))
+  return textPart(frameFile(name, decodeText(bytes, what, failUsage)))
 }
 
 function frameFile(name: string, text: string) {
@@ -10389,13 +10337,6 @@ function openServed(
   })
 }
 
-const CHAT = takes({
-  message: arg.text('What to do or to answer.', { minLength: 1 }),
-  session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
-  profile: maybe(arg.text('The profile a new session starts with.')),
-  max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
-})
-
 function agentTools(parts: ServeParts) {
   const { app, config, turns } = parts
   const talks = new Map<string, Promise<Tools>>()
@@ -10403,7 +10344,12 @@ function agentTools(parts: ServeParts) {
     chat: {
       description:
         'Give a task to the tai agent of this session, which works with all its tools until it can answer and remembers earlier messages.',
-      parameters: CHAT,
+      takes: {
+        message: arg.text('What to do or to answer.', { minLength: 1 }),
+        session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
+        profile: maybe(arg.text('The profile a new session starts with.')),
+        max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
+      },
       annotations: annotate('Medium', 'changes', { openWorld: true }),
       run: (args, { session: own, processes }, signal) => {
         const begun = own === parts.own.modern.seat ? newId(parts.store.db) : own
@@ -10424,7 +10370,7 @@ function agentTools(parts: ServeParts) {
     },
     completions: {
       description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
-      parameters: takes({
+      takes: {
         messages: arg.list(
           takes({
             role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
@@ -10433,7 +10379,7 @@ function agentTools(parts: ServeParts) {
           'The conversation, oldest first.',
           { minItems: 1 },
         ),
-      }),
+      },
       annotations: annotate('Low', 'reads', { openWorld: true }),
       run: async ({ messages: given }, _, signal) => {
         using clock = chatClock(signal)
@@ -10459,7 +10405,11 @@ function asMessage(role: 'system' | 'user' | 'assistant', text: string) {
   return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
 }
 
-async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) {
+async function seatOf(
+  parts: ServeParts,
+  id: string,
+  args: { message: string; session?: string; profile?: string },
+) {
   const { app, store, config } = parts
   const row = await store.findSession(id)
   if (args.session !== undefined && row?.id !== id)

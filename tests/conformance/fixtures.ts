@@ -4,7 +4,6 @@ import {
   annotate,
   RPC_METHODS,
   RpcError,
-  takes,
   toolsOf,
   type JsonObject,
   type Resource,
@@ -76,7 +75,7 @@ const SCHEMA = {
 const annotations = annotate('Low', 'reads')
 const fixed = Object.entries(OUTPUTS).map(([name, output]) => {
   const description = `Always gives the same: ${name}.`
-  return [name, { description, annotations, parameters: takes({}), run: async () => output }]
+  return [name, { description, annotations, run: async () => output }]
 })
 
 export const FIXTURES: readonly Tool[] = toolsOf('test', {
