@@ -9386,7 +9386,7 @@ type Verb<Host = never> = {
   args: string // such as `NAME [VALUE] WORDS...`
   help: string
   flags: readonly Flag[]
-  run: (app: Host, ...words: string[]) => Promise<number>
+  run: (app: Host, ...words: string[]) => Promise<number | void>
 }
 
 const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) => flags))]
@@ -9555,20 +9555,21 @@ export type AppOptions = Readonly<{
   prompter: Prompter
   signal: AbortSignal
   interrupts: ReturnType<typeof interruptsOf>
-  resolver?: (app: App, ...asked: Parameters<Resolver>) => ReturnType<Resolver>
 }>
 
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
 export interface App extends AppOptions {}
 
+function lazy<T>(open: () => T) {
+  let opened: T | undefined
+  return () => (opened ??= open())
+}
+
 /** What one run has opened. */
 export class App {
   readonly redactor = new Redactor()
   readonly #owned = new AsyncDisposableStack()
-  #store?: Promise<Store>
-  #config?: Promise<Config>
-  #http?: HttpClient
-  #bridge?: Promise<McpBridge>
+  resolve?: Resolver
 
   constructor(options: AppOptions) {
     Object.assign(this, options)
@@ -9576,13 +9577,24 @@ export class App {
       if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
   }
 
-  store() {
+  store = lazy(async () => {
     const { redactor, world, prompter, signal } = this
     const passphrase = async () =>
       world.env['TAI_SEAL_PASSPHRASE'] ??
       prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
-    return (this.#store ??= this.#adopt(Store.open(world, { redactor, passphrase })))
-  }
+    return this.own(await Store.open(world, { redactor, passphrase }), (store) => store.close())
+  })
+
+  #storeOrMemory = lazy(async () => {
+    try {
+      return await this.store()
+    } catch (error) {
+      if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
+      this.notice(`${error.message}: this session is not saved`)
+      const memory = await Store.memory(this.world, { redactor: this.redactor })
+      return this.own(memory, (store) => store.close())
+    }
+  })
 
   /** Unlocks a vault with secrets, or one in a prompt would not be known. */
   async forTurn() {
@@ -9592,49 +9604,35 @@ export class App {
     return { store, config: await this.config() }
   }
 
-  async #storeOrMemory() {
-    try {
-      return await this.store()
-    } catch (error) {
-      if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
-      this.notice(`${error.message}: this session is not saved`)
-      return (this.#store = this.#adopt(Store.memory(this.world, { redactor: this.redactor })))
-    }
-  }
-
-  async #adopt(opening: Promise<Store>) {
-    return this.own(await opening, (store) => store.close())
-  }
-
-  config = () => (this.#config ??= this.#loadConfig())
-
-  async #loadConfig() {
+  config = lazy(async () => {
     const stored = await (await this.#storeOrMemory()).getSettings()
     const sources = { flags: flagSettings(this.given), stored, root: this.root }
     const config = await Config.load(this.world, sources)
-    for (const notice of config.notices) this.notice(notice)
+    config.notices.forEach(this.notice)
     return config
-  }
+  })
 
+  #http = lazy(() => this.own(new HttpClient(this.world.env), (http) => http.close()))
   get http() {
-    return (this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close()))
+    return this.#http()
   }
 
-  bridge = () => (this.#bridge ??= this.#openBridge())
-
-  async #openBridge() {
-    const { world, notice, resolver } = this
+  bridge = lazy(async () => {
+    const { world, notice, watch, resolve } = this
     const store = await this.#storeOrMemory()
-    const watch = (label: string) => this.watch(label)
-    const http = () => this.http
-    const bridge = new McpBridge({ world, store, taken: OWN_NAMES, http, notice, watch })
-    if (resolver) bridge.resolve = (...asked) => resolver(this, ...asked)
+    const bridge = new McpBridge({
+      world,
+      store,
+      taken: OWN_NAMES,
+      http: this.#http,
+      notice,
+      watch,
+    })
+    if (resolve) bridge.resolve = resolve
     return this.own(bridge, (it) => it.close())
-  }
+  })
 
-  own<T>(part: T, end: (part: T) => Promise<void> | void) {
-    return this.#owned.adopt(part, end)
-  }
+  own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
 
   get root() {
     return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
@@ -9642,7 +9640,7 @@ export class App {
 
   stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
 
-  watch(label: string) {
+  watch = (label: string) => {
     this.spinner.start(label)
     return { [Symbol.dispose]: this.spinner.stop }
   }
@@ -9655,14 +9653,10 @@ export class App {
     if (this.given.has('verbose')) this.#tell(visible(text))
   }
 
-  print(value: object, shown: string | readonly (readonly string[])[]) {
-    const text =
-      typeof shown === 'string'
-        ? visibleLines(shown)
-        : columns(shown.map((row) => row.map(visible)))
-    const ended = text.replace(/[^\n]$/, '$&\n')
-    this.out.write(this.given.has('json') ? jsonLine(value) : ended)
-    return EXIT.answered
+  print(value: object, shown: string | readonly string[][]) {
+    const isText = typeof shown === 'string'
+    const text = isText ? visibleLines(shown) : columns(shown.map((row) => row.map(visible)))
+    this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
   }
 
   report(error: unknown) {
@@ -9704,25 +9698,28 @@ function outcomeOf(
   redactor: Redactor,
   { session, model } = { session: '', model: '' },
 ) {
-  const exit = error === undefined ? EXIT.answered : exitCodeOf(error)
+  const exit = error ? exitCodeOf(error) : EXIT.answered
   const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
   const hint = (error instanceof TaiError && error.hint) || null
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  const failed = error !== undefined && { error: failure }
-  return { answer: redactor.known(answer), ...facts, ...failed }
+  return {
+    answer: redactor.known(answer),
+    ...facts,
+    ...(error !== undefined && { error: failure }),
+  }
 }
 
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
 
 /** The answer on stdout, the rest on stderr; with `hold`, text may be no answer. */
 export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
-  const { out, err } = app
+  const { out, err, notice, redactor } = app
   const spinner = err.isTerminal && !app.given.has('quiet') ? app.spinner : undefined
   const most = hold ? ANSWER_HOLD : 0
   let held = ''
   let room = most
   const print = (text: string) => {
-    if (text !== '') spinner?.stop()
+    if (text) spinner?.stop()
     out.write(text)
   }
   const flow = () => {
@@ -9730,9 +9727,7 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
     held = ''
     room = 0
   }
-  const aside = (text: string) => {
-    if (spinner) err.write(err.paint(visibleLines(text), 'dim'))
-  }
+  const aside = (text: string) => spinner && err.write(err.paint(visibleLines(text), 'dim'))
   spinner?.start('thinking')
   return {
     event(event: AgentEvent) {
@@ -9741,15 +9736,19 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
         if (held.length > room) flow()
       }
       if (event.kind === 'reasoning') aside(event.text)
-      if (event.kind === 'notice') app.notice(event.text)
+      if (event.kind === 'notice') notice(event.text)
       if (event.kind === 'call') {
-        if (held !== '') aside(`${held}\n`)
+        if (held) aside(`${held}\n`)
         held = ''
         room = most
         spinner?.start(event.call.name)
       }
       if (event.kind === 'result' && spinner) {
-        err.writeLine(resultLine(event, app))
+        const { call, reply, ms } = event
+        const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
+        const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
+        const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
+        err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
         spinner.start('thinking')
       }
     },
@@ -9762,37 +9761,26 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   }
 }
 
-function resultLine(
-  { call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>,
-  { err, redactor }: App,
-) {
-  const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-  const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
-  const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-  return `${mark} ${visible(clip(call.name, 80))} ${facts}`
-}
-
 /** One object at the end; --stream-json: before it `start` and each event. */
-export function jsonPresenter(app: App, start?: JsonObject) {
-  const streams = app.given.has('stream-json')
-  const write = (value: object) => void app.out.write(jsonLine(value))
+export function jsonPresenter({ given, out, notice, redactor }: App, start?: JsonObject) {
+  const streams = given.has('stream-json')
+  const write = (value: object) => void out.write(jsonLine(value))
   if (streams && start) write({ type: 'start', ...start })
   return {
     event(event: AgentEvent) {
-      if (streams) write(streamLine(event, app.redactor))
-      else if (event.kind === 'notice') app.notice(event.text)
+      if (streams) write(streamLine(event, redactor))
+      else if (event.kind === 'notice') notice(event.text)
     },
     end: (outcome: TurnOutcome) => write(streams ? { type: 'end', ...outcome } : outcome),
   }
 }
 
 function streamLine(event: AgentEvent, redactor: Redactor) {
-  const { kind } = event
+  const { kind: type } = event
   const clean = (text: string) => redactor.redact(text)
-  if (kind === 'notice') return { type: kind, text: clean(event.text) }
-  if (kind === 'usage') return { type: kind, ...event.usage, cost: event.cost ?? null }
-  if ('text' in event) return { type: kind, text: event.text }
-  if (kind === 'call') {
+  if (type === 'usage') return { type, ...event.usage, cost: event.cost ?? null }
+  if ('text' in event) return { type, text: type === 'notice' ? clean(event.text) : event.text }
+  if (type === 'call') {
     const { id, name, args } = event.call
     return { type: 'tool_call', id, name, args: mapStrings(args, clean), digest: event.digest }
   }
@@ -9803,7 +9791,7 @@ function streamLine(event: AgentEvent, redactor: Redactor) {
 /** For `see`, without known secrets. The end is no event. */
 export function withoutSecrets(redactor: Redactor, see: (event: AgentEvent) => void) {
   const streams = { reasoning: redactor.stream(), text: redactor.stream() }
-  const say = (kind: keyof typeof streams, text: string) => text !== '' && see({ kind, text })
+  const say = (kind: keyof typeof streams, text: string) => text && see({ kind, text })
   return (event?: AgentEvent) => {
     if (event?.kind === 'text' || event?.kind === 'reasoning')
       return void say(event.kind, streams[event.kind].push(event.text))
@@ -9864,11 +9852,11 @@ export async function playTurn(
 
 const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
 
-const chatClient = (app: App, config: Config, choice: ModelChoice) =>
+const chatClient = ({ http, world }: App, config: Config, choice: ModelChoice) =>
   new ChatClient(choice, {
-    http: app.http,
+    http,
     idle: config.number('stream_idle') * SECOND,
-    random: () => app.world.randomBytes(1).readUInt8() / 255,
+    random: () => world.randomBytes(1).readUInt8() / 255,
   })
 
 const toolNames = (config: Config, profile: ProfileRow | undefined) =>
@@ -9904,7 +9892,7 @@ type Talk = Pick<AgentOptions, 'session'> &
 export async function converse(app: App, { profile, choice, ...talk }: Talk) {
   const { session, tools, schema } = talk
   const { store: vault, config } = await app.forTurn()
-  const { store = vault } = talk
+  const { store = vault, maxSteps = config.number('max_steps') } = talk
   const { redactor, root, world } = app
   const own = preferred(config, 'system', profile?.prompt)
   const options = {
@@ -9912,11 +9900,11 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
     tools,
     store,
     session,
-    system: () => {
+    system() {
       const added = own && redactor.known(own)
       return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
     },
-    maxSteps: talk.maxSteps ?? config.number('max_steps'),
+    maxSteps,
     maxCost: config.number('max_cost'),
     schema,
     now: world.now,
@@ -9934,20 +9922,15 @@ function preferred(config: Config, key: SettingKey, own: string | undefined) {
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
   const { store, config } = await app.forTurn()
   const own = profile ?? (await profileOf(store, config.get('profile')))
-  const wanted = asked ?? preferred(config, 'model', own?.model)
   const choice = await chooseModel({
-    asked: wanted,
+    asked: asked ?? preferred(config, 'model', own.model),
     providers: configuredProviders(config),
     env: app.world.env,
     secret: (name) => store.secrets.get(name),
     http: app.http,
     signal: app.signal,
   })
-  if (choice.key !== undefined) app.redactor.add(`${choice.provider.name}-key`, choice.key)
-  const [first] = choice.model.split('/', 1)
-  const isOfficial = choice.provider.own !== true // others have names with slashes
-  if (isOfficial && choice.model === wanted && first !== wanted)
-    app.notice(`${first} is no provider: asking ${choice.provider.name} for it`)
+  app.redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
   const window = config.number('context_window')
   return window < Infinity ? { ...choice, window } : choice
 }
@@ -9956,20 +9939,18 @@ function configuredProviders(config: Config) {
   try {
     return providersOf(config.table('providers'))
   } catch (error) {
-    if (!(error instanceof InvalidError)) throw error
-    const what = `${config.explain('providers').source}: ${error.message}`
-    return failUsage(what, error.hint ?? 'mend that table')
+    const { hint = 'mend that table' } = Object(error)
+    failUsage(`${config.explain('providers').source}: ${messageOf(error)}`, hint, error)
   }
 }
 
 async function resumed(store: Store, session: string) {
   const messages = await store.messages(session)
   const last = messages.findLast((row) => row.compacted)
-  if (last === undefined) return messages
   const kept = messages.filter((row) => !row.compacted)
   const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
   const record = summary && (await store.getRecord(summary.id))
-  if (record === undefined) return kept
+  if (!last || !record) return kept
   return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
@@ -9977,8 +9958,7 @@ async function profileOf(store: Store, name = 'default') {
   const row = await store.getProfile(name)
   if (row || name === 'default') return row ?? { name, created: 0 }
   const names = (await store.listProfiles()).map((each) => each.name).join(', ')
-  const hint = names ? `there are ${names}` : '`tai profile create` makes one'
-  return failUsage(`there is no profile ${visible(name)}`, hint)
+  return failUsage(`there is no profile ${visible(name)}`, `there are ${names || 'none'}`)
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
@@ -9986,42 +9966,32 @@ async function earlierSession({ given, root, notice }: App, store: Store) {
   const hint = '`tai session list` shows them'
   if (id !== undefined)
     return (await store.findSession(id)) ?? failUsage(`there is no session ${visible(id)}`, hint)
-  if (!given.has('continue')) return undefined
-  const row = await store.latestSession(root)
-  if (row === undefined) notice('no session to go on with here; a new one begins')
+  const row = given.has('continue') ? await store.latestSession(root) : undefined
+  if (given.has('continue') && !row) notice('no session to go on with here; a new one begins')
   return row
 }
 
 type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
   Partial<Pick<ToolContext, 'processes' | 'prompter'>> & {
     mode: Mode
-    only: readonly string[] | undefined
+    only?: readonly string[] | undefined
     rows?: readonly Tool[]
     offersBridged?: boolean // default: yes
   }
 
 /** The tools of one session. */
-export async function openTools(
-  app: App,
-  {
-    mode,
-    only,
-    rows = TOOLS,
-    offersBridged,
-    prompter = app.prompter,
-    processes = app.own(new Processes(app.world, app.redactor), (it) => it.stopAll()),
-    ...seat
-  }: ToolSeat,
-) {
-  const { world, http, notice } = app
+export async function openTools(app: App, { mode, only, offersBridged, ...seat }: ToolSeat) {
+  const { world, http, notice, prompter: person } = app
+  const { rows = TOOLS, prompter = person, workspace, profile } = seat
   const { store, config } = await app.forTurn()
-  const { root } = seat.workspace
-  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })
   const bridge = await app.bridge()
+  const own = () => app.own(new Processes(world, app.redactor), (it) => it.stopAll())
+  const { processes = own() } = seat
   return new Tools({
     rows,
-    context: { world, store, http, config, approvals, bridge, prompter, processes, ...seat },
-    bridged: () => bridgedTools(bridge, seat.profile, offersBridged),
+    context: { world, store, http, config, approvals, bridge, ...seat, prompter, processes },
+    bridged: () => bridgedTools(bridge, profile, offersBridged),
     resultMax: config.number('result_max'),
     only,
     say: notice,
@@ -10044,17 +10014,16 @@ async function answerSchema({ given, world }: App) {
 
 /** Throws what left it without an answer. What fails early is JSON too. */
 export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
-  const begin = async () => {
+  let talk: Conversation | undefined
+  try {
     const parts = await ask()
-    return { parts, talk: await openConversation(app, titleOf(parts)) }
-  }
-  const { parts, talk } = await begin().catch((error: unknown) => {
-    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf({ error }, app.redactor))
+    talk = await openConversation(app, titleOf(parts))
+    const failure = await playTurn(app, talk, parts, app.signal)
+    if (failure) throw failure
+  } catch (error) {
+    if (!talk && wantsJson(app)) jsonPresenter(app).end(outcomeOf({ error }, app.redactor))
     throw error
-  })
-  const failure = await playTurn(app, talk, parts, app.signal)
-  if (failure !== undefined) throw failure
-  return EXIT.answered
+  }
 }
 
 /** The last line of a session's first prompt. */
@@ -10063,10 +10032,9 @@ export function titleOf(parts: readonly Part[]) {
   return clip(visible(words.trim().replace(/^[^]*\n\s*/, '')), 60)
 }
 
-function safeParts(app: App, parts: readonly Part[]) {
-  const { redactor } = app
+function safeParts({ redactor, notice }: App, parts: readonly Part[]) {
   if (parts.some((part) => part.kind === 'text' && redactor.knows(part.text)))
-    app.notice('a known secret in the prompt was replaced')
+    notice('a known secret in the prompt was replaced')
   return parts.map((part) => (part.kind === 'text' ? textPart(redactor.known(part.text)) : part))
 }
 
@@ -10289,7 +10257,6 @@ export async function beginChat(app: App) {
     said = line && (await takeLine(chat, line))
   }
   app.out.write('\n')
-  return EXIT.answered
 }
 
 async function takeLine(chat: Chat, line: string) {
@@ -10943,7 +10910,7 @@ async function listen(door: Door, bind: string, port: number) {
   server.maxConnections = MCP_CONNECTIONS_MAX
   for (const asked of ['request', 'checkContinue']) server.on(asked, mcpServeHandler(door))
   try {
-    await builtin('node:events').once(server.listen(port, bind), 'listening')
+    await once(server.listen(port, bind), 'listening')
     return server
   } catch (cause) {
     const hint = 'choose another with --mcp-port (0: a free one) or --mcp-bind'
@@ -10990,7 +10957,7 @@ export async function mcpServeMain(app: App) {
   app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
   app.notice('it is sent as Authorization: Bearer KEY; Ctrl-C ends the server')
   app.print({ url, tools, mode, workspace: app.root }, url)
-  if (!signal.aborted) await builtin('node:events').once(signal, 'abort')
+  if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
   const closed = new Promise((resolve) => server.close(resolve))
@@ -10999,7 +10966,6 @@ export async function mcpServeMain(app: App) {
   server.closeIdleConnections()
   await within(SECOND / 4, closed)
   server.closeAllConnections()
-  return EXIT.answered
 }
 
 //#endregion §listen
@@ -11017,7 +10983,7 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   home: async ({ world: { home, platform } }) => {
     const { mode } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
     if (mode === undefined) return `${home} (made when first needed)`
-    const isOpen = platform !== 'win32' && (mode & 0o077) !== 0
+    const isOpen = platform !== 'win32' && mode & 0o077
     return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : home
   },
   vault: async (app) => {
@@ -11026,29 +10992,24 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   },
   seal: async (app) => {
     const { on, locked } = (await app.store()).secrets.seal
-    if (!on) return 'off: secrets are kept as they are, in a file only you can read'
-    if (!locked) return 'on'
-    return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
+    if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
+    return on ? 'on' : 'off: secrets are kept as they are, in a file only you can read'
   },
   settings: async (app) => {
-    const config = await app.config()
-    if (config.notices.length > 0) return ['warn', config.notices.join('; ')]
-    const set = config.all().filter((row) => row.source !== 'default')
-    return set.map((row) => `${row.key} (${row.source})`).join(', ') || 'all default'
+    const { notices } = await app.config()
+    return notices.length > 0 ? ['warn', notices.join('; ')] : 'as `tai config list` shows them'
   },
   audit: async (app) => {
     const found = await (await app.store()).verifyAudit()
-    const [problem] = found.problems
     const said = auditInWords(found)
-    return problem === undefined ? said : ['bad', `${said}, ${problem}`]
+    return found.problems.length > 0 ? ['bad', `${said}, ${found.problems[0]}`] : said
   },
   model: async (app) => {
     const choice = await chosenModel(app)
-    const { model, why, provider } = choice
     const models = await listModels(app.http, choice, app.signal)
     const offers = count(models.length, 'model')
-    const text = `${modelName(choice)} (${why}) at ${provider.baseUrl}, ${offers}`
-    const isListed = models.length === 0 || models.some(({ id }) => id === model)
+    const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
+    const isListed = models.length === 0 || models.some(({ id }) => id === choice.model)
     return isListed ? text : ['warn', `${text}, this one not among them`]
   },
   terminal: async ({ prompter }) =>
@@ -11057,12 +11018,12 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
       : ['warn', 'none: calls that need approval are denied'],
 }
 
-const brokenDown = (error: unknown): Seen => ['bad', explain(error).replace('\n ', ':')]
+const broken = (error: unknown): Seen => ['bad', explain(error).replace('\n ', ':')]
 
 export const examine = (app: App) =>
   Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
-    const seen = await look(app).catch(brokenDown)
-    const [health, text] = typeof seen === 'string' ? (['ok', seen] as const) : seen
+    const seen = await look(app).catch(broken)
+    const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
     return { name, health, text }
   })
 
@@ -11159,20 +11120,17 @@ type Run = Verb<App>['run']
 const LIMIT = flagRow('-n, --limit N', 'at most this many (50)')
 const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
 const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
-  /^(?:model|system|tools|permission-mode)$/.test(name),
+  /^(model|system|tools|permission-mode)$/.test(name),
 )
-const GRANT_FLAGS = [
-  flagRow('--path GLOB', 'only for paths like this; repeatable'),
-  flagRow('--command PREFIX', 'only for commands that begin so; repeatable'),
-  flagRow('--mode MODE', 'only in this permission mode'),
-]
-const AUDIT_FLAGS = [
-  LIMIT,
-  flagRow('--kind KIND', 'tool-call, approval, grant, ...'),
-  flagRow('--tool NAME', 'what concerns this tool'),
-  flagRow('--since TIME', 'an ISO date or time'),
-]
-
+const GRANT_FLAGS = flagRows({
+  '--path GLOB': 'only for paths like this; repeatable',
+  '--command PREFIX': 'only for commands that begin so; repeatable',
+})
+const AUDIT_FLAGS = flagRows({
+  '--kind KIND': 'tool-call, approval, grant, ...',
+  '--tool NAME': 'what concerns this tool',
+  '--since TIME': 'an ISO date or time',
+}).concat(LIMIT)
 const YES = flagRow('--yes', 'agree to what is shown, without being asked')
 
 const CELL_MAX = 160 // characters; --json has all of it
@@ -11180,6 +11138,7 @@ const CELL_MAX = 160 // characters; --json has all of it
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
 const CELL_FORMS: Record<string, (value: number) => string> = {
+  created: when,
   updated: when,
   ts: when,
   bytes: formatBytes,
@@ -11192,28 +11151,33 @@ function cellOf([key, value]: [string, unknown]) {
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
-const factCells = (item: object) => Object.entries(item).map((pair) => [pair[0], cellOf(pair)])
+function printFacts(app: App, facts: object) {
+  const rows = Object.entries(facts).map(([name, value]) => [name, cellOf([name, value])])
+  app.print(facts, rows)
+}
 
+/** `members` are for the screen. */
 function listVerb<T>(
   key: string,
   members: readonly (keyof T & string)[],
-  read: (store: Store, limit: number, asked: string, app: App) => Promise<readonly T[]>,
+  read: (store: Store, asked: Search, app: App) => Promise<readonly T[]>,
 ): Run {
-  return async (app, ...asked) => {
-    const items = await read(await app.store(), limitOf(app), asked.join(' '), app)
+  return async (app, ...words) => {
+    const query = words.join(' ').trim() || undefined
+    const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
     const rows = items.map((item) => members.map((name) => cellOf([name, item[name]])))
-    return app.print({ [key]: items }, rows.length > 0 ? rows : `no ${key}`)
+    app.print({ [key]: items }, rows.length > 0 ? rows : `no ${key}`)
   }
 }
 
 function showVerb<T extends object>(
   command: string,
   find: (store: Store, name: string) => Promise<T | undefined>,
-  shown: (item: T) => string | string[][],
+  shown?: (item: T) => string,
 ): Run {
   return async (app, name = '') => {
     const item = (await find(await app.store(), name)) ?? failUnknown(command, name)
-    return app.print(item, shown(item))
+    return shown ? app.print(item, shown(item)) : printFacts(app, item)
   }
 }
 
@@ -11223,27 +11187,31 @@ function deleteVerb(
 ): Run {
   return async (app, name = '') => {
     if (!(await remove(await app.store(), name))) failUnknown(command, name)
-    return app.print({ deleted: name }, `deleted ${name}`)
+    printDone(app, 'deleted', name)
   }
+}
+
+function printDone(app: App, what: string, name: string) {
+  app.print({ [what]: name }, `${what} ${name}`)
 }
 
 function failUnknown(command: string, name: string): never {
   fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
-type VerbSpec = [usage: string, help: string, run: Run, flags?: readonly Flag[]]
-
 const recordsVerb = listVerb(
   'records',
   ['id', 'kind', 'updated', 'bytes', 'title'],
-  (store, limit, query) => store.listRecords({ query: query.trim() || undefined, limit }),
+  (store, asked) => store.listRecords(asked),
 )
 const sessionsVerb = listVerb(
   'sessions',
   ['id', 'updated', 'messages', 'model', 'title'],
-  (store, limit, query) => store.listSessions({ query: query || undefined, limit }),
+  (store, asked) => store.listSessions(asked),
 )
 const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
+
+type VerbSpec = [usage: string, help: string, run: Run, flags?: readonly Flag[]]
 
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
@@ -11256,7 +11224,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['on', 'encrypt all secrets', sealVerb('on'), [KEYCHAIN]],
     ['off', 'decrypt them again', sealVerb('off')],
     ['rotate', 'encrypt them with a new key', sealVerb('rotate'), [KEYCHAIN]],
-    ['status', 'whether the seal is on', (app) => showSeal(app, [])],
+    ['status', 'whether the seal is on', showSeal],
   ],
   vault: ['notes, memories and kept results',
     ['list', 'the newest records', recordsVerb, [LIMIT]],
@@ -11275,9 +11243,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   profile: ['named sets of model, prompt, tools and permissions',
     ['list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())],
-    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name), factCells)],
-    ['create NAME', 'make a profile', profileVerb('new'), PROFILE_FLAGS],
-    ['edit NAME', 'change what the flags name', profileVerb('known'), PROFILE_FLAGS],
+    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name))],
+    ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
+    ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
     ['use NAME', 'use it from now on', profileUse],
     ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
   ],
@@ -11298,7 +11266,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show NAME', 'one tool with its schema', toolsShow],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'root'], (store) => store.listGrants())],
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'digest', 'root'], (store) => store.listGrants())],
     ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
     ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
     ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
@@ -11313,24 +11281,28 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       flagRow('--name NAME', 'name for the one server'), YES]],
     ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, [YES]],
     ['list', 'all servers', mcpList],
-    ['tools [SERVER]', 'their tools, and which are offered', mcpTools],
+    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools', ['name', 'state', 'description'], async (_, { query }, app) =>
+      toolFacts(await app.bridge(), await currentProfile(app), query))],
     ['enable SERVER', 'let models of this profile use it', enableVerb(true), [YES]],
     ['disable SERVER', 'take that back', enableVerb(false)],
-    ['remove SERVER', 'delete it, with what was accepted of it', mcpRemove],
+    ['remove SERVER', 'delete it, with what was accepted of it', async (app, server = '') => {
+      await (await app.bridge()).remove(server)
+      printDone(app, 'removed', server)
+    }],
     ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
-    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, [
-      flagRow('--grant TOOL', 'accept this tool as it is now; repeatable'),
-      flagRow('--grant-all', 'accept all of them')]],
+    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, flagRows({
+      '--grant TOOL': 'accept this tool as it is now; repeatable',
+      '--grant-all': 'accept all of them'})],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
   ],
   audit: ['the record of every tool call and approval',
-    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
-      store.listAudit({ ...auditFilter(app), limit })), AUDIT_FLAGS],
+    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (_, { limit }, app) =>
+      auditEntries(app, limit)), AUDIT_FLAGS],
     ['verify', 'whether anything was changed or is missing', auditVerify],
     ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
   ],
   completion: ['completions for a shell',
-    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => printText(out, completionScript(shell))],
+    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => void out.write(completionScript(shell))],
     ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
   ],
   doctor: ['check the installation', ['', 'check everything', runDoctor]],
@@ -11356,26 +11328,22 @@ async function secretSet(app: App, name = '') {
   if (!/^[A-Za-z_]\w*$/.test(name)) failUsage(`${visible(name)} is no name for a secret`, form)
   const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
-  if (!value) return failUsage('no value was given', 'type it on the terminal, or pipe it in')
-  const store = await app.store()
-  store.redactor.add(name, value)
-  await store.secrets.set(name, value)
-  return app.print({ name, stored: true }, `stored ${name}`)
+  if (!value) failUsage('no value was given', 'type it on the terminal, or pipe it in')
+  await (await app.store()).secrets.set(name, value)
+  printDone(app, 'stored', name)
 }
 
 function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
   return async (app) => {
     const { secrets } = await app.store()
-    if (to === 'on' && secrets.seal.on)
-      fail('the seal is on already', '`tai seal rotate` changes its key')
     const passphrase = to === 'off' ? undefined : await newPassphrase(app)
-    return showSeal(app, await secrets.turn(to, passphrase))
+    for (const note of await secrets.turn(to, passphrase)) app.notice(note)
+    await showSeal(app)
   }
 }
 
-async function showSeal(app: App, notes: readonly string[]) {
-  const status = await (await app.store()).secrets.status()
-  return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
+async function showSeal(app: App) {
+  printFacts(app, await (await app.store()).secrets.status())
 }
 
 /** Undefined: a key in the keychain. TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
@@ -11398,50 +11366,33 @@ async function wholeSession(store: Store, id: string) {
 
 type WholeSession = NonNullable<Awaited<ReturnType<typeof wholeSession>>>
 
-const SPEAKERS = { system: 'System', user: 'You', assistant: 'tai' }
-
+/** What a tool said is indented: no text ends that, as it might a fence. */
 function sessionMarkdown({ title, id, model, created, messages }: WholeSession) {
-  const facts = `Session ${id}, ${model}, ${new Date(created).toISOString()}`
   const said = messages.map(({ message }) =>
     message.role === 'tool'
-      ? `## Tool ${message.name}\n\n${inFence(message.text)}\n`
-      : `## ${SPEAKERS[message.role]}\n\n${wordsOf(message)}\n`,
+      ? `## Tool ${message.name}\n\n${message.text.replace(/^/gm, '    ')}\n`
+      : `## ${message.role}\n\n${wordsOf(message)}\n`,
   )
-  return [`# ${title}\n\n${facts}\n`, ...said].join('\n')
+  return [`# ${title}\n\nSession ${id}, ${model}, ${when(created)}\n`, ...said].join('\n')
 }
 
-/** In a fence that the text cannot close. */
-function inFence(text: string) {
-  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([run]) => run.length))
-  const fence = '`'.repeat(longest + 1)
-  return `${fence}\n${text}\n${fence}`
-}
-
-function profileVerb(wanted: 'new' | 'known'): Run {
+function profileVerb(isNew: boolean): Run {
   return async (app, name = '') => {
     const { given } = app
     const store = await app.store()
     const found = await store.getProfile(name)
-    if (wanted === 'known' && found === undefined) failUnknown('profile', name)
-    if (wanted === 'new' && found !== undefined)
-      fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+    if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+    if (!isNew && !found) failUnknown('profile', name)
     const old: Partial<ProfileRow> = found ?? {}
-    const tools = given.text('tools')?.split(/\s*,\s*/) ?? old.tools
+    const tools = given.has('tools') ? splitNames(given.text('tools')) : old.tools
     for (const each of tools ?? []) pickTool(TOOLS, each)
     const prompt = given.text('system') ?? old.prompt
     const model = given.text('model') ?? old.model
-    const mode = givenMode(app, 'permission-mode') ?? old.mode
+    const limit = given.text('permission-mode')
+    const mode = limit ? (parseSetting('permission_mode', limit) as Mode) : old.mode
     await store.saveProfile({ name, prompt, model, tools, mode })
-    return app.print(
-      { name, saved: true },
-      `saved; \`tai profile use ${name}\` makes it the usual one`,
-    )
+    printDone(app, 'saved', name)
   }
-}
-
-function givenMode({ given }: App, flag: string) {
-  const mode = given.text(flag)
-  return mode === undefined ? undefined : (parseSetting('permission_mode', mode) as Mode)
 }
 
 async function profileUse(app: App, name = '') {
@@ -11452,9 +11403,7 @@ async function profileUse(app: App, name = '') {
 async function modelShow(app: App) {
   const choice = await chosenModel(app)
   const { window, why, provider } = choice
-  const facts = { model: modelName(choice), base_url: provider.baseUrl, window, why }
-  const text = `${facts.model}\n  ${why}; at ${facts.base_url}; window ${window} tokens`
-  return app.print(facts, text)
+  printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
 }
 
 async function modelList(app: App, provider?: string) {
@@ -11463,7 +11412,7 @@ async function modelList(app: App, provider?: string) {
   const rows = models.map(({ provider: by, id, window }) => {
     return [`${by}/${id}`, window ? `${window} tokens` : '']
   })
-  return app.print({ models }, rows)
+  app.print({ models }, rows)
 }
 
 async function changeSetting(app: App, key = '', value?: string) {
@@ -11481,35 +11430,31 @@ async function configList(app: App) {
     const hidden = shadows.map((other) => `, hides ${other.value} (${other.source})`)
     return [key, value, source + hidden.join('')]
   })
-  return app.print({ settings }, rows)
+  app.print({ settings }, rows)
 }
 
 async function configGet(app: App, key = '') {
   const setting = (await app.config()).explain(key)
-  return app.print(setting, setting.value ?? '')
+  app.print(setting, setting.value ?? '')
 }
 
 async function configShowPaths(app: App) {
   const vault = path.join(app.world.home, 'vault.db')
-  const files = { vault, ...configPaths(app.world, app.root) }
-  const rows = Object.entries(files).map(([name, file = '-']) => {
-    return [name, fs.existsSync(file) ? file : `${file} (not there)`]
-  })
-  return app.print(files, rows)
+  printFacts(app, { vault, ...configPaths(app.world, app.root) })
 }
 
 async function toolsList(app: App) {
   const rows = TOOLS.map(({ name, core, annotations, description }) => {
     return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
   })
-  return app.print({ tools: TOOLS }, rows)
+  app.print({ tools: TOOLS }, rows)
 }
 
 async function toolsShow(app: App, name = '') {
   const tool = await knownTool(app, name)
   const head = `${name} (${tool.family}, ${tool.annotations.securityTier})`
   const schema = JSON.stringify(tool.parameters, undefined, 2)
-  return app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
+  app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
 }
 
 async function knownTool(app: App, name: string) {
@@ -11524,11 +11469,9 @@ function grantVerb(scope: 'always' | 'deny'): Run {
     const [paths, commands] = [app.given.all('path'), app.given.all('command')]
     if (row.origin && paths.length + commands.length > 0)
       failUsage('a tool of a server is granted whole', 'leave out --path and --command')
-    const bounds = { mode: givenMode(app, 'mode'), paths, commands }
-    const open = { digest: undefined, session: undefined, root: undefined, expires: undefined }
-    const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
+    const grant = await store.addGrant({ tool, scope, paths, commands })
     await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
-    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
+    app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
   }
 }
 
@@ -11555,15 +11498,16 @@ async function approvalCheck(app: App, name = '', text = '{}') {
   const call = { tool: name, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
   const { verdict, reason, grant } = await approvals.check(call)
   const facts = { verdict, reason, mode, grant: grant?.id ?? null }
-  return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
+  app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
 }
 
-function auditFilter({ given }: App) {
-  const time = given.text('since')
-  const since = time === undefined ? undefined : Date.parse(time)
+async function auditEntries(app: App, limit: number) {
+  const { given } = app
+  const [kind, tool, time = '1970'] = ['kind', 'tool', 'since'].map(given.text)
+  const since = Date.parse(time)
   const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
-  if (Number.isNaN(since)) failUsage(`${visible(time ?? '')} is no time`, hint)
-  return { kind: given.text('kind'), tool: given.text('tool'), since }
+  if (Number.isNaN(since)) failUsage(`${visible(time)} is no time`, hint)
+  return (await app.store()).listAudit({ kind, tool, since, limit })
 }
 
 async function auditVerify(app: App) {
@@ -11573,23 +11517,21 @@ async function auditVerify(app: App) {
 }
 
 async function auditExport(app: App) {
-  const limit = app.given.has('limit') ? limitOf(app) : Number.MAX_SAFE_INTEGER
-  for (const entry of await (await app.store()).listAudit({ ...auditFilter(app), limit })) {
+  for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
     app.out.write(jsonLine(entry))
     await app.out.drained(app.signal)
   }
-  return EXIT.answered
 }
 
 async function currentProfile(app: App) {
   return (await app.config()).get('profile') ?? 'default'
 }
 
-const agreement = (app: App) => ({
-  prompter: app.prompter,
-  granted: app.given.has('yes') ? '--yes' : undefined,
-  show: (line: string) => app.notice(line),
-  signal: app.signal,
+const agreement = ({ prompter, given, notice, signal }: App) => ({
+  prompter,
+  granted: given.has('yes') ? '--yes' : undefined,
+  show: notice,
+  signal,
 })
 
 /** A paste, to its end, which on a terminal is Ctrl-D. */
@@ -11605,19 +11547,17 @@ async function pasted(app: App) {
 }
 
 /** What a word stands for; a file and a paste hold configurations and nothing else. */
-async function sourceOf(app: App, word: string): Promise<{ text: string; kind: SourceKind }> {
+async function sourceOf(app: App, word = ''): Promise<[text: string, kind: SourceKind]> {
   const file = path.resolve(app.world.cwd, word)
-  const hint = 'pipe or paste a configuration'
-  if (word === '-')
-    return {
-      text: (await pasted(app)) || failUsage('nothing came on stdin', hint),
-      kind: 'config' as const,
-    }
-  if (isFile(file)) return { text: await fs.promises.readFile(file, 'utf8'), kind: 'config' }
+  if (word === '-') {
+    const text = await pasted(app)
+    return [text || failUsage('nothing came on stdin', 'pipe or paste a configuration'), 'config']
+  }
+  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8'), 'config']
   const kind = sourceKind(word)
-  if (kind === 'name' && /\.(?:json|toml)$/.test(word))
+  if (kind === 'name' && /\.(json|toml)$/.test(word))
     fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
-  return { text: word, kind }
+  return [word, kind]
 }
 
 /** One source, or a command after --, with a name before it. */
@@ -11625,16 +11565,13 @@ async function mcpAdd(app: App, ...words: string[]) {
   const { given, signal } = app
   const { literal } = given
   const [word, ...more] = words.slice(0, words.length - literal.length)
-  const name = given.text('name')
-  const bridge = await app.bridge()
   if (more.length > 0)
     failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
-  if (literal.length > 0) {
-    const how = { name: name ?? word, signal, kind: 'command' } as const
-    return addFound(app, await readSource(bridge, literal, how))
-  }
-  const { text, kind } = await sourceOf(app, word ?? '')
-  return addFound(app, await readSource(bridge, [text], { name, signal, kind }))
+  const isCommand = literal.length > 0
+  const name = given.text('name') ?? (isCommand ? word : undefined)
+  const [text, kind] = isCommand ? ['', 'command' as const] : await sourceOf(app, word)
+  const source = isCommand ? literal : [text]
+  return addFound(app, await readSource(await app.bridge(), source, { name, signal, kind }))
 }
 
 async function addFound(app: App, found: McpSource) {
@@ -11658,17 +11595,18 @@ async function addFound(app: App, found: McpSource) {
 async function mcpImport(app: App, ...words: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   for (const fault of faults) app.notice(fault)
-  const byName = new Map(found.toReversed().map((each) => [each.entry.name, each]))
-  for (const each of found)
-    if (byName.get(each.entry.name) !== each)
-      app.notice(`${each.entry.name} of ${each.file} is left out: another has its name`)
-  const all = [...byName.values()].toReversed()
-  const servers = all.map(({ host, file, entry: { name, transport } }) => {
+  const byName = new Map<string, (typeof found)[number]>()
+  for (const each of found) {
+    const { name } = each.entry
+    if (byName.getOrInsert(name, each) !== each)
+      app.notice(`${name} of ${each.file} is left out: another has its name`)
+  }
+  const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
   })
   const table = columns(servers.map((row) => Object.values(row).map(visible)))
-  const picked = words.length > 0 || all.length === 0 ? words : await askNames(app, table)
-  const names = picked.includes('all') ? servers.map(({ name }) => name) : picked
+  const picked = words.length > 0 || servers.length === 0 ? words : await askNames(app, table)
+  const names = picked.includes('all') ? [...byName.keys()] : picked
   const chosen = names.map((name) => {
     const hint = didYouMean(name, [...byName.keys()])
     return byName.get(name) ?? fail(`no host has a server ${visible(name)}`, hint)
@@ -11676,7 +11614,7 @@ async function mcpImport(app: App, ...words: string[]) {
   const notes = [...new Set(chosen.flatMap((each) => each.notes))]
   if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
   const hint = '`tai mcp import NAME...` adds some, `tai mcp import all` adds all'
-  const shown = all.length > 0 ? `${table}\n${hint}` : 'no other program has servers here'
+  const shown = table ? `${table}\n${hint}` : 'no other program has servers here'
   return app.print({ servers }, shown)
 }
 
@@ -11693,13 +11631,7 @@ async function mcpList(app: App) {
     const waiting = withheld.length > 0 ? `, ${withheld.length} withheld` : ''
     return [name, transport, use, count(tools, 'tool') + waiting, clip(address, CELL_MAX)]
   })
-  return app.print({ servers }, rows.length > 0 ? rows : 'no servers; `tai mcp add` adds some')
-}
-
-async function mcpTools(app: App, server?: string) {
-  const tools = toolFacts(await app.bridge(), await currentProfile(app), server)
-  const rows = tools.map(({ name, state, description }) => [name, state, description])
-  return app.print({ tools }, rows.length > 0 ? rows : 'no tools; `tai mcp list` shows the servers')
+  app.print({ servers }, rows.length > 0 ? rows : 'no servers; `tai mcp add` adds some')
 }
 
 function enableVerb(enabled: boolean): Run {
@@ -11708,13 +11640,8 @@ function enableVerb(enabled: boolean): Run {
     if (enabled) await agreeToStored(bridge, server, agreement(app))
     await bridge.enable(server, profile, enabled)
     const state = enabled ? 'enabled' : 'disabled'
-    return app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
+    app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
   }
-}
-
-async function mcpRemove(app: App, server = '') {
-  await (await app.bridge()).remove(server)
-  return app.print({ removed: server }, `removed ${server}`)
 }
 
 /** Whoever types it has allowed it. */
@@ -11724,7 +11651,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const args = argsIn(text)
   const workspace = new Workspace(app.root, app.world.home)
   const mode = 'danger-full-access'
-  const tools = await openTools(app, { session: '', workspace, mode, only: undefined, profile })
+  const tools = await openTools(app, { session: '', workspace, mode, profile })
   const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
   if (ran.kind === 'refused') fail(ran.text)
   const { text: said, isError = false, structured } = ran.output
@@ -11752,10 +11679,8 @@ async function mcpPins(app: App, server = '') {
     app.notice(`it was not asked now (${message}); this is what was seen last`)
     return seen
   })
-  const granted = await bridge.grant(
-    server,
-    given.has('grant-all') ? undefined : given.all('grant'),
-  )
+  const wanted = given.has('grant-all') ? undefined : given.all('grant')
+  const granted = await bridge.grant(server, wanted)
   const left = drift.filter(({ now }) => !granted.includes(now.name))
   const tools = await Promise.all(left.map(pinDiff))
   const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
@@ -11763,7 +11688,7 @@ async function mcpPins(app: App, server = '') {
   const hint = `\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`
   if (tools.length > 0) lines.push(hint)
   const shown = lines.join('\n') || `all tools of ${server} are as they were accepted`
-  return app.print({ server, granted, tools }, shown)
+  app.print({ server, granted, tools }, shown)
 }
 
 async function mcpConsent(app: App, server?: string) {
@@ -11778,38 +11703,34 @@ async function mcpConsent(app: App, server?: string) {
     if (agreed) await agreeToStored(bridge, name, agreement(app))
   }
   const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
-  return app.print({ waiting, agreed }, shown)
+  app.print({ waiting, agreed }, shown)
 }
 
 async function printLineEnds({ out, world }: App) {
-  const ends = completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)
-  return printText(out, ends.map((word) => `${word}\n`).join(''))
+  for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
 }
 
 async function runDoctor(app: App) {
   const checks = await examine(app)
   const ok = checks.every((row) => row.health !== 'bad')
-  const rows = checks.map((row) => [row.health, row.name, row.text])
-  app.print({ ok, checks }, rows)
+  app.print(
+    { ok, checks },
+    checks.map((row) => [row.health, row.name, row.text]),
+  )
   return ok ? EXIT.answered : EXIT.failed
 }
 
-async function printHelp(app: App, name?: string) {
+async function printHelp({ out }: App, name?: string) {
+  const names = COMMANDS.map((row) => row.name)
   const command = COMMANDS.find((row) => row.name === name)
-  const hint = `there are ${COMMANDS.map((row) => row.name).join(', ')}`
-  if (name !== undefined && command === undefined)
-    failUsage(`there is no command ${visible(name)}`, hint)
-  return printText(app.out, helpText(COMMANDS, command))
+  if (name !== undefined && !command)
+    failUsage(`there is no command ${visible(name)}`, `there are ${names.join(', ')}`)
+  out.write(helpText(COMMANDS, command))
 }
 
-function printText(out: Output, text: string) {
-  out.write(text)
-  return EXIT.answered
-}
-
-function limitOf({ given }: App) {
-  const text = given.text('limit') ?? '50'
-  if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
+function limitOf({ given }: App, usual = 50) {
+  const text = given.text('limit') ?? `${usual}`
+  if (/^[1-9]\d*$/.test(text)) return Number(text)
   return failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
 }
 
@@ -11834,12 +11755,14 @@ export async function main(argv: readonly string[], outside: Outside): Promise<n
   try {
     const line = parseLine(argv, COMMANDS)
     const { given } = line
-    const prompter = given.has('serve-mcp') ? denyPrompter : outside.prompter // its host's screen is not ours
-    app = new App({ ...outside, prompter, signal, given, resolver: resolveGithub })
+    // A served host's screen is not ours.
+    const prompter = given.has('serve-mcp') ? denyPrompter : outside.prompter
+    app = new App({ ...outside, prompter, signal, given })
+    app.resolve = resolveGithub.bind(undefined, app)
     reapOrphans(app.world)
     const code = await runLine(app, line)
     await out.drained(outside.signal)
-    return endCode(app, code)
+    return endCode(app, code ?? EXIT.answered)
   } catch (error) {
     return endCode(app, error)
   } finally {
@@ -11858,13 +11781,10 @@ function endCode(app: App, result: unknown) {
 const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
 
 async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
-  if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
-  if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
+  if (line.kind === 'help') return void app.out.write(helpText(COMMANDS, line.command))
+  if (line.given.has('version')) return void app.out.write(`tai ${VERSION}\n`)
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
-  const key = line.given.text('serve-mcp')
-  if (COMMANDS.some(({ name }) => name === key))
-    failUsage(`${key} is a command, not a key`, KEY_HINT)
   const stray = line.given.keys().find((name) => NOT_SERVED.test(name))
   if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
   const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
@@ -11877,15 +11797,16 @@ function runPrompt(app: App, given: readonly string[]) {
   return oneShot(app, () => promptParts(app, given))
 }
 
-async function promptParts(app: App, given: readonly string[]) {
-  const prompt = given.filter((word) => word !== '-').join(' ')
-  const files = app.given.all('file')
-  const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
-  const wait = prompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
-  const text = composePrompt(app.given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
-  const read = (file: string) => readPromptFile(file, app.world.cwd, app.signal)
+async function promptParts(app: App, words: readonly string[]) {
+  const { given, world, signal } = app
+  const prompt = words.filter((word) => word !== '-').join(' ')
+  const files = given.all('file')
+  const isPrompted = (prompt || files[0]) && !words.includes('-')
+  const wait = isPrompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
+  const text = composePrompt(given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
+  const read = (file: string) => readPromptFile(file, world.cwd, signal)
   const parts: Part[] = await Array.fromAsync(files, read)
-  if (text !== undefined) parts.push(textPart(text))
+  if (text) parts.push(textPart(text))
   if (parts.length > 0) return parts
   const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
   return failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
@@ -11908,23 +11829,19 @@ function realWorld(): World {
 
 function endOnSignals() {
   const controller = new AbortController()
-  const end = (code: number) => {
+  const end = (code?: number) => {
     if (controller.signal.aborted) exitNow(code)
     controller.abort(new InterruptedError('interrupted', code))
-    setTimeout(() => exitNow(code), STOP_GRACE).unref()
+    setTimeout(exitNow, STOP_GRACE, code).unref()
   }
-  const code = EXIT.interrupted
-  const interrupts = interruptsOf(
-    () => end(code),
-    () => exitNow(code),
-  )
+  const interrupts = interruptsOf(end, exitNow)
   process.on('SIGINT', interrupts.press)
   process.on('SIGTERM', () => end(143))
   process.on('SIGHUP', () => end(129))
   return { signal: controller.signal, interrupts }
 }
 
-function exitNow(code: number): never {
+function exitNow(code: number = EXIT.interrupted): never {
   ChildGroup.endAll()
   process.exit(code)
 }
@@ -11935,7 +11852,7 @@ async function runProcess(argv: readonly string[]) {
   const out = new Output(1, options)
   if (/^(--version|-V)$/.test(argv.join(' '))) {
     out.write(`tai ${VERSION}\n`)
-    if (out.failure !== undefined) throw out.failure
+    if (out.failure) throw out.failure
     process.exitCode = EXIT.answered
     return
   }

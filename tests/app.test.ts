@@ -62,7 +62,7 @@ t.test(
 
 t.test('print gives text or JSON', async (t) => {
   const text = open()
-  t.equal(text.app.print({ a: 1 }, 'one'), 0)
+  text.app.print({ a: 1 }, 'one')
   t.equal(text.out.text, 'one\n')
   const json = open({ given: given('json') })
   json.app.print({ a: 1 }, 'one')

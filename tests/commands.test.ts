@@ -55,7 +55,7 @@ t.test('the seal goes on, round, and off, and the wrong passphrase opens nothing
   await runMain(['secret', 'set', 'API_KEY'], { home, prompter: person('s3cret-value') })
   const one = { TAI_SEAL_PASSPHRASE: 'first passphrase' }
   t.match(await runMain(['seal', 'on'], { home, env: one }), { code: 0 })
-  t.match(await runMain(['seal', 'on'], { home, env: one }), { code: 1, err: /on already/ })
+  t.match(await runMain(['seal', 'on'], { home, env: one }), { code: 1, err: /sealed already/ })
   t.match(json(await runMain(['seal', 'status', '--json'], { home })), { on: true })
   const two = { ...one, TAI_SEAL_NEW_PASSPHRASE: 'second passphrase' }
   t.match(await runMain(['seal', 'rotate'], { home, env: two }), { code: 0 })
