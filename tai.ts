@@ -9311,8 +9311,7 @@ const RESERVED = ['ui', 'upgrade', 'licenses']
 type Flag = ReturnType<typeof flagRow>
 
 function flagRow(usage: string, help = '') {
-  const parts = /^(?:-(?<short>\w), )?--(?<name>\S+)(?: (?<value>.+))?$/.exec(usage)
-  const { name = '', short, value } = parts?.groups ?? {}
+  const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
   const type = value ? ('string' as const) : ('boolean' as const)
   return { usage, name, ...(short && { short }), value, type, help: help || settingHelp(name) }
 }
@@ -9370,7 +9369,7 @@ const EXIT_HELP: Record<string, string> = {
 
 /** The flags of a command line, by name. */
 export class Given extends Map<string, readonly string[]> {
-  literal: readonly string[] = []
+  literal: string[] = []
   text = (name: string) => this.get(name)?.at(-1)
   all = (name: string) => this.get(name) ?? []
 }
@@ -9378,14 +9377,14 @@ export class Given extends Map<string, readonly string[]> {
 export type Command<Host = never> = {
   name: string
   help: string
-  verbs: readonly Verb<Host>[]
+  verbs: Verb<Host>[]
 }
 
 type Verb<Host = never> = {
   name: string // '' where there is none
   args: string // such as `NAME [VALUE] WORDS...`
   help: string
-  flags: readonly Flag[]
+  flags: Flag[]
   run: (app: Host, ...words: string[]) => Promise<number | void>
 }
 
@@ -9401,7 +9400,7 @@ const usageOf = ({ name }: Command, verb: Verb) =>
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
 /** Throws UsageError. */
-export function parseLine<Host>(argv: readonly string[], commands: readonly Command<Host>[]) {
+export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const every = [...FLAGS, ...commands.flatMap(flagsOf)]
   const end = [...argv, '--'].indexOf('--')
   const { tokens, positionals: words } = builtin('node:util').parseArgs({
@@ -9435,7 +9434,7 @@ export function parseLine<Host>(argv: readonly string[], commands: readonly Comm
 
 type GivenFlag = { name: string; rawName: string } & Loose<{ value: string; inlineValue: boolean }>
 
-function checkFlags(given: readonly GivenFlag[], known: readonly Flag[], help: string) {
+function checkFlags(given: GivenFlag[], known: Flag[], help: string) {
   for (const { name, rawName, value, inlineValue } of given) {
     const flag = known.find((row) => row.name === name)
     if (flag === undefined) {
@@ -9455,7 +9454,7 @@ function failVerb({ name, verbs }: Command, given = ''): never {
   failUsage(`tai ${name} ${what}: ${names.join(', ')}`, hints.filter(Boolean).join(' '))
 }
 
-function checkWords(words: readonly string[], usage: string, args: string, hint: string) {
+function checkWords(words: string[], usage: string, args: string, hint: string) {
   const wanted = args.split(' ').filter(Boolean)
   const least = wanted.filter((word) => !word.startsWith('[')).length
   const most = /\.\.\.\]?$/.test(args) ? Infinity : wanted.length
@@ -9464,11 +9463,11 @@ function checkWords(words: readonly string[], usage: string, args: string, hint:
   if (words.length > most) failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
 }
 
-const flagColumns = (flags: readonly Flag[]) =>
+const flagColumns = (flags: Flag[]) =>
   columns(flags.map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
 
 /** Of the program, or of one command. */
-export function helpText(commands: readonly Command[], command?: Command) {
+export function helpText(commands: Command[], command?: Command) {
   if (command !== undefined) return commandHelp(command)
   const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, EXIT_HELP[name] ?? name])
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
@@ -9515,7 +9514,7 @@ export function completionScript(shell: string) {
 }
 
 /** What the last word may become: a command, a verb or a flag. */
-export function completeLine(line: string, commands: readonly Command[]) {
+export function completeLine(line: string, commands: Command[]) {
   const words = line.split(/\s+/)
   const last = words.at(-1) ?? ''
   const command = commands.find(({ name }) => name === words[1])
@@ -9653,7 +9652,7 @@ export class App {
     if (this.given.has('verbose')) this.#tell(visible(text))
   }
 
-  print(value: object, shown: string | readonly string[][]) {
+  print(value: object, shown: string | string[][]) {
     const isText = typeof shown === 'string'
     const text = isText ? visibleLines(shown) : columns(shown.map((row) => row.map(visible)))
     this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
@@ -9836,7 +9835,7 @@ const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-jso
 export async function playTurn(
   app: App,
   talk: Conversation,
-  parts: readonly Part[],
+  parts: Part[],
   signal: AbortSignal,
 ) {
   const hold = talk.tools !== undefined && !app.out.isTerminal
@@ -9975,7 +9974,7 @@ type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
   Partial<Pick<ToolContext, 'processes' | 'prompter'>> & {
     mode: Mode
     only?: readonly string[] | undefined
-    rows?: readonly Tool[]
+    rows?: Tool[]
     offersBridged?: boolean // default: yes
   }
 
@@ -10013,7 +10012,7 @@ async function answerSchema({ given, world }: App) {
 }
 
 /** Throws what left it without an answer. What fails early is JSON too. */
-export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
+export async function oneShot(app: App, ask: () => Promise<Part[]>) {
   let talk: Conversation | undefined
   try {
     const parts = await ask()
@@ -10027,12 +10026,12 @@ export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
 }
 
 /** The last line of a session's first prompt. */
-export function titleOf(parts: readonly Part[]) {
+export function titleOf(parts: Part[]) {
   const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
   return clip(visible(words.trim().replace(/^[^]*\n\s*/, '')), 60)
 }
 
-function safeParts({ redactor, notice }: App, parts: readonly Part[]) {
+function safeParts({ redactor, notice }: App, parts: Part[]) {
   if (parts.some((part) => part.kind === 'text' && redactor.knows(part.text)))
     notice('a known secret in the prompt was replaced')
   return parts.map((part) => (part.kind === 'text' ? textPart(redactor.known(part.text)) : part))
@@ -10812,9 +10811,9 @@ export class Door {
   }
 
   /** Not a page of another server (DNS rebinding). */
-  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage) {
-    const all = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
-    if (all.length > 1) return false // `headers` has only one
+  expects({ headers: { origin }, headersDistinct }: IncomingMessage) {
+    const { host: [host = '', another] = [] } = headersDistinct
+    if (another !== undefined) return false
     const name = host.replace(/:\d*$/, '').toLowerCase()
     const hosts = this.#hosts ?? new Set([name])
     const from = origin === undefined ? name : URL.parse(origin)?.hostname
@@ -10929,7 +10928,7 @@ function keyOf({ given, world }: App, bind: string) {
 
 const inUrl = (host: string) => (builtin('node:net').isIPv6(host) ? `[${host}]` : host)
 
-function hostNames(bind: string, named: readonly string[]) {
+function hostNames(bind: string, named: string[]) {
   if (!isLoopback(bind) && named.length === 0) return undefined
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
   return new Set(all.map((it) => inUrl(it).toLowerCase()))
@@ -11018,11 +11017,11 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
       : ['warn', 'none: calls that need approval are denied'],
 }
 
-const broken = (error: unknown): Seen => ['bad', explain(error).replace('\n ', ':')]
+const brokenDown = (error: unknown): Seen => ['bad', explain(error).replace('\n ', ':')]
 
 export const examine = (app: App) =>
   Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
-    const seen = await look(app).catch(broken)
+    const seen = await look(app).catch(brokenDown)
     const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
     return { name, health, text }
   })
@@ -11129,7 +11128,6 @@ const GRANT_FLAGS = flagRows({
 const AUDIT_FLAGS = flagRows({
   '--kind KIND': 'tool-call, approval, grant, ...',
   '--tool NAME': 'what concerns this tool',
-  '--since TIME': 'an ISO date or time',
 }).concat(LIMIT)
 const YES = flagRow('--yes', 'agree to what is shown, without being asked')
 
@@ -11160,7 +11158,7 @@ function printFacts(app: App, facts: object) {
 function listVerb<T>(
   key: string,
   members: readonly (keyof T & string)[],
-  read: (store: Store, asked: Search, app: App) => Promise<readonly T[]>,
+  read: (store: Store, asked: Search, app: App) => Promise<T[]>,
 ): Run {
   return async (app, ...words) => {
     const query = words.join(' ').trim() || undefined
@@ -11211,7 +11209,7 @@ const sessionsVerb = listVerb(
 )
 const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
 
-type VerbSpec = [usage: string, help: string, run: Run, flags?: readonly Flag[]]
+type VerbSpec = [usage: string, help: string, run: Run, flags?: Flag[]]
 
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
@@ -11311,7 +11309,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
 }
 
-export const COMMANDS: readonly Command<App>[] = Object.entries(VERBS).map(
+export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(
   ([name, [help, ...verbs]]) => ({ name, help, verbs: verbs.map(verbOf) }),
 )
 
@@ -11409,9 +11407,7 @@ async function modelShow(app: App) {
 async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, undefined, provider)
   const models = await listModels(app.http, choice, app.signal)
-  const rows = models.map(({ provider: by, id, window }) => {
-    return [`${by}/${id}`, window ? `${window} tokens` : '']
-  })
+  const rows = models.map(({ provider: by, id, window = '' }) => [`${by}/${id}`, `${window}`])
   app.print({ models }, rows)
 }
 
@@ -11452,9 +11448,10 @@ async function toolsList(app: App) {
 
 async function toolsShow(app: App, name = '') {
   const tool = await knownTool(app, name)
-  const head = `${name} (${tool.family}, ${tool.annotations.securityTier})`
-  const schema = JSON.stringify(tool.parameters, undefined, 2)
-  app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
+  const { family, annotations, description, parameters } = tool
+  const schema = JSON.stringify(parameters, undefined, 2)
+  const head = `${name} (${family}, ${annotations.securityTier})`
+  app.print(tool, `${head}\n${description}\n\n${schema}`)
 }
 
 async function knownTool(app: App, name: string) {
@@ -11484,30 +11481,24 @@ async function dropGrant(store: Store, id: string) {
 const argsIn = (text: string) =>
   parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
-async function approvalCheck(app: App, name = '', text = '{}') {
-  const { world, prompter, root } = app
-  const row = await knownTool(app, name)
+async function approvalCheck(app: App, tool = '', text = '{}') {
+  const row = await knownTool(app, tool)
   const args = argsIn(text)
-  const store = await app.store()
   const mode = (await app.config()).get('permission_mode') as Mode
-  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const approvals = new Approvals({ ...app, store: await app.store(), mode, root: app.root })
   const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
-  const hint = `\`tai tools show ${name}\` tells more`
+  const hint = `\`tai tools show ${tool}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
-  const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
-  const call = { tool: name, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
+  const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
+  const call = { tool, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
   const { verdict, reason, grant } = await approvals.check(call)
   const facts = { verdict, reason, mode, grant: grant?.id ?? null }
   app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
 }
 
 async function auditEntries(app: App, limit: number) {
-  const { given } = app
-  const [kind, tool, time = '1970'] = ['kind', 'tool', 'since'].map(given.text)
-  const since = Date.parse(time)
-  const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
-  if (Number.isNaN(since)) failUsage(`${visible(time)} is no time`, hint)
-  return (await app.store()).listAudit({ kind, tool, since, limit })
+  const [kind, tool] = ['kind', 'tool'].map(app.given.text)
+  return (await app.store()).listAudit({ kind, tool, limit })
 }
 
 async function auditVerify(app: App) {
@@ -11538,11 +11529,10 @@ const agreement = ({ prompter, given, notice, signal }: App) => ({
 async function pasted(app: App) {
   if (fdKind(0) !== 'terminal') return app.stdin()
   app.notice('paste it now, and end with Ctrl-D on a line of its own')
-  const stdin = process.stdin.setEncoding('utf8')
-  const pieces: Promise<string[]> = Array.fromAsync(stdin)
-  if (await within(STDIN_ALONE_WAIT, pieces, app.signal)) return (await pieces).join('')
-  pieces.catch(() => {}) // of what is ended here
-  stdin.destroy()
+  const text = builtin('node:stream/consumers').text(process.stdin)
+  if (await within(STDIN_ALONE_WAIT, text, app.signal)) return text
+  text.catch(() => {}) // of what is ended here
+  process.stdin.destroy()
   throw app.signal.reason
 }
 
@@ -11592,7 +11582,7 @@ async function addFound(app: App, found: McpSource) {
   return isDenied ? EXIT.denied : EXIT.failed
 }
 
-async function mcpImport(app: App, ...words: string[]) {
+async function mcpImport(app: App, ...names: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   for (const fault of faults) app.notice(fault)
   const byName = new Map<string, (typeof found)[number]>()
@@ -11604,24 +11594,17 @@ async function mcpImport(app: App, ...words: string[]) {
   const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
   })
-  const table = columns(servers.map((row) => Object.values(row).map(visible)))
-  const picked = words.length > 0 || servers.length === 0 ? words : await askNames(app, table)
-  const names = picked.includes('all') ? [...byName.keys()] : picked
-  const chosen = names.map((name) => {
-    const hint = didYouMean(name, [...byName.keys()])
+  const known = [...byName.keys()]
+  const chosen = (names.includes('all') ? known : names).map((name) => {
+    const hint = didYouMean(name, known)
     return byName.get(name) ?? fail(`no host has a server ${visible(name)}`, hint)
   })
   const notes = [...new Set(chosen.flatMap((each) => each.notes))]
   if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
-  const hint = '`tai mcp import NAME...` adds some, `tai mcp import all` adds all'
-  const shown = table ? `${table}\n${hint}` : 'no other program has servers here'
-  return app.print({ servers }, shown)
-}
-
-async function askNames({ prompter, signal, given }: App, table: string) {
-  if (!prompter.available || given.has('json')) return []
-  const said = await prompter.ask(`${table}\nWhich of them? (names, or all) `, {}, signal)
-  return said?.split(/[\s,]+/).filter(Boolean) ?? []
+  if (known.length > 0)
+    app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
+  const rows = servers.map((row) => Object.values(row))
+  return app.print({ servers }, known.length > 0 ? rows : 'no other program has servers here')
 }
 
 async function mcpList(app: App) {
@@ -11695,7 +11678,7 @@ async function mcpConsent(app: App, server?: string) {
   const bridge = await app.bridge()
   const { registry } = bridge
   const agreed = app.given.has('yes') || app.prompter.available
-  const waiting: { server: string; plan: string }[] = []
+  const waiting = []
   for (const { name } of server ? [registry.row(server)] : registry.list()) {
     const entry = await registry.get(name)
     if (registry.hasConsent(entry)) continue
@@ -11721,10 +11704,8 @@ async function runDoctor(app: App) {
 }
 
 async function printHelp({ out }: App, name?: string) {
-  const names = COMMANDS.map((row) => row.name)
   const command = COMMANDS.find((row) => row.name === name)
-  if (name !== undefined && !command)
-    failUsage(`there is no command ${visible(name)}`, `there are ${names.join(', ')}`)
+  if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
   out.write(helpText(COMMANDS, command))
 }
 
@@ -11748,7 +11729,7 @@ const STOP_GRACE = 8 * SECOND
 export type Outside = Omit<AppOptions, 'given'>
 
 /** Runs one command line to its exit code. */
-export async function main(argv: readonly string[], outside: Outside): Promise<number> {
+export async function main(argv: string[], outside: Outside): Promise<number> {
   const { out } = outside
   const signal = AbortSignal.any([outside.signal, out.gone])
   let app = new App({ ...outside, given: new Given() })
@@ -11791,13 +11772,13 @@ async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
   return failUsage(`--serve-mcp ${what}`, 'the key stands right after it; ask without that flag')
 }
 
-function runPrompt(app: App, given: readonly string[]) {
+function runPrompt(app: App, given: string[]) {
   const asksNothing = given.length === 0 && !app.given.has('file')
   if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
   return oneShot(app, () => promptParts(app, given))
 }
 
-async function promptParts(app: App, words: readonly string[]) {
+async function promptParts(app: App, words: string[]) {
   const { given, world, signal } = app
   const prompt = words.filter((word) => word !== '-').join(' ')
   const files = given.all('file')
@@ -11846,7 +11827,7 @@ function exitNow(code: number = EXIT.interrupted): never {
   process.exit(code)
 }
 
-async function runProcess(argv: readonly string[]) {
+async function runProcess(argv: string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty
   const options = { env: process.env, noColor: argv.includes('--no-color') }
   const out = new Output(1, options)
