@@ -9392,7 +9392,13 @@ const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) =>
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 
-const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+const isBareServe = (word?: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+
+function readFlags(args: string[], flags: Flag[], strict = false) {
+  const options = Object.fromEntries(flags.map((flag) => [flag.name, flag]))
+  const how = { args, options, strict, tokens: true, allowPositionals: true } as const
+  return builtin('node:util').parseArgs(how)
+}
 
 const usageOf = ({ name }: Command, verb: Verb) =>
   ['tai', name, verb.name, verb.args].filter(Boolean).join(' ')
@@ -9401,18 +9407,16 @@ const AS_PROMPT = 'to send these words to a model, put them after -- or in quote
 
 /** Throws UsageError. */
 export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
-  const every = [...FLAGS, ...commands.flatMap(flagsOf)]
   const end = [...argv, '--'].indexOf('--')
-  const { tokens, positionals: words } = builtin('node:util').parseArgs({
-    args: argv.map((word, i) => (i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
-    options: Object.fromEntries(every.map((flag) => [flag.name, flag])),
-    strict: false, // checkFlags says more
-    tokens: true,
-  })
-  const flags = tokens.filter((token) => token.kind === 'option')
+  const isBare = (i: number) => i < end && isBareServe(argv[i], argv[i + 1])
+  const args = argv.map((word, i) => (isBare(i) ? `${word}=` : word))
+  const every = [...FLAGS, ...commands.flatMap(flagsOf)]
+  const { tokens, positionals: words } = readFlags(args, every)
   const given = new Given()
   given.literal = argv.slice(end + 1)
-  for (const { name, value = 'true' } of flags) given.set(name, [...given.all(name), value])
+  for (const token of tokens)
+    if (token.kind === 'option')
+      given.set(token.name, [...given.all(token.name), token.value ?? 'true'])
 
   const first = tokens.find(({ kind }) => kind !== 'option')
   const word = first?.kind === 'positional' ? first.value : ''
@@ -9420,30 +9424,29 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const command = commands.find((row) => row.name === word)
   if (given.has('help')) return { kind: 'help' as const, given, command }
   if (command === undefined) {
-    checkFlags(flags, FLAGS, '`tai --help` tells more')
+    checkFlags(args, FLAGS, '`tai --help` tells more')
     return { kind: 'turn' as const, given, words }
   }
   const verbNamed = (name: string | undefined) => command.verbs.find((row) => row.name === name)
   const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
   const rest = words.slice(verb.name === '' ? 1 : 2)
   const hint = `\`tai ${command.name} --help\` tells more`
-  checkFlags(flags, [...verb.flags, ...COMMON_FLAGS], hint)
+  checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
   checkWords(rest, usageOf(command, verb), verb.args, hint)
   return { kind: 'command' as const, given, verb, words: rest, command }
 }
 
-type GivenFlag = { name: string; rawName: string } & Loose<{ value: string; inlineValue: boolean }>
-
-function checkFlags(given: GivenFlag[], known: Flag[], help: string) {
-  for (const { name, rawName, value, inlineValue } of given) {
-    const flag = known.find((row) => row.name === name)
-    if (flag === undefined) {
-      const close = rawName.length > 2 ? didYouMean(rawName, known.flatMap(spellings)) : undefined
-      return failUsage(`unknown flag ${visible(rawName)}`, close ?? `${help}; ${AS_PROMPT}`)
-    }
-    const hasValue = value !== undefined && (inlineValue || !/^-./.test(value))
-    if (flag.value && !hasValue) failUsage(`--${name} needs a value: --${name} ${flag.value}`, help)
-    if (!flag.value && hasValue) failUsage(`--${name} takes no value`, help)
+function checkFlags(args: string[], known: Flag[], help: string) {
+  try {
+    readFlags(args, known, true)
+  } catch (error) {
+    const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
+    const [, word = ''] = /^Unknown option (--.+)/.exec(fault) ?? []
+    const close = didYouMean(word, known.flatMap(spellings))
+    failUsage(
+      visible(fault).replace('Unknown option', 'unknown flag'),
+      close ?? `${help}; ${AS_PROMPT}`,
+    )
   }
 }
 
@@ -9832,12 +9835,7 @@ async function rendererFor(app: App): Promise<Renderer> {
 const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
 
 /** The result is what went wrong, when there is no answer. */
-export async function playTurn(
-  app: App,
-  talk: Conversation,
-  parts: Part[],
-  signal: AbortSignal,
-) {
+export async function playTurn(app: App, talk: Conversation, parts: Part[], signal: AbortSignal) {
   const hold = talk.tools !== undefined && !app.out.isTerminal
   const presenter = wantsJson(app)
     ? jsonPresenter(app, { session: talk.session, model: talk.model })
@@ -9921,15 +9919,16 @@ function preferred(config: Config, key: SettingKey, own: string | undefined) {
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
   const { store, config } = await app.forTurn()
   const own = profile ?? (await profileOf(store, config.get('profile')))
+  const { http, signal, redactor } = app
   const choice = await chooseModel({
     asked: asked ?? preferred(config, 'model', own.model),
     providers: configuredProviders(config),
     env: app.world.env,
     secret: (name) => store.secrets.get(name),
-    http: app.http,
-    signal: app.signal,
+    http,
+    signal,
   })
-  app.redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
+  redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
   const window = config.number('context_window')
   return window < Infinity ? { ...choice, window } : choice
 }
@@ -10232,17 +10231,15 @@ type Chat = { app: App; talk: Conversation }
 // biome-ignore format: a table
 const SLASH: Record<string, [help: string, run: (chat: Chat) => Promise<string | undefined>]> = {
   '/help': ['this list', async () => columns(Object.entries(SLASH).map(([name, [help]]) => [name, help]))],
-  '/new': ['begin a new session', renew],
+  '/new': ['begin a new session', async (chat) => {
+    chat.talk = await openConversation(chat.app, 'chat', false)
+    return `session ${chat.talk.session}`
+  }],
   '/session': ['which session this is', async ({ talk }) => `session ${talk.session}`],
   '/model': ['which model answers', async ({ talk }) => talk.model],
   '/tools': ['tools the model is offered now', async ({ talk }) =>
     talk.tools?.offered.map((row) => row.name).join(', ') ?? 'none'],
   '/exit': ['leave (also Ctrl-D)', async () => undefined],
-}
-
-async function renew(chat: Chat) {
-  chat.talk = await openConversation(chat.app, 'chat', false)
-  return `session ${chat.talk.session}`
 }
 
 /** Until the person leaves. */
@@ -10262,11 +10259,10 @@ async function takeLine(chat: Chat, line: string) {
   if (line.trim() === '') return ''
   await chat.talk.store.addHistory(line)
   if (!line.startsWith('/')) return answerLine(chat, line)
-  const [name = ''] = line.trim().split(/\s+/, 1)
+  const [name = ''] = line.split(/\s/, 1)
   const [, run] = SLASH[name] ?? []
-  if (run !== undefined) return run(chat)
   const guess = didYouMean(name, Object.keys(SLASH)) ?? '/help lists what there is'
-  return `there is no ${name}; ${guess}`
+  return run ? run(chat) : `there is no ${name}; ${guess}`
 }
 
 async function answerLine({ app, talk }: Chat, text: string) {
@@ -10274,7 +10270,7 @@ async function answerLine({ app, talk }: Chat, text: string) {
   using _ = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
   const signal = AbortSignal.any([stop.signal, app.signal])
   const error = await playTurn(app, talk, [textPart(text)], signal)
-  if (error !== undefined) app.report(error)
+  if (error) app.report(error)
   return app.signal.aborted ? undefined : ''
 }
 
@@ -11135,22 +11131,15 @@ const CELL_MAX = 160 // characters; --json has all of it
 
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
-const CELL_FORMS: Record<string, (value: number) => string> = {
-  created: when,
-  updated: when,
-  ts: when,
-  bytes: formatBytes,
-  messages: (value) => count(value, 'message'),
-}
-
 function cellOf([key, value]: [string, unknown]) {
-  if (typeof value === 'number') return (CELL_FORMS[key] ?? String)(value)
+  if (key === 'bytes') return formatBytes(Number(value))
+  if (/^(created|updated|ts)$/.test(key)) return when(Number(value))
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
 function printFacts(app: App, facts: object) {
-  const rows = Object.entries(facts).map(([name, value]) => [name, cellOf([name, value])])
+  const rows = Object.entries(facts).map((fact) => [fact[0], cellOf(fact)])
   app.print(facts, rows)
 }
 
@@ -11309,9 +11298,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
 }
 
-export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(
-  ([name, [help, ...verbs]]) => ({ name, help, verbs: verbs.map(verbOf) }),
-)
+export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
+  name,
+  help,
+  verbs: verbs.map(verbOf),
+}))
 
 function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
   const name = /^[a-z]\S*/.exec(usage)?.[0] ?? ''
@@ -11322,8 +11313,8 @@ const askSecret = ({ prompter, signal }: App, question: string) =>
   prompter.ask(question, { secret: true }, signal)
 
 async function secretSet(app: App, name = '') {
-  const form = 'use letters, digits and _, such as OPENAI_API_KEY'
-  if (!/^[A-Za-z_]\w*$/.test(name)) failUsage(`${visible(name)} is no name for a secret`, form)
+  if (!/^[A-Za-z_]\w*$/.test(name))
+    failUsage(`${visible(name)} is no name for a secret`, 'use letters, digits and _')
   const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
   if (!value) failUsage('no value was given', 'type it on the terminal, or pipe it in')
@@ -11334,7 +11325,8 @@ async function secretSet(app: App, name = '') {
 function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
   return async (app) => {
     const { secrets } = await app.store()
-    const passphrase = to === 'off' ? undefined : await newPassphrase(app)
+    const isKeyless = to === 'off' || app.given.has('keychain')
+    const passphrase = isKeyless ? undefined : await newPassphrase(app)
     for (const note of await secrets.turn(to, passphrase)) app.notice(note)
     await showSeal(app)
   }
@@ -11344,17 +11336,15 @@ async function showSeal(app: App) {
   printFacts(app, await (await app.store()).secrets.status())
 }
 
-/** Undefined: a key in the keychain. TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
+/** TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
 async function newPassphrase(app: App) {
-  const { env } = app.world
-  if (app.given.has('keychain')) return undefined
-  const given = env['TAI_SEAL_NEW_PASSPHRASE'] ?? env['TAI_SEAL_PASSPHRASE']
-  if (given) return given
+  const { TAI_SEAL_PASSPHRASE, TAI_SEAL_NEW_PASSPHRASE = TAI_SEAL_PASSPHRASE } = app.world.env
+  if (TAI_SEAL_NEW_PASSPHRASE) return TAI_SEAL_NEW_PASSPHRASE
   const first = await askSecret(app, 'New passphrase: ')
   const hint = 'type one on a terminal, or set TAI_SEAL_PASSPHRASE'
   if (!first) failUsage('no passphrase was given', hint)
   if (first === (await askSecret(app, 'The same again: '))) return first
-  return failUsage('the two passphrases differ', 'nothing was changed; try again')
+  failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
 
 async function wholeSession(store: Store, id: string) {
@@ -11461,13 +11451,13 @@ async function knownTool(app: App, name: string) {
 function grantVerb(scope: 'always' | 'deny'): Run {
   return async (app, name = '') => {
     const row = await knownTool(app, name)
-    const tool = grantNameOf(row)
     const store = await app.store()
-    const [paths, commands] = [app.given.all('path'), app.given.all('command')]
+    const [paths = [], commands = []] = ['path', 'command'].map(app.given.all)
     if (row.origin && paths.length + commands.length > 0)
       failUsage('a tool of a server is granted whole', 'leave out --path and --command')
-    const grant = await store.addGrant({ tool, scope, paths, commands })
-    await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
+    const facts = { tool: grantNameOf(row), scope, paths, commands }
+    const grant = await store.addGrant(facts)
+    await store.audit('grant', { ...facts, id: grant.id })
     app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
   }
 }
@@ -11654,12 +11644,11 @@ async function pinDiff({ now, before }: McpDrift) {
 }
 
 async function mcpPins(app: App, server = '') {
-  const { given, signal } = app
+  const { given, signal, notice } = app
   const bridge = await app.bridge()
   const seen = bridge.registry.drift(server)
   const drift = await bridge.refresh(server, signal).catch((error: unknown) => {
-    const { message } = toldError(error, signal)
-    app.notice(`it was not asked now (${message}); this is what was seen last`)
+    notice(`it was not asked now (${toldError(error, signal).message}); this is what was seen last`)
     return seen
   })
   const wanted = given.has('grant-all') ? undefined : given.all('grant')
