@@ -9427,9 +9427,9 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
     checkFlags(args, FLAGS, '`tai --help` tells more')
     return { kind: 'turn' as const, given, words }
   }
-  const verbNamed = (name: string | undefined) => command.verbs.find((row) => row.name === name)
+  const verbNamed = (name?: string) => command.verbs.find((row) => row.name === name)
   const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
-  const rest = words.slice(verb.name === '' ? 1 : 2)
+  const rest = words.slice(verb.name ? 2 : 1)
   const hint = `\`tai ${command.name} --help\` tells more`
   checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
   checkWords(rest, usageOf(command, verb), verb.args, hint)
@@ -9453,8 +9453,8 @@ function checkFlags(args: string[], known: Flag[], help: string) {
 function failVerb({ name, verbs }: Command, given = ''): never {
   const names = verbs.map((row) => row.name)
   const what = given ? `has no verb ${visible(given)}` : 'needs a verb'
-  const hints = [didYouMean(given, names), AS_PROMPT]
-  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, hints.filter(Boolean).join(' '))
+  const close = didYouMean(given, names) ?? ''
+  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, `${close} ${AS_PROMPT}`.trim())
 }
 
 function checkWords(words: string[], usage: string, args: string, hint: string) {
@@ -9498,7 +9498,7 @@ ${columns(exits)}
 function commandHelp(command: Command) {
   const flags = flagsOf(command)
   const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-  const list = flags.length > 0 ? `\nFlags:\n${flagColumns(flags)}\n` : ''
+  const list = flags[0] ? `\nFlags:\n${flagColumns(flags)}\n` : ''
   return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n${list}`
 }
 
@@ -9511,10 +9511,9 @@ const COMPLETIONS = new Map([
 ])
 
 /** Throws UsageError for an unknown shell. */
-export function completionScript(shell: string) {
-  const hint = `there are some for ${[...COMPLETIONS.keys()].join(', ')}`
-  return COMPLETIONS.get(shell) ?? failUsage(`no completions for ${visible(shell)}`, hint)
-}
+export const completionScript = (shell: string) =>
+  COMPLETIONS.get(shell) ??
+  failUsage(`no completions for ${visible(shell)}`, 'there are some for bash, zsh and fish')
 
 /** What the last word may become: a command, a verb or a flag. */
 export function completeLine(line: string, commands: Command[]) {
@@ -9538,14 +9537,16 @@ export function completeLine(line: string, commands: Command[]) {
 /** Ctrl-C goes to its claimant, or ends the run; a second one leaves it at once. */
 export function interruptsOf(end: () => void, leave: () => void) {
   let next = end
-  const claim = (handler: () => void) => {
-    next = () => {
-      next = leave
-      handler()
-    }
-    return { [Symbol.dispose]: () => void (next = end) }
+  return {
+    claim(handler: () => void) {
+      next = () => {
+        next = leave
+        handler()
+      }
+      return { [Symbol.dispose]: () => void (next = end) }
+    },
+    press: () => next(),
   }
-  return { claim, press: () => next() }
 }
 
 export type AppOptions = Readonly<{
@@ -9651,13 +9652,10 @@ export class App {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
-  detail = (text: string) => {
-    if (this.given.has('verbose')) this.#tell(visible(text))
-  }
-
   print(value: object, shown: string | string[][]) {
-    const isText = typeof shown === 'string'
-    const text = isText ? visibleLines(shown) : columns(shown.map((row) => row.map(visible)))
+    const none = `no ${Object.keys(value)[0]}`
+    const tableOf = (rows: string[][]) => columns(rows.map((row) => row.map(visible))) || none
+    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(shown)
     this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
   }
 
@@ -9867,8 +9865,8 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const profile = await profileOf(store, config.get('profile'))
   const choice = await chosenModel(app, profile)
   const model = modelName(choice)
-  const tell = /first model of its list/.test(choice.why) ? app.notice : app.detail
-  tell(`using ${model}: ${choice.why}`)
+  const isGuess = /first model of its list/.test(choice.why)
+  if (isGuess || app.given.has('verbose')) app.notice(`using ${model}: ${choice.why}`)
   const earlier = goesOn ? await earlierSession(app, store) : undefined
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
@@ -9879,11 +9877,9 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   return converse(app, { session, profile, choice, tools, schema })
 }
 
-type Talk = Pick<AgentOptions, 'session'> &
-  Loose<Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'>> & {
-    profile?: ProfileRow | undefined
-    choice: ModelChoice
-  }
+type Talk = Pick<AgentOptions, 'session'> & { choice: ModelChoice } & Loose<
+    Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'> & { profile: ProfileRow }
+  >
 
 /** With the session's messages in the vault or `store`. */
 export async function converse(app: App, { profile, choice, ...talk }: Talk) {
@@ -10224,7 +10220,6 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
 // Not here: line editing, which is node:readline's.
 
 const PASTE_WAIT = 30 // ms; faster lines are one message
-const HISTORY_LINES = 500
 
 type Chat = { app: App; talk: Conversation }
 
@@ -10276,7 +10271,7 @@ async function answerLine({ app, talk }: Chat, text: string) {
 
 async function readLine(store: Store) {
   const { createInterface } = builtin('node:readline')
-  const history = await store.listHistory(HISTORY_LINES)
+  const history = await store.listHistory(HISTORY_MAX)
   const { stdin: input, stdout: output } = process
   const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
@@ -10893,7 +10888,7 @@ function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, sessio
 
 export const mcpServeHandler = (door: Door) => door.serve
 
-const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
+const isLoopback = (address: string) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(address)
 
 async function listen(door: Door, bind: string, port: number) {
   const server = builtin('node:http').createServer({
@@ -10916,7 +10911,7 @@ async function listen(door: Door, bind: string, port: number) {
 function keyOf({ given, world }: App, bind: string) {
   const said = given.text('serve-mcp') || world.env['TAI_MCP_KEY']
   const key = said || failUsage('--serve-mcp has no key', KEY_HINT)
-  const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN // a shorter one could not be redacted
+  const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN
   if (key.length < least)
     failUsage(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
   return key
@@ -10944,10 +10939,7 @@ export async function mcpServeMain(app: App) {
   const { address, port } = server.address() as AddressInfo
   const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
   const { mode, toolCount: tools } = context
-  if (hosts === undefined)
-    app.notice(
-      'any host is let in, so a web page could pose as its own: name its hosts with --mcp-hosts',
-    )
+  if (!hosts) app.notice('any web page could pose as its own: name its hosts with --mcp-hosts')
   app.notice(`serving ${count(tools, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
   app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
   app.notice('it is sent as Authorization: Bearer KEY; Ctrl-C ends the server')
@@ -11019,7 +11011,7 @@ export const examine = (app: App) =>
   Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
     const seen = await look(app).catch(brokenDown)
     const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
-    return { name, health, text }
+    return { health, name, text }
   })
 
 function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
@@ -11153,7 +11145,7 @@ function listVerb<T>(
     const query = words.join(' ').trim() || undefined
     const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
     const rows = items.map((item) => members.map((name) => cellOf([name, item[name]])))
-    app.print({ [key]: items }, rows.length > 0 ? rows : `no ${key}`)
+    app.print({ [key]: items }, rows)
   }
 }
 
@@ -11196,7 +11188,21 @@ const sessionsVerb = listVerb(
   ['id', 'updated', 'messages', 'model', 'title'],
   (store, asked) => store.listSessions(asked),
 )
-const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
+const sessionVerb = showVerb(
+  'session',
+  async (store, id) => {
+    const session = await store.findSession(id)
+    return session && { ...session, messages: await store.messages(session.id) }
+  },
+  ({ title, id, model, created, messages }) => {
+    const said = messages.map(({ message }) =>
+      message.role === 'tool'
+        ? `## Tool ${message.name}\n\n${message.text.replace(/^/gm, '    ')}\n` // no text ends that
+        : `## ${message.role}\n\n${wordsOf(message)}\n`,
+    )
+    return [`# ${title}\n\nSession ${id}, ${model}, ${when(created)}\n`, ...said].join('\n')
+  },
+)
 
 type VerbSpec = [usage: string, help: string, run: Run, flags?: Flag[]]
 
@@ -11347,23 +11353,6 @@ async function newPassphrase(app: App) {
   failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
 
-async function wholeSession(store: Store, id: string) {
-  const session = await store.findSession(id)
-  return session && { ...session, messages: await store.messages(session.id) }
-}
-
-type WholeSession = NonNullable<Awaited<ReturnType<typeof wholeSession>>>
-
-/** What a tool said is indented: no text ends that, as it might a fence. */
-function sessionMarkdown({ title, id, model, created, messages }: WholeSession) {
-  const said = messages.map(({ message }) =>
-    message.role === 'tool'
-      ? `## Tool ${message.name}\n\n${message.text.replace(/^/gm, '    ')}\n`
-      : `## ${message.role}\n\n${wordsOf(message)}\n`,
-  )
-  return [`# ${title}\n\nSession ${id}, ${model}, ${when(created)}\n`, ...said].join('\n')
-}
-
 function profileVerb(isNew: boolean): Run {
   return async (app, name = '') => {
     const { given } = app
@@ -11494,7 +11483,7 @@ async function auditEntries(app: App, limit: number) {
 async function auditVerify(app: App) {
   const state = await (await app.store()).verifyAudit()
   app.print(state, [auditInWords(state), ...state.problems].join('\n'))
-  return state.problems.length === 0 ? EXIT.answered : EXIT.failed
+  return state.problems.length > 0 ? EXIT.failed : EXIT.answered
 }
 
 async function auditExport(app: App) {
@@ -11562,11 +11551,11 @@ async function addFound(app: App, found: McpSource) {
   if (added.length === 0 && failed.length === 1) throw failed[0]
   for (const error of failed) app.report(error)
   const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
-  const hints = added.flatMap(({ name, profiles }) =>
-    profiles.length > 0 ? [] : `\`tai mcp enable ${name}\` lets models use it`,
-  )
-  const lines = [...added.map(addedLine), ...hints].join('\n')
-  app.print({ servers, failed: failed.map(messageOf) }, lines)
+  const lines = added.map((each) => {
+    const hint = `\n\`tai mcp enable ${each.name}\` lets models use it`
+    return addedLine(each) + (each.profiles.length > 0 ? '' : hint)
+  })
+  app.print({ servers, failed: failed.map(messageOf) }, lines.join('\n'))
   if (failed.length === 0) return EXIT.answered
   const isDenied = added.length === 0 && failed.every((error) => error.exitCode === EXIT.denied)
   return isDenied ? EXIT.denied : EXIT.failed
@@ -11581,9 +11570,6 @@ async function mcpImport(app: App, ...names: string[]) {
     if (byName.getOrInsert(name, each) !== each)
       app.notice(`${name} of ${each.file} is left out: another has its name`)
   }
-  const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
-    return { name, host, transport, file }
-  })
   const known = [...byName.keys()]
   const chosen = (names.includes('all') ? known : names).map((name) => {
     const hint = didYouMean(name, known)
@@ -11591,10 +11577,12 @@ async function mcpImport(app: App, ...names: string[]) {
   })
   const notes = [...new Set(chosen.flatMap((each) => each.notes))]
   if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
-  if (known.length > 0)
-    app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
+  if (known[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
+  const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
+    return { name, host, transport, file }
+  })
   const rows = servers.map((row) => Object.values(row))
-  return app.print({ servers }, known.length > 0 ? rows : 'no other program has servers here')
+  return app.print({ servers }, rows)
 }
 
 async function mcpList(app: App) {
@@ -11604,7 +11592,7 @@ async function mcpList(app: App) {
     const waiting = withheld.length > 0 ? `, ${withheld.length} withheld` : ''
     return [name, transport, use, count(tools, 'tool') + waiting, clip(address, CELL_MAX)]
   })
-  app.print({ servers }, rows.length > 0 ? rows : 'no servers; `tai mcp add` adds some')
+  app.print({ servers }, rows)
 }
 
 function enableVerb(enabled: boolean): Run {
@@ -11685,10 +11673,8 @@ async function printLineEnds({ out, world }: App) {
 async function runDoctor(app: App) {
   const checks = await examine(app)
   const ok = checks.every((row) => row.health !== 'bad')
-  app.print(
-    { ok, checks },
-    checks.map((row) => [row.health, row.name, row.text]),
-  )
+  const rows = checks.map((row) => Object.values(row))
+  app.print({ ok, checks }, rows)
   return ok ? EXIT.answered : EXIT.failed
 }
 

@@ -55,7 +55,6 @@ t.test('a command line that cannot be meant is exit 2, and nothing is sent', asy
     [['config', 'set', 'max_steps', 'many'], /many/],
     [['config', 'get', 'no_such_key'], /no_such_key/],
     [['audit', 'list', '--limit', 'x'], /limit.*x/],
-    [['audit', 'list', '--since', 'someday'], /someday/],
     [['approval', 'check', 'read_file', '{'], /JSON/],
     [['approval', 'check', 'no_such_tool'], /no_such_tool/],
     [['completion', 'tcsh'], /tcsh/],

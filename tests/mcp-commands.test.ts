@@ -407,7 +407,7 @@ t.test('removal is for good', async (t) => {
 t.test('servers of other programs are listed, and added by name or all of them', async (t) => {
   const w = homeWith()
   const none = await w.mcp(['import'])
-  t.match(none, { code: 0, out: 'no other program has servers here\n' })
+  t.match(none, { code: 0, out: 'no servers\n' })
   const second = { ...w.stub.entry, name: 'second' }
   writeFileSync(join(w.home, '.claude.json'), pasteOf(w.stub.entry, second))
   const listed = await w.mcp(['import'])
