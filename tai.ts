@@ -9127,8 +9127,7 @@ const RESERVED = ['ui', 'upgrade', 'licenses']
 type Flag = ReturnType<typeof flagRow>
 
 function flagRow(usage: string, help = '') {
-  const parts = /^(?:-(?<short>\w), )?--(?<name>\S+)(?: (?<value>.+))?$/.exec(usage)
-  const { name = '', short, value } = parts?.groups ?? {}
+  const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
   const type = value ? ('string' as const) : ('boolean' as const)
   return { usage, name, ...(short && { short }), value, type, help: help || settingHelp(name) }
 }
@@ -9190,7 +9189,7 @@ const EXIT_HELP: Record<string, string> = {
 
 /** The flags of a command line, by name. */
 export class Given extends Map<string, readonly string[]> {
-  literal: readonly string[] = []
+  literal: string[] = []
   text = (name: string) => this.get(name)?.at(-1)
   all = (name: string) => this.get(name) ?? []
 }
@@ -9198,22 +9197,28 @@ export class Given extends Map<string, readonly string[]> {
 export type Command<Host = never> = {
   name: string
   help: string
-  verbs: readonly Verb<Host>[]
+  verbs: Verb<Host>[]
 }
 
 type Verb<Host = never> = {
   name: string // '' where there is none
   args: string // such as `NAME [VALUE] WORDS...`
   help: string
-  flags: readonly Flag[]
-  run: (app: Host, ...words: string[]) => Promise<number>
+  flags: Flag[]
+  run: (app: Host, ...words: string[]) => Promise<number | void>
 }
 
 const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) => flags))]
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 
-const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+const isBareServe = (word?: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+
+function readFlags(args: string[], flags: Flag[], strict = false) {
+  const options = Object.fromEntries(flags.map((flag) => [flag.name, flag]))
+  const how = { args, options, strict, tokens: true, allowPositionals: true } as const
+  return builtin('node:util').parseArgs(how)
+}
 
 const usageOf = ({ name }: Command, verb: Verb) =>
   ['tai', name, verb.name, verb.args].filter(Boolean).join(' ')
@@ -9221,19 +9226,17 @@ const usageOf = ({ name }: Command, verb: Verb) =>
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
 /** Throws UsageError. */
-export function parseLine<Host>(argv: readonly string[], commands: readonly Command<Host>[]) {
-  const every = [...FLAGS, ...commands.flatMap(flagsOf)]
+export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const end = [...argv, '--'].indexOf('--')
-  const { tokens, positionals: words } = builtin('node:util').parseArgs({
-    args: argv.map((word, i) => (i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
-    options: Object.fromEntries(every.map((flag) => [flag.name, flag])),
-    strict: false, // checkFlags says more
-    tokens: true,
-  })
-  const flags = tokens.filter((token) => token.kind === 'option')
+  const isBare = (i: number) => i < end && isBareServe(argv[i], argv[i + 1])
+  const args = argv.map((word, i) => (isBare(i) ? `${word}=` : word))
+  const every = [...FLAGS, ...commands.flatMap(flagsOf)]
+  const { tokens, positionals: words } = readFlags(args, every)
   const given = new Given()
   given.literal = argv.slice(end + 1)
-  for (const { name, value = 'true' } of flags) given.set(name, [...given.all(name), value])
+  for (const token of tokens)
+    if (token.kind === 'option')
+      given.set(token.name, [...given.all(token.name), token.value ?? 'true'])
 
   const first = tokens.find(({ kind }) => kind !== 'option')
   const word = first?.kind === 'positional' ? first.value : ''
@@ -9241,41 +9244,40 @@ export function parseLine<Host>(argv: readonly string[], commands: readonly Comm
   const command = commands.find((row) => row.name === word)
   if (given.has('help')) return { kind: 'help' as const, given, command }
   if (command === undefined) {
-    checkFlags(flags, FLAGS, '`tai --help` tells more')
+    checkFlags(args, FLAGS, '`tai --help` tells more')
     return { kind: 'turn' as const, given, words }
   }
-  const verbNamed = (name: string | undefined) => command.verbs.find((row) => row.name === name)
+  const verbNamed = (name?: string) => command.verbs.find((row) => row.name === name)
   const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
-  const rest = words.slice(verb.name === '' ? 1 : 2)
+  const rest = words.slice(verb.name ? 2 : 1)
   const hint = `\`tai ${command.name} --help\` tells more`
-  checkFlags(flags, [...verb.flags, ...COMMON_FLAGS], hint)
+  checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
   checkWords(rest, usageOf(command, verb), verb.args, hint)
   return { kind: 'command' as const, given, verb, words: rest, command }
 }
 
-type GivenFlag = { name: string; rawName: string } & Loose<{ value: string; inlineValue: boolean }>
-
-function checkFlags(given: readonly GivenFlag[], known: readonly Flag[], help: string) {
-  for (const { name, rawName, value, inlineValue } of given) {
-    const flag = known.find((row) => row.name === name)
-    if (flag === undefined) {
-      const close = rawName.length > 2 ? didYouMean(rawName, known.flatMap(spellings)) : undefined
-      return failUsage(`unknown flag ${visible(rawName)}`, close ?? `${help}; ${AS_PROMPT}`)
-    }
-    const hasValue = value !== undefined && (inlineValue || !/^-./.test(value))
-    if (flag.value && !hasValue) failUsage(`--${name} needs a value: --${name} ${flag.value}`, help)
-    if (!flag.value && hasValue) failUsage(`--${name} takes no value`, help)
+function checkFlags(args: string[], known: Flag[], help: string) {
+  try {
+    readFlags(args, known, true)
+  } catch (error) {
+    const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
+    const [, word = ''] = /^Unknown option (--.+)/.exec(fault) ?? []
+    const close = didYouMean(word, known.flatMap(spellings))
+    failUsage(
+      visible(fault).replace('Unknown option', 'unknown flag'),
+      close ?? `${help}; ${AS_PROMPT}`,
+    )
   }
 }
 
 function failVerb({ name, verbs }: Command, given = ''): never {
   const names = verbs.map((row) => row.name)
   const what = given ? `has no verb ${visible(given)}` : 'needs a verb'
-  const hints = [didYouMean(given, names), AS_PROMPT]
-  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, hints.filter(Boolean).join(' '))
+  const close = didYouMean(given, names) ?? ''
+  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, `${close} ${AS_PROMPT}`.trim())
 }
 
-function checkWords(words: readonly string[], usage: string, args: string, hint: string) {
+function checkWords(words: string[], usage: string, args: string, hint: string) {
   const wanted = args.split(' ').filter(Boolean)
   const least = wanted.filter((word) => !word.startsWith('[')).length
   const most = /\.\.\.\]?$/.test(args) ? Infinity : wanted.length
@@ -9284,11 +9286,11 @@ function checkWords(words: readonly string[], usage: string, args: string, hint:
   if (words.length > most) failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
 }
 
-const flagColumns = (flags: readonly Flag[]) =>
+const flagColumns = (flags: Flag[]) =>
   columns(flags.map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
 
 /** Of the program, or of one command. */
-export function helpText(commands: readonly Command[], command?: Command) {
+export function helpText(commands: Command[], command?: Command) {
   if (command !== undefined) return commandHelp(command)
   const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, EXIT_HELP[name] ?? name])
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
@@ -9316,7 +9318,7 @@ ${columns(exits)}
 function commandHelp(command: Command) {
   const flags = flagsOf(command)
   const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-  const list = flags.length > 0 ? `\nFlags:\n${flagColumns(flags)}\n` : ''
+  const list = flags[0] ? `\nFlags:\n${flagColumns(flags)}\n` : ''
   return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n${list}`
 }
 
@@ -9329,13 +9331,12 @@ const COMPLETIONS = new Map([
 ])
 
 /** Throws UsageError for an unknown shell. */
-export function completionScript(shell: string) {
-  const hint = `there are some for ${[...COMPLETIONS.keys()].join(', ')}`
-  return COMPLETIONS.get(shell) ?? failUsage(`no completions for ${visible(shell)}`, hint)
-}
+export const completionScript = (shell: string) =>
+  COMPLETIONS.get(shell) ??
+  failUsage(`no completions for ${visible(shell)}`, 'there are some for bash, zsh and fish')
 
 /** What the last word may become: a command, a verb or a flag. */
-export function completeLine(line: string, commands: readonly Command[]) {
+export function completeLine(line: string, commands: Command[]) {
   const words = line.split(/\s+/)
   const last = words.at(-1) ?? ''
   const command = commands.find(({ name }) => name === words[1])
@@ -9356,14 +9357,16 @@ export function completeLine(line: string, commands: readonly Command[]) {
 /** Ctrl-C goes to its claimant, or ends the run; a second one leaves it at once. */
 export function interruptsOf(end: () => void, leave: () => void) {
   let next = end
-  const claim = (handler: () => void) => {
-    next = () => {
-      next = leave
-      handler()
-    }
-    return { [Symbol.dispose]: () => void (next = end) }
+  return {
+    claim(handler: () => void) {
+      next = () => {
+        next = leave
+        handler()
+      }
+      return { [Symbol.dispose]: () => void (next = end) }
+    },
+    press: () => next(),
   }
-  return { claim, press: () => next() }
 }
 
 export type AppOptions = Readonly<{
@@ -9375,20 +9378,21 @@ export type AppOptions = Readonly<{
   prompter: Prompter
   signal: AbortSignal
   interrupts: ReturnType<typeof interruptsOf>
-  resolver?: (app: App, ...asked: Parameters<Resolver>) => ReturnType<Resolver>
 }>
 
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
 export interface App extends AppOptions {}
 
+function lazy<T>(open: () => T) {
+  let opened: T | undefined
+  return () => (opened ??= open())
+}
+
 /** What one run has opened. */
 export class App {
   readonly redactor = new Redactor()
   readonly #owned = new AsyncDisposableStack()
-  #store?: Promise<Store>
-  #config?: Promise<Config>
-  #http?: HttpClient
-  #bridge?: Promise<McpBridge>
+  resolve?: Resolver
 
   constructor(options: AppOptions) {
     Object.assign(this, options)
@@ -9396,13 +9400,24 @@ export class App {
       if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
   }
 
-  store() {
+  store = lazy(async () => {
     const { redactor, world, prompter, signal } = this
     const passphrase = async () =>
       world.env['TAI_SEAL_PASSPHRASE'] ??
       prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
-    return (this.#store ??= this.#adopt(Store.open(world, { redactor, passphrase })))
-  }
+    return this.own(await Store.open(world, { redactor, passphrase }), (store) => store.close())
+  })
+
+  #storeOrMemory = lazy(async () => {
+    try {
+      return await this.store()
+    } catch (error) {
+      if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
+      this.notice(`${error.message}: this session is not saved`)
+      const memory = await Store.memory(this.world, { redactor: this.redactor })
+      return this.own(memory, (store) => store.close())
+    }
+  })
 
   /** Unlocks a vault with secrets, or one in a prompt would not be known. */
   async forTurn() {
@@ -9412,49 +9427,35 @@ export class App {
     return { store, config: await this.config() }
   }
 
-  async #storeOrMemory() {
-    try {
-      return await this.store()
-    } catch (error) {
-      if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
-      this.notice(`${error.message}: this session is not saved`)
-      return (this.#store = this.#adopt(Store.memory(this.world, { redactor: this.redactor })))
-    }
-  }
-
-  async #adopt(opening: Promise<Store>) {
-    return this.own(await opening, (store) => store.close())
-  }
-
-  config = () => (this.#config ??= this.#loadConfig())
-
-  async #loadConfig() {
+  config = lazy(async () => {
     const stored = await (await this.#storeOrMemory()).getSettings()
     const sources = { flags: flagSettings(this.given), stored, root: this.root }
     const config = await Config.load(this.world, sources)
-    for (const notice of config.notices) this.notice(notice)
+    config.notices.forEach(this.notice)
     return config
-  }
+  })
 
+  #http = lazy(() => this.own(new HttpClient(this.world.env), (http) => http.close()))
   get http() {
-    return (this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close()))
+    return this.#http()
   }
 
-  bridge = () => (this.#bridge ??= this.#openBridge())
-
-  async #openBridge() {
-    const { world, notice, resolver } = this
+  bridge = lazy(async () => {
+    const { world, notice, watch, resolve } = this
     const store = await this.#storeOrMemory()
-    const watch = (label: string) => this.watch(label)
-    const http = () => this.http
-    const bridge = new McpBridge({ world, store, taken: OWN_NAMES, http, notice, watch })
-    if (resolver) bridge.resolve = (...asked) => resolver(this, ...asked)
+    const bridge = new McpBridge({
+      world,
+      store,
+      taken: OWN_NAMES,
+      http: this.#http,
+      notice,
+      watch,
+    })
+    if (resolve) bridge.resolve = resolve
     return this.own(bridge, (it) => it.close())
-  }
+  })
 
-  own<T>(part: T, end: (part: T) => Promise<void> | void) {
-    return this.#owned.adopt(part, end)
-  }
+  own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
 
   get root() {
     return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
@@ -9462,7 +9463,7 @@ export class App {
 
   stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
 
-  watch(label: string) {
+  watch = (label: string) => {
     this.spinner.start(label)
     return { [Symbol.dispose]: this.spinner.stop }
   }
@@ -9471,18 +9472,11 @@ export class App {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
-  detail = (text: string) => {
-    if (this.given.has('verbose')) this.#tell(visible(text))
-  }
-
-  print(value: object, shown: string | readonly (readonly string[])[]) {
-    const text =
-      typeof shown === 'string'
-        ? visibleLines(shown)
-        : columns(shown.map((row) => row.map(visible)))
-    const ended = text.replace(/[^\n]$/, '$&\n')
-    this.out.write(this.given.has('json') ? jsonLine(value) : ended)
-    return EXIT.answered
+  print(value: object, shown: string | string[][]) {
+    const none = `no ${Object.keys(value)[0]}`
+    const tableOf = (rows: string[][]) => columns(rows.map((row) => row.map(visible))) || none
+    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(shown)
+    this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
   }
 
   report(error: unknown) {
@@ -9524,25 +9518,28 @@ function outcomeOf(
   redactor: Redactor,
   { session, model } = { session: '', model: '' },
 ) {
-  const exit = error === undefined ? EXIT.answered : exitCodeOf(error)
+  const exit = error ? exitCodeOf(error) : EXIT.answered
   const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
   const hint = (error instanceof TaiError && error.hint) || null
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  const failed = error !== undefined && { error: failure }
-  return { answer: redactor.known(answer), ...facts, ...failed }
+  return {
+    answer: redactor.known(answer),
+    ...facts,
+    ...(error !== undefined && { error: failure }),
+  }
 }
 
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
 
 /** The answer on stdout, the rest on stderr; with `hold`, text may be no answer. */
 export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
-  const { out, err } = app
+  const { out, err, notice, redactor } = app
   const spinner = err.isTerminal && !app.given.has('quiet') ? app.spinner : undefined
   const most = hold ? ANSWER_HOLD : 0
   let held = ''
   let room = most
   const print = (text: string) => {
-    if (text !== '') spinner?.stop()
+    if (text) spinner?.stop()
     out.write(text)
   }
   const flow = () => {
@@ -9550,9 +9547,7 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
     held = ''
     room = 0
   }
-  const aside = (text: string) => {
-    if (spinner) err.write(err.paint(visibleLines(text), 'dim'))
-  }
+  const aside = (text: string) => spinner && err.write(err.paint(visibleLines(text), 'dim'))
   spinner?.start('thinking')
   return {
     event(event: AgentEvent) {
@@ -9561,15 +9556,19 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
         if (held.length > room) flow()
       }
       if (event.kind === 'reasoning') aside(event.text)
-      if (event.kind === 'notice') app.notice(event.text)
+      if (event.kind === 'notice') notice(event.text)
       if (event.kind === 'call') {
-        if (held !== '') aside(`${held}\n`)
+        if (held) aside(`${held}\n`)
         held = ''
         room = most
         spinner?.start(event.call.name)
       }
       if (event.kind === 'result' && spinner) {
-        err.writeLine(resultLine(event, app))
+        const { call, reply, ms } = event
+        const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
+        const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
+        const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
+        err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
         spinner.start('thinking')
       }
     },
@@ -9582,37 +9581,26 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   }
 }
 
-function resultLine(
-  { call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>,
-  { err, redactor }: App,
-) {
-  const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-  const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
-  const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-  return `${mark} ${visible(clip(call.name, 80))} ${facts}`
-}
-
 /** One object at the end; --stream-json: before it `start` and each event. */
-export function jsonPresenter(app: App, start?: JsonObject) {
-  const streams = app.given.has('stream-json')
-  const write = (value: object) => void app.out.write(jsonLine(value))
+export function jsonPresenter({ given, out, notice, redactor }: App, start?: JsonObject) {
+  const streams = given.has('stream-json')
+  const write = (value: object) => void out.write(jsonLine(value))
   if (streams && start) write({ type: 'start', ...start })
   return {
     event(event: AgentEvent) {
-      if (streams) write(streamLine(event, app.redactor))
-      else if (event.kind === 'notice') app.notice(event.text)
+      if (streams) write(streamLine(event, redactor))
+      else if (event.kind === 'notice') notice(event.text)
     },
     end: (outcome: TurnOutcome) => write(streams ? { type: 'end', ...outcome } : outcome),
   }
 }
 
 function streamLine(event: AgentEvent, redactor: Redactor) {
-  const { kind } = event
+  const { kind: type } = event
   const clean = (text: string) => redactor.redact(text)
-  if (kind === 'notice') return { type: kind, text: clean(event.text) }
-  if (kind === 'usage') return { type: kind, ...event.usage, cost: event.cost ?? null }
-  if ('text' in event) return { type: kind, text: event.text }
-  if (kind === 'call') {
+  if (type === 'usage') return { type, ...event.usage, cost: event.cost ?? null }
+  if ('text' in event) return { type, text: type === 'notice' ? clean(event.text) : event.text }
+  if (type === 'call') {
     const { id, name, args } = event.call
     return { type: 'tool_call', id, name, args: mapStrings(args, clean), digest: event.digest }
   }
@@ -9623,7 +9611,7 @@ function streamLine(event: AgentEvent, redactor: Redactor) {
 /** For `see`, without known secrets. The end is no event. */
 export function withoutSecrets(redactor: Redactor, see: (event: AgentEvent) => void) {
   const streams = { reasoning: redactor.stream(), text: redactor.stream() }
-  const say = (kind: keyof typeof streams, text: string) => text !== '' && see({ kind, text })
+  const say = (kind: keyof typeof streams, text: string) => text && see({ kind, text })
   return (event?: AgentEvent) => {
     if (event?.kind === 'text' || event?.kind === 'reasoning')
       return void say(event.kind, streams[event.kind].push(event.text))
@@ -9665,12 +9653,7 @@ async function rendererFor(app: App): Promise<Renderer> {
 const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
 
 /** The result is what went wrong, when there is no answer. */
-export async function playTurn(
-  app: App,
-  talk: Conversation,
-  parts: readonly Part[],
-  signal: AbortSignal,
-) {
+export async function playTurn(app: App, talk: Conversation, parts: Part[], signal: AbortSignal) {
   const hold = talk.tools !== undefined && !app.out.isTerminal
   const presenter = wantsJson(app)
     ? jsonPresenter(app, { session: talk.session, model: talk.model })
@@ -9684,11 +9667,11 @@ export async function playTurn(
 
 const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
 
-const chatClient = (app: App, config: Config, choice: ModelChoice) =>
+const chatClient = ({ http, world }: App, config: Config, choice: ModelChoice) =>
   new ChatClient(choice, {
-    http: app.http,
+    http,
     idle: config.number('stream_idle') * SECOND,
-    random: () => app.world.randomBytes(1).readUInt8() / 255,
+    random: () => world.randomBytes(1).readUInt8() / 255,
   })
 
 const toolNames = (config: Config, profile: ProfileRow | undefined) =>
@@ -9702,8 +9685,8 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const profile = await profileOf(store, config.get('profile'))
   const choice = await chosenModel(app, profile)
   const model = modelName(choice)
-  const tell = /first model of its list/.test(choice.why) ? app.notice : app.detail
-  tell(`using ${model}: ${choice.why}`)
+  const isGuess = /first model of its list/.test(choice.why)
+  if (isGuess || app.given.has('verbose')) app.notice(`using ${model}: ${choice.why}`)
   const earlier = goesOn ? await earlierSession(app, store) : undefined
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
@@ -9714,17 +9697,15 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   return converse(app, { session, profile, choice, tools, schema })
 }
 
-type Talk = Pick<AgentOptions, 'session'> &
-  Loose<Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'>> & {
-    profile?: ProfileRow | undefined
-    choice: ModelChoice
-  }
+type Talk = Pick<AgentOptions, 'session'> & { choice: ModelChoice } & Loose<
+    Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'> & { profile: ProfileRow }
+  >
 
 /** With the session's messages in the vault or `store`. */
 export async function converse(app: App, { profile, choice, ...talk }: Talk) {
   const { session, tools, schema } = talk
   const { store: vault, config } = await app.forTurn()
-  const { store = vault } = talk
+  const { store = vault, maxSteps = config.number('max_steps') } = talk
   const { redactor, root, world } = app
   const own = preferred(config, 'system', profile?.prompt)
   const options = {
@@ -9732,11 +9713,11 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
     tools,
     store,
     session,
-    system: () => {
+    system() {
       const added = own && redactor.known(own)
       return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
     },
-    maxSteps: talk.maxSteps ?? config.number('max_steps'),
+    maxSteps,
     maxCost: config.number('max_cost'),
     schema,
     now: world.now,
@@ -9754,20 +9735,16 @@ function preferred(config: Config, key: SettingKey, own: string | undefined) {
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
   const { store, config } = await app.forTurn()
   const own = profile ?? (await profileOf(store, config.get('profile')))
-  const wanted = asked ?? preferred(config, 'model', own?.model)
+  const { http, signal, redactor } = app
   const choice = await chooseModel({
-    asked: wanted,
+    asked: asked ?? preferred(config, 'model', own.model),
     providers: configuredProviders(config),
     env: app.world.env,
     secret: (name) => store.secrets.get(name),
-    http: app.http,
-    signal: app.signal,
+    http,
+    signal,
   })
-  if (choice.key !== undefined) app.redactor.add(`${choice.provider.name}-key`, choice.key)
-  const [first] = choice.model.split('/', 1)
-  const isOfficial = choice.provider.own !== true // others have names with slashes
-  if (isOfficial && choice.model === wanted && first !== wanted)
-    app.notice(`${first} is no provider: asking ${choice.provider.name} for it`)
+  redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
   const window = config.number('context_window')
   return window < Infinity ? { ...choice, window } : choice
 }
@@ -9776,20 +9753,18 @@ function configuredProviders(config: Config) {
   try {
     return providersOf(config.table('providers'))
   } catch (error) {
-    if (!(error instanceof InvalidError)) throw error
-    const what = `${config.explain('providers').source}: ${error.message}`
-    return failUsage(what, error.hint ?? 'mend that table')
+    const { hint = 'mend that table' } = Object(error)
+    failUsage(`${config.explain('providers').source}: ${messageOf(error)}`, hint, error)
   }
 }
 
 async function resumed(store: Store, session: string) {
   const messages = await store.messages(session)
   const last = messages.findLast((row) => row.compacted)
-  if (last === undefined) return messages
   const kept = messages.filter((row) => !row.compacted)
   const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
   const record = summary && (await store.getRecord(summary.id))
-  if (record === undefined) return kept
+  if (!last || !record) return kept
   return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
@@ -9797,8 +9772,7 @@ async function profileOf(store: Store, name = 'default') {
   const row = await store.getProfile(name)
   if (row || name === 'default') return row ?? { name, created: 0 }
   const names = (await store.listProfiles()).map((each) => each.name).join(', ')
-  const hint = names ? `there are ${names}` : '`tai profile create` makes one'
-  return failUsage(`there is no profile ${visible(name)}`, hint)
+  return failUsage(`there is no profile ${visible(name)}`, `there are ${names || 'none'}`)
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
@@ -9806,42 +9780,32 @@ async function earlierSession({ given, root, notice }: App, store: Store) {
   const hint = '`tai session list` shows them'
   if (id !== undefined)
     return (await store.findSession(id)) ?? failUsage(`there is no session ${visible(id)}`, hint)
-  if (!given.has('continue')) return undefined
-  const row = await store.latestSession(root)
-  if (row === undefined) notice('no session to go on with here; a new one begins')
+  const row = given.has('continue') ? await store.latestSession(root) : undefined
+  if (given.has('continue') && !row) notice('no session to go on with here; a new one begins')
   return row
 }
 
 type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
   Partial<Pick<ToolContext, 'processes' | 'prompter'>> & {
     mode: Mode
-    only: readonly string[] | undefined
-    rows?: readonly Tool[]
+    only?: readonly string[] | undefined
+    rows?: Tool[]
     offersBridged?: boolean // default: yes
   }
 
 /** The tools of one session. */
-export async function openTools(
-  app: App,
-  {
-    mode,
-    only,
-    rows = TOOLS,
-    offersBridged,
-    prompter = app.prompter,
-    processes = app.own(new Processes(app.world, app.redactor), (it) => it.stopAll()),
-    ...seat
-  }: ToolSeat,
-) {
-  const { world, http, notice } = app
+export async function openTools(app: App, { mode, only, offersBridged, ...seat }: ToolSeat) {
+  const { world, http, notice, prompter: person } = app
+  const { rows = TOOLS, prompter = person, workspace, profile } = seat
   const { store, config } = await app.forTurn()
-  const { root } = seat.workspace
-  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })
   const bridge = await app.bridge()
+  const own = () => app.own(new Processes(world, app.redactor), (it) => it.stopAll())
+  const { processes = own() } = seat
   return new Tools({
     rows,
-    context: { world, store, http, config, approvals, bridge, prompter, processes, ...seat },
-    bridged: () => bridgedTools(bridge, seat.profile, offersBridged),
+    context: { world, store, http, config, approvals, bridge, ...seat, prompter, processes },
+    bridged: () => bridgedTools(bridge, profile, offersBridged),
     resultMax: config.number('result_max'),
     only,
     say: notice,
@@ -9863,30 +9827,28 @@ async function answerSchema({ given, world }: App) {
 }
 
 /** Throws what left it without an answer. What fails early is JSON too. */
-export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
-  const begin = async () => {
+export async function oneShot(app: App, ask: () => Promise<Part[]>) {
+  let talk: Conversation | undefined
+  try {
     const parts = await ask()
-    return { parts, talk: await openConversation(app, titleOf(parts)) }
-  }
-  const { parts, talk } = await begin().catch((error: unknown) => {
-    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf({ error }, app.redactor))
+    talk = await openConversation(app, titleOf(parts))
+    const failure = await playTurn(app, talk, parts, app.signal)
+    if (failure) throw failure
+  } catch (error) {
+    if (!talk && wantsJson(app)) jsonPresenter(app).end(outcomeOf({ error }, app.redactor))
     throw error
-  })
-  const failure = await playTurn(app, talk, parts, app.signal)
-  if (failure !== undefined) throw failure
-  return EXIT.answered
+  }
 }
 
 /** The last line of a session's first prompt. */
-export function titleOf(parts: readonly Part[]) {
+export function titleOf(parts: Part[]) {
   const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
   return clip(visible(words.trim().replace(/^[^]*\n\s*/, '')), 60)
 }
 
-function safeParts(app: App, parts: readonly Part[]) {
-  const { redactor } = app
+function safeParts({ redactor, notice }: App, parts: Part[]) {
   if (parts.some((part) => part.kind === 'text' && redactor.knows(part.text)))
-    app.notice('a known secret in the prompt was replaced')
+    notice('a known secret in the prompt was replaced')
   return parts.map((part) => (part.kind === 'text' ? textPart(redactor.known(part.text)) : part))
 }
 
@@ -10076,24 +10038,21 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
 // Not here: line editing, which is node:readline's.
 
 const PASTE_WAIT = 30 // ms; faster lines are one message
-const HISTORY_LINES = 500
 
 type Chat = { app: App; talk: Conversation }
 
 // biome-ignore format: a table
 const SLASH: Record<string, [help: string, run: (chat: Chat) => Promise<string | undefined>]> = {
   '/help': ['this list', async () => columns(Object.entries(SLASH).map(([name, [help]]) => [name, help]))],
-  '/new': ['begin a new session', renew],
+  '/new': ['begin a new session', async (chat) => {
+    chat.talk = await openConversation(chat.app, 'chat', false)
+    return `session ${chat.talk.session}`
+  }],
   '/session': ['which session this is', async ({ talk }) => `session ${talk.session}`],
   '/model': ['which model answers', async ({ talk }) => talk.model],
   '/tools': ['tools the model is offered now', async ({ talk }) =>
     talk.tools?.offered.map((row) => row.name).join(', ') ?? 'none'],
   '/exit': ['leave (also Ctrl-D)', async () => undefined],
-}
-
-async function renew(chat: Chat) {
-  chat.talk = await openConversation(chat.app, 'chat', false)
-  return `session ${chat.talk.session}`
 }
 
 /** Until the person leaves. */
@@ -10107,18 +10066,16 @@ export async function beginChat(app: App) {
     said = line && (await takeLine(chat, line))
   }
   app.out.write('\n')
-  return EXIT.answered
 }
 
 async function takeLine(chat: Chat, line: string) {
   if (line.trim() === '') return ''
   await chat.talk.store.addHistory(line)
   if (!line.startsWith('/')) return answerLine(chat, line)
-  const [name = ''] = line.trim().split(/\s+/, 1)
+  const [name = ''] = line.split(/\s/, 1)
   const [, run] = SLASH[name] ?? []
-  if (run !== undefined) return run(chat)
   const guess = didYouMean(name, Object.keys(SLASH)) ?? '/help lists what there is'
-  return `there is no ${name}; ${guess}`
+  return run ? run(chat) : `there is no ${name}; ${guess}`
 }
 
 async function answerLine({ app, talk }: Chat, text: string) {
@@ -10126,13 +10083,13 @@ async function answerLine({ app, talk }: Chat, text: string) {
   using _ = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
   const signal = AbortSignal.any([stop.signal, app.signal])
   const error = await playTurn(app, talk, [textPart(text)], signal)
-  if (error !== undefined) app.report(error)
+  if (error) app.report(error)
   return app.signal.aborted ? undefined : ''
 }
 
 async function readLine(store: Store) {
   const { createInterface } = builtin('node:readline')
-  const history = await store.listHistory(HISTORY_LINES)
+  const history = await store.listHistory(HISTORY_MAX)
   const { stdin: input, stdout: output } = process
   const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
@@ -10924,9 +10881,9 @@ export class Door {
   }
 
   /** Not a page of another server (DNS rebinding). */
-  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage) {
-    const all = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
-    if (all.length > 1) return false // `headers` has only one
+  expects({ headers: { origin }, headersDistinct }: IncomingMessage) {
+    const { host: [host = '', another] = [] } = headersDistinct
+    if (another !== undefined) return false
     const name = host.replace(/:\d*$/, '').toLowerCase()
     const hosts = this.#hosts ?? new Set([name])
     const from = origin === undefined ? name : URL.parse(origin)?.hostname
@@ -11044,7 +11001,7 @@ function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, sessio
 
 export const mcpServeHandler = (door: Door) => door.serve
 
-const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
+const isLoopback = (address: string) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(address)
 
 async function listen(door: Door, bind: string, port: number) {
   const server = builtin('node:http').createServer({
@@ -11056,7 +11013,7 @@ async function listen(door: Door, bind: string, port: number) {
   server.maxConnections = MCP_CONNECTIONS_MAX
   for (const asked of ['request', 'checkContinue']) server.on(asked, mcpServeHandler(door))
   try {
-    await builtin('node:events').once(server.listen(port, bind), 'listening')
+    await once(server.listen(port, bind), 'listening')
     return server
   } catch (cause) {
     const hint = 'choose another with --mcp-port (0: a free one) or --mcp-bind'
@@ -11067,7 +11024,7 @@ async function listen(door: Door, bind: string, port: number) {
 function keyOf({ given, world }: App, bind: string) {
   const said = given.text('serve-mcp') || world.env['TAI_MCP_KEY']
   const key = said || failUsage('--serve-mcp has no key', KEY_HINT)
-  const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN // a shorter one could not be redacted
+  const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN
   if (key.length < least)
     failUsage(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
   return key
@@ -11075,7 +11032,7 @@ function keyOf({ given, world }: App, bind: string) {
 
 const inUrl = (host: string) => (builtin('node:net').isIPv6(host) ? `[${host}]` : host)
 
-function hostNames(bind: string, named: readonly string[]) {
+function hostNames(bind: string, named: string[]) {
   if (!isLoopback(bind) && named.length === 0) return undefined
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
   return new Set(all.map((it) => inUrl(it).toLowerCase()))
@@ -11098,15 +11055,12 @@ export async function mcpServeMain(app: App) {
   const { address, port } = server.address() as AddressInfo
   const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
   const { mode, toolCount: tools } = context
-  if (hosts === undefined)
-    app.notice(
-      'any host is let in, so a web page could pose as its own: name its hosts with --mcp-hosts',
-    )
+  if (!hosts) app.notice('any web page could pose as its own: name its hosts with --mcp-hosts')
   app.notice(`serving ${count(tools, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
   app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
   app.notice('it is sent as Authorization: Bearer KEY; Ctrl-C ends the server')
   app.print({ url, tools, mode, workspace: app.root }, url)
-  if (!signal.aborted) await builtin('node:events').once(signal, 'abort')
+  if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
   const closed = new Promise((resolve) => server.close(resolve))
@@ -11115,7 +11069,6 @@ export async function mcpServeMain(app: App) {
   server.closeIdleConnections()
   await within(SECOND / 4, closed)
   server.closeAllConnections()
-  return EXIT.answered
 }
 
 //#endregion §listen
@@ -11232,7 +11185,7 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   home: async ({ world: { home, platform } }) => {
     const { mode } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
     if (mode === undefined) return `${home} (made when first needed)`
-    const isOpen = platform !== 'win32' && (mode & 0o077) !== 0
+    const isOpen = platform !== 'win32' && mode & 0o077
     return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : home
   },
   vault: async (app) => {
@@ -11241,29 +11194,24 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   },
   seal: async (app) => {
     const { on, locked } = (await app.store()).secrets.seal
-    if (!on) return 'off: secrets are kept as they are, in a file only you can read'
-    if (!locked) return 'on'
-    return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
+    if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
+    return on ? 'on' : 'off: secrets are kept as they are, in a file only you can read'
   },
   settings: async (app) => {
-    const config = await app.config()
-    if (config.notices.length > 0) return ['warn', config.notices.join('; ')]
-    const set = config.all().filter((row) => row.source !== 'default')
-    return set.map((row) => `${row.key} (${row.source})`).join(', ') || 'all default'
+    const { notices } = await app.config()
+    return notices.length > 0 ? ['warn', notices.join('; ')] : 'as `tai config list` shows them'
   },
   audit: async (app) => {
     const found = await (await app.store()).verifyAudit()
-    const [problem] = found.problems
     const said = auditInWords(found)
-    return problem === undefined ? said : ['bad', `${said}, ${problem}`]
+    return found.problems.length > 0 ? ['bad', `${said}, ${found.problems[0]}`] : said
   },
   model: async (app) => {
     const choice = await chosenModel(app)
-    const { model, why, provider } = choice
     const models = await listModels(app.http, choice, app.signal)
     const offers = count(models.length, 'model')
-    const text = `${modelName(choice)} (${why}) at ${provider.baseUrl}, ${offers}`
-    const isListed = models.length === 0 || models.some(({ id }) => id === model)
+    const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
+    const isListed = models.length === 0 || models.some(({ id }) => id === choice.model)
     return isListed ? text : ['warn', `${text}, this one not among them`]
   },
   terminal: async ({ prompter }) =>
@@ -11277,8 +11225,8 @@ const brokenDown = (error: unknown): Seen => ['bad', explain(error).replace('\n 
 export const examine = (app: App) =>
   Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
     const seen = await look(app).catch(brokenDown)
-    const [health, text] = typeof seen === 'string' ? (['ok', seen] as const) : seen
-    return { name, health, text }
+    const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
+    return { health, name, text }
   })
 
 function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
@@ -11374,61 +11322,56 @@ type Run = Verb<App>['run']
 const LIMIT = flagRow('-n, --limit N', 'at most this many (50)')
 const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
 const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
-  /^(?:model|system|tools|permission-mode)$/.test(name),
+  /^(model|system|tools|permission-mode)$/.test(name),
 )
-const GRANT_FLAGS = [
-  flagRow('--path GLOB', 'only for paths like this; repeatable'),
-  flagRow('--command PREFIX', 'only for commands that begin so; repeatable'),
-  flagRow('--mode MODE', 'only in this permission mode'),
-]
-const AUDIT_FLAGS = [
-  LIMIT,
-  flagRow('--kind KIND', 'tool-call, approval, grant, ...'),
-  flagRow('--tool NAME', 'what concerns this tool'),
-  flagRow('--since TIME', 'an ISO date or time'),
-]
-
+const GRANT_FLAGS = flagRows({
+  '--path GLOB': 'only for paths like this; repeatable',
+  '--command PREFIX': 'only for commands that begin so; repeatable',
+})
+const AUDIT_FLAGS = flagRows({
+  '--kind KIND': 'tool-call, approval, grant, ...',
+  '--tool NAME': 'what concerns this tool',
+}).concat(LIMIT)
 const YES = flagRow('--yes', 'agree to what is shown, without being asked')
 
 const CELL_MAX = 160 // characters; --json has all of it
 
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
-const CELL_FORMS: Record<string, (value: number) => string> = {
-  updated: when,
-  ts: when,
-  bytes: formatBytes,
-  messages: (value) => count(value, 'message'),
-}
-
 function cellOf([key, value]: [string, unknown]) {
-  if (typeof value === 'number') return (CELL_FORMS[key] ?? String)(value)
+  if (key === 'bytes') return formatBytes(Number(value))
+  if (/^(created|updated|ts)$/.test(key)) return when(Number(value))
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
-const factCells = (item: object) => Object.entries(item).map((pair) => [pair[0], cellOf(pair)])
+function printFacts(app: App, facts: object) {
+  const rows = Object.entries(facts).map((fact) => [fact[0], cellOf(fact)])
+  app.print(facts, rows)
+}
 
+/** `members` are for the screen. */
 function listVerb<T>(
   key: string,
   members: readonly (keyof T & string)[],
-  read: (store: Store, limit: number, asked: string, app: App) => Promise<readonly T[]>,
+  read: (store: Store, asked: Search, app: App) => Promise<T[]>,
 ): Run {
-  return async (app, ...asked) => {
-    const items = await read(await app.store(), limitOf(app), asked.join(' '), app)
+  return async (app, ...words) => {
+    const query = words.join(' ').trim() || undefined
+    const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
     const rows = items.map((item) => members.map((name) => cellOf([name, item[name]])))
-    return app.print({ [key]: items }, rows.length > 0 ? rows : `no ${key}`)
+    app.print({ [key]: items }, rows)
   }
 }
 
 function showVerb<T extends object>(
   command: string,
   find: (store: Store, name: string) => Promise<T | undefined>,
-  shown: (item: T) => string | string[][],
+  shown?: (item: T) => string,
 ): Run {
   return async (app, name = '') => {
     const item = (await find(await app.store(), name)) ?? failUnknown(command, name)
-    return app.print(item, shown(item))
+    return shown ? app.print(item, shown(item)) : printFacts(app, item)
   }
 }
 
@@ -11438,27 +11381,45 @@ function deleteVerb(
 ): Run {
   return async (app, name = '') => {
     if (!(await remove(await app.store(), name))) failUnknown(command, name)
-    return app.print({ deleted: name }, `deleted ${name}`)
+    printDone(app, 'deleted', name)
   }
+}
+
+function printDone(app: App, what: string, name: string) {
+  app.print({ [what]: name }, `${what} ${name}`)
 }
 
 function failUnknown(command: string, name: string): never {
   fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
-type VerbSpec = [usage: string, help: string, run: Run, flags?: readonly Flag[]]
-
 const recordsVerb = listVerb(
   'records',
   ['id', 'kind', 'updated', 'bytes', 'title'],
-  (store, limit, query) => store.listRecords({ query: query.trim() || undefined, limit }),
+  (store, asked) => store.listRecords(asked),
 )
 const sessionsVerb = listVerb(
   'sessions',
   ['id', 'updated', 'messages', 'model', 'title'],
-  (store, limit, query) => store.listSessions({ query: query || undefined, limit }),
+  (store, asked) => store.listSessions(asked),
 )
-const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
+const sessionVerb = showVerb(
+  'session',
+  async (store, id) => {
+    const session = await store.findSession(id)
+    return session && { ...session, messages: await store.messages(session.id) }
+  },
+  ({ title, id, model, created, messages }) => {
+    const said = messages.map(({ message }) =>
+      message.role === 'tool'
+        ? `## Tool ${message.name}\n\n${message.text.replace(/^/gm, '    ')}\n` // no text ends that
+        : `## ${message.role}\n\n${wordsOf(message)}\n`,
+    )
+    return [`# ${title}\n\nSession ${id}, ${model}, ${when(created)}\n`, ...said].join('\n')
+  },
+)
+
+type VerbSpec = [usage: string, help: string, run: Run, flags?: Flag[]]
 
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
@@ -11471,7 +11432,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['on', 'encrypt all secrets', sealVerb('on'), [KEYCHAIN]],
     ['off', 'decrypt them again', sealVerb('off')],
     ['rotate', 'encrypt them with a new key', sealVerb('rotate'), [KEYCHAIN]],
-    ['status', 'whether the seal is on', (app) => showSeal(app, [])],
+    ['status', 'whether the seal is on', showSeal],
   ],
   vault: ['notes, memories and kept results',
     ['list', 'the newest records', recordsVerb, [LIMIT]],
@@ -11490,9 +11451,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   profile: ['named sets of model, prompt, tools and permissions',
     ['list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())],
-    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name), factCells)],
-    ['create NAME', 'make a profile', profileVerb('new'), PROFILE_FLAGS],
-    ['edit NAME', 'change what the flags name', profileVerb('known'), PROFILE_FLAGS],
+    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name))],
+    ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
+    ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
     ['use NAME', 'use it from now on', profileUse],
     ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
   ],
@@ -11513,7 +11474,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show NAME', 'one tool with its schema', toolsShow],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'root'], (store) => store.listGrants())],
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'digest', 'root'], (store) => store.listGrants())],
     ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
     ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
     ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
@@ -11528,25 +11489,29 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       flagRow('--name NAME', 'name for the one server'), YES]],
     ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, [YES]],
     ['list', 'all servers', mcpList],
-    ['tools [SERVER]', 'their tools, and which are offered', mcpTools],
+    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools', ['name', 'state', 'description'], async (_, { query }, app) =>
+      toolFacts(await app.bridge(), await currentProfile(app), query))],
     ['enable SERVER', 'let models of this profile use it', enableVerb(true), [YES]],
     ['disable SERVER', 'take that back', enableVerb(false)],
-    ['remove SERVER', 'delete it, with what was accepted of it', mcpRemove],
+    ['remove SERVER', 'delete it, with what was accepted of it', async (app, server = '') => {
+      await (await app.bridge()).remove(server)
+      printDone(app, 'removed', server)
+    }],
     ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
-    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, [
-      flagRow('--grant TOOL', 'accept this tool as it is now; repeatable'),
-      flagRow('--grant-all', 'accept all of them')]],
+    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, flagRows({
+      '--grant TOOL': 'accept this tool as it is now; repeatable',
+      '--grant-all': 'accept all of them'})],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
     ['serve', 'offer the tools of tai to another agent, over stdin and stdout', mcpServePipe, SERVED_FLAGS],
   ],
   audit: ['the record of every tool call and approval',
-    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
-      store.listAudit({ ...auditFilter(app), limit })), AUDIT_FLAGS],
+    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (_, { limit }, app) =>
+      auditEntries(app, limit)), AUDIT_FLAGS],
     ['verify', 'whether anything was changed or is missing', auditVerify],
     ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
   ],
   completion: ['completions for a shell',
-    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => printText(out, completionScript(shell))],
+    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => void out.write(completionScript(shell))],
     ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
   ],
   doctor: ['check the installation', ['', 'check everything', runDoctor]],
@@ -11555,9 +11520,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
 }
 
-export const COMMANDS: readonly Command<App>[] = Object.entries(VERBS).map(
-  ([name, [help, ...verbs]]) => ({ name, help, verbs: verbs.map(verbOf) }),
-)
+export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
+  name,
+  help,
+  verbs: verbs.map(verbOf),
+}))
 
 function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
   const name = /^[a-z]\S*/.exec(usage)?.[0] ?? ''
@@ -11568,96 +11535,57 @@ const askSecret = ({ prompter, signal }: App, question: string) =>
   prompter.ask(question, { secret: true }, signal)
 
 async function secretSet(app: App, name = '') {
-  const form = 'use letters, digits and _, such as OPENAI_API_KEY'
-  if (!/^[A-Za-z_]\w*$/.test(name)) failUsage(`${visible(name)} is no name for a secret`, form)
+  if (!/^[A-Za-z_]\w*$/.test(name))
+    failUsage(`${visible(name)} is no name for a secret`, 'use letters, digits and _')
   const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
-  if (!value) return failUsage('no value was given', 'type it on the terminal, or pipe it in')
-  const store = await app.store()
-  store.redactor.add(name, value)
-  await store.secrets.set(name, value)
-  return app.print({ name, stored: true }, `stored ${name}`)
+  if (!value) failUsage('no value was given', 'type it on the terminal, or pipe it in')
+  await (await app.store()).secrets.set(name, value)
+  printDone(app, 'stored', name)
 }
 
 function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
   return async (app) => {
     const { secrets } = await app.store()
-    if (to === 'on' && secrets.seal.on)
-      fail('the seal is on already', '`tai seal rotate` changes its key')
-    const passphrase = to === 'off' ? undefined : await newPassphrase(app)
-    return showSeal(app, await secrets.turn(to, passphrase))
+    const isKeyless = to === 'off' || app.given.has('keychain')
+    const passphrase = isKeyless ? undefined : await newPassphrase(app)
+    for (const note of await secrets.turn(to, passphrase)) app.notice(note)
+    await showSeal(app)
   }
 }
 
-async function showSeal(app: App, notes: readonly string[]) {
-  const status = await (await app.store()).secrets.status()
-  return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
+async function showSeal(app: App) {
+  printFacts(app, await (await app.store()).secrets.status())
 }
 
-/** Undefined: a key in the keychain. TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
+/** TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
 async function newPassphrase(app: App) {
-  const { env } = app.world
-  if (app.given.has('keychain')) return undefined
-  const given = env['TAI_SEAL_NEW_PASSPHRASE'] ?? env['TAI_SEAL_PASSPHRASE']
-  if (given) return given
+  const { TAI_SEAL_PASSPHRASE, TAI_SEAL_NEW_PASSPHRASE = TAI_SEAL_PASSPHRASE } = app.world.env
+  if (TAI_SEAL_NEW_PASSPHRASE) return TAI_SEAL_NEW_PASSPHRASE
   const first = await askSecret(app, 'New passphrase: ')
   const hint = 'type one on a terminal, or set TAI_SEAL_PASSPHRASE'
   if (!first) failUsage('no passphrase was given', hint)
   if (first === (await askSecret(app, 'The same again: '))) return first
-  return failUsage('the two passphrases differ', 'nothing was changed; try again')
+  failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
 
-async function wholeSession(store: Store, id: string) {
-  const session = await store.findSession(id)
-  return session && { ...session, messages: await store.messages(session.id) }
-}
-
-type WholeSession = NonNullable<Awaited<ReturnType<typeof wholeSession>>>
-
-const SPEAKERS = { system: 'System', user: 'You', assistant: 'tai' }
-
-function sessionMarkdown({ title, id, model, created, messages }: WholeSession) {
-  const facts = `Session ${id}, ${model}, ${new Date(created).toISOString()}`
-  const said = messages.map(({ message }) =>
-    message.role === 'tool'
-      ? `## Tool ${message.name}\n\n${inFence(message.text)}\n`
-      : `## ${SPEAKERS[message.role]}\n\n${wordsOf(message)}\n`,
-  )
-  return [`# ${title}\n\n${facts}\n`, ...said].join('\n')
-}
-
-/** In a fence that the text cannot close. */
-function inFence(text: string) {
-  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([run]) => run.length))
-  const fence = '`'.repeat(longest + 1)
-  return `${fence}\n${text}\n${fence}`
-}
-
-function profileVerb(wanted: 'new' | 'known'): Run {
+function profileVerb(isNew: boolean): Run {
   return async (app, name = '') => {
     const { given } = app
     const store = await app.store()
     const found = await store.getProfile(name)
-    if (wanted === 'known' && found === undefined) failUnknown('profile', name)
-    if (wanted === 'new' && found !== undefined)
-      fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+    if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+    if (!isNew && !found) failUnknown('profile', name)
     const old: Partial<ProfileRow> = found ?? {}
-    const tools = given.text('tools')?.split(/\s*,\s*/) ?? old.tools
+    const tools = given.has('tools') ? splitNames(given.text('tools')) : old.tools
     for (const each of tools ?? []) pickTool(TOOLS, each)
     const prompt = given.text('system') ?? old.prompt
     const model = given.text('model') ?? old.model
-    const mode = givenMode(app, 'permission-mode') ?? old.mode
+    const limit = given.text('permission-mode')
+    const mode = limit ? (parseSetting('permission_mode', limit) as Mode) : old.mode
     await store.saveProfile({ name, prompt, model, tools, mode })
-    return app.print(
-      { name, saved: true },
-      `saved; \`tai profile use ${name}\` makes it the usual one`,
-    )
+    printDone(app, 'saved', name)
   }
-}
-
-function givenMode({ given }: App, flag: string) {
-  const mode = given.text(flag)
-  return mode === undefined ? undefined : (parseSetting('permission_mode', mode) as Mode)
 }
 
 async function profileUse(app: App, name = '') {
@@ -11668,18 +11596,14 @@ async function profileUse(app: App, name = '') {
 async function modelShow(app: App) {
   const choice = await chosenModel(app)
   const { window, why, provider } = choice
-  const facts = { model: modelName(choice), base_url: provider.baseUrl, window, why }
-  const text = `${facts.model}\n  ${why}; at ${facts.base_url}; window ${window} tokens`
-  return app.print(facts, text)
+  printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
 }
 
 async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, undefined, provider)
   const models = await listModels(app.http, choice, app.signal)
-  const rows = models.map(({ provider: by, id, window }) => {
-    return [`${by}/${id}`, window ? `${window} tokens` : '']
-  })
-  return app.print({ models }, rows)
+  const rows = models.map(({ provider: by, id, window = '' }) => [`${by}/${id}`, `${window}`])
+  app.print({ models }, rows)
 }
 
 async function changeSetting(app: App, key = '', value?: string) {
@@ -11697,35 +11621,32 @@ async function configList(app: App) {
     const hidden = shadows.map((other) => `, hides ${other.value} (${other.source})`)
     return [key, value, source + hidden.join('')]
   })
-  return app.print({ settings }, rows)
+  app.print({ settings }, rows)
 }
 
 async function configGet(app: App, key = '') {
   const setting = (await app.config()).explain(key)
-  return app.print(setting, setting.value ?? '')
+  app.print(setting, setting.value ?? '')
 }
 
 async function configShowPaths(app: App) {
   const vault = path.join(app.world.home, 'vault.db')
-  const files = { vault, ...configPaths(app.world, app.root) }
-  const rows = Object.entries(files).map(([name, file = '-']) => {
-    return [name, fs.existsSync(file) ? file : `${file} (not there)`]
-  })
-  return app.print(files, rows)
+  printFacts(app, { vault, ...configPaths(app.world, app.root) })
 }
 
 async function toolsList(app: App) {
   const rows = TOOLS.map(({ name, core, annotations, description }) => {
     return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
   })
-  return app.print({ tools: TOOLS }, rows)
+  app.print({ tools: TOOLS }, rows)
 }
 
 async function toolsShow(app: App, name = '') {
   const tool = await knownTool(app, name)
-  const head = `${name} (${tool.family}, ${tool.annotations.securityTier})`
-  const schema = JSON.stringify(tool.parameters, undefined, 2)
-  return app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
+  const { family, annotations, description, parameters } = tool
+  const schema = JSON.stringify(parameters, undefined, 2)
+  const head = `${name} (${family}, ${annotations.securityTier})`
+  app.print(tool, `${head}\n${description}\n\n${schema}`)
 }
 
 async function knownTool(app: App, name: string) {
@@ -11735,16 +11656,14 @@ async function knownTool(app: App, name: string) {
 function grantVerb(scope: 'always' | 'deny'): Run {
   return async (app, name = '') => {
     const row = await knownTool(app, name)
-    const tool = grantNameOf(row)
     const store = await app.store()
-    const [paths, commands] = [app.given.all('path'), app.given.all('command')]
+    const [paths = [], commands = []] = ['path', 'command'].map(app.given.all)
     if (row.origin && paths.length + commands.length > 0)
       failUsage('a tool of a server is granted whole', 'leave out --path and --command')
-    const bounds = { mode: givenMode(app, 'mode'), paths, commands }
-    const open = { digest: undefined, session: undefined, root: undefined, expires: undefined }
-    const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
-    await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
-    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
+    const facts = { tool: grantNameOf(row), scope, paths, commands }
+    const grant = await store.addGrant(facts)
+    await store.audit('grant', { ...facts, id: grant.id })
+    app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
   }
 }
 
@@ -11757,83 +11676,73 @@ async function dropGrant(store: Store, id: string) {
 const argsIn = (text: string) =>
   parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
-async function approvalCheck(app: App, name = '', text = '{}') {
-  const { world, prompter, root } = app
-  const row = await knownTool(app, name)
+async function approvalCheck(app: App, tool = '', text = '{}') {
+  const row = await knownTool(app, tool)
   const args = argsIn(text)
-  const store = await app.store()
   const mode = (await app.config()).get('permission_mode') as Mode
-  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const approvals = new Approvals({ ...app, store: await app.store(), mode, root: app.root })
   const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
-  const hint = `\`tai tools show ${name}\` tells more`
+  const hint = `\`tai tools show ${tool}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
-  const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
-  const call = { tool: name, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
+  const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
+  const call = { tool, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
   const { verdict, reason, grant } = await approvals.check(call)
   const facts = { verdict, reason, mode, grant: grant?.id ?? null }
-  return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
+  app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
 }
 
-function auditFilter({ given }: App) {
-  const time = given.text('since')
-  const since = time === undefined ? undefined : Date.parse(time)
-  const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
-  if (Number.isNaN(since)) failUsage(`${visible(time ?? '')} is no time`, hint)
-  return { kind: given.text('kind'), tool: given.text('tool'), since }
+async function auditEntries(app: App, limit: number) {
+  const [kind, tool] = ['kind', 'tool'].map(app.given.text)
+  return (await app.store()).listAudit({ kind, tool, limit })
 }
 
 async function auditVerify(app: App) {
   const state = await (await app.store()).verifyAudit()
   app.print(state, [auditInWords(state), ...state.problems].join('\n'))
-  return state.problems.length === 0 ? EXIT.answered : EXIT.failed
+  return state.problems.length > 0 ? EXIT.failed : EXIT.answered
 }
 
 async function auditExport(app: App) {
-  const limit = app.given.has('limit') ? limitOf(app) : Number.MAX_SAFE_INTEGER
-  for (const entry of await (await app.store()).listAudit({ ...auditFilter(app), limit })) {
+  for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
     app.out.write(jsonLine(entry))
     await app.out.drained(app.signal)
   }
-  return EXIT.answered
 }
 
 async function currentProfile(app: App) {
   return (await app.config()).get('profile') ?? 'default'
 }
 
-const agreement = (app: App) => ({
-  prompter: app.prompter,
-  granted: app.given.has('yes') ? '--yes' : undefined,
-  show: (line: string) => app.notice(line),
-  signal: app.signal,
+const agreement = ({ prompter, given, notice, signal }: App) => ({
+  prompter,
+  granted: given.has('yes') ? '--yes' : undefined,
+  show: notice,
+  signal,
 })
 
 /** A paste, to its end, which on a terminal is Ctrl-D. */
 async function pasted(app: App) {
   if (fdKind(0) !== 'terminal') return app.stdin()
   app.notice('paste it now, and end with Ctrl-D on a line of its own')
-  const stdin = process.stdin.setEncoding('utf8')
-  const pieces: Promise<string[]> = Array.fromAsync(stdin)
-  if (await within(STDIN_ALONE_WAIT, pieces, app.signal)) return (await pieces).join('')
-  pieces.catch(() => {}) // of what is ended here
-  stdin.destroy()
+  const text = builtin('node:stream/consumers').text(process.stdin)
+  if (await within(STDIN_ALONE_WAIT, text, app.signal)) return text
+  text.catch(() => {}) // of what is ended here
+  process.stdin.destroy()
   throw app.signal.reason
 }
 
 /** What a word stands for; a file and a paste hold configurations and nothing else. */
-async function sourceOf(app: App, word: string): Promise<{ text: string; kind: SourceKind }> {
+async function sourceOf(app: App, word = ''): Promise<[text: string, kind: SourceKind]> {
   const file = path.resolve(app.world.cwd, word)
-  const hint = 'pipe or paste a configuration'
-  if (word === '-')
-    return {
-      text: (await pasted(app)) || failUsage('nothing came on stdin', hint),
-      kind: 'config' as const,
-    }
-  if (isFile(file)) return { text: await fs.promises.readFile(file, 'utf8'), kind: 'config' }
+  if (word === '-') {
+    const text = await pasted(app)
+    return [text || failUsage('nothing came on stdin', 'pipe or paste a configuration'), 'config']
+  }
+  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8'), 'config']
   const kind = sourceKind(word)
-  if (kind === 'name' && /\.(?:json|toml)$/.test(word))
+  if (kind === 'name' && /\.(json|toml)$/.test(word))
     fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
-  return { text: word, kind }
+  return [word, kind]
 }
 
 /** One source, or a command after --, with a name before it. */
@@ -11841,16 +11750,13 @@ async function mcpAdd(app: App, ...words: string[]) {
   const { given, signal } = app
   const { literal } = given
   const [word, ...more] = words.slice(0, words.length - literal.length)
-  const name = given.text('name')
-  const bridge = await app.bridge()
   if (more.length > 0)
     failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
-  if (literal.length > 0) {
-    const how = { name: name ?? word, signal, kind: 'command' } as const
-    return addFound(app, await readSource(bridge, literal, how))
-  }
-  const { text, kind } = await sourceOf(app, word ?? '')
-  return addFound(app, await readSource(bridge, [text], { name, signal, kind }))
+  const isCommand = literal.length > 0
+  const name = given.text('name') ?? (isCommand ? word : undefined)
+  const [text, kind] = isCommand ? ['', 'command' as const] : await sourceOf(app, word)
+  const source = isCommand ? literal : [text]
+  return addFound(app, await readSource(await app.bridge(), source, { name, signal, kind }))
 }
 
 async function addFound(app: App, found: McpSource) {
@@ -11861,45 +11767,38 @@ async function addFound(app: App, found: McpSource) {
   if (added.length === 0 && failed.length === 1) throw failed[0]
   for (const error of failed) app.report(error)
   const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
-  const hints = added.flatMap(({ name, profiles }) =>
-    profiles.length > 0 ? [] : `\`tai mcp enable ${name}\` lets models use it`,
-  )
-  const lines = [...added.map(addedLine), ...hints].join('\n')
-  app.print({ servers, failed: failed.map(messageOf) }, lines)
+  const lines = added.map((each) => {
+    const hint = `\n\`tai mcp enable ${each.name}\` lets models use it`
+    return addedLine(each) + (each.profiles.length > 0 ? '' : hint)
+  })
+  app.print({ servers, failed: failed.map(messageOf) }, lines.join('\n'))
   if (failed.length === 0) return EXIT.answered
   const isDenied = added.length === 0 && failed.every((error) => error.exitCode === EXIT.denied)
   return isDenied ? EXIT.denied : EXIT.failed
 }
 
-async function mcpImport(app: App, ...words: string[]) {
+async function mcpImport(app: App, ...names: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   for (const fault of faults) app.notice(fault)
-  const byName = new Map(found.toReversed().map((each) => [each.entry.name, each]))
-  for (const each of found)
-    if (byName.get(each.entry.name) !== each)
-      app.notice(`${each.entry.name} of ${each.file} is left out: another has its name`)
-  const all = [...byName.values()].toReversed()
-  const servers = all.map(({ host, file, entry: { name, transport } }) => {
-    return { name, host, transport, file }
-  })
-  const table = columns(servers.map((row) => Object.values(row).map(visible)))
-  const picked = words.length > 0 || all.length === 0 ? words : await askNames(app, table)
-  const names = picked.includes('all') ? servers.map(({ name }) => name) : picked
-  const chosen = names.map((name) => {
-    const hint = didYouMean(name, [...byName.keys()])
+  const byName = new Map<string, (typeof found)[number]>()
+  for (const each of found) {
+    const { name } = each.entry
+    if (byName.getOrInsert(name, each) !== each)
+      app.notice(`${name} of ${each.file} is left out: another has its name`)
+  }
+  const known = [...byName.keys()]
+  const chosen = (names.includes('all') ? known : names).map((name) => {
+    const hint = didYouMean(name, known)
     return byName.get(name) ?? fail(`no host has a server ${visible(name)}`, hint)
   })
   const notes = [...new Set(chosen.flatMap((each) => each.notes))]
   if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
-  const hint = '`tai mcp import NAME...` adds some, `tai mcp import all` adds all'
-  const shown = all.length > 0 ? `${table}\n${hint}` : 'no other program has servers here'
-  return app.print({ servers }, shown)
-}
-
-async function askNames({ prompter, signal, given }: App, table: string) {
-  if (!prompter.available || given.has('json')) return []
-  const said = await prompter.ask(`${table}\nWhich of them? (names, or all) `, {}, signal)
-  return said?.split(/[\s,]+/).filter(Boolean) ?? []
+  if (known[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
+  const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
+    return { name, host, transport, file }
+  })
+  const rows = servers.map((row) => Object.values(row))
+  return app.print({ servers }, rows)
 }
 
 async function mcpList(app: App) {
@@ -11909,13 +11808,7 @@ async function mcpList(app: App) {
     const waiting = withheld.length > 0 ? `, ${withheld.length} withheld` : ''
     return [name, transport, use, count(tools, 'tool') + waiting, clip(address, CELL_MAX)]
   })
-  return app.print({ servers }, rows.length > 0 ? rows : 'no servers; `tai mcp add` adds some')
-}
-
-async function mcpTools(app: App, server?: string) {
-  const tools = toolFacts(await app.bridge(), await currentProfile(app), server)
-  const rows = tools.map(({ name, state, description }) => [name, state, description])
-  return app.print({ tools }, rows.length > 0 ? rows : 'no tools; `tai mcp list` shows the servers')
+  app.print({ servers }, rows)
 }
 
 function enableVerb(enabled: boolean): Run {
@@ -11924,13 +11817,8 @@ function enableVerb(enabled: boolean): Run {
     if (enabled) await agreeToStored(bridge, server, agreement(app))
     await bridge.enable(server, profile, enabled)
     const state = enabled ? 'enabled' : 'disabled'
-    return app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
+    app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
   }
-}
-
-async function mcpRemove(app: App, server = '') {
-  await (await app.bridge()).remove(server)
-  return app.print({ removed: server }, `removed ${server}`)
 }
 
 /** Whoever types it has allowed it. */
@@ -11940,7 +11828,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const args = argsIn(text)
   const workspace = new Workspace(app.root, app.world.home)
   const mode = 'danger-full-access'
-  const tools = await openTools(app, { session: '', workspace, mode, only: undefined, profile })
+  const tools = await openTools(app, { session: '', workspace, mode, profile })
   const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
   if (ran.kind === 'refused') fail(ran.text)
   const { text: said, isError = false, structured } = ran.output
@@ -11960,18 +11848,15 @@ async function pinDiff({ now, before }: McpDrift) {
 }
 
 async function mcpPins(app: App, server = '') {
-  const { given, signal } = app
+  const { given, signal, notice } = app
   const bridge = await app.bridge()
   const seen = bridge.registry.drift(server)
   const drift = await bridge.refresh(server, signal).catch((error: unknown) => {
-    const { message } = toldError(error, signal)
-    app.notice(`it was not asked now (${message}); this is what was seen last`)
+    notice(`it was not asked now (${toldError(error, signal).message}); this is what was seen last`)
     return seen
   })
-  const granted = await bridge.grant(
-    server,
-    given.has('grant-all') ? undefined : given.all('grant'),
-  )
+  const wanted = given.has('grant-all') ? undefined : given.all('grant')
+  const granted = await bridge.grant(server, wanted)
   const left = drift.filter(({ now }) => !granted.includes(now.name))
   const tools = await Promise.all(left.map(pinDiff))
   const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
@@ -11979,14 +11864,14 @@ async function mcpPins(app: App, server = '') {
   const hint = `\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`
   if (tools.length > 0) lines.push(hint)
   const shown = lines.join('\n') || `all tools of ${server} are as they were accepted`
-  return app.print({ server, granted, tools }, shown)
+  app.print({ server, granted, tools }, shown)
 }
 
 async function mcpConsent(app: App, server?: string) {
   const bridge = await app.bridge()
   const { registry } = bridge
   const agreed = app.given.has('yes') || app.prompter.available
-  const waiting: { server: string; plan: string }[] = []
+  const waiting = []
   for (const { name } of server ? [registry.row(server)] : registry.list()) {
     const entry = await registry.get(name)
     if (registry.hasConsent(entry)) continue
@@ -11994,38 +11879,30 @@ async function mcpConsent(app: App, server?: string) {
     if (agreed) await agreeToStored(bridge, name, agreement(app))
   }
   const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
-  return app.print({ waiting, agreed }, shown)
+  app.print({ waiting, agreed }, shown)
 }
 
 async function printLineEnds({ out, world }: App) {
-  const ends = completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)
-  return printText(out, ends.map((word) => `${word}\n`).join(''))
+  for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
 }
 
 async function runDoctor(app: App) {
   const checks = await examine(app)
   const ok = checks.every((row) => row.health !== 'bad')
-  const rows = checks.map((row) => [row.health, row.name, row.text])
+  const rows = checks.map((row) => Object.values(row))
   app.print({ ok, checks }, rows)
   return ok ? EXIT.answered : EXIT.failed
 }
 
-async function printHelp(app: App, name?: string) {
+async function printHelp({ out }: App, name?: string) {
   const command = COMMANDS.find((row) => row.name === name)
-  const hint = `there are ${COMMANDS.map((row) => row.name).join(', ')}`
-  if (name !== undefined && command === undefined)
-    failUsage(`there is no command ${visible(name)}`, hint)
-  return printText(app.out, helpText(COMMANDS, command))
+  if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
+  out.write(helpText(COMMANDS, command))
 }
 
-function printText(out: Output, text: string) {
-  out.write(text)
-  return EXIT.answered
-}
-
-function limitOf({ given }: App) {
-  const text = given.text('limit') ?? '50'
-  if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
+function limitOf({ given }: App, usual = 50) {
+  const text = given.text('limit') ?? `${usual}`
+  if (/^[1-9]\d*$/.test(text)) return Number(text)
   return failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
 }
 
@@ -12043,21 +11920,23 @@ const STOP_GRACE = 8 * SECOND
 export type Outside = Omit<AppOptions, 'given'>
 
 /** Runs one command line to its exit code. */
-export async function main(argv: readonly string[], outside: Outside): Promise<number> {
+export async function main(argv: string[], outside: Outside): Promise<number> {
   const { out } = outside
   const signal = AbortSignal.any([outside.signal, out.gone])
   let app = new App({ ...outside, given: new Given() })
   try {
     const line = parseLine(argv, COMMANDS)
     const { given } = line
+    // A served host's screen is not ours.
     const isServed =
       given.has('serve-mcp') || (line.kind === 'command' && line.verb.run === mcpServePipe)
-    const prompter = isServed ? denyPrompter : outside.prompter // its host's screen is not ours
-    app = new App({ ...outside, prompter, signal, given, resolver: resolveGithub })
+    const prompter = isServed ? denyPrompter : outside.prompter
+    app = new App({ ...outside, prompter, signal, given })
+    app.resolve = resolveGithub.bind(undefined, app)
     reapOrphans(app.world)
     const code = await runLine(app, line)
     await out.drained(outside.signal)
-    return endCode(app, code)
+    return endCode(app, code ?? EXIT.answered)
   } catch (error) {
     return endCode(app, error)
   } finally {
@@ -12074,34 +11953,32 @@ function endCode(app: App, result: unknown) {
 }
 
 async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
-  if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
-  if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
+  if (line.kind === 'help') return void app.out.write(helpText(COMMANDS, line.command))
+  if (line.given.has('version')) return void app.out.write(`tai ${VERSION}\n`)
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
-  const key = line.given.text('serve-mcp')
-  if (COMMANDS.some(({ name }) => name === key))
-    failUsage(`${key} is a command, not a key`, KEY_HINT)
   const stray = line.given.keys().find((name) => NOT_SERVED.test(name))
   if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
   const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
   return failUsage(`--serve-mcp ${what}`, 'the key stands right after it; ask without that flag')
 }
 
-function runPrompt(app: App, given: readonly string[]) {
+function runPrompt(app: App, given: string[]) {
   const asksNothing = given.length === 0 && !app.given.has('file')
   if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
   return oneShot(app, () => promptParts(app, given))
 }
 
-async function promptParts(app: App, given: readonly string[]) {
-  const prompt = given.filter((word) => word !== '-').join(' ')
-  const files = app.given.all('file')
-  const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
-  const wait = prompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
-  const text = composePrompt(app.given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
-  const read = (file: string) => readPromptFile(file, app.world.cwd, app.signal)
+async function promptParts(app: App, words: string[]) {
+  const { given, world, signal } = app
+  const prompt = words.filter((word) => word !== '-').join(' ')
+  const files = given.all('file')
+  const isPrompted = (prompt || files[0]) && !words.includes('-')
+  const wait = isPrompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
+  const text = composePrompt(given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
+  const read = (file: string) => readPromptFile(file, world.cwd, signal)
   const parts: Part[] = await Array.fromAsync(files, read)
-  if (text !== undefined) parts.push(textPart(text))
+  if (text) parts.push(textPart(text))
   if (parts.length > 0) return parts
   const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
   return failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
@@ -12124,34 +12001,30 @@ function realWorld(): World {
 
 function endOnSignals() {
   const controller = new AbortController()
-  const end = (code: number) => {
+  const end = (code?: number) => {
     if (controller.signal.aborted) exitNow(code)
     controller.abort(new InterruptedError('interrupted', code))
-    setTimeout(() => exitNow(code), STOP_GRACE).unref()
+    setTimeout(exitNow, STOP_GRACE, code).unref()
   }
-  const code = EXIT.interrupted
-  const interrupts = interruptsOf(
-    () => end(code),
-    () => exitNow(code),
-  )
+  const interrupts = interruptsOf(end, exitNow)
   process.on('SIGINT', interrupts.press)
   process.on('SIGTERM', () => end(143))
   process.on('SIGHUP', () => end(129))
   return { signal: controller.signal, interrupts }
 }
 
-function exitNow(code: number): never {
+function exitNow(code: number = EXIT.interrupted): never {
   ChildGroup.endAll()
   process.exit(code)
 }
 
-async function runProcess(argv: readonly string[]) {
+async function runProcess(argv: string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty
   const options = { env: process.env, noColor: argv.includes('--no-color') }
   const out = new Output(1, options)
   if (/^(--version|-V)$/.test(argv.join(' '))) {
     out.write(`tai ${VERSION}\n`)
-    if (out.failure !== undefined) throw out.failure
+    if (out.failure) throw out.failure
     process.exitCode = EXIT.answered
     return
   }

@@ -407,20 +407,21 @@ t.test('removal is for good', async (t) => {
 t.test('servers of other programs are listed, and added by name or all of them', async (t) => {
   const w = homeWith()
   const none = await w.mcp(['import'])
-  t.match(none, { code: 0, out: 'no other program has servers here\n' })
+  t.match(none, { code: 0, out: 'no servers\n' })
   const second = { ...w.stub.entry, name: 'second' }
   writeFileSync(join(w.home, '.claude.json'), pasteOf(w.stub.entry, second))
   const listed = await w.mcp(['import'])
   t.match(listed.out, /^demo +Claude Code {2}stdio {2}\S+\.claude\.json\nsecond +Claude Code/)
-  t.match(listed.out, /`tai mcp import NAME\.\.\.` adds some, `tai mcp import all` adds all\n$/)
+  t.match(listed.err, /`tai mcp import NAME\.\.\.` adds some, `tai mcp import all` adds all\n$/)
   t.strictSame(await w.names(), [], 'nothing is added by looking')
   t.match(json(await w.mcp(['import', '--json'])), {
     servers: [{ name: 'demo', host: 'Claude Code', transport: 'stdio' }, { name: 'second' }],
   })
   complains(t, await w.mcp(['import', '--yes', 'demi']), 1, /no host has a server demi/, 'a name')
-  const typed = person('demo', 'y')
-  t.match(await w.mcp(['import'], { prompter: typed }), { code: 0, out: /^demo: stdio, 1 tool/ })
-  t.match(typed.questions, [/Which of them\?/, /^demo starts: /])
+  const typed = person('y')
+  const one = await w.mcp(['import', 'demo'], { prompter: typed })
+  t.match(one, { code: 0, out: /^demo: stdio, 1 tool/ })
+  t.match(typed.questions, [/^demo starts: /])
   t.match(await w.mcp(['import', '--yes', 'all']), { code: 0, out: /second: stdio, 1 tool/ })
   t.strictSame(await w.names(), ['demo', 'second'])
   const before = readFileSync(join(w.home, '.claude.json'), 'utf8')
