@@ -55,7 +55,7 @@ const ROWS: readonly Row[] = [
   ['vault_read', (seen) => ({ id: seen['note'] ?? '' }), /green tea/, { id: 'nope' }, /nope/],
   ['vault_search', { query: 'green' }, /tea/, {}, -32602],
   ['vault_delete', (seen) => ({ id: seen['note'] ?? '' }), /./, { id: 'nope' }, /nope/],
-  ['todo_write', { items: [{ text: 'brew', state: 'open' }] }, /brew/, { items: 'brew' }, -32602],
+  ['todo_write', { items: [{ text: 'brew', status: 'pending' }] }, /brew/, { items: 'brew' }, -32602],
   ['todo_read', {}, /brew/, { all: 1 }, -32602],
   ['ask_user', { question: 'tea?' }, /nobody can be asked/, {}, -32602],
   ['select_tools', { query: 'background process' }, /process_start/, { limit: 0 }, -32602],
@@ -77,7 +77,7 @@ const ROWS: readonly Row[] = [
   ['agent_run', { task: 'say yes' }, /Yes\./, { task: 'x', max_steps: 0 }, -32602],
   ['completions', { messages: [{ role: 'user', content: 'hi' }] }, /Yes\./, { messages: [] }, -32602],
   ['mcp_list', {}, /no servers/, { all: 1 }, -32602],
-  ['mcp_add', (seen) => ({ source: seen['server'] ?? '', name: 'time' }), /time: stdio/, { source: 'https://127.0.0.1:1/' }, /./],
+  ['mcp_add', (seen) => ({ source: seen['server'] ?? '' }), /time: stdio/, { source: 'https://127.0.0.1:1/' }, /./],
   ['mcp_enable', { server: 'time' }, /enabled/, { server: 'nope' }, /nope/],
   ['mcp_tools', { server: 'time' }, /echo/, { server: 'nope' }, /nope/],
   ['mcp_search', { query: 'echo' }, /echo/, { query: 'echo', limit: 99 }, -32602],
@@ -137,7 +137,10 @@ async function surroundings(t: Test) {
   spawnSync(file, ['secret', 'set', 'TEA_KEY'], { ...at, input: 'a-value-of-tea' })
   spawnSync(file, ['profile', 'create', 'reader'], at)
   const everything = await peer('@modelcontextprotocol/server-everything/dist/index.js')
-  return { cwd, home, env, file, server: `${process.execPath} ${everything}` }
+  const server = JSON.stringify({
+    mcpServers: { time: { command: process.execPath, args: [everything] } },
+  })
+  return { cwd, home, env, file, server }
 }
 
 type Test = { teardown(work: () => unknown): void }
