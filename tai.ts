@@ -589,9 +589,9 @@ export function columns(rows: readonly (readonly string[])[]) {
 
 /** What was meant. */
 export function nearest(word: string, known: readonly string[]) {
-  const far = (name: string) => editDistance(word, name)
-  const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
-  return near.toSorted((a, b) => far(a) - far(b))[0]
+  const far = new Map(known.map((name) => [name, editDistance(word, name)]))
+  const near = [...far].filter(([, distance]) => distance <= Math.ceil(word.length / 3))
+  return near.toSorted(([, a], [, b]) => a - b)[0]?.[0]
 }
 
 function editDistance(a: string, b: string) {
@@ -6316,7 +6316,6 @@ const JOURNAL_MAX = 2 * WALK_MAX // entries
 const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
-const LIKE_ENOUGH = 0.5
 
 type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
@@ -6368,8 +6367,7 @@ async function removalOf(root: string, workspace: Workspace) {
   return [top, ...entries.map(removed)]
 }
 
-const fingerprint = ({ kind, bytes }: FileState) =>
-  kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
+const fingerprint = ({ kind, bytes }: FileState) => `${kind} ${sha256(bytes)}`
 
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
@@ -6441,29 +6439,22 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
   },
 })
 
-const likeness = (a: Set<string>, b = new Set()) => (2 * a.intersection(b).size) / (a.size + b.size)
+const likeStart = (line: string) => line.slice(0, LIKE_WIDTH).trim()
 
-/** The lines most like `wanted`. */
+/** The lines around the one most like the longest of `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const sought = wanted
+  const asked = wanted
     .replace(/^\s*\n/, '')
     .split('\n', LIKE_ASKED)
-    .map(letterPairs)
-  const given = lines.map(letterPairs)
-  const scores = given.map((_, at) =>
-    sumOf(sought.map((pairs, i) => likeness(pairs, given[at + i]))),
-  )
-  const best = Math.max(...scores)
-  if (best < LIKE_ENOUGH * sought.length) return `no place in ${lines.length} lines is similar`
-  const at = scores.indexOf(best)
-  const shown = lines.slice(at, at + sought.length).map((line) => clip(line, LIKE_WIDTH))
+    .map(likeStart)
+  const longest = asked.toSorted((a, b) => b.length - a.length)[0] ?? ''
+  const known = lines.map(likeStart)
+  const near = known.indexOf(nearest(longest, known) ?? '\n')
+  if (near < 0) return `no place in ${lines.length} lines is similar`
+  const at = Math.max(0, near - asked.indexOf(longest))
+  const shown = lines.slice(at, at + asked.length).map((line) => clip(line, LIKE_WIDTH))
   return [`the nearest place is lines ${at + 1}-${at + shown.length}:`, ...shown].join('\n')
-}
-
-function letterPairs(line: string) {
-  const folded = `^${line.slice(0, LIKE_WIDTH).toLowerCase().replace(/\s+/g, '')}`
-  return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
 }
 
 const HUNK_SHAPE =
@@ -9152,13 +9143,20 @@ const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-type Open = () => AsyncIterable<Buffer>
+function inputStream(fd: number, what: string, signal: AbortSignal) {
+  const kind = fdKind(fd)
+  if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
+  if (kind === 'file') return fs.createReadStream('', { fd, autoClose: fd > 0, signal })
+  return new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+}
+
+type Open = () => Promise<AsyncIterable<Buffer> | Buffer[]>
 
 async function readInput(what: string, max: number, signal: AbortSignal, open: Open) {
   const chunks = []
   let left = max
   try {
-    for await (const chunk of open()) {
+    for await (const chunk of await open()) {
       chunks.push(chunk)
       left -= chunk.length
       const hint = 'give it with --file, or name the file in the prompt'
@@ -9168,25 +9166,8 @@ async function readInput(what: string, max: number, signal: AbortSignal, open: O
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof TaiError) throw error
-    const hint = 'give a readable text file or image'
-    failUsage(`cannot read ${what}: ${systemFault(error)}`, hint)
+    failUsage(`cannot read ${what}: ${systemFault(error)}`, 'give a readable text file or image')
   }
-}
-
-async function* inputChunks(
-  fd: number,
-  what: string,
-  signal: AbortSignal,
-  begins = async (_begun: Promise<unknown>) => true,
-) {
-  const kind = fdKind(fd)
-  if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
-  const stream =
-    kind === 'file'
-      ? fs.createReadStream('', { fd, autoClose: fd > 0, signal })
-      : new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
-  if (await begins(once(stream, 'readable'))) yield* stream
-  else stream.destroy()
 }
 
 /** Opened anew (proc(5)): for a pipe's other owners it goes on blocking. */
@@ -9204,15 +9185,17 @@ export async function readStdin(
   if (/terminal|closed|device/.test(kind)) return ''
   const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
   const patience = wait === undefined || kind === 'file' ? STDIN_ALONE_WAIT : Math.min(wait, most)
-  const begins = async (begun: Promise<unknown>) => {
+  const open = async () => {
+    const stream = inputStream(openStdin(), 'stdin', signal)
+    const begun = once(stream, 'readable')
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
     const hasBegun = (await within(patience, begun)) || (await within(1, begun))
     clearTimeout(timer)
-    const waited = formatDuration(patience).replace('.0', '')
-    if (!hasBegun) notice(`stdin was silent for ${waited} and is left out`)
-    return hasBegun
+    if (hasBegun) return stream
+    stream.destroy()
+    notice(`stdin was silent for ${formatDuration(patience).replace('.0', '')} and is left out`)
+    return []
   }
-  const open = () => inputChunks(openStdin(), 'stdin', signal, begins)
   const bytes = await readInput('stdin', STDIN_MAX, signal, open)
   return decodeText(bytes, 'stdin', failUsage)
 }
@@ -9231,7 +9214,8 @@ export async function readPromptFile(
 ): Promise<Part> {
   const name = visible(given)
   const what = `--file ${name}`
-  const open = () => inputChunks(fs.openSync(path.resolve(cwd, given), NEVER_BLOCK), what, signal)
+  const open = async () =>
+    inputStream(fs.openSync(path.resolve(cwd, given), NEVER_BLOCK), what, signal)
   const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
   const [, , mime] = signatureOf(bytes)
   if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
