@@ -7377,12 +7377,7 @@ async function pageText(html: string, url: string, format: string) {
     const shown = content && Number(length) >= MAIN_TEXT_MIN ? content : whole
     return `Title: ${title}\n\n${service.turndown(shown)}`
   }
-  try {
-    return runBounded(readable) ?? plain
-  } catch (error) {
-    if (error instanceof RangeError) return plain // the stack was full
-    throw error
-  }
+  return attempt(() => runBounded(readable)) ?? plain // the stack may be full
 }
 
 /** Links off the web (javascript:, data:) lose their address. */
@@ -7396,8 +7391,6 @@ function makeAbsolute(page: WebPage, url: string) {
     }
 }
 
-const rowText = (cells: string) => (cells.includes('\n\n') ? cells : `\n|${cells}`)
-
 async function turndownFor(format: string) {
   const { default: Turndown } = await import('turndown')
   const service = new Turndown({ headingStyle: 'atx', codeBlockStyle: 'fenced', hr: '---' })
@@ -7407,7 +7400,7 @@ async function turndownFor(format: string) {
   }
   service.rules.array.unshift(
     { filter: ['td', 'th'], replacement: cellText },
-    { filter: 'tr', replacement: rowText },
+    { filter: 'tr', replacement: (row) => (row.includes('\n\n') ? row : `\n|${row}`) },
     { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows },
     { filter: 'table', replacement: tableText },
   )
@@ -8003,10 +7996,8 @@ export function wordsIn(text: string) {
     .map((word) => (word.length > 4 ? word.replace(/(ing|ies|es|s|ed)$/, '') : word))
 }
 
-type Findable = Omit<ToolSchema, 'parameters'>
-
 /** Those that share words with `query`, best first. */
-export function rankByWords<T extends Findable>(query: string, tools: T[]) {
+export function rankByWords<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
   const rows = tools.map((tool) => {
     return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
   })
@@ -8709,7 +8700,7 @@ export function wantsColor(env: World['env'], isTerminal: boolean, noColor = fal
 /** node:tty is loaded only for what may be a terminal. */
 export function fdKind(fd: number) {
   const stat = attempt(() => fs.fstatSync(fd))
-  if (stat === undefined) return 'closed'
+  if (!stat) return 'closed'
   if (stat.isFile()) return 'file'
   if (stat.isFIFO()) return 'pipe'
   if (stat.isSocket()) return 'socket'
@@ -8721,14 +8712,14 @@ const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([
 
 /** Nothing else writes to its file descriptor. */
 export class Output {
-  isTerminal
-  color
+  readonly isTerminal
+  readonly color
   failure?: TaiError // a reader that left is none
   atLineStart = true
   beforeWrite?: () => void
   readonly #fd
   readonly #end = new AbortController()
-  gone = this.#end.signal
+  readonly gone = this.#end.signal
   #room // bytes
   #slow?: NodeJS.WriteStream
 
@@ -9170,10 +9161,6 @@ async function readInput(what: string, max: number, signal: AbortSignal, open: O
   }
 }
 
-/** Opened anew (proc(5)): for a pipe's other owners it goes on blocking. */
-const openStdin = () =>
-  (fdKind(0) === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))) || 0
-
 /** '' for a terminal and for silence. Throws UsageError. */
 export async function readStdin(
   wait: number | undefined, // ms
@@ -9186,7 +9173,9 @@ export async function readStdin(
   const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
   const patience = wait === undefined || kind === 'file' ? STDIN_ALONE_WAIT : Math.min(wait, most)
   const open = async () => {
-    const stream = inputStream(openStdin(), 'stdin', signal)
+    // Opened anew (proc(5)): for a pipe's other owners it goes on blocking.
+    const anew = kind === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))
+    const stream = inputStream(anew || 0, 'stdin', signal)
     const begun = once(stream, 'readable')
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
     const hasBegun = (await within(patience, begun)) || (await within(1, begun))
@@ -9218,7 +9207,7 @@ export async function readPromptFile(
     inputStream(fs.openSync(path.resolve(cwd, given), NEVER_BLOCK), what, signal)
   const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
   const [, , mime] = signatureOf(bytes)
-  if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
+  if (mime) return { kind: 'image', mime, base64: bytes.toString('base64') }
   return textPart(frameFile(name, decodeText(bytes, what, failUsage)))
 }
 
