@@ -6377,17 +6377,13 @@ async function commitPlan({ changes, undoes }: Plan, { store, session, world }: 
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (!undoes) await store.pushUndo(session, entries)
-  const done = []
-  try {
-    for (const change of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
-      putOne(change.at, change.after, world)
-      done.push(change)
-    }
-  } catch (error) {
-    for (const { at, before } of done.toReversed()) putOne(at, before, world)
-    await store.dropUndo(session, [group])
-    throw error
+  await using back = new AsyncDisposableStack()
+  back.defer(() => store.dropUndo(session, [group]))
+  for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
+    putOne(at, after, world)
+    back.defer(() => putOne(at, before, world))
   }
+  back.move()
   await store.dropUndo(session, undoes ?? [])
 }
 
@@ -6790,9 +6786,8 @@ async function linesOfFile(at: string, redactor: Redactor) {
 }
 
 function grepRows({ shown, lines, places }: GrepFile, around: number) {
-  const span = Array.from({ length: 2 * around + 1 }, (_, i) => i - around)
-  const near = new Set([...places.keys()].flatMap((line) => span.map((step) => line + step)))
-  const numbers = [...near].filter((n) => lines[n] !== undefined)
+  const near = (line: number) => Array.from({ length: 2 * around + 1 }, (_, i) => line - around + i)
+  const numbers = [...new Set([...places.keys()].flatMap(near))].filter((n) => n in lines)
   return numbers.flatMap((n, i) => {
     const sign = places.has(n) ? ':' : '-'
     const row = `${shown}${sign}${n + 1}${sign}${aroundMatch(lines[n], places.get(n))}`
@@ -7120,7 +7115,7 @@ export const GIT_TOOLS = toolsOf('git', {
     },
     run: inRepository(async ({ staged, from, to, stat }, git) => {
       const words = joinParts(['diff', DIFF_GUARDS, staged && '--cached', stat && '--stat'], ' ')
-      return (await gitText(git, words, [...revisionArgs(from, to), '--'])) || '(no changes)'
+      return (await gitText(git, words, revisionArgs(from, to))) || '(no changes)'
     }),
   },
   git_log: {
@@ -7132,7 +7127,7 @@ export const GIT_TOOLS = toolsOf('git', {
       show: arg.flag('Only the commit `rev`, in full.'),
     },
     run: inRepository(async ({ rev, limit, show }, git) => {
-      const which = [...revisionArgs(rev), '--']
+      const which = revisionArgs(rev)
       const whole = `show ${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
       const said = show
@@ -7235,7 +7230,7 @@ function revisionArgs(...given: (string | undefined)[]) {
   const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
   if (wrong !== undefined)
     fail(`${JSON.stringify(wrong)} is not a revision`, 'take a branch, a tag, a hash or HEAD~2')
-  return revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}'))
+  return [...revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}')), '--']
 }
 
 async function stageChanges(git: Repository, paths: readonly string[], all: boolean) {
@@ -8842,7 +8837,8 @@ async function askLine(
   const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const stop = () => resolve(undefined)
-  for (const stream of [input, output]) stream.on('error', stop)
+  input.on('error', stop)
+  output.on('error', stop)
   const shown = secret ? question.length : question.lastIndexOf('\n') + 1
   const editor = builtin('node:readline').createInterface({
     input,
@@ -8899,28 +8895,27 @@ const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 /** Turns until anything is written to one of these. */
 export function spinnerOn(output: Output, ...others: Output[]) {
   const screen = [output, ...others].filter((each) => each.isTerminal)
-  let turning: { label: string; timer: NodeJS.Timeout } | undefined
+  let timer: NodeJS.Timeout | undefined
+  let text = ''
   const stop = () => {
-    if (!turning) return
-    clearInterval(turning.timer)
-    turning = undefined
-    output.draw(CLEAR_LINE)
+    if (timer) output.draw(CLEAR_LINE)
+    clearInterval(timer)
+    timer = undefined
   }
   const start = (label: string) => {
     stop()
     if (!output.isTerminal || !output.color || screen.some((each) => !each.atLineStart)) return
-    const text = clip(visible(label), COLUMNS_DEFAULT / 2)
+    text = clip(visible(label), COLUMNS_DEFAULT / 2)
     let tick = 0
-    const turn = () => {
+    timer = setInterval(() => {
       const frame = SPINNER_FRAMES[tick++ % SPINNER_FRAMES.length]
       output.draw(CLEAR_LINE + style(`${frame} ${text}`, 'dim'))
-    }
-    turning = { label, timer: setInterval(turn, SPINNER_TICK).unref() }
+    }, SPINNER_TICK).unref()
   }
   const pause = () => {
-    const label = turning?.label
+    const wasTurning = timer
     stop()
-    return { [Symbol.dispose]: () => void (label !== undefined && start(label)) }
+    return { [Symbol.dispose]: () => void (wasTurning && start(text)) }
   }
   for (const each of screen) each.beforeWrite = stop
   return { start, stop, pause }
