@@ -6149,11 +6149,7 @@ function signatureOf(bytes: Buffer) {
   return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
 }
 
-function decodeText(
-  bytes: Buffer,
-  what: string,
-  failAs: (message: string, hint: string) => never = fail,
-) {
+function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
   const text = bytes.toString()
   if (isUtf8Text(bytes)) return text
   const [, kind = bytes.includes(0) ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
@@ -6353,18 +6349,18 @@ async function writeTarget(given: string, workspace: Workspace) {
 async function removalOf(root: string, workspace: Workspace) {
   if (root === workspace.root) fail('that is the workspace itself')
   let room = UNDO_FILE_MAX
-  const removed = ({ at }: { at: string }) => {
+  const removed = (at: string) => {
     const place = placeOf(at, workspace, room)
     room -= place.before.bytes.length
     return { ...place, after: ABSENT }
   }
-  const top = removed({ at: root })
+  const top = removed(root)
   if (top.before.kind === 'absent') failMissing(root, workspace)
   if (top.before.kind !== 'folder') return [top]
   const { entries, remarks } = await walkTree(root, () => 'enter')
   if (remarks.length > 0) fail(`${top.shown}: ${remarks.join('; ')}`)
   for (const { at } of entries) await workspace.entry(at) // it refuses what is closed
-  return [top, ...entries.map(removed)]
+  return [top, ...entries.map(({ at }) => removed(at))]
 }
 
 const fingerprint = ({ kind, bytes }: FileState) => `${kind} ${sha256(bytes)}`
@@ -9053,7 +9049,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   const widths = fitColumns([head, ...body], page)
   const drawRow = (row: string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
-    const height = Math.max(1, ...cells.map((lines) => lines.length))
+    const height = Math.max(1, ...cells.map(({ length }) => length))
     return Array.from({ length: height }, (_, y) => {
       const line = cells.map(({ [y]: text = '' }, x) => {
         const space = ' '.repeat(Math.max(0, (widths[x] ?? 0) - columnsOf(text, page)))
@@ -9191,18 +9187,14 @@ export function composePrompt(stdin = '', prompt = '') {
 }
 
 /** An image, or text in a frame with its name. Throws UsageError. */
-export async function readPromptFile(
-  given: string,
-  cwd: string,
-  signal: AbortSignal,
-): Promise<Part> {
+export async function readPromptFile(given: string, cwd: string, signal: AbortSignal) {
   const name = visible(given)
   const what = `--file ${name}`
-  const open = async () =>
-    inputStream(fs.openSync(path.resolve(cwd, given), NEVER_BLOCK), what, signal)
+  const at = path.resolve(cwd, given)
+  const open = async () => inputStream(fs.openSync(at, NEVER_BLOCK), what, signal)
   const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
   const [, , mime] = signatureOf(bytes)
-  if (mime) return { kind: 'image', mime, base64: bytes.toString('base64') }
+  if (mime) return { kind: 'image' as const, mime, base64: bytes.toString('base64') }
   return textPart(frameFile(name, decodeText(bytes, what, failUsage)))
 }
 
