@@ -6062,11 +6062,9 @@ export const takes = <A>(properties: Takes<A>): Schema<Taken<A>> => ({
   additionalProperties: false,
 })
 
-type Row = ToolFacts<JsonObject, ToolOutput | string> & { takes?: Record<string, JsonSchema> }
-
 /** The tools of a family. */
 export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
-  const tools: [string, Row][] = Object.entries(rows)
+  const tools: [string, ToolRow<JsonObject>][] = Object.entries(rows)
   return tools.map(([name, { run, preview, takes: properties = {}, ...row }]) => ({
     name,
     family,
@@ -7356,7 +7354,7 @@ async function pageText(html: string, url: string, format: string) {
   const { Readability } = await import('@mozilla/readability')
   const service = await turndownFor(format)
   const bare = html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ') // in linear time
-  const plain = `[too large or too deep: bare text]\n\n${bare}`
+  const plain = `[it could not be converted]\n\n${bare}`
   const readable = () => {
     const page = Object.defineProperty(domino.createDocument(html), 'baseURI', { value: url })
     makeAbsolute(page, url)
