@@ -584,9 +584,9 @@ export function columns(rows: readonly (readonly string[])[]) {
 
 /** What was meant. */
 export function nearest(word: string, known: readonly string[]) {
-  const far = (name: string) => editDistance(word, name)
-  const near = known.filter((name) => far(name) <= Math.ceil(word.length / 3))
-  return near.toSorted((a, b) => far(a) - far(b))[0]
+  const far = new Map(known.map((name) => [name, editDistance(word, name)]))
+  const near = [...far].filter(([, distance]) => distance <= Math.ceil(word.length / 3))
+  return near.toSorted(([, a], [, b]) => a - b)[0]?.[0]
 }
 
 function editDistance(a: string, b: string) {
@@ -5935,11 +5935,9 @@ export const takes = <A>(properties: Takes<A>): Schema<Taken<A>> => ({
   additionalProperties: false,
 })
 
-type Row = ToolFacts<JsonObject, ToolOutput | string> & { takes?: Record<string, JsonSchema> }
-
 /** The tools of a family. */
 export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
-  const tools: [string, Row][] = Object.entries(rows)
+  const tools: [string, ToolRow<JsonObject>][] = Object.entries(rows)
   return tools.map(([name, { run, preview, takes: properties = {}, ...row }]) => ({
     name,
     family,
@@ -6022,11 +6020,7 @@ function signatureOf(bytes: Buffer) {
   return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
 }
 
-function decodeText(
-  bytes: Buffer,
-  what: string,
-  failAs: (message: string, hint: string) => never = fail,
-) {
+function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
   const text = bytes.toString()
   if (isUtf8Text(bytes)) return text
   const [, kind = bytes.includes(0) ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
@@ -6189,7 +6183,6 @@ const JOURNAL_MAX = 2 * WALK_MAX // entries
 const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
-const LIKE_ENOUGH = 0.5
 
 type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
@@ -6227,22 +6220,21 @@ async function writeTarget(given: string, workspace: Workspace) {
 async function removalOf(root: string, workspace: Workspace) {
   if (root === workspace.root) fail('that is the workspace itself')
   let room = UNDO_FILE_MAX
-  const removed = ({ at }: { at: string }) => {
+  const removed = (at: string) => {
     const place = placeOf(at, workspace, room)
     room -= place.before.bytes.length
     return { ...place, after: ABSENT }
   }
-  const top = removed({ at: root })
+  const top = removed(root)
   if (top.before.kind === 'absent') failMissing(root, workspace)
   if (top.before.kind !== 'folder') return [top]
   const { entries, remarks } = await walkTree(root, () => 'enter')
   if (remarks.length > 0) fail(`${top.shown}: ${remarks.join('; ')}`)
   for (const { at } of entries) await workspace.entry(at) // it refuses what is closed
-  return [top, ...entries.map(removed)]
+  return [top, ...entries.map(({ at }) => removed(at))]
 }
 
-const fingerprint = ({ kind, bytes }: FileState) =>
-  kind === 'absent' ? undefined : `${kind} ${sha256(bytes)}`
+const fingerprint = ({ kind, bytes }: FileState) => `${kind} ${sha256(bytes)}`
 
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
@@ -6252,17 +6244,13 @@ async function commitPlan({ changes, undoes }: Plan, { store, session, world }: 
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (!undoes) await store.pushUndo(session, entries)
-  const done = []
-  try {
-    for (const change of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
-      putOne(change.at, change.after, world)
-      done.push(change)
-    }
-  } catch (error) {
-    for (const { at, before } of done.toReversed()) putOne(at, before, world)
-    await store.dropUndo(session, [group])
-    throw error
+  await using back = new AsyncDisposableStack()
+  back.defer(() => store.dropUndo(session, [group]))
+  for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
+    putOne(at, after, world)
+    back.defer(() => putOne(at, before, world))
   }
+  back.move()
   await store.dropUndo(session, undoes ?? [])
 }
 
@@ -6314,29 +6302,22 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
   },
 })
 
-const likeness = (a: Set<string>, b = new Set()) => (2 * a.intersection(b).size) / (a.size + b.size)
+const likeStart = (line: string) => line.slice(0, LIKE_WIDTH).trim()
 
-/** The lines most like `wanted`. */
+/** The lines around the one most like the longest of `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const sought = wanted
+  const asked = wanted
     .replace(/^\s*\n/, '')
     .split('\n', LIKE_ASKED)
-    .map(letterPairs)
-  const given = lines.map(letterPairs)
-  const scores = given.map((_, at) =>
-    sumOf(sought.map((pairs, i) => likeness(pairs, given[at + i]))),
-  )
-  const best = Math.max(...scores)
-  if (best < LIKE_ENOUGH * sought.length) return `no place in ${lines.length} lines is similar`
-  const at = scores.indexOf(best)
-  const shown = lines.slice(at, at + sought.length).map((line) => clip(line, LIKE_WIDTH))
+    .map(likeStart)
+  const longest = asked.toSorted((a, b) => b.length - a.length)[0] ?? ''
+  const known = lines.map(likeStart)
+  const near = known.indexOf(nearest(longest, known) ?? '\n')
+  if (near < 0) return `no place in ${lines.length} lines is similar`
+  const at = Math.max(0, near - asked.indexOf(longest))
+  const shown = lines.slice(at, at + asked.length).map((line) => clip(line, LIKE_WIDTH))
   return [`the nearest place is lines ${at + 1}-${at + shown.length}:`, ...shown].join('\n')
-}
-
-function letterPairs(line: string) {
-  const folded = `^${line.slice(0, LIKE_WIDTH).toLowerCase().replace(/\s+/g, '')}`
-  return new Set(Array.from(folded, (_, i) => folded.slice(i, i + 2)))
 }
 
 const HUNK_SHAPE =
@@ -6672,9 +6653,8 @@ async function linesOfFile(at: string, redactor: Redactor) {
 }
 
 function grepRows({ shown, lines, places }: GrepFile, around: number) {
-  const span = Array.from({ length: 2 * around + 1 }, (_, i) => i - around)
-  const near = new Set([...places.keys()].flatMap((line) => span.map((step) => line + step)))
-  const numbers = [...near].filter((n) => lines[n] !== undefined)
+  const near = (line: number) => Array.from({ length: 2 * around + 1 }, (_, i) => line - around + i)
+  const numbers = [...new Set([...places.keys()].flatMap(near))].filter((n) => n in lines)
   return numbers.flatMap((n, i) => {
     const sign = places.has(n) ? ':' : '-'
     const row = `${shown}${sign}${n + 1}${sign}${aroundMatch(lines[n], places.get(n))}`
@@ -7002,7 +6982,7 @@ export const GIT_TOOLS = toolsOf('git', {
     },
     run: inRepository(async ({ staged, from, to, stat }, git) => {
       const words = joinParts(['diff', DIFF_GUARDS, staged && '--cached', stat && '--stat'], ' ')
-      return (await gitText(git, words, [...revisionArgs(from, to), '--'])) || '(no changes)'
+      return (await gitText(git, words, revisionArgs(from, to))) || '(no changes)'
     }),
   },
   git_log: {
@@ -7014,7 +6994,7 @@ export const GIT_TOOLS = toolsOf('git', {
       show: arg.flag('Only the commit `rev`, in full.'),
     },
     run: inRepository(async ({ rev, limit, show }, git) => {
-      const which = [...revisionArgs(rev), '--']
+      const which = revisionArgs(rev)
       const whole = `show ${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
       const said = show
@@ -7117,7 +7097,7 @@ function revisionArgs(...given: (string | undefined)[]) {
   const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
   if (wrong !== undefined)
     fail(`${JSON.stringify(wrong)} is not a revision`, 'take a branch, a tag, a hash or HEAD~2')
-  return revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}'))
+  return [...revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}')), '--']
 }
 
 async function stageChanges(git: Repository, paths: readonly string[], all: boolean) {
@@ -7247,7 +7227,7 @@ async function pageText(html: string, url: string, format: string) {
   const { Readability } = await import('@mozilla/readability')
   const service = await turndownFor(format)
   const bare = html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ') // in linear time
-  const plain = `[too large or too deep: bare text]\n\n${bare}`
+  const plain = `[it could not be converted]\n\n${bare}`
   const readable = () => {
     const page = Object.defineProperty(domino.createDocument(html), 'baseURI', { value: url })
     makeAbsolute(page, url)
@@ -7259,12 +7239,7 @@ async function pageText(html: string, url: string, format: string) {
     const shown = content && Number(length) >= MAIN_TEXT_MIN ? content : whole
     return `Title: ${title}\n\n${service.turndown(shown)}`
   }
-  try {
-    return runBounded(readable) ?? plain
-  } catch (error) {
-    if (error instanceof RangeError) return plain // the stack was full
-    throw error
-  }
+  return attempt(() => runBounded(readable)) ?? plain // the stack may be full
 }
 
 /** Links off the web (javascript:, data:) lose their address. */
@@ -7278,8 +7253,6 @@ function makeAbsolute(page: WebPage, url: string) {
     }
 }
 
-const rowText = (cells: string) => (cells.includes('\n\n') ? cells : `\n|${cells}`)
-
 async function turndownFor(format: string) {
   const { default: Turndown } = await import('turndown')
   const service = new Turndown({ headingStyle: 'atx', codeBlockStyle: 'fenced', hr: '---' })
@@ -7289,7 +7262,7 @@ async function turndownFor(format: string) {
   }
   service.rules.array.unshift(
     { filter: ['td', 'th'], replacement: cellText },
-    { filter: 'tr', replacement: rowText },
+    { filter: 'tr', replacement: (row) => (row.includes('\n\n') ? row : `\n|${row}`) },
     { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows },
     { filter: 'table', replacement: tableText },
   )
@@ -7880,10 +7853,8 @@ export function wordsIn(text: string) {
     .map((word) => (word.length > 4 ? word.replace(/(ing|ies|es|s|ed)$/, '') : word))
 }
 
-type Findable = Omit<ToolSchema, 'parameters'>
-
 /** Those that share words with `query`, best first. */
-export function rankByWords<T extends Findable>(query: string, tools: T[]) {
+export function rankByWords<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
   const rows = tools.map((tool) => {
     return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
   })
@@ -8586,7 +8557,7 @@ export function wantsColor(env: World['env'], isTerminal: boolean, noColor = fal
 /** node:tty is loaded only for what may be a terminal. */
 export function fdKind(fd: number) {
   const stat = attempt(() => fs.fstatSync(fd))
-  if (stat === undefined) return 'closed'
+  if (!stat) return 'closed'
   if (stat.isFile()) return 'file'
   if (stat.isFIFO()) return 'pipe'
   if (stat.isSocket()) return 'socket'
@@ -8598,14 +8569,14 @@ const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([
 
 /** Nothing else writes to its file descriptor. */
 export class Output {
-  isTerminal
-  color
+  readonly isTerminal
+  readonly color
   failure?: TaiError // a reader that left is none
   atLineStart = true
   beforeWrite?: () => void
   readonly #fd
   readonly #end = new AbortController()
-  gone = this.#end.signal
+  readonly gone = this.#end.signal
   #room // bytes
   #slow?: NodeJS.WriteStream
 
@@ -8728,7 +8699,8 @@ async function askLine(
   const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const stop = () => resolve(undefined)
-  for (const stream of [input, output]) stream.on('error', stop)
+  input.on('error', stop)
+  output.on('error', stop)
   const shown = secret ? question.length : question.lastIndexOf('\n') + 1
   const editor = builtin('node:readline').createInterface({
     input,
@@ -8785,28 +8757,27 @@ const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 /** Turns until anything is written to one of these. */
 export function spinnerOn(output: Output, ...others: Output[]) {
   const screen = [output, ...others].filter((each) => each.isTerminal)
-  let turning: { label: string; timer: NodeJS.Timeout } | undefined
+  let timer: NodeJS.Timeout | undefined
+  let text = ''
   const stop = () => {
-    if (!turning) return
-    clearInterval(turning.timer)
-    turning = undefined
-    output.draw(CLEAR_LINE)
+    if (timer) output.draw(CLEAR_LINE)
+    clearInterval(timer)
+    timer = undefined
   }
   const start = (label: string) => {
     stop()
     if (!output.isTerminal || !output.color || screen.some((each) => !each.atLineStart)) return
-    const text = clip(visible(label), COLUMNS_DEFAULT / 2)
+    text = clip(visible(label), COLUMNS_DEFAULT / 2)
     let tick = 0
-    const turn = () => {
+    timer = setInterval(() => {
       const frame = SPINNER_FRAMES[tick++ % SPINNER_FRAMES.length]
       output.draw(CLEAR_LINE + style(`${frame} ${text}`, 'dim'))
-    }
-    turning = { label, timer: setInterval(turn, SPINNER_TICK).unref() }
+    }, SPINNER_TICK).unref()
   }
   const pause = () => {
-    const label = turning?.label
+    const wasTurning = timer
     stop()
-    return { [Symbol.dispose]: () => void (label !== undefined && start(label)) }
+    return { [Symbol.dispose]: () => void (wasTurning && start(text)) }
   }
   for (const each of screen) each.beforeWrite = stop
   return { start, stop, pause }
@@ -8944,7 +8915,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   const widths = fitColumns([head, ...body], page)
   const drawRow = (row: string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
-    const height = Math.max(1, ...cells.map((lines) => lines.length))
+    const height = Math.max(1, ...cells.map(({ length }) => length))
     return Array.from({ length: height }, (_, y) => {
       const line = cells.map(({ [y]: text = '' }, x) => {
         const space = ' '.repeat(Math.max(0, (widths[x] ?? 0) - columnsOf(text, page)))
@@ -9020,13 +8991,20 @@ const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-type Open = () => AsyncIterable<Buffer>
+function inputStream(fd: number, what: string, signal: AbortSignal) {
+  const kind = fdKind(fd)
+  if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
+  if (kind === 'file') return fs.createReadStream('', { fd, autoClose: fd > 0, signal })
+  return new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+}
+
+type Open = () => Promise<AsyncIterable<Buffer> | Buffer[]>
 
 async function readInput(what: string, max: number, signal: AbortSignal, open: Open) {
   const chunks = []
   let left = max
   try {
-    for await (const chunk of open()) {
+    for await (const chunk of await open()) {
       chunks.push(chunk)
       left -= chunk.length
       const hint = 'give it with --file, or name the file in the prompt'
@@ -9036,30 +9014,9 @@ async function readInput(what: string, max: number, signal: AbortSignal, open: O
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof TaiError) throw error
-    const hint = 'give a readable text file or image'
-    failUsage(`cannot read ${what}: ${systemFault(error)}`, hint)
+    failUsage(`cannot read ${what}: ${systemFault(error)}`, 'give a readable text file or image')
   }
 }
-
-async function* inputChunks(
-  fd: number,
-  what: string,
-  signal: AbortSignal,
-  begins = async (_begun: Promise<unknown>) => true,
-) {
-  const kind = fdKind(fd)
-  if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
-  const stream =
-    kind === 'file'
-      ? fs.createReadStream('', { fd, autoClose: fd > 0, signal })
-      : new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
-  if (await begins(once(stream, 'readable'))) yield* stream
-  else stream.destroy()
-}
-
-/** Opened anew (proc(5)): for a pipe's other owners it goes on blocking. */
-const openStdin = () =>
-  (fdKind(0) === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))) || 0
 
 /** '' for a terminal and for silence. Throws UsageError. */
 export async function readStdin(
@@ -9072,15 +9029,19 @@ export async function readStdin(
   if (/terminal|closed|device/.test(kind)) return ''
   const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
   const patience = wait === undefined || kind === 'file' ? STDIN_ALONE_WAIT : Math.min(wait, most)
-  const begins = async (begun: Promise<unknown>) => {
+  const open = async () => {
+    // Opened anew (proc(5)): for a pipe's other owners it goes on blocking.
+    const anew = kind === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))
+    const stream = inputStream(anew || 0, 'stdin', signal)
+    const begun = once(stream, 'readable')
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
     const hasBegun = (await within(patience, begun)) || (await within(1, begun))
     clearTimeout(timer)
-    const waited = formatDuration(patience).replace('.0', '')
-    if (!hasBegun) notice(`stdin was silent for ${waited} and is left out`)
-    return hasBegun
+    if (hasBegun) return stream
+    stream.destroy()
+    notice(`stdin was silent for ${formatDuration(patience).replace('.0', '')} and is left out`)
+    return []
   }
-  const open = () => inputChunks(openStdin(), 'stdin', signal, begins)
   const bytes = await readInput('stdin', STDIN_MAX, signal, open)
   return decodeText(bytes, 'stdin', failUsage)
 }
@@ -9092,17 +9053,14 @@ export function composePrompt(stdin = '', prompt = '') {
 }
 
 /** An image, or text in a frame with its name. Throws UsageError. */
-export async function readPromptFile(
-  given: string,
-  cwd: string,
-  signal: AbortSignal,
-): Promise<Part> {
+export async function readPromptFile(given: string, cwd: string, signal: AbortSignal) {
   const name = visible(given)
   const what = `--file ${name}`
-  const open = () => inputChunks(fs.openSync(path.resolve(cwd, given), NEVER_BLOCK), what, signal)
+  const at = path.resolve(cwd, given)
+  const open = async () => inputStream(fs.openSync(at, NEVER_BLOCK), what, signal)
   const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
   const [, , mime] = signatureOf(bytes)
-  if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
+  if (mime) return { kind: 'image' as const, mime, base64: bytes.toString('base64') }
   return textPart(frameFile(name, decodeText(bytes, what, failUsage)))
 }
 
