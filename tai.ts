@@ -28,7 +28,7 @@
 //   §redact     secrets never leave
 //     looksSecret hasRedactionMark Redactor
 //   §config     settings, and where each comes from
-//     MODES SETTINGS SettingKey variableOf configPaths ...
+//     SETTINGS SettingKey variableOf configPaths parseSetting ...
 //   §seal       secrets at rest
 //     Seal
 //   §db         one SQLite file, opened with care
@@ -323,7 +323,15 @@ export type Annotations = { securityTier: Tier } & Record<
   boolean
 >
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
-export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
+/** Tightest first. */
+export const MODES = [
+  'read-only',
+  'workspace-write',
+  'prompt',
+  'allow',
+  'danger-full-access',
+] as const
+export type Mode = (typeof MODES)[number]
 
 /** `isError`: it ran and failed; the model reads why. */
 export type ToolOutput = {
@@ -455,7 +463,7 @@ export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
 /** Such as 'ENOENT', or ''. */
-export function codeOf(error: unknown): string {
+export function codeOf(error: unknown) {
   const { code } = Object(error)
   return typeof code === 'string' ? code : ''
 }
@@ -886,15 +894,6 @@ function alternatives(texts: string[]) {
 // 2. A project file is a stranger's word: it never widens a limit or says where credentials
 //    go. What it may not say is left out with a notice.
 
-/** Tightest first. */
-export const MODES = [
-  'read-only',
-  'workspace-write',
-  'prompt',
-  'allow',
-  'danger-full-access',
-] as const
-
 const SETTING_SHAPES = {
   text: /./,
   mode: RegExp(`^(${MODES.join('|')})$`),
@@ -1222,7 +1221,7 @@ function withFaults<T>(file: string, work: () => T) {
     const code = errcode ? errcode & 0xff : codeOf(error) || name
     const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
     const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
-    const kind = known ?? (syscall ? 'broken' : undefined)
+    const kind = known ?? (syscall && 'broken')
     if (!kind) throw error
     // SQLite has many words for a full disk.
     const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
@@ -1351,17 +1350,16 @@ export class Db {
   version() {
     const now = Date.now() // performance takes 1 ms to load
     if (Math.abs(now - this.#looked) < STORE_GLANCE) return this.#version
-    const [row] = this.all<{ data_version: number }>('PRAGMA data_version')
-    if (row?.data_version !== this.#version) this.#made.clear()
+    const version = this.get<{ data_version: number }>`PRAGMA data_version`?.data_version
+    if (version !== this.#version) this.#made.clear()
     this.#looked = now
-    return (this.#version = row?.data_version)
+    return (this.#version = version)
   }
 
   /** What `make` reads from tables other than the audit's, read anew after a write to them. */
   once<T>(key: string, make: () => T) {
     this.version()
-    if (!this.#made.has(key)) this.#made.set(key, make())
-    return this.#made.get(key) as T
+    return this.#made.getOrInsertComputed(key, make) as T
   }
 
   run(sql: Sql, ...values: SqlValue[]) {
@@ -1713,7 +1711,7 @@ export class Secrets {
 // Not here: what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
-type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
+type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
 type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
@@ -2165,7 +2163,7 @@ type StartOptions = {
   cwd: string
   env: World['env']
   stdin?: 'pipe' | 'ignore'
-  world?: World | undefined
+  world?: World
 }
 
 /** A program with all it starts. */
@@ -2279,7 +2277,7 @@ type TextWindow = ReturnType<typeof textWindow>
 export type RunOptions = Omit<StartOptions, 'stdin'> & {
   stdin?: string | undefined
   timeout: number
-  signal?: AbortSignal | undefined
+  signal?: AbortSignal
   maxOutput?: number // per stream
 }
 
@@ -2401,13 +2399,11 @@ type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string } & Loos
 
 /** Of one session. */
 export class Processes {
-  #world
-  #redactor
+  #options
   #all = new Map<string, BackgroundProcess>()
   #started = 0
-  constructor(world: World, redactor: Redactor) {
-    this.#world = world
-    this.#redactor = redactor
+  constructor(...options: [World, Redactor]) {
+    this.#options = options
   }
 
   async start({ command, name, cwd, env }: BackgroundOptions) {
@@ -2416,11 +2412,11 @@ export class Processes {
       if (!ended) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
       this.#all.delete(ended.id)
     }
+    const [world, redactor] = this.#options
     const argv = shellArgv(command, true)
-    const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world: this.#world })
+    const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world })
     const id = `p${++this.#started}`
-    const label = name ? `${name}: ${command}` : command
-    const started = inBackground(id, label, group, this.#redactor)
+    const started = inBackground(id, name ? `${name}: ${command}` : command, group, redactor)
     this.#all.set(id, started)
     return started
   }

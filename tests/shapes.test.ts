@@ -1,6 +1,7 @@
-// §shapes has types only; what a test can hold to is that they say what is meant: a union that is
+// §shapes has types, but for MODES; what a test can hold to is that they say what is meant: a union that is
 // switched without a default, and a World that a test can make.
 import t from 'tap'
+import { MODES } from '../tai.ts'
 import type {
   AgentEvent,
   Annotations,
@@ -75,4 +76,9 @@ t.test('each kind of message is told by its role', async (t) => {
     { role: 'tool', id: 'c1', name: 'now', text: 'noon', isError: false },
   ]
   t.strictSame(messages.map(speaker), ['rules', '1', 'complete', 'c1'])
+})
+
+t.test('the tightest mode is the first', async (t) => {
+  const modes: readonly Mode[] = MODES
+  t.equal(modes[0], 'read-only')
 })
