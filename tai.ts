@@ -16,7 +16,7 @@
 //   §caps       every limit in the program
 //     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX ...
 //   §shapes     the words of the program, as types
-//     Json JsonObject JsonSchema Part Reasoning ToolCall ...
+//     Json JsonObject Part AssistantMessage ToolMessage Message ...
 //   §errors     what can go wrong, and how the user hears of it
 //     TaiError UsageError LimitError DeniedError InvalidError ...
 //   §text       strings in, strings out
@@ -26,7 +26,7 @@
 //   §waiting    deadlines, and work in turn
 //     sleep within timeout Lane inParallel
 //   §redact     secrets never leave
-//     looksSecret hasRedactionMark Redactor
+//     looksSecret refuseMarks Redactor
 //   §config     settings, and where each comes from
 //     SETTINGS SettingKey variableOf configPaths parseSetting ...
 //   §seal       secrets at rest
@@ -261,20 +261,20 @@ export type Json = null | boolean | number | string | readonly Json[] | JsonObje
 export type JsonObject = { [key: string]: Json }
 
 /** 2020-12, of an object. */
-export type JsonSchema = JsonObject
+type JsonSchema = JsonObject
 
 type Image = { mime: string; base64: string }
 export type Part = { kind: 'text'; text: string } | ({ kind: 'image' } & Image)
 
 /** Goes back to its provider unchanged. */
-export type Reasoning = {
+type Reasoning = {
   text: string
   signature?: string
   sealed?: string // redacted_thinking
   details?: JsonObject[]
 }
 
-export type ToolCall = {
+type ToolCall = {
   id: string
   name: string
   args: JsonObject
@@ -282,8 +282,8 @@ export type ToolCall = {
   extra?: JsonObject
 }
 
-export type UserMessage = { role: 'user'; parts: readonly Part[] }
-export type SystemMessage = { role: 'system'; text: string }
+type UserMessage = { role: 'user'; parts: readonly Part[] }
+type SystemMessage = { role: 'system'; text: string }
 export type AssistantMessage = {
   role: 'assistant'
   text: string
@@ -302,9 +302,9 @@ export type ToolMessage = {
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 /** `cached` is a part of `input`. */
-export type Usage = { input: number; output: number; cached: number }
+type Usage = { input: number; output: number; cached: number }
 
-export type StopReason = 'end' | 'calls' | 'length' | 'filter'
+type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
 export type ChatEvent = { kind: 'text' | 'reasoning' | 'notice'; text: string }
 
@@ -315,14 +315,14 @@ export type ChatReply = {
   cost: number | undefined // US dollars
 }
 
-export type ToolSchema = { name: string; description: string; parameters: JsonSchema }
+type ToolSchema = { name: string; description: string; parameters: JsonSchema }
 
 type Trait = 'readOnly' | 'destructive' | 'idempotent'
 export type Annotations = { securityTier: Tier } & Record<
   Trait | 'stateful' | `${Trait | 'openWorld'}Hint`,
   boolean
 >
-export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
+type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 /** Tightest first. */
 export const MODES = [
   'read-only',
@@ -798,7 +798,11 @@ const ANY_SHAPE = RegExp(
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
-export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
+/** Passed on, a mark would replace the secret. */
+export function refuseMarks(what: string, text: string) {
+  if (/\[redacted:[A-Za-z0-9_.-]+\]/.test(text))
+    fail(`${what} holds a mark that stands for a secret; leave it`)
+}
 
 /** Takes secrets out. */
 export class Redactor {
@@ -2337,8 +2341,7 @@ function statFields(pid: number | string) {
 /** Blanks private variables in /proc/PID/environ, copied before. Linux only. */
 export function hideEnvironment() {
   return attempt(() => {
-    using open = new DisposableStack()
-    const memory = open.adopt(fs.openSync('/proc/self/mem', 'r+'), fs.closeSync)
+    const memory = fs.openSync('/proc/self/mem', 'r+')
     let at = Number(statFields('self')[47]) // env_start
     for (const entry of fs.readFileSync('/proc/self/environ', 'latin1').split('\0')) {
       const value = entry.indexOf('=') + 1
@@ -2347,13 +2350,9 @@ export function hideEnvironment() {
         fs.writeSync(memory, blank, 0, blank.length, at + value)
       at += entry.length + 1
     }
+    fs.closeSync(memory)
     return true
   })
-}
-
-/** Passed on, a mark would replace the secret. */
-export function refuseMarks(what: string, text: string) {
-  if (hasRedactionMark(text)) fail(`${what} holds a mark that stands for a secret; leave it`)
 }
 
 /** Redacted before it is counted. */
@@ -3540,8 +3539,6 @@ const SCHEMA_DATA = /^(default|const|enum|examples?)$/
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
 const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/
-const isSimple = (value: Json) => value === null || typeof value === 'boolean'
-const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
 /** References in place, top alternatives joined. It may accept more. */
 export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
@@ -3557,13 +3554,15 @@ export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
     }
     const kept = Object.entries(own).flatMap(([key, value]) => {
       if (SCHEMA_LEFT_OUT.test(key) || drops.test(key)) return []
-      if (DRAFT_4.test(key) && isSimple(value)) return []
+      if (DRAFT_4.test(key) && (value === null || typeof value === 'boolean')) return []
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
       const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-      return [
-        [key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(asSchema(each), above)]))],
-      ]
+      const inner = fit.map(([name, each]) => [
+        name,
+        adapt(each === false ? { not: {} } : Object(each), above),
+      ])
+      return [[key, Object.fromEntries(inner)]]
     })
     return completedNode(Object.fromEntries(kept))
   }

@@ -11,21 +11,12 @@ import type {
   Choice,
   Json,
   JsonObject,
-  JsonSchema,
   Message,
   Mode,
   Part,
   Prompter,
-  Reasoning,
-  StopReason,
-  SystemMessage,
-  Tier,
-  ToolCall,
   ToolMessage,
   ToolOutput,
-  ToolSchema,
-  Usage,
-  UserMessage,
   World,
 } from '../tai.ts'
 
@@ -38,20 +29,11 @@ type Named =
   | Choice
   | Json
   | JsonObject
-  | JsonSchema
   | Mode
   | Part
   | Prompter
-  | Reasoning
-  | StopReason
-  | SystemMessage
-  | Tier
-  | ToolCall
   | ToolMessage
   | ToolOutput
-  | ToolSchema
-  | Usage
-  | UserMessage
   | World
 
 /** Fails to compile when a kind of message is added and not handled. */
