@@ -1162,7 +1162,7 @@ export class Seal {
     return this.on && this.#key?.id !== this.state?.id
   }
 
-  async unlock(ask?: () => Promise<string | undefined>) {
+  async unlock(ask?: () => Answer) {
     if (!this.state) return
     const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
@@ -1486,7 +1486,7 @@ async function useWal(db: Db, patience = STORE_BUSY) {
   try {
     db.exec('PRAGMA journal_mode = WAL')
   } catch (error) {
-    if (!(error instanceof VaultError) || error.kind !== 'busy' || patience < 0) throw error
+    if (Object(error).kind !== 'busy' || patience < 0) throw error
     await sleep(WAL_PAUSE)
     await useWal(db, patience - WAL_PAUSE)
   }
@@ -1570,10 +1570,7 @@ function checkAudit(db: Db) {
 // 2. The vault's seal is asked each time: another process may have turned it.
 // 3. It turns in one transaction; then the file is written anew, without old values.
 
-export type StoreOptions = {
-  passphrase?: () => Promise<string | undefined>
-  redactor?: Redactor
-}
+export type StoreOptions = { passphrase?: () => Answer; redactor?: Redactor }
 type SecretRow = { name: string; value: string }
 
 const SEALED_COLUMNS = [
@@ -1621,7 +1618,7 @@ export class Secrets {
   #seal
   #unlocking: Promise<void> | undefined
 
-  constructor(db: Db, world: World, redactor: Redactor, passphrase?: StoreOptions['passphrase']) {
+  constructor(db: Db, world: World, redactor: Redactor, passphrase?: () => Answer) {
     this.#db = db
     this.#world = world
     this.#redactor = redactor
@@ -2433,7 +2430,7 @@ export class Processes {
 const runFolder = (world: World) => path.join(world.home, 'run')
 
 function recordGroup(world: World, group: number) {
-  const marks = [world.pid, group].map((pid) => `${pid}.${processStart(pid)}`)
+  const marks = [world.pid, group].flatMap((pid) => [pid, processStart(pid)])
   const file = path.join(runFolder(world), `${marks.join('.')}.group`)
   return attempt(() => {
     makeFolders(runFolder(world))
@@ -2917,7 +2914,7 @@ export type ChooseOptions = {
   asked: string | undefined
   providers: Provider[]
   env: World['env']
-  secret: (name: string) => Promise<string | undefined>
+  secret: (name: string) => Answer
   http: HttpClient
   signal?: AbortSignal
 }
@@ -3331,9 +3328,8 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
-function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
+function encodeOpenAi({ messages, tools, schema }: ChatRequest, { provider, model }: ModelChoice) {
   const { refuses = NOTHING, callIds } = provider
-  const { schema, messages, tools } = request
   const inWords = refuses.test('response_format')
   const system = systemText(messages, inWords ? schema : undefined)
   const said = openAiMessages(repairHistory(messages, callIds), provider)
@@ -3351,12 +3347,12 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
 
-function openAiTool(tool: ToolSchema, refuses: RegExp) {
-  const parameters = adaptSchema(tool.parameters, refuses)
-  const bare = refuses.test('empty-schema') && isEmpty(parameters['properties'])
-  const description = clip(tool.description, DESCRIPTION_MAX)
-  const about = { name: tool.name, description, parameters: bare ? undefined : parameters }
-  return { type: 'function', function: about }
+function openAiTool({ name, description: said, parameters: schema }: ToolSchema, refuses: RegExp) {
+  const adapted = adaptSchema(schema, refuses)
+  const bare = refuses.test('empty-schema') && isEmpty(adapted['properties'])
+  const description = clip(said, DESCRIPTION_MAX)
+  const parameters = bare ? undefined : adapted
+  return { type: 'function', function: { name, description, parameters } }
 }
 
 const openAiPicture = ({ mime, base64 }: Image) => ({
