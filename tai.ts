@@ -979,7 +979,7 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
 
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
-function projectRefusal({ project, type }: Setting, value: string, limit: string | undefined) {
+function projectRefusal({ project, type }: Setting, value: string, limit?: string) {
   if (project === 'free') return undefined
   if (project === 'no') return 'a project file may not set it'
   if (limit === undefined || isTighter(type, value, limit)) return undefined
@@ -1140,12 +1140,12 @@ async function findKey(world: World, id: string, passphrase?: string, fresh?: Bu
 export class Seal {
   state: SealState | undefined
   #world
-  #key: SealKey | undefined
+  #key?: SealKey
   constructor(world: World) {
     this.#world = world
   }
 
-  static async make(world: World, passphrase: string | undefined) {
+  static async make(world: World, passphrase?: string) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
     const seal = new Seal(world)
@@ -1738,7 +1738,7 @@ const termsIn = (text: string) =>
 function searchRows<T>(
   db: Db,
   [byWords, byParts]: readonly [string, string],
-  query: string | undefined,
+  query?: string,
   ...values: SqlValue[]
 ) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
@@ -1821,7 +1821,7 @@ export class Store {
   db
   #now
   secrets
-  #head: AuditHead | undefined
+  #head?: AuditHead
   #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
@@ -1880,13 +1880,12 @@ export class Store {
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** Not its notes and memories. */
-  async deleteSession(id: string) {
-    return this.db.tx(() => {
+  deleteSession = async (id: string) =>
+    this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
       for (const table of ['todos', 'approvals', 'undo']) this.#delete(table, 'session', id)
       return this.#delete('sessions', 'id', id)
     })
-  }
 
   async appendMessage(session: string, message: Message) {
     const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
@@ -1925,7 +1924,7 @@ export class Store {
   getSettings = async () =>
     this.db.get<{ data: object }>`SELECT json_group_object(key, value) AS data FROM settings`
       ?.data ?? {}
-  async setSetting(key: string, value: string | undefined) {
+  async setSetting(key: string, value?: string) {
     if (value === undefined) this.#delete('settings', 'key', key)
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
@@ -2173,7 +2172,7 @@ export class ChildGroup {
   child
   pid
   ended // nobody left, pipes closed; never rejects
-  exit: ChildExit | undefined
+  exit?: ChildExit
   #record
 
   static async start(options: StartOptions) {
@@ -2782,13 +2781,13 @@ async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: b
 /** WHATWG HTML, 9.2.6. `maxEvent` is in characters. */
 export class SseReader {
   lastId: string | undefined
-  retry: number | undefined // ms
+  retry?: number // ms
   #maxEvent
   #decoder = new TextDecoder()
   #held = ''
   #afterCr = false
   #event = ''
-  #id: string | undefined
+  #id?: string
   #data = ''
 
   constructor(maxEvent: number) {
@@ -2999,7 +2998,7 @@ function serverFrom(row: Provider, env: World['env']): Endpoint {
   return { provider, key: variable && env[variable]?.trim(), why }
 }
 
-function nothingSetUp(named: Provider | undefined) {
+function nothingSetUp(named?: Provider) {
   const hint = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
   or start a local server, such as: ollama serve
   or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
@@ -3050,7 +3049,7 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
 }
 
 /** US dollars, if known. */
-export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
+export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
   const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
@@ -3143,9 +3142,9 @@ export class StreamDecoder {
   thoughts: Reasoning[] = []
   calls: CallDraft[] = []
   text = ''
-  usage: Usage | undefined
+  usage?: Usage
   written = 0 // into the cache
-  cost: number | undefined
+  cost?: number
   done = false
   #dialect
   #events: ChatEvent[] = []
@@ -3267,7 +3266,7 @@ const markedText = ({ text, state }: AssistantMessage) =>
 const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-function systemText(messages: Message[], schema: JsonObject | undefined) {
+function systemText(messages: Message[], schema?: JsonObject) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
@@ -3694,7 +3693,7 @@ export class ChatClient {
   }
 
   /** A bug of tai stays one. */
-  #failure(thrown: unknown, partial: AssistantMessage | undefined) {
+  #failure(thrown: unknown, partial?: AssistantMessage) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : brokenBy(thrown)
     const message = this.#redactor.known(`${this.choice.provider.name} ${error.message}`)
