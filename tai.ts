@@ -1721,7 +1721,7 @@ type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
-type StoredMessage = { n: number; created: number; message: Message; compacted: 0 | 1 }
+type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
 /** Names of fields too. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
@@ -1896,8 +1896,9 @@ export class Store {
     return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
   async messages(session: string) {
-    return this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
+    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
@@ -2048,7 +2049,7 @@ const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  root
+  readonly root
   #home
 
   constructor(root: string, home: string) {
