@@ -16,7 +16,7 @@
 //   §caps       every limit in the program
 //     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX ...
 //   §shapes     the words of the program, as types
-//     Json JsonObject JsonSchema Part Reasoning ToolCall ...
+//     Json JsonObject Part AssistantMessage ToolMessage Message ...
 //   §errors     what can go wrong, and how the user hears of it
 //     TaiError UsageError LimitError DeniedError InvalidError ...
 //   §text       strings in, strings out
@@ -26,9 +26,9 @@
 //   §waiting    deadlines, and work in turn
 //     sleep within timeout Lane inParallel
 //   §redact     secrets never leave
-//     looksSecret hasRedactionMark Redactor
+//     looksSecret refuseMarks Redactor
 //   §config     settings, and where each comes from
-//     MODES SETTINGS SettingKey variableOf configPaths ...
+//     SETTINGS SettingKey variableOf configPaths parseSetting ...
 //   §seal       secrets at rest
 //     Seal
 //   §db         one SQLite file, opened with care
@@ -267,20 +267,20 @@ export type Json = null | boolean | number | string | readonly Json[] | JsonObje
 export type JsonObject = { [key: string]: Json }
 
 /** 2020-12, of an object. */
-export type JsonSchema = JsonObject
+type JsonSchema = JsonObject
 
 type Image = { mime: string; base64: string }
 export type Part = { kind: 'text'; text: string } | ({ kind: 'image' } & Image)
 
 /** Goes back to its provider unchanged. */
-export type Reasoning = {
+type Reasoning = {
   text: string
   signature?: string
   sealed?: string // redacted_thinking
   details?: JsonObject[]
 }
 
-export type ToolCall = {
+type ToolCall = {
   id: string
   name: string
   args: JsonObject
@@ -288,8 +288,8 @@ export type ToolCall = {
   extra?: JsonObject
 }
 
-export type UserMessage = { role: 'user'; parts: readonly Part[] }
-export type SystemMessage = { role: 'system'; text: string }
+type UserMessage = { role: 'user'; parts: readonly Part[] }
+type SystemMessage = { role: 'system'; text: string }
 export type AssistantMessage = {
   role: 'assistant'
   text: string
@@ -308,9 +308,9 @@ export type ToolMessage = {
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 /** `cached` is a part of `input`. */
-export type Usage = { input: number; output: number; cached: number }
+type Usage = { input: number; output: number; cached: number }
 
-export type StopReason = 'end' | 'calls' | 'length' | 'filter'
+type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
 export type ChatEvent = { kind: 'text' | 'reasoning' | 'notice'; text: string }
 
@@ -321,15 +321,23 @@ export type ChatReply = {
   cost: number | undefined // US dollars
 }
 
-export type ToolSchema = { name: string; description: string; parameters: JsonSchema }
+type ToolSchema = { name: string; description: string; parameters: JsonSchema }
 
 type Trait = 'readOnly' | 'destructive' | 'idempotent'
 export type Annotations = { securityTier: Tier } & Record<
   Trait | 'stateful' | `${Trait | 'openWorld'}Hint`,
   boolean
 >
-export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
-export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
+type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
+/** Tightest first. */
+export const MODES = [
+  'read-only',
+  'workspace-write',
+  'prompt',
+  'allow',
+  'danger-full-access',
+] as const
+export type Mode = (typeof MODES)[number]
 
 /** `isError`: it ran and failed; the model reads why. */
 export type ToolOutput = {
@@ -461,7 +469,7 @@ export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
 /** Such as 'ENOENT', or ''. */
-export function codeOf(error: unknown): string {
+export function codeOf(error: unknown) {
   const { code } = Object(error)
   return typeof code === 'string' ? code : ''
 }
@@ -798,7 +806,11 @@ const ANY_SHAPE = RegExp(
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
-export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/.test(text)
+/** Passed on, a mark would replace the secret. */
+export function refuseMarks(what: string, text: string) {
+  if (/\[redacted:[A-Za-z0-9_.-]+\]/.test(text))
+    fail(`${what} holds a mark that stands for a secret; leave it`)
+}
 
 /** Takes secrets out. */
 export class Redactor {
@@ -894,15 +906,6 @@ function alternatives(texts: string[]) {
 // 2. A project file is a stranger's word: it never widens a limit or says where credentials
 //    go. What it may not say is left out with a notice.
 
-/** Tightest first. */
-export const MODES = [
-  'read-only',
-  'workspace-write',
-  'prompt',
-  'allow',
-  'danger-full-access',
-] as const
-
 const SETTING_SHAPES = {
   text: /./,
   mode: RegExp(`^(${MODES.join('|')})$`),
@@ -984,7 +987,7 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
 
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
-function projectRefusal({ project, type }: Setting, value: string, limit: string | undefined) {
+function projectRefusal({ project, type }: Setting, value: string, limit?: string) {
   if (project === 'free') return undefined
   if (project === 'no') return 'a project file may not set it'
   if (limit === undefined || isTighter(type, value, limit)) return undefined
@@ -1145,12 +1148,12 @@ async function findKey(world: World, id: string, passphrase?: string, fresh?: Bu
 export class Seal {
   state: SealState | undefined
   #world
-  #key: SealKey | undefined
+  #key?: SealKey
   constructor(world: World) {
     this.#world = world
   }
 
-  static async make(world: World, passphrase: string | undefined) {
+  static async make(world: World, passphrase?: string) {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
     const seal = new Seal(world)
@@ -1167,7 +1170,7 @@ export class Seal {
     return this.on && this.#key?.id !== this.state?.id
   }
 
-  async unlock(ask?: () => Promise<string | undefined>) {
+  async unlock(ask?: () => Answer) {
     if (!this.state) return
     const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
@@ -1230,7 +1233,7 @@ function withFaults<T>(file: string, work: () => T) {
     const code = errcode ? errcode & 0xff : codeOf(error) || name
     const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
     const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
-    const kind = known ?? (syscall ? 'broken' : undefined)
+    const kind = known ?? (syscall && 'broken')
     if (!kind) throw error
     // SQLite has many words for a full disk.
     const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
@@ -1359,17 +1362,16 @@ export class Db {
   version() {
     const now = Date.now() // performance takes 1 ms to load
     if (Math.abs(now - this.#looked) < STORE_GLANCE) return this.#version
-    const [row] = this.all<{ data_version: number }>('PRAGMA data_version')
-    if (row?.data_version !== this.#version) this.#made.clear()
+    const version = this.get<{ data_version: number }>`PRAGMA data_version`?.data_version
+    if (version !== this.#version) this.#made.clear()
     this.#looked = now
-    return (this.#version = row?.data_version)
+    return (this.#version = version)
   }
 
   /** What `make` reads from tables other than the audit's, read anew after a write to them. */
   once<T>(key: string, make: () => T) {
     this.version()
-    if (!this.#made.has(key)) this.#made.set(key, make())
-    return this.#made.get(key) as T
+    return this.#made.getOrInsertComputed(key, make) as T
   }
 
   run(sql: Sql, ...values: SqlValue[]) {
@@ -1492,7 +1494,7 @@ async function useWal(db: Db, patience = STORE_BUSY) {
   try {
     db.exec('PRAGMA journal_mode = WAL')
   } catch (error) {
-    if (!(error instanceof VaultError) || error.kind !== 'busy' || patience < 0) throw error
+    if (Object(error).kind !== 'busy' || patience < 0) throw error
     await sleep(WAL_PAUSE)
     await useWal(db, patience - WAL_PAUSE)
   }
@@ -1576,10 +1578,7 @@ function checkAudit(db: Db) {
 // 2. The vault's seal is asked each time: another process may have turned it.
 // 3. It turns in one transaction; then the file is written anew, without old values.
 
-export type StoreOptions = {
-  passphrase?: () => Promise<string | undefined>
-  redactor?: Redactor
-}
+export type StoreOptions = { passphrase?: () => Answer; redactor?: Redactor }
 type SecretRow = { name: string; value: string }
 
 const SEALED_COLUMNS = [
@@ -1627,7 +1626,7 @@ export class Secrets {
   #seal
   #unlocking: Promise<void> | undefined
 
-  constructor(db: Db, world: World, redactor: Redactor, passphrase?: StoreOptions['passphrase']) {
+  constructor(db: Db, world: World, redactor: Redactor, passphrase?: () => Answer) {
     this.#db = db
     this.#world = world
     this.#redactor = redactor
@@ -1721,7 +1720,7 @@ export class Secrets {
 // Not here: what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
-type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string | undefined }
+type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
 type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
@@ -1730,7 +1729,7 @@ type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
-type StoredMessage = { n: number; created: number; message: Message; compacted: 0 | 1 }
+type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
 /** Names of fields too. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
@@ -1747,7 +1746,7 @@ const termsIn = (text: string) =>
 function searchRows<T>(
   db: Db,
   [byWords, byParts]: readonly [string, string],
-  query: string | undefined,
+  query?: string,
   ...values: SqlValue[]
 ) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
@@ -1830,7 +1829,7 @@ export class Store {
   db
   #now
   secrets
-  #head: AuditHead | undefined
+  #head?: AuditHead
   #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
@@ -1889,13 +1888,12 @@ export class Store {
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** Not its notes and memories. */
-  async deleteSession(id: string) {
-    return this.db.tx(() => {
+  deleteSession = async (id: string) =>
+    this.db.tx(() => {
       this.db.run(`DELETE FROM records WHERE session = ? AND kind IN ('spill', 'summary')`, id)
       for (const table of ['todos', 'approvals', 'undo']) this.#delete(table, 'session', id)
       return this.#delete('sessions', 'id', id)
     })
-  }
 
   async appendMessage(session: string, message: Message) {
     const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
@@ -1906,8 +1904,9 @@ export class Store {
     return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
   async messages(session: string) {
-    return this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
+    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
@@ -1934,7 +1933,7 @@ export class Store {
   getSettings = async () =>
     this.db.get<{ data: object }>`SELECT json_group_object(key, value) AS data FROM settings`
       ?.data ?? {}
-  async setSetting(key: string, value: string | undefined) {
+  async setSetting(key: string, value?: string) {
     if (value === undefined) this.#delete('settings', 'key', key)
     else this.db.insert('settings', { key, value }, 'REPLACE')
   }
@@ -2058,7 +2057,7 @@ const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  root
+  readonly root
   #home
 
   constructor(root: string, home: string) {
@@ -2173,7 +2172,7 @@ type StartOptions = {
   cwd: string
   env: World['env']
   stdin?: 'pipe' | 'ignore'
-  world?: World | undefined
+  world?: World
 }
 
 /** A program with all it starts. */
@@ -2182,7 +2181,7 @@ export class ChildGroup {
   child
   pid
   ended // nobody left, pipes closed; never rejects
-  exit: ChildExit | undefined
+  exit?: ChildExit
   #record
 
   static async start(options: StartOptions) {
@@ -2285,7 +2284,7 @@ function textWindow(headMax: number, tailMax: number) {
 export type RunOptions = Omit<StartOptions, 'stdin'> & {
   stdin?: string | undefined
   timeout: number
-  signal?: AbortSignal | undefined
+  signal?: AbortSignal
   maxOutput?: number // per stream
 }
 
@@ -2345,8 +2344,7 @@ function statFields(pid: number | string) {
 /** Blanks private variables in /proc/PID/environ, copied before. Linux only. */
 export function hideEnvironment() {
   return attempt(() => {
-    using open = new DisposableStack()
-    const memory = open.adopt(fs.openSync('/proc/self/mem', 'r+'), fs.closeSync)
+    const memory = fs.openSync('/proc/self/mem', 'r+')
     let at = Number(statFields('self')[47]) // env_start
     for (const entry of fs.readFileSync('/proc/self/environ', 'latin1').split('\0')) {
       const value = entry.indexOf('=') + 1
@@ -2355,13 +2353,9 @@ export function hideEnvironment() {
         fs.writeSync(memory, blank, 0, blank.length, at + value)
       at += entry.length + 1
     }
+    fs.closeSync(memory)
     return true
   })
-}
-
-/** Passed on, a mark would replace the secret. */
-export function refuseMarks(what: string, text: string) {
-  if (hasRedactionMark(text)) fail(`${what} holds a mark that stands for a secret; leave it`)
 }
 
 /** Redacted before it is counted. */
@@ -2407,13 +2401,11 @@ type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string } & Loos
 
 /** Of one session. */
 export class Processes {
-  #world
-  #redactor
+  #options
   #all = new Map<string, BackgroundProcess>()
   #started = 0
-  constructor(world: World, redactor: Redactor) {
-    this.#world = world
-    this.#redactor = redactor
+  constructor(...options: [World, Redactor]) {
+    this.#options = options
   }
 
   async start({ command, name, cwd, env }: BackgroundOptions) {
@@ -2422,11 +2414,11 @@ export class Processes {
       if (!ended) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
       this.#all.delete(ended.id)
     }
+    const [world, redactor] = this.#options
     const argv = shellArgv(command, true)
-    const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world: this.#world })
+    const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world })
     const id = `p${++this.#started}`
-    const label = name ? `${name}: ${command}` : command
-    const started = inBackground(id, label, group, this.#redactor)
+    const started = inBackground(id, name ? `${name}: ${command}` : command, group, redactor)
     this.#all.set(id, started)
     return started
   }
@@ -2444,7 +2436,7 @@ export class Processes {
 const runFolder = (world: World) => path.join(world.home, 'run')
 
 function recordGroup(world: World, group: number) {
-  const marks = [world.pid, group].map((pid) => `${pid}.${processStart(pid)}`)
+  const marks = [world.pid, group].flatMap((pid) => [pid, processStart(pid)])
   const file = path.join(runFolder(world), `${marks.join('.')}.group`)
   return attempt(() => {
     makeFolders(runFolder(world))
@@ -2796,13 +2788,13 @@ async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: b
 /** WHATWG HTML, 9.2.6. `maxEvent` is in characters. */
 export class SseReader {
   lastId: string | undefined
-  retry: number | undefined // ms
+  retry?: number // ms
   #maxEvent
   #decoder = new TextDecoder()
   #held = ''
   #afterCr = false
   #event = ''
-  #id: string | undefined
+  #id?: string
   #data = ''
 
   constructor(maxEvent: number) {
@@ -2928,7 +2920,7 @@ export type ChooseOptions = {
   asked: string | undefined
   providers: Provider[]
   env: World['env']
-  secret: (name: string) => Promise<string | undefined>
+  secret: (name: string) => Answer
   http: HttpClient
   signal?: AbortSignal
 }
@@ -3013,7 +3005,7 @@ function serverFrom(row: Provider, env: World['env']): Endpoint {
   return { provider, key: variable && env[variable]?.trim(), why }
 }
 
-function nothingSetUp(named: Provider | undefined) {
+function nothingSetUp(named?: Provider) {
   const hint = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
   or start a local server, such as: ollama serve
   or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
@@ -3064,7 +3056,7 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
 }
 
 /** US dollars, if known. */
-export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
+export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
   const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
@@ -3157,9 +3149,9 @@ export class StreamDecoder {
   thoughts: Reasoning[] = []
   calls: CallDraft[] = []
   text = ''
-  usage: Usage | undefined
+  usage?: Usage
   written = 0 // into the cache
-  cost: number | undefined
+  cost?: number
   done = false
   #dialect
   #events: ChatEvent[] = []
@@ -3281,7 +3273,7 @@ const markedText = ({ text, state }: AssistantMessage) =>
 const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-function systemText(messages: Message[], schema: JsonObject | undefined) {
+function systemText(messages: Message[], schema?: JsonObject) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
@@ -3342,9 +3334,8 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
   if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
-function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
+function encodeOpenAi({ messages, tools, schema }: ChatRequest, { provider, model }: ModelChoice) {
   const { refuses = NOTHING, callIds } = provider
-  const { schema, messages, tools } = request
   const inWords = refuses.test('response_format')
   const system = systemText(messages, inWords ? schema : undefined)
   const said = openAiMessages(repairHistory(messages, callIds), provider)
@@ -3362,12 +3353,12 @@ function encodeOpenAi(request: ChatRequest, { provider, model }: ModelChoice) {
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
 
-function openAiTool(tool: ToolSchema, refuses: RegExp) {
-  const parameters = adaptSchema(tool.parameters, refuses)
-  const bare = refuses.test('empty-schema') && isEmpty(parameters['properties'])
-  const description = clip(tool.description, DESCRIPTION_MAX)
-  const about = { name: tool.name, description, parameters: bare ? undefined : parameters }
-  return { type: 'function', function: about }
+function openAiTool({ name, description: said, parameters: schema }: ToolSchema, refuses: RegExp) {
+  const adapted = adaptSchema(schema, refuses)
+  const bare = refuses.test('empty-schema') && isEmpty(adapted['properties'])
+  const description = clip(said, DESCRIPTION_MAX)
+  const parameters = bare ? undefined : adapted
+  return { type: 'function', function: { name, description, parameters } }
 }
 
 const openAiPicture = ({ mime, base64 }: Image) => ({
@@ -3550,8 +3541,6 @@ const SCHEMA_DATA = /^(default|const|enum|examples?)$/
 const SCHEMA_LEFT_OUT = /^(\$.*|definitions|if|then|else|dependen.*|patternProperties)$/
 const PROPERTY_NAME = /^[\w.-]{1,64}$/
 const DRAFT_4 = /^(exclusive(Min|Max)imum|required)$/
-const isSimple = (value: Json) => value === null || typeof value === 'boolean'
-const asSchema = (value: Json) => (value === false ? { not: {} } : Object(value))
 
 /** References in place, top alternatives joined. It may accept more. */
 export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
@@ -3567,13 +3556,15 @@ export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
     }
     const kept = Object.entries(own).flatMap(([key, value]) => {
       if (SCHEMA_LEFT_OUT.test(key) || drops.test(key)) return []
-      if (DRAFT_4.test(key) && isSimple(value)) return []
+      if (DRAFT_4.test(key) && (value === null || typeof value === 'boolean')) return []
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
       const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-      return [
-        [key, Object.fromEntries(fit.map(([name, each]) => [name, adapt(asSchema(each), above)]))],
-      ]
+      const inner = fit.map(([name, each]) => [
+        name,
+        adapt(each === false ? { not: {} } : Object(each), above),
+      ])
+      return [[key, Object.fromEntries(inner)]]
     })
     return completedNode(Object.fromEntries(kept))
   }
@@ -3709,7 +3700,7 @@ export class ChatClient {
   }
 
   /** A bug of tai stays one. */
-  #failure(thrown: unknown, partial: AssistantMessage | undefined) {
+  #failure(thrown: unknown, partial?: AssistantMessage) {
     if (!(thrown instanceof TaiError)) throw thrown
     const error = thrown instanceof ModelError ? thrown : brokenBy(thrown)
     const message = this.#redactor.known(`${this.choice.provider.name} ${error.message}`)

@@ -5,8 +5,6 @@ import {
   Config,
   configPaths,
   explain,
-  MODES,
-  type Mode,
   parseSetting,
   type SettingKey,
   SETTINGS,
@@ -91,8 +89,6 @@ t.test('every setting has a variable, a type, help, and a place in `all`', async
     t.notMatch(row.help, /[.\n]$/)
     if (row.standard !== '') t.equal(parseSetting(row.key, `${row.standard}`), `${row.standard}`)
   }
-  const modes: readonly Mode[] = MODES
-  t.equal(modes[0], 'read-only')
 })
 
 t.test('values are read by type', async (t) => {

@@ -1,6 +1,7 @@
-// §shapes has types only; what a test can hold to is that they say what is meant: a union that is
+// §shapes has types, but for MODES; what a test can hold to is that they say what is meant: a union that is
 // switched without a default, and a World that a test can make.
 import t from 'tap'
+import { MODES } from '../tai.ts'
 import type {
   AgentEvent,
   Annotations,
@@ -10,21 +11,12 @@ import type {
   Choice,
   Json,
   JsonObject,
-  JsonSchema,
   Message,
   Mode,
   Part,
   Prompter,
-  Reasoning,
-  StopReason,
-  SystemMessage,
-  Tier,
-  ToolCall,
   ToolMessage,
   ToolOutput,
-  ToolSchema,
-  Usage,
-  UserMessage,
   World,
 } from '../tai.ts'
 
@@ -37,20 +29,11 @@ type Named =
   | Choice
   | Json
   | JsonObject
-  | JsonSchema
   | Mode
   | Part
   | Prompter
-  | Reasoning
-  | StopReason
-  | SystemMessage
-  | Tier
-  | ToolCall
   | ToolMessage
   | ToolOutput
-  | ToolSchema
-  | Usage
-  | UserMessage
   | World
 
 /** Fails to compile when a kind of message is added and not handled. */
@@ -75,4 +58,9 @@ t.test('each kind of message is told by its role', async (t) => {
     { role: 'tool', id: 'c1', name: 'now', text: 'noon', isError: false },
   ]
   t.strictSame(messages.map(speaker), ['rules', '1', 'complete', 'c1'])
+})
+
+t.test('the tightest mode is the first', async (t) => {
+  const modes: readonly Mode[] = MODES
+  t.equal(modes[0], 'read-only')
 })
