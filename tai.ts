@@ -1323,7 +1323,9 @@ type SqlRow = Record<string, SqlValue>
 type Sql = string | readonly string[]
 
 const JSON_COLUMNS =
-  'tags tools paths commands todos message data args allow deny options profiles'.split(' ')
+  'tags tools paths commands todos message data args allow deny options profiles inputSchema'.split(
+    ' ',
+  )
 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
@@ -3988,7 +3990,7 @@ const SOURCES = [
 export const sourceKind = (source: string) =>
   SOURCES.find(([, looks]) => looks.test(source.trim()))?.[0] ?? 'name'
 
-export type McpEntry = Readonly<ReturnType<typeof entryOf>>
+export type McpEntry = ReturnType<typeof entryOf>
 
 export const TRANSPORTS = [
   ['stdio', 'headers', 'command', 'stdio local command'],
@@ -4687,7 +4689,7 @@ const MODERN_META = {
   'io.modelcontextprotocol/clientInfo': SELF,
 }
 
-export type McpTool = Readonly<ReturnType<typeof readTool>>
+export type McpTool = ReturnType<typeof readTool>
 
 function headersIn(schema: JsonSchema): Map<string, string> {
   const found = new Map<string, string>()
@@ -4889,9 +4891,8 @@ const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_jso
   FROM mcp_servers ORDER BY name`
 
 // The order stays, since names go by it.
-const PIN_TOOL = `INSERT INTO mcp_server_tools (server, tool, description, schema_json, updated)
-  VALUES (?1, ?2, ?3, ?4, ?5)
-  ON CONFLICT (server, tool) DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
+const PIN_TOOL = `INSERT INTO mcp_server_tools VALUES (?1, ?2, ?3, ?4, ?5)
+  ON CONFLICT DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
 
 type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> & {
   source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
@@ -4921,15 +4922,13 @@ export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
 
 /** The MCP tables of a vault. */
 export class McpRegistry {
+  readonly #store
   readonly #db
-  readonly #secrets
-  readonly #redactor
   readonly #now
 
-  constructor({ db, secrets, redactor }: Store, now: () => number) {
-    this.#db = db
-    this.#secrets = secrets
-    this.#redactor = redactor
+  constructor(store: Store, now: () => number) {
+    this.#store = store
+    this.#db = store.db
     this.#now = now
   }
 
@@ -4950,13 +4949,10 @@ export class McpRegistry {
   async get(name: string): Promise<McpEntry> {
     const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
     const { uds, [WITHHELD]: _, ...own } = options
-    const sealed = await this.#secrets.within((seal) => {
-      const open = (column: string, text: string) =>
-        JSON.parse(seal.open(text, columnSlot('mcp_servers', column, name)))
-      return {
-        env: open('env_json', row.env_json),
-        headers: open('headers_json', row.headers_json),
-      }
+    const sealed = await this.#store.secrets.within((seal) => {
+      const open = (column: 'env_json' | 'headers_json') =>
+        JSON.parse(seal.open(row[column], columnSlot('mcp_servers', column, name)))
+      return { env: open('env_json'), headers: open('headers_json') }
     })
     const socket = uds === undefined ? undefined : String(uds)
     const facts = { name, transport, command, args, cwd, url, socket, allow, deny }
@@ -4969,7 +4965,7 @@ export class McpRegistry {
     if (await this.check(entry)) return
     const created = this.#now()
     const plain = { name, transport, command, url, cwd, source, created, updated: created }
-    await this.#secrets.within((seal) => {
+    await this.#store.secrets.within((seal) => {
       const sealed = (column: string, value: object) =>
         seal.seal(JSON.stringify(value), columnSlot('mcp_servers', column, name))
       this.#db.insert('mcp_servers', {
@@ -5011,25 +5007,20 @@ export class McpRegistry {
     this.#db.insert('mcp_server_profiles', row, 'REPLACE')
   }
 
-  hasConsent(entry: McpEntry) {
-    const [{ name }, wanted] = [entry, consentDigest(entry)]
-    return !!this.#db.get`SELECT 1 FROM mcp_consents WHERE server = ${name} AND digest = ${wanted}`
-  }
+  hasConsent = (entry: McpEntry) =>
+    !!this.#db.get`SELECT 1 FROM mcp_consents
+      WHERE server = ${entry.name} AND digest = ${consentDigest(entry)}`
 
   consent(entry: McpEntry) {
     const row = { server: entry.name, digest: consentDigest(entry), created: this.#now() }
     this.#db.insert('mcp_consents', row, 'REPLACE')
   }
 
-  definitions(server: string): McpDefinition[] {
-    const rows = this.#db.all<Record<keyof McpDefinition, string>>`
-      SELECT tool AS name, description, schema_json AS inputSchema
+  definitions = (server: string) =>
+    this.#db.all<McpDefinition>`SELECT tool AS name, description, schema_json AS inputSchema
       FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
-    return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
-  }
 
-  withheld = (server: string) =>
-    (this.row(server).options[WITHHELD] ?? []) as unknown as readonly Pinned[]
+  withheld = (server: string) => (this.row(server).options[WITHHELD] ?? []) as unknown as Pinned[]
 
   #pins(server: string) {
     return this.once(`pins of ${server}`, () => {
@@ -5049,16 +5040,16 @@ export class McpRegistry {
   }
 
   /** Returns what is withheld; the first listing is pinned. */
-  learn(server: string, listed: readonly McpDefinition[]) {
+  learn(server: string, listed: McpDefinition[]) {
     return this.#db.tx(() => {
       const isFirst = this.row(server).options[WITHHELD] === undefined
       const names = new Set(listed.map(({ name }) => name))
       for (const name of this.#pins(server).keys()) if (!names.has(name)) this.#unpin(server, name)
       const others = listed.map(pinned).filter((each) => !this.accepts(server, each))
-      const shown = others.map((each) => ({
-        ...(mapStrings(each, (text) => this.#redactor.known(text)) as Pinned),
-        name: each.name,
-      }))
+      const known = (text: string) => this.#store.redactor.known(text)
+      const shown = others.map((each): Pinned => {
+        return { ...each, ...Object(mapStrings(each, known)), name: each.name }
+      })
       if (isFirst) for (const each of shown) this.#pin(server, each)
       this.#setOption(server, WITHHELD, isFirst ? [] : shown)
       return this.drift(server)
@@ -5072,13 +5063,9 @@ export class McpRegistry {
       const granted = names ?? all.map(({ name }) => name)
       const unknown = granted.find((name) => !all.some((each) => each.name === name))
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
-      const isChosen = ({ name }: Pinned) => granted.includes(name)
-      for (const each of all.filter(isChosen)) this.#pin(server, each)
-      this.#setOption(
-        server,
-        WITHHELD,
-        all.filter((each) => !isChosen(each)),
-      )
+      for (const each of all) if (granted.includes(each.name)) this.#pin(server, each)
+      const left = all.filter(({ name }) => !granted.includes(name))
+      this.#setOption(server, WITHHELD, left)
       return granted
     })
   }
@@ -5151,13 +5138,13 @@ export function exposedName(server: string, tool: string, naming?: Json) {
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
-function freeName(name: string, taken: ReadonlySet<string>) {
+function freeName(name: string, taken: Set<string>) {
   let free = name
   for (let n = 2; taken.has(free); n++) free = `${name.slice(0, TOOL_NAME_MAX - 4)}_${n}`
   return free
 }
 
-function globPattern(globs: readonly string[]) {
+function globPattern(globs: string[]) {
   const parts = globs.map((glob) =>
     RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.'),
   )
@@ -5236,7 +5223,7 @@ export type BridgeOptions = {
   world: World
   store: Store
   http: () => HttpClient // opened when a server is reached over HTTP
-  taken: readonly string[] // names of tools that no server's tool may have
+  taken: string[] // names of tools that no server's tool may have
   notice: (text: string) => void
   watch: (label: string) => Disposable // shown while a server starts
 }
@@ -7758,7 +7745,7 @@ export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
   })
 }
 
-const linesOf = (rows: readonly object[], none: string) =>
+const linesOf = (rows: object[], none: string) =>
   rows.map((row) => JSON.stringify(row)).join('\n') || none
 
 const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
@@ -9979,10 +9966,10 @@ const RESOLVER_ANSWER = {
 
 /** What starts packages of which registry, and what stands before the package, a word a line; a
  * group there means that a program of the package comes next. */
-const STARTERS = new Map([
-  ['npx', { of: 'npm', before: /^(?:(?:-y|--yes)\n)*((?:-p|--package)\n)?/ }],
-  ['uvx', { of: 'pypi', before: /^(--from\n)?/ }],
-  ['docker', { of: 'oci', before: /^run\n(?:(?:-i|--rm|--init|-e\n[A-Z_][A-Z\d_]*)\n)*/ }],
+const STARTERS = new Map<string, [string, RegExp]>([
+  ['npx', ['npm', /^(?:(?:-y|--yes)\n)*((?:-p|--package)\n)?/]],
+  ['uvx', ['pypi', /^(--from\n)?/]],
+  ['docker', ['oci', /^run\n(?:(?:-i|--rm|--init|-e\n[A-Z_][A-Z\d_]*)\n)*/]],
 ])
 
 /** A package, and the version after it; none after git, where a commit may be of a fork. */
@@ -10066,17 +10053,17 @@ const inBrief = (text: string) => visible(clip(text, FACT_MAX))
 const unnamed = (what: string) =>
   fail(`the model answered ${inBrief(what)}, which the evidence does not name`)
 
-function checkChoice(entry: McpEntry, pages: readonly Page[]) {
+function checkChoice(entry: McpEntry, pages: Page[]) {
   const { command = '', args, env, url } = entry
   const named = (what: string) => pages.some((page) => page.named.includes(what)) || unnamed(what)
   const said = (word: string) => pages.some(({ text }) => text.includes(word)) || unnamed(word)
   for (const [name, value] of Object.entries(env))
     if (said(name) && value !== `\${${name}}`) unnamed(`a value for ${name}`)
-  if (url !== undefined) return url.startsWith('https:') ? named(`url ${url}`) : unnamed(url)
+  if (url) return url.startsWith('https:') ? named(`url ${url}`) : unnamed(url)
   const argv = [command, ...args].join(' ')
   const words = args.join('\n')
-  const isPlain = words.split('\n').length === args.length
-  const { of, before } = (isPlain && STARTERS.get(command)) || unnamed(argv)
+  const isPlain = !args.some((word) => word.includes('\n'))
+  const [of, before] = (isPlain && STARTERS.get(command)) || unnamed(argv)
   const [head, program] = before.exec(words) ?? unnamed(argv)
   const [spec = '', ...rest] = words.slice(head.length).split('\n')
   const [, bare, version = 'latest'] = PACKAGE.exec(spec) ?? unnamed(`${of} ${spec}`)
