@@ -3860,10 +3860,6 @@ type RpcOptions = {
   headers?: RpcHeaders
 }
 
-/** Some have the id as text, some errors none. */
-const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
-  Number(plainText(id ?? (jsonrpc && error && exchange)))
-
 type Waiting = {
   answer: PromiseWithResolvers<JsonObject>
   stop: AbortController
@@ -3937,26 +3933,27 @@ export abstract class RpcTransport {
     await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
-  #reply(id: RpcId, method: string) {
+  #heard(method: string, id: unknown, params: unknown) {
+    const token = Number(plainText(Object(params)['progressToken']))
+    if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
+    if (!isRpcId(id)) return this.hear(method)
     if (++this.#owed > MCP_QUEUE_MAX)
       return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
     const message = `this client does not do ${method}`
     const refusal = { error: { code: RPC_CODES.method, message } }
-    const done = () => void (this.#owed -= 1)
+    const done = () => void this.#owed--
     this.#send({ id, ...(method === 'ping' ? { result: {} } : refusal) }).then(done, done)
   }
 
   #take(message: unknown, exchange: unknown) {
     if (!isObject(message)) return false
-    const { id, method, params, result, error } = message
+    const { jsonrpc, id, method, params, result, error } = message
     if (typeof method === 'string') {
-      const token = Number(plainText(Object(params)['progressToken']))
-      if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
-      if (isRpcId(id)) this.#reply(id, method)
-      else this.hear(method)
+      this.#heard(method, id, params)
       return true
     }
-    const asked = answered(message, exchange)
+    // some have the id as text, some errors none
+    const asked = Number(plainText(id ?? (jsonrpc && error && exchange)))
     const { answer } = this.#waiting.get(asked) ?? {}
     this.#waiting.delete(asked)
     if (error != null) answer?.reject(failureIn(error))
@@ -5138,12 +5135,6 @@ export function exposedName(server: string, tool: string, naming?: Json) {
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
-function freeName(name: string, taken: Set<string>) {
-  let free = name
-  for (let n = 2; taken.has(free); n++) free = `${name.slice(0, TOOL_NAME_MAX - 4)}_${n}`
-  return free
-}
-
 function globPattern(globs: string[]) {
   const parts = globs.map((glob) =>
     RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.'),
@@ -5187,7 +5178,7 @@ function blockText(block: JsonObject) {
 
 function faultOf(error: TaiError) {
   if (error instanceof RpcError) return 'upstream_error'
-  const isThere = error instanceof LinkError && /^(?:timeout|protocol)$/.test(error.kind)
+  const isThere = error instanceof LinkError && /^(timeout|protocol)$/.test(error.kind)
   return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
 
@@ -5272,7 +5263,9 @@ export class McpBridge {
     const own = new Set<string>()
     return [...known, ...unread].map((tool, i) => {
       const { name } = tool
-      const first = freeName(exposedName(server, name, options['toolPrefix']), own)
+      const wanted = exposedName(server, name, options['toolPrefix'])
+      let first = wanted
+      for (let n = 2; own.has(first); n++) first = `${wanted.slice(0, TOOL_NAME_MAX - 4)}_${n}`
       own.add(first)
       const unbound = unboundAs(name, first)
       // a grant for one must not hold for the other
@@ -7628,15 +7621,16 @@ async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) 
   bridge.registry.consent(entry)
 }
 
-const RUNNERS = /^(?:npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker)$/
+const RUNNERS =
+  /^(?:-.*|npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker|run|dlx|exec|tool)$/
 
-function nameFrom([first = '', ...rest]: readonly string[]) {
+function nameFrom(words: readonly string[]) {
+  const [first = ''] = words
   const { hostname = '' } = URL.parse(first) ?? {}
   if (hostname)
     return /^[\d.]+$|:/.test(hostname) ? 'server' : (hostname.split('.').at(-2) ?? hostname)
-  const isRunner = RUNNERS.test(path.parse(first).name)
-  const word = isRunner && rest.find((each) => !/^-|^(?:run|dlx|exec|tool)$/.test(each))
-  const bare = path.parse(word || first).name.replace(/(?<=.)@.*/, '')
+  const word = words.find((each) => !RUNNERS.test(path.parse(each).name)) ?? first
+  const bare = path.parse(word).name.replace(/(?<=.)@.*/, '')
   return bare.replace(/^mcp-?|-mcp$|-?mcp-server$|^server-/g, '') || 'server'
 }
 
