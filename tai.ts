@@ -9981,7 +9981,9 @@ function serverNames({ packages, remotes }: JsonObject) {
   return [...named, ...asList(remotes).map(({ url }) => `url ${asText(url)}`)]
 }
 
-const WITNESSES: Record<string, (text: string, of: GithubPlace) => string[] | Promise<string[]>> = {
+type Witness = (text: string, of: GithubPlace) => string[] | Promise<string[]>
+
+const WITNESSES: Record<string, Witness> = {
   registry: (text, { owner, name }) => {
     const rows = asList(parseObject(text)?.['servers']).map(({ server }) => asObject(server))
     const isItsOwn = ({ name: full, repository }: JsonObject) => {
@@ -10015,13 +10017,13 @@ function addressOf(witness: string, { owner, name, folder = 'HEAD' }: GithubPlac
   return `raw.githubusercontent.com/${name}/${folder}/${witness}`
 }
 
-type Page = { name: string; text: string; named: string[]; told: string }
+type Page = Awaited<ReturnType<typeof pagesOf>>[number]
 
-async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal): Promise<Page[]> {
+async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
   const copy = (await app.config()).get('mcp_resolver')
   const root = copy?.replace(/\/+$/, '') ?? 'https:/'
   const limits = { timeout: WEB_TIMEOUT, maxBody: PAGE_MAX, redirects: WEB_REDIRECTS }
-  const asked = Object.entries(WITNESSES).map(async ([name, namesIn]) => {
+  const ask = async ([name, namesIn]: [string, Witness]) => {
     try {
       const request = { method: 'GET', url: `${root}/${addressOf(name, place)}`, ...limits }
       const { reply, body: text } = await wholeReply(app.http, request, signal)
@@ -10031,8 +10033,8 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal): Promi
     } catch (error) {
       return { name, text: '', named: [], told: toldError(error, signal).message }
     }
-  })
-  return Promise.all(asked)
+  }
+  return Promise.all(Object.entries(WITNESSES).map(ask))
 }
 
 const inBrief = (text: string) => visible(clip(text, FACT_MAX))
@@ -10950,12 +10952,12 @@ function hostFolders({ env, platform }: World, root: string): Record<string, str
   const home = env['HOME'] || env['USERPROFILE'] || builtin('node:os').homedir()
   const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
   const own: NodeJS.Dict<string> = {
-    darwin: path.join(home, 'Library', 'Application Support'),
-    win32: env['APPDATA'] || path.join(home, 'AppData', 'Roaming'),
+    darwin: path.join(home, 'Library/Application Support'),
+    win32: env['APPDATA'] || path.join(home, 'AppData/Roaming'),
   }
   const config = own[platform] ?? xdg
   const codex = env['CODEX_HOME'] || path.join(home, '.codex')
-  return { home, root, xdg, config, codex, code: path.join(config, 'Code', 'User') }
+  return { home, root, xdg, config, codex, code: path.join(config, 'Code/User') }
 }
 
 async function serversPart(file: string, root: string) {
@@ -10969,7 +10971,7 @@ async function serversPart(file: string, root: string) {
   const { mcpServers } = Object(Object(all['projects'])[root]) // Claude Code has some by project
   const parts = Object.entries(all).filter(([key]) => has(HOLDERS, key))
   if (isObject(mcpServers)) parts.push(['mcpServers', mcpServers])
-  return parts.map((part) => JSON.stringify(Object.fromEntries([part]))).join('\n')
+  return parts.map(([key, value]) => JSON.stringify({ [key]: value })).join('\n')
 }
 
 /** Servers by host; a file that cannot be used is named in `faults`. */
