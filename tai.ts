@@ -3872,12 +3872,12 @@ export abstract class RpcTransport {
   hear = (_notification: string) => {}
   gone = () => {}
   abstract readonly hint: string | undefined
-  /** Over HTTP, until its exchange is over. Throws LinkError. */
+  /** Over HTTP, until its exchange is over. Throws LinkError, HttpError. */
   abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
   abstract close(): Promise<void>
   readonly #waiting = new Map<number, Waiting>()
   #last = 0
-  #over: LinkError | undefined
+  #over: TaiError | undefined
   #owed = 0
 
   /** False for no message; with the `id` of an exchange, until that is answered. */
@@ -3887,14 +3887,14 @@ export abstract class RpcTransport {
     return id === undefined ? taken : !this.#waiting.has(Number(id))
   }
 
-  lost(why: LinkError) {
+  lost(why: TaiError) {
     if (this.#over !== undefined) return
     this.#over = why
     for (const { stop } of this.#waiting.values()) stop.abort(why)
     this.gone()
   }
 
-  /** Progress begins `wait` anew. Throws RpcError, LinkError, or the signal's reason. */
+  /** Progress begins `wait` anew. Throws RpcError, what `send` does, or the signal's reason. */
   async request(method: string, params: JsonObject, { wait, signal, headers }: RpcOptions) {
     signal?.throwIfAborted()
     const id = ++this.#last
@@ -4511,20 +4511,6 @@ const EXCERPT_MAX = 300 // characters
 const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
-const LINK_FAULTS: Record<string, LinkFault> = {
-  timeout: 'timeout',
-  idle: 'lost',
-  cut: 'lost',
-  'too-large': 'protocol',
-}
-
-const asLink = (signal?: AbortSignal) => (cause: unknown) => {
-  signal?.throwIfAborted()
-  if (cause instanceof LinkError || !(cause instanceof TaiError)) throw cause
-  const kind = cause instanceof HttpError ? (LINK_FAULTS[cause.kind] ?? 'start') : 'protocol'
-  throw new LinkError(kind, cause.message, { hint: cause.hint, cause })
-}
-
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
@@ -4544,24 +4530,20 @@ export class McpHttpTransport extends RpcTransport {
     this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
   }
 
-  async send(message: RpcWords, signal?: AbortSignal, headers: RpcHeaders = {}) {
-    await this.#exchange(message, headers, signal).catch(asLink(signal))
-  }
-
   async close() {
     const why = new LinkError('lost', `the connection to ${this.#url.host} is closed`)
     this.#closing.abort(why)
     this.lost(why)
   }
 
-  async #exchange(message: RpcWords, headers: RpcHeaders, signal?: AbortSignal) {
+  async send(message: RpcWords, signal?: AbortSignal, headers: RpcHeaders = {}) {
     const body = rpcText(message)
     if (byteLength(body) > MCP_HTTP_MAX_BODY)
       noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
     const { id: own, method } = message
     const id = method && own
     const isSse = this.#leg.entry.transport === 'sse'
-    if (isSse) await (this.#endpoint ?? this.#listen()).promise
+    if (isSse) await this.#listen().promise
     const session = this.version && this.#session // none before the greeting
     const wait = id === undefined ? MCP_CONNECT_TIMEOUT : MCP_PROGRESS_MAX // less by its signal
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
@@ -4600,10 +4582,11 @@ export class McpHttpTransport extends RpcTransport {
   }
 
   #listen() {
+    if (this.#endpoint) return this.#endpoint
     const known = (this.#endpoint = Promise.withResolvers<void>())
     const { signal } = this.#closing
     const stream = this.#stream(signal).then((reply) => this.#follow(reply, undefined, signal))
-    stream.catch(asLink(signal)).catch((why: LinkError) => {
+    stream.catch((why: TaiError) => {
       known.reject(why)
       this.lost(why)
     })
@@ -5171,7 +5154,7 @@ function blockText(block: JsonObject) {
 
 function faultOf(error: TaiError) {
   if (error instanceof RpcError) return 'upstream_error'
-  const isThere = error instanceof LinkError && /^(timeout|protocol)$/.test(error.kind)
+  const isThere = error instanceof KindError && /^(timeout|protocol|too-large)$/.test(error.kind)
   return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
 
@@ -5437,7 +5420,7 @@ export class McpBridge {
           : new McpHttpTransport({ http: http(), redactor, entry: filled })
       return await McpClient.open(transport, { era: entry.options['era'], ...options })
     } catch (error) {
-      if (error instanceof LinkError) error.message = `${entry.name}: ${error.message}`
+      if (error instanceof KindError) error.message = `${entry.name}: ${error.message}`
       throw error
     }
   }
