@@ -5134,7 +5134,7 @@ export function mcpOutput({ content, structuredContent, isError }: JsonObject): 
     return picture ? '' : blockText(block)
   })
   const structured = structuredContent ?? undefined
-  const repeats = (text: string) => digest(attempt(() => JSON.parse(text))) === digest(structured)
+  const repeats = (text: string) => digest(rpcParsed(text)) === digest(structured)
   if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
   const text = texts.filter((each) => each.trim() !== '').join('\n')
   return {
@@ -5331,13 +5331,12 @@ export class McpBridge {
     const { server, name } = row
     try {
       const { client, tools } = await this.#link(server, signal)
-      const tool = (await tools()).get(name)
-      if (tool && !this.registry.accepts(server, tool)) {
+      const tool = (await tools()).get(name) ?? noMcp('its server has no such tool any more')
+      if (!this.registry.accepts(server, tool)) {
         const hint = `the user can compare and accept it: \`tai mcp pins ${server}\``
         const changed = new TaiError('it is not as it was accepted', { hint })
         return failedOutput(changed, row, 'pin_pending')
       }
-      if (tool === undefined) noMcp('its server has no such tool any more')
       return mcpOutput(await client.callTool(tool, args, { signal }))
     } catch (error) {
       return failedOutput(toldError(error, signal), row)
