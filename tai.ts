@@ -3860,12 +3860,6 @@ type RpcOptions = {
   headers?: RpcHeaders
 }
 
-type Waiting = {
-  answer: PromiseWithResolvers<JsonObject>
-  stop: AbortController
-  clock: NodeJS.Timeout
-}
-
 /** A subclass carries the messages. */
 export abstract class RpcTransport {
   version: string | undefined
@@ -3875,7 +3869,10 @@ export abstract class RpcTransport {
   /** Over HTTP, until its exchange is over. Throws LinkError, HttpError. */
   abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
   abstract close(): Promise<void>
-  readonly #waiting = new Map<number, Waiting>()
+  readonly #waiting = new Map<
+    number,
+    { answer: PromiseWithResolvers<JsonObject>; stop: AbortController; clock: NodeJS.Timeout }
+  >()
   #last = 0
   #over: TaiError | undefined
   #owed = 0
@@ -5403,7 +5400,7 @@ export class McpBridge {
     return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
   }
 
-  async #open(entry: McpEntry, options: ClientOptions & { signal?: AbortSignal }) {
+  async #open(entry: McpEntry, options: ClientOptions) {
     const { world, store, http, watch } = this.#options
     const { redactor } = store
     using _ = watch(`starting ${entry.name}`)
@@ -7671,7 +7668,7 @@ export async function addServers(
   for (const { entry: given, from } of servers) {
     const entry = bridge.placed(given)
     const { name, enabled } = entry
-    const profile = how.profile ?? (enabled === true ? how.current : undefined)
+    const profile = how.profile ?? (enabled ? how.current : undefined)
     try {
       await bridge.registry.check(entry)
       await agreeTo(bridge, entry, how)
