@@ -18,7 +18,6 @@ import {
   Door,
   Given,
   HttpClient,
-  LinkError,
   McpHttpTransport,
   McpServeContext,
   mcpServeHandler,
@@ -74,11 +73,11 @@ function connect(t: T, { env = {}, secret = '', ...more }: Options) {
   return { transport, peer, heard, ask, greet, call }
 }
 
-async function failure(work: Promise<unknown>): Promise<LinkError> {
+async function failure(work: Promise<unknown>): Promise<TaiError & { kind?: string }> {
   try {
     await work
   } catch (error) {
-    if (error instanceof LinkError) return error
+    if (error instanceof TaiError) return error
     throw error
   }
   throw new Error('no failure')
@@ -236,7 +235,7 @@ t.test('c11: compressed replies, and bodies over 10 MB', async (t) => {
   t.equal(await call('mid'), 'm'.repeat(9e6)) // that it spills into a record is the bridge's
   const before = process.memoryUsage().rss
   for (const name of ['bomb', 'big_len', 'big_chunked'])
-    t.match(await failure(call(name)), { kind: 'protocol', message: /over 10\.0 MB/ }, name)
+    t.match(await failure(call(name)), { kind: 'too-large', message: /over 10\.0 MB/ }, name)
   t.ok(process.memoryUsage().rss - before < 200e6)
   t.equal(await call('gz'), 'ok gz', 'and it goes on')
 })
@@ -310,16 +309,19 @@ t.test('c13 C and D: a private CA by its variable only, and a proxy with a passw
     callElsewhere(far, through('hushhusk')),
   ])
   t.equal(with_, 'hello')
-  t.match(without, /^start\|.*unknown CA\|.*NODE_EXTRA_CA_CERTS/)
+  t.match(without, /^unreachable\|.*unknown CA\|.*NODE_EXTRA_CA_CERTS/)
   t.equal(proxied, 'hello')
   t.ok(proxy.seen.every((line) => line === 'CONNECT mcp.test:443'))
-  t.match(denied, /^start\|.*user and password/)
+  t.match(denied, /^unreachable\|.*user and password/)
   t.notMatch(denied, /hushhus/)
 })
 
 t.test('c13 E: nobody listens', async (t) => {
   const { greet } = connect(t, { url: 'http://127.0.0.1:1/mcp' })
-  t.match(await failure(greet()), { kind: 'start', message: /127\.0\.0\.1:1: connection refused/ })
+  t.match(await failure(greet()), {
+    kind: 'unreachable',
+    message: /127\.0\.0\.1:1: connection refused/,
+  })
 })
 
 // --- requests ---
@@ -394,7 +396,7 @@ t.test('a server on a Unix socket', { skip: process.platform === 'win32' }, asyn
   t.equal(await call(), 'hello')
   t.equal(seen.at(-1)?.path, '/mcp')
   const gone = connect(t, { transport: 'uds', socket: `${socket}.gone` })
-  t.match(await failure(gone.greet()), { kind: 'start' })
+  t.match(await failure(gone.greet()), { kind: 'unreachable' })
 })
 
 // --- replies ---
@@ -521,10 +523,10 @@ t.test('a reply that is cut, too large or too slow is what it is', async (t) => 
         .end(gzipSync(`data: ${said(asked, 'x'.repeat(MCP_HTTP_MAX_BODY))}\n\n`))
   })
   const at = (path: string) => connect(t, { url: url.replace('/mcp', path) })
-  t.match(await failure(at('/half').call()), { kind: 'lost', message: /broke off/ })
-  t.match(await failure(at('/cut').call()), { kind: /lost|start/ })
-  t.match(await failure(at('/event').call()), { kind: 'protocol', message: /10\.0 MB/ })
-  t.match(await failure(at('/zip').call()), { kind: 'protocol', message: /10\.0 MB/ })
+  t.match(await failure(at('/half').call()), { kind: 'cut', message: /broke off/ })
+  t.match(await failure(at('/cut').call()), { kind: /cut|unreachable/ })
+  t.match(await failure(at('/event').call()), { message: /10\.0 MB/ })
+  t.match(await failure(at('/zip').call()), { kind: 'too-large', message: /10\.0 MB/ })
   const slow = at('/slow').peer.request('x', {}, { wait: 30 })
   t.match(await failure(slow), { kind: 'timeout' })
 })
@@ -584,7 +586,7 @@ t.test('close ends what is under way, and what is waited for', async (t) => {
 
 t.test('an entry whose URL is none does not begin', async (t) => {
   for (const url of ['nowhere', 'ftp://example.org/'])
-    t.match(await failure((async () => connect(t, { url }).greet())()), { kind: 'start' })
+    t.match(await failure((async () => connect(t, { url }).greet())()), { kind: /start|refused/ })
 })
 
 // --- resuming ---

@@ -106,7 +106,7 @@ t.test('a locked vault tells which servers there are, and gives none away', asyn
   const locked = await Store.open(makeWorld(home))
   t.teardown(() => locked.close())
   const there = new McpRegistry(locked, () => 1)
-  t.match(there.list(), [{ name: 's', command: 'serve', tools: 1 }])
+  t.match(there.list(), [{ name: 's', command: 'serve' }])
   t.match(there.definitions('s'), [one])
   await t.rejects(there.get('s'), { message: /seal|lock/, hint: /TAI_SEAL_PASSPHRASE/ })
 })

@@ -261,7 +261,7 @@ const REFUSED: [what: string, answer: object, says: string][] = [
 t.test('an answer that a hostile README brings about is refused, and told', async (t) => {
   const server = {
     packages: [
-      { registry_type: 'oci', identifier: 'acme/weather' },
+      { registryType: 'oci', identifier: 'acme/weather' },
       { registryType: 'nuget', identifier: 'Acme.Weather' },
     ],
     remotes: [{ url: 'http://weather.example/mcp' }],
@@ -302,7 +302,7 @@ t.test('what others say of a repository in the registry does not count', async (
     7,
   ]
   const { model, env } = await open(t, {
-    pages: { [REGISTRY]: { servers } },
+    pages: { [REGISTRY]: { servers: servers.map((server) => ({ server })) } },
     answers: [{ name: 'w', command: 'npx', args: ['evil-weather'] }],
   })
   const run = await runMain(['mcp', 'add', ADDRESS, '--yes'], { env })
@@ -397,7 +397,9 @@ t.test('files of another form name nothing', async (t) => {
     remotes: odd,
   }
   const pages = {
-    [REGISTRY]: { servers: [server, { ...REGISTERED, packages: odd, remotes: 'x' }, [odd]] },
+    [REGISTRY]: {
+      servers: [{ server }, { server: { ...REGISTERED, packages: odd, remotes: 'x' } }, [odd]],
+    },
     [`${RAW}/server.json`]: { ...server, packages: 'x' },
     [`${RAW}/package.json`]: { name: odd, bin: [odd] },
     [`${RAW}/pyproject.toml`]: 'project = 1\n[tool]\npoetry = [2026-01-01]',
