@@ -9392,7 +9392,7 @@ const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) =>
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 
-const isBareServe = (word?: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
 
 function readFlags(args: string[], flags: Flag[], strict = false) {
   const options = Object.fromEntries(flags.map((flag) => [flag.name, flag]))
@@ -9408,8 +9408,9 @@ const AS_PROMPT = 'to send these words to a model, put them after -- or in quote
 /** Throws UsageError. */
 export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const end = [...argv, '--'].indexOf('--')
-  const isBare = (i: number) => i < end && isBareServe(argv[i], argv[i + 1])
-  const args = argv.map((word, i) => (isBare(i) ? `${word}=` : word))
+  const args = argv.map((word, i) =>
+    i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word,
+  )
   const every = [...FLAGS, ...commands.flatMap(flagsOf)]
   const { tokens, positionals: words } = readFlags(args, every)
   const given = new Given()
@@ -9418,19 +9419,18 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
     if (token.kind === 'option')
       given.set(token.name, [...given.all(token.name), token.value ?? 'true'])
 
-  const first = tokens.find(({ kind }) => kind !== 'option')
-  const word = first?.kind === 'positional' ? first.value : ''
+  const [word = ''] = words.slice(0, words.length - given.literal.length)
   if (RESERVED.includes(word)) failUsage(`this version has no command ${word}`, AS_PROMPT)
   const command = commands.find((row) => row.name === word)
   if (given.has('help')) return { kind: 'help' as const, given, command }
   if (command === undefined) {
-    checkFlags(args, FLAGS, '`tai --help` tells more')
+    checkFlags(args, FLAGS, `\`tai --help\` tells more; ${AS_PROMPT}`)
     return { kind: 'turn' as const, given, words }
   }
   const verbNamed = (name?: string) => command.verbs.find((row) => row.name === name)
   const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
   const rest = words.slice(verb.name ? 2 : 1)
-  const hint = `\`tai ${command.name} --help\` tells more`
+  const hint = `\`tai ${command.name} --help\` tells more; ${AS_PROMPT}`
   checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
   checkWords(rest, usageOf(command, verb), verb.args, hint)
   return { kind: 'command' as const, given, verb, words: rest, command }
@@ -9443,10 +9443,7 @@ function checkFlags(args: string[], known: Flag[], help: string) {
     const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
     const [, word = ''] = /^Unknown option (--.+)/.exec(fault) ?? []
     const close = didYouMean(word, known.flatMap(spellings))
-    failUsage(
-      visible(fault).replace('Unknown option', 'unknown flag'),
-      close ?? `${help}; ${AS_PROMPT}`,
-    )
+    failUsage(visible(fault).replace('Unknown option', 'unknown flag'), close ?? help)
   }
 }
 
@@ -9463,7 +9460,7 @@ function checkWords(words: string[], usage: string, args: string, hint: string) 
   const most = /\.\.\.\]?$/.test(args) ? Infinity : wanted.length
   if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
   const extra = visible(words.slice(most).join(' '))
-  if (words.length > most) failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
+  if (words.length > most) failUsage(`${extra} is too much: ${usage}`, hint)
 }
 
 const flagColumns = (flags: Flag[]) =>
@@ -9672,12 +9669,11 @@ export class App {
 }
 
 function flagSettings(given: Given) {
-  const texts = SETTINGS.map(({ key }) => [key, given.text(key.replaceAll('_', '-'))])
-  return {
-    ...(given.has('auto') && { permission_mode: 'allow' }),
-    ...(given.has('yolo') && { permission_mode: 'danger-full-access' }),
-    ...Object.fromEntries(texts.filter(([, text]) => text !== undefined)),
-  }
+  const auto = given.has('auto') ? 'allow' : undefined
+  const mode = given.has('yolo') ? 'danger-full-access' : auto
+  const textOf = (key: string) => given.text(key.replaceAll('_', '-'))
+  const texts = SETTINGS.map(({ key }) => [key, textOf(key)])
+  return { ...Object.fromEntries(texts), permission_mode: textOf('permission_mode') ?? mode }
 }
 
 //#endregion §app
@@ -10747,12 +10743,10 @@ function gateOf(request: IncomingMessage, door: Door) {
   if (!isPost && method !== 'DELETE')
     return refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' })
   if (door.isClosing) return CROWDED
-  if (isPost) {
-    const isJson = /^application\/json\s*(;|$)/i.test(`${type}`)
-    const takesJson = /\*\/\*|application\/(\*|json)/i.test(accept)
-    if (!takesJson) return refused(406, 'replies are application/json')
-    if (!isJson) return refused(415, 'requests are application/json')
-  }
+  if (isPost && !/\*\/\*|application\/(\*|json)/i.test(accept))
+    return refused(406, 'replies are application/json')
+  if (isPost && !/^application\/json\s*(;|$)/i.test(`${type}`))
+    return refused(415, 'requests are application/json')
   if (!/^(identity)?$/i.test(coding)) return refused(415, 'requests are not compressed')
   return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
 }
@@ -10942,12 +10936,12 @@ export async function mcpServeMain(app: App) {
   if (!hosts) app.notice('any web page could pose as its own: name its hosts with --mcp-hosts')
   app.notice(`serving ${count(tools, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
   app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
-  app.notice('it is sent as Authorization: Bearer KEY; Ctrl-C ends the server')
+  app.notice('Ctrl-C ends the server')
   app.print({ url, tools, mode, workspace: app.root }, url)
   if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
-  const closed = new Promise((resolve) => server.close(resolve))
+  const closed = once(server.close(), 'close')
   await context.close()
   await sleep(0) // the last answers are written
   server.closeIdleConnections()
@@ -11211,7 +11205,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
     ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
     ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.secrets.list())],
-    ['delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
+    ['delete NAME', 'delete one', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
   ],
   seal: ['encryption of the secrets in the vault',
     ['on', 'encrypt all secrets', sealVerb('on'), [KEYCHAIN]],
@@ -11224,14 +11218,14 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)],
     ['search WORDS...', 'records with these words', recordsVerb, [LIMIT]],
-    ['delete ID', 'delete one for good', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
+    ['delete ID', 'delete one', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
   ],
   session: ['saved conversations',
     ['list', 'the newest sessions', sessionsVerb, [LIMIT]],
     ['show ID', 'one session, as it was said', sessionVerb],
     ['search WORDS...', 'sessions with these words', sessionsVerb, [LIMIT]],
-    ['export ID', 'one session as Markdown; with --json as JSON', sessionVerb],
-    ['delete ID', 'delete one for good', deleteVerb('session', async (store, id) =>
+    ['export ID', 'one session as Markdown, or JSON', sessionVerb],
+    ['delete ID', 'delete one', deleteVerb('session', async (store, id) =>
       store.deleteSession((await store.findSession(id))?.id ?? ''))],
   ],
   profile: ['named sets of model, prompt, tools and permissions',
@@ -11244,7 +11238,10 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   model: ['which model answers',
     ['show', 'the model that would answer, and why', modelShow],
-    ['list [PROVIDER]', 'models a provider offers', modelList],
+    ['list [PROVIDER]', 'models a provider offers', listVerb('models', ['model', 'window'], async (_, { query }, app) => {
+      const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
+      return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
+    })],
     ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
   ],
   config: ['settings',
@@ -11259,7 +11256,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show NAME', 'one tool with its schema', toolsShow],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'digest', 'root'], (store) => store.listGrants())],
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'root'], (store) => store.listGrants())],
     ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
     ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
     ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
@@ -11283,7 +11280,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       printDone(app, 'removed', server)
     }],
     ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
-    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, flagRows({
+    ['pins SERVER', 'tools that are new or changed since they were accepted', mcpPins, flagRows({
       '--grant TOOL': 'accept this tool as it is now; repeatable',
       '--grant-all': 'accept all of them'})],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
@@ -11333,7 +11330,8 @@ function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
     const { secrets } = await app.store()
     const isKeyless = to === 'off' || app.given.has('keychain')
     const passphrase = isKeyless ? undefined : await newPassphrase(app)
-    for (const note of await secrets.turn(to, passphrase)) app.notice(note)
+    const notes = await secrets.turn(to, passphrase)
+    notes.forEach(app.notice)
     await showSeal(app)
   }
 }
@@ -11381,13 +11379,6 @@ async function modelShow(app: App) {
   const choice = await chosenModel(app)
   const { window, why, provider } = choice
   printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
-}
-
-async function modelList(app: App, provider?: string) {
-  const choice = await chosenModel(app, undefined, provider)
-  const models = await listModels(app.http, choice, app.signal)
-  const rows = models.map(({ provider: by, id, window = '' }) => [`${by}/${id}`, `${window}`])
-  app.print({ models }, rows)
 }
 
 async function changeSetting(app: App, key = '', value?: string) {
@@ -11516,17 +11507,17 @@ async function pasted(app: App) {
 }
 
 /** What a word stands for; a file and a paste hold configurations and nothing else. */
-async function sourceOf(app: App, word = ''): Promise<[text: string, kind: SourceKind]> {
+async function sourceOf(app: App, word = ''): Promise<[words: string[], kind: SourceKind]> {
   const file = path.resolve(app.world.cwd, word)
   if (word === '-') {
     const text = await pasted(app)
-    return [text || failUsage('nothing came on stdin', 'pipe or paste a configuration'), 'config']
+    return [[text || failUsage('nothing came on stdin', 'pipe or paste a configuration')], 'config']
   }
-  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8'), 'config']
+  if (isFile(file)) return [[await fs.promises.readFile(file, 'utf8')], 'config']
   const kind = sourceKind(word)
   if (kind === 'name' && /\.(json|toml)$/.test(word))
     fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
-  return [word, kind]
+  return [[word], kind]
 }
 
 /** One source, or a command after --, with a name before it. */
@@ -11538,13 +11529,12 @@ async function mcpAdd(app: App, ...words: string[]) {
     failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
   const isCommand = literal.length > 0
   const name = given.text('name') ?? (isCommand ? word : undefined)
-  const [text, kind] = isCommand ? ['', 'command' as const] : await sourceOf(app, word)
-  const source = isCommand ? literal : [text]
+  const [source, kind] = isCommand ? [literal, 'command' as const] : await sourceOf(app, word)
   return addFound(app, await readSource(await app.bridge(), source, { name, signal, kind }))
 }
 
 async function addFound(app: App, found: McpSource) {
-  for (const note of found.notes) app.notice(note)
+  found.notes.forEach(app.notice)
   const profile = app.given.text('profile')
   const how = { ...agreement(app), profile, current: await currentProfile(app) }
   const { added, failed } = await addServers(await app.bridge(), found, how)
@@ -11563,7 +11553,7 @@ async function addFound(app: App, found: McpSource) {
 
 async function mcpImport(app: App, ...names: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
-  for (const fault of faults) app.notice(fault)
+  faults.forEach(app.notice)
   const byName = new Map<string, (typeof found)[number]>()
   for (const each of found) {
     const { name } = each.entry
@@ -11571,12 +11561,12 @@ async function mcpImport(app: App, ...names: string[]) {
       app.notice(`${name} of ${each.file} is left out: another has its name`)
   }
   const known = [...byName.keys()]
-  const chosen = (names.includes('all') ? known : names).map((name) => {
-    const hint = didYouMean(name, known)
-    return byName.get(name) ?? fail(`no host has a server ${visible(name)}`, hint)
-  })
-  const notes = [...new Set(chosen.flatMap((each) => each.notes))]
-  if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
+  const chosen = (names.includes('all') ? known : names).map(
+    (name) =>
+      byName.get(name) ?? fail(`no host has a server ${visible(name)}`, didYouMean(name, known)),
+  )
+  const notes = new Set(chosen.flatMap((each) => each.notes))
+  if (chosen.length > 0) return addFound(app, { servers: chosen, notes: [...notes], rejects: [] })
   if (known[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
   const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
@@ -11704,7 +11694,7 @@ const STOP_GRACE = 8 * SECOND
 export type Outside = Omit<AppOptions, 'given'>
 
 /** Runs one command line to its exit code. */
-export async function main(argv: string[], outside: Outside): Promise<number> {
+export async function main(argv: string[], outside: Outside) {
   const { out } = outside
   const signal = AbortSignal.any([outside.signal, out.gone])
   let app = new App({ ...outside, given: new Given() })
@@ -11819,7 +11809,7 @@ async function runProcess(argv: string[]) {
   const spinner = spinnerOn(err, out)
   const prompter = ttyPrompter(spinner.pause)
   const code = await main(argv, { world, out, err, spinner, prompter, signal, interrupts })
-  process.exitCode = signal.aborted ? (signal.reason as InterruptedError).exitCode : code
+  process.exitCode = signal.aborted ? exitCodeOf(signal.reason) : code
   ChildGroup.endAll()
   await Promise.all([out.drained(), err.drained()])
 }
