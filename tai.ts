@@ -9560,6 +9560,8 @@ export type AppOptions = Readonly<{
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
 export interface App extends AppOptions {}
 
+const close = (part: { close(): Promise<void> | void }) => part.close()
+
 function lazy<T>(open: () => T) {
   let opened: T | undefined
   return () => (opened ??= open())
@@ -9582,7 +9584,7 @@ export class App {
     const passphrase = async () =>
       world.env['TAI_SEAL_PASSPHRASE'] ??
       prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
-    return this.own(await Store.open(world, { redactor, passphrase }), (store) => store.close())
+    return this.own(await Store.open(world, { redactor, passphrase }), close)
   })
 
   #storeOrMemory = lazy(async () => {
@@ -9592,7 +9594,7 @@ export class App {
       if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
       this.notice(`${error.message}: this session is not saved`)
       const memory = await Store.memory(this.world, { redactor: this.redactor })
-      return this.own(memory, (store) => store.close())
+      return this.own(memory, close)
     }
   })
 
@@ -9612,7 +9614,7 @@ export class App {
     return config
   })
 
-  #http = lazy(() => this.own(new HttpClient(this.world.env), (http) => http.close()))
+  #http = lazy(() => this.own(new HttpClient(this.world.env), close))
   get http() {
     return this.#http()
   }
@@ -9629,7 +9631,7 @@ export class App {
       watch,
     })
     if (resolve) bridge.resolve = resolve
-    return this.own(bridge, (it) => it.close())
+    return this.own(bridge, close)
   })
 
   own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
@@ -9810,10 +9812,10 @@ export const firstCodeBlock = (answer: string) =>
 
 export type Conversation = Awaited<ReturnType<typeof converse>>
 
-function rewritten(answer: string, app: App) {
-  if (app.given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
+function rewritten(answer: string, { given, notice }: App) {
+  if (given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
   const block = firstCodeBlock(answer)
-  if (block === undefined) app.notice('no code block in the answer: all of it is printed')
+  if (block === undefined) notice('no code block in the answer: all of it is printed')
   return block ?? answer
 }
 
@@ -10921,7 +10923,7 @@ function hostNames(bind: string, named: string[]) {
 
 /** Until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
 export async function mcpServeMain(app: App) {
-  const { signal } = app
+  const { signal, notice, root } = app
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
   const context = await McpServeContext.open(app, keyOf(app, bind))
@@ -10933,11 +10935,11 @@ export async function mcpServeMain(app: App) {
   const { address, port } = server.address() as AddressInfo
   const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
   const { mode, toolCount: tools } = context
-  if (!hosts) app.notice('any web page could pose as its own: name its hosts with --mcp-hosts')
-  app.notice(`serving ${count(tools, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
-  app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
-  app.notice('Ctrl-C ends the server')
-  app.print({ url, tools, mode, workspace: app.root }, url)
+  if (!hosts) notice('a web page could pose as its own: name its hosts with --mcp-hosts')
+  notice(`serving ${count(tools, 'tool')} of ${root} over MCP, permission mode ${mode}`)
+  notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
+  notice('Ctrl-C ends the server')
+  app.print({ url, tools, mode, workspace: root }, url)
   if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
@@ -11488,12 +11490,9 @@ async function currentProfile(app: App) {
   return (await app.config()).get('profile') ?? 'default'
 }
 
-const agreement = ({ prompter, given, notice, signal }: App) => ({
-  prompter,
-  granted: given.has('yes') ? '--yes' : undefined,
-  show: notice,
-  signal,
-})
+function agreement({ given, notice: show, prompter, signal }: App) {
+  return { prompter, granted: given.has('yes') ? '--yes' : undefined, show, signal }
+}
 
 /** A paste, to its end, which on a terminal is Ctrl-D. */
 async function pasted(app: App) {
@@ -11755,7 +11754,7 @@ async function promptParts(app: App, words: string[]) {
   if (text) parts.push(textPart(text))
   if (parts.length > 0) return parts
   const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
-  return failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
+  failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
 }
 
 function realWorld(): World {
