@@ -9560,7 +9560,7 @@ export type AppOptions = Readonly<{
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
 export interface App extends AppOptions {}
 
-const close = (part: { close(): Promise<void> | void }) => part.close()
+const closePart = (part: { close(): Promise<void> | void }) => part.close()
 
 function lazy<T>(open: () => T) {
   let opened: T | undefined
@@ -9584,7 +9584,7 @@ export class App {
     const passphrase = async () =>
       world.env['TAI_SEAL_PASSPHRASE'] ??
       prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
-    return this.own(await Store.open(world, { redactor, passphrase }), close)
+    return this.own(await Store.open(world, { redactor, passphrase }), closePart)
   })
 
   #storeOrMemory = lazy(async () => {
@@ -9594,7 +9594,7 @@ export class App {
       if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
       this.notice(`${error.message}: this session is not saved`)
       const memory = await Store.memory(this.world, { redactor: this.redactor })
-      return this.own(memory, close)
+      return this.own(memory, closePart)
     }
   })
 
@@ -9614,7 +9614,7 @@ export class App {
     return config
   })
 
-  #http = lazy(() => this.own(new HttpClient(this.world.env), close))
+  #http = lazy(() => this.own(new HttpClient(this.world.env), closePart))
   get http() {
     return this.#http()
   }
@@ -9631,7 +9631,7 @@ export class App {
       watch,
     })
     if (resolve) bridge.resolve = resolve
-    return this.own(bridge, close)
+    return this.own(bridge, closePart)
   })
 
   own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
