@@ -9477,9 +9477,7 @@ tai COMMAND [VERB ...]       see below; \`tai COMMAND --help\` tells more
 
 Examples:
   git diff --staged | tai "write a commit message"
-  tai -f error.log "what went wrong?"
   tai --auto "run the tests and fix what fails"
-  tai -c "and now in one sentence"
 
 Flags:
 ${flagColumns(FLAGS)}
@@ -11239,7 +11237,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
   ],
   model: ['which model answers',
-    ['show', 'the model that would answer, and why', modelShow],
+    ['show', 'the model that would answer, and why', async (app) => {
+      const choice = await chosenModel(app)
+      const { window, why, provider } = choice
+      printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
+    }],
     ['list [PROVIDER]', 'models a provider offers', listVerb('models', ['model', 'window'], async (_, { query }, app) => {
       const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
       return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
@@ -11248,14 +11250,26 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   config: ['settings',
     ['list', 'every setting, where it comes from, what it hides', configList],
-    ['get KEY', 'one value', configGet],
+    ['get KEY', 'one value', async (app, key = '') => {
+      const setting = (await app.config()).explain(key)
+      app.print(setting, setting.value ?? '')
+    }],
     ['set KEY VALUE', 'set one (files are never rewritten)', changeSetting],
     ['unset KEY', 'take back what was set', changeSetting],
-    ['path', 'the files that are read', configShowPaths],
+    ['path', 'the files that are read', async (app) => {
+      const vault = path.join(app.world.home, 'vault.db')
+      printFacts(app, { vault, ...configPaths(app.world, app.root) })
+    }],
   ],
   tools: ['the tools a model can be offered',
-    ['list', 'all tools', toolsList],
-    ['show NAME', 'one tool with its schema', toolsShow],
+    ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) =>
+      [name, core ? 'offered' : 'on demand', annotations.securityTier, description]))],
+    ['show NAME', 'one tool with its schema', async (app, name = '') => {
+      const tool = await knownTool(app, name)
+      const { family, annotations, description, parameters } = tool
+      const schema = JSON.stringify(parameters, undefined, 2)
+      app.print(tool, `${name} (${family}, ${annotations.securityTier})\n${description}\n\n${schema}`)
+    }],
   ],
   approval: ['what tools may do without being asked about',
     ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'root'], (store) => store.listGrants())],
@@ -11290,14 +11304,25 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   audit: ['the record of every tool call and approval',
     ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (_, { limit }, app) =>
       auditEntries(app, limit)), AUDIT_FLAGS],
-    ['verify', 'whether anything was changed or is missing', auditVerify],
+    ['verify', 'whether anything was changed or is missing', async (app) => {
+      const state = await (await app.store()).verifyAudit()
+      app.print(state, [auditInWords(state), ...state.problems].join('\n'))
+      return state.problems.length > 0 ? EXIT.failed : EXIT.answered
+    }],
     ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
   ],
   completion: ['completions for a shell',
     ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => void out.write(completionScript(shell))],
     ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
   ],
-  doctor: ['check the installation', ['', 'check everything', runDoctor]],
+  doctor: ['check the installation',
+    ['', 'check everything', async (app) => {
+      const checks = await examine(app)
+      const ok = checks.every((row) => row.health !== 'bad')
+      app.print({ ok, checks }, checks.map((row) => Object.values(row)))
+      return ok ? EXIT.answered : EXIT.failed
+    }],
+  ],
   version: ['the version', ['', 'print it', async (app) =>
     app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
@@ -11377,12 +11402,6 @@ async function profileUse(app: App, name = '') {
   return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
 }
 
-async function modelShow(app: App) {
-  const choice = await chosenModel(app)
-  const { window, why, provider } = choice
-  printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
-}
-
 async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
@@ -11399,31 +11418,6 @@ async function configList(app: App) {
     return [key, value, source + hidden.join('')]
   })
   app.print({ settings }, rows)
-}
-
-async function configGet(app: App, key = '') {
-  const setting = (await app.config()).explain(key)
-  app.print(setting, setting.value ?? '')
-}
-
-async function configShowPaths(app: App) {
-  const vault = path.join(app.world.home, 'vault.db')
-  printFacts(app, { vault, ...configPaths(app.world, app.root) })
-}
-
-async function toolsList(app: App) {
-  const rows = TOOLS.map(({ name, core, annotations, description }) => {
-    return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
-  })
-  app.print({ tools: TOOLS }, rows)
-}
-
-async function toolsShow(app: App, name = '') {
-  const tool = await knownTool(app, name)
-  const { family, annotations, description, parameters } = tool
-  const schema = JSON.stringify(parameters, undefined, 2)
-  const head = `${name} (${family}, ${annotations.securityTier})`
-  app.print(tool, `${head}\n${description}\n\n${schema}`)
 }
 
 async function knownTool(app: App, name: string) {
@@ -11471,12 +11465,6 @@ async function approvalCheck(app: App, tool = '', text = '{}') {
 async function auditEntries(app: App, limit: number) {
   const [kind, tool] = ['kind', 'tool'].map(app.given.text)
   return (await app.store()).listAudit({ kind, tool, limit })
-}
-
-async function auditVerify(app: App) {
-  const state = await (await app.store()).verifyAudit()
-  app.print(state, [auditInWords(state), ...state.problems].join('\n'))
-  return state.problems.length > 0 ? EXIT.failed : EXIT.answered
 }
 
 async function auditExport(app: App) {
@@ -11657,14 +11645,6 @@ async function mcpConsent(app: App, server?: string) {
 
 async function printLineEnds({ out, world }: App) {
   for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
-}
-
-async function runDoctor(app: App) {
-  const checks = await examine(app)
-  const ok = checks.every((row) => row.health !== 'bad')
-  const rows = checks.map((row) => Object.values(row))
-  app.print({ ok, checks }, rows)
-  return ok ? EXIT.answered : EXIT.failed
 }
 
 async function printHelp({ out }: App, name?: string) {
