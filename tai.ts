@@ -9698,11 +9698,8 @@ function outcomeOf(
   const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
   const hint = (error instanceof TaiError && error.hint) || null
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  return {
-    answer: redactor.known(answer),
-    ...facts,
-    ...(error !== undefined && { error: failure }),
-  }
+  const failed = error !== undefined && { error: failure }
+  return { answer: redactor.known(answer), ...facts, ...failed }
 }
 
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
@@ -9714,12 +9711,8 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   const most = hold ? ANSWER_HOLD : 0
   let held = ''
   let room = most
-  const print = (text: string) => {
-    if (text) spinner?.stop()
-    out.write(text)
-  }
   const flow = () => {
-    print(renderer.push(held))
+    out.write(renderer.push(held))
     held = ''
     room = 0
   }
@@ -9750,7 +9743,7 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
     },
     end(outcome: TurnOutcome) {
       flow()
-      print(renderer.end(outcome))
+      out.write(renderer.end(outcome))
       spinner?.stop()
       if (!out.atLineStart) out.write('\n')
     },
@@ -11233,7 +11226,10 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name))],
     ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
     ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-    ['use NAME', 'use it from now on', profileUse],
+    ['use NAME', 'use it from now on', async (app, name = '') => {
+      const known = name === 'default' || (await (await app.store()).getProfile(name))
+      return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
+    }],
     ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
   ],
   model: ['which model answers',
@@ -11275,7 +11271,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'root'], (store) => store.listGrants())],
     ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
     ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
-    ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
+    ['revoke ID', 'take a grant back', deleteVerb('approval', async (store, id) => {
+      const gone = await store.revokeGrant(id)
+      if (gone) await store.audit('grant-revoked', { id })
+      return gone
+    })],
     ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck],
     ['explain', 'the rules of the modes', async (app) => app.print(VERDICTS, [
       ['mode', ...Object.keys(VERDICTS.prompt)],
@@ -11309,7 +11309,12 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       app.print(state, [auditInWords(state), ...state.problems].join('\n'))
       return state.problems.length > 0 ? EXIT.failed : EXIT.answered
     }],
-    ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
+    ['export', 'all entries, one JSON object a line', async (app) => {
+      for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
+        app.out.write(jsonLine(entry))
+        await app.out.drained(app.signal)
+      }
+    }, AUDIT_FLAGS],
   ],
   completion: ['completions for a shell',
     ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => void out.write(completionScript(shell))],
@@ -11397,11 +11402,6 @@ function profileVerb(isNew: boolean): Run {
   }
 }
 
-async function profileUse(app: App, name = '') {
-  const known = name === 'default' || (await (await app.store()).getProfile(name))
-  return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
-}
-
 async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
@@ -11438,12 +11438,6 @@ function grantVerb(scope: 'always' | 'deny'): Run {
   }
 }
 
-async function dropGrant(store: Store, id: string) {
-  const gone = await store.revokeGrant(id)
-  if (gone) await store.audit('grant-revoked', { id })
-  return gone
-}
-
 const argsIn = (text: string) =>
   parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
@@ -11465,13 +11459,6 @@ async function approvalCheck(app: App, tool = '', text = '{}') {
 async function auditEntries(app: App, limit: number) {
   const [kind, tool] = ['kind', 'tool'].map(app.given.text)
   return (await app.store()).listAudit({ kind, tool, limit })
-}
-
-async function auditExport(app: App) {
-  for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
-    app.out.write(jsonLine(entry))
-    await app.out.drained(app.signal)
-  }
 }
 
 async function currentProfile(app: App) {
