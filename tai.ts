@@ -9114,7 +9114,7 @@ const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) =>
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 
-const isBareServe = (word?: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
 
 function readFlags(args: string[], flags: Flag[], strict = false) {
   const options = Object.fromEntries(flags.map((flag) => [flag.name, flag]))
@@ -9130,8 +9130,9 @@ const AS_PROMPT = 'to send these words to a model, put them after -- or in quote
 /** Throws UsageError. */
 export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const end = [...argv, '--'].indexOf('--')
-  const isBare = (i: number) => i < end && isBareServe(argv[i], argv[i + 1])
-  const args = argv.map((word, i) => (isBare(i) ? `${word}=` : word))
+  const args = argv.map((word, i) =>
+    i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word,
+  )
   const every = [...FLAGS, ...commands.flatMap(flagsOf)]
   const { tokens, positionals: words } = readFlags(args, every)
   const given = new Given()
@@ -9140,19 +9141,18 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
     if (token.kind === 'option')
       given.set(token.name, [...given.all(token.name), token.value ?? 'true'])
 
-  const first = tokens.find(({ kind }) => kind !== 'option')
-  const word = first?.kind === 'positional' ? first.value : ''
+  const [word = ''] = words.slice(0, words.length - given.literal.length)
   if (RESERVED.includes(word)) failUsage(`this version has no command ${word}`, AS_PROMPT)
   const command = commands.find((row) => row.name === word)
   if (given.has('help')) return { kind: 'help' as const, given, command }
   if (command === undefined) {
-    checkFlags(args, FLAGS, '`tai --help` tells more')
+    checkFlags(args, FLAGS, `\`tai --help\` tells more; ${AS_PROMPT}`)
     return { kind: 'turn' as const, given, words }
   }
   const verbNamed = (name?: string) => command.verbs.find((row) => row.name === name)
   const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
   const rest = words.slice(verb.name ? 2 : 1)
-  const hint = `\`tai ${command.name} --help\` tells more`
+  const hint = `\`tai ${command.name} --help\` tells more; ${AS_PROMPT}`
   checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
   checkWords(rest, usageOf(command, verb), verb.args, hint)
   return { kind: 'command' as const, given, verb, words: rest, command }
@@ -9165,10 +9165,7 @@ function checkFlags(args: string[], known: Flag[], help: string) {
     const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
     const [, word = ''] = /^Unknown option (--.+)/.exec(fault) ?? []
     const close = didYouMean(word, known.flatMap(spellings))
-    failUsage(
-      visible(fault).replace('Unknown option', 'unknown flag'),
-      close ?? `${help}; ${AS_PROMPT}`,
-    )
+    failUsage(visible(fault).replace('Unknown option', 'unknown flag'), close ?? help)
   }
 }
 
@@ -9185,7 +9182,7 @@ function checkWords(words: string[], usage: string, args: string, hint: string) 
   const most = /\.\.\.\]?$/.test(args) ? Infinity : wanted.length
   if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
   const extra = visible(words.slice(most).join(' '))
-  if (words.length > most) failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
+  if (words.length > most) failUsage(`${extra} is too much: ${usage}`, hint)
 }
 
 const flagColumns = (flags: Flag[]) =>
@@ -9202,9 +9199,7 @@ tai COMMAND [VERB ...]       see below; \`tai COMMAND --help\` tells more
 
 Examples:
   git diff --staged | tai "write a commit message"
-  tai -f error.log "what went wrong?"
   tai --auto "run the tests and fix what fails"
-  tai -c "and now in one sentence"
 
 Flags:
 ${flagColumns(FLAGS)}
@@ -9285,6 +9280,8 @@ export type AppOptions = Readonly<{
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
 export interface App extends AppOptions {}
 
+const closePart = (part: { close(): Promise<void> | void }) => part.close()
+
 function lazy<T>(open: () => T) {
   let opened: T | undefined
   return () => (opened ??= open())
@@ -9307,7 +9304,7 @@ export class App {
     const passphrase = async () =>
       world.env['TAI_SEAL_PASSPHRASE'] ??
       prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
-    return this.own(await Store.open(world, { redactor, passphrase }), (store) => store.close())
+    return this.own(await Store.open(world, { redactor, passphrase }), closePart)
   })
 
   #storeOrMemory = lazy(async () => {
@@ -9317,7 +9314,7 @@ export class App {
       if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
       this.notice(`${error.message}: this session is not saved`)
       const memory = await Store.memory(this.world, { redactor: this.redactor })
-      return this.own(memory, (store) => store.close())
+      return this.own(memory, closePart)
     }
   })
 
@@ -9337,7 +9334,7 @@ export class App {
     return config
   })
 
-  #http = lazy(() => this.own(new HttpClient(this.world.env), (http) => http.close()))
+  #http = lazy(() => this.own(new HttpClient(this.world.env), closePart))
   get http() {
     return this.#http()
   }
@@ -9354,7 +9351,7 @@ export class App {
       watch,
     })
     if (resolve) bridge.resolve = resolve
-    return this.own(bridge, (it) => it.close())
+    return this.own(bridge, closePart)
   })
 
   own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
@@ -9394,12 +9391,11 @@ export class App {
 }
 
 function flagSettings(given: Given) {
-  const texts = SETTINGS.map(({ key }) => [key, given.text(key.replaceAll('_', '-'))])
-  return {
-    ...(given.has('auto') && { permission_mode: 'allow' }),
-    ...(given.has('yolo') && { permission_mode: 'danger-full-access' }),
-    ...Object.fromEntries(texts.filter(([, text]) => text !== undefined)),
-  }
+  const auto = given.has('auto') ? 'allow' : undefined
+  const mode = given.has('yolo') ? 'danger-full-access' : auto
+  const textOf = (key: string) => given.text(key.replaceAll('_', '-'))
+  const texts = SETTINGS.map(({ key }) => [key, textOf(key)])
+  return { ...Object.fromEntries(texts), permission_mode: textOf('permission_mode') ?? mode }
 }
 
 //#endregion §app
@@ -9424,11 +9420,8 @@ function outcomeOf(
   const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
   const hint = (error instanceof TaiError && error.hint) || null
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  return {
-    answer: redactor.known(answer),
-    ...facts,
-    ...(error !== undefined && { error: failure }),
-  }
+  const failed = error !== undefined && { error: failure }
+  return { answer: redactor.known(answer), ...facts, ...failed }
 }
 
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
@@ -9440,12 +9433,8 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   const most = hold ? ANSWER_HOLD : 0
   let held = ''
   let room = most
-  const print = (text: string) => {
-    if (text) spinner?.stop()
-    out.write(text)
-  }
   const flow = () => {
-    print(renderer.push(held))
+    out.write(renderer.push(held))
     held = ''
     room = 0
   }
@@ -9476,7 +9465,7 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
     },
     end(outcome: TurnOutcome) {
       flow()
-      print(renderer.end(outcome))
+      out.write(renderer.end(outcome))
       spinner?.stop()
       if (!out.atLineStart) out.write('\n')
     },
@@ -9536,10 +9525,10 @@ export const firstCodeBlock = (answer: string) =>
 
 export type Conversation = Awaited<ReturnType<typeof converse>>
 
-function rewritten(answer: string, app: App) {
-  if (app.given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
+function rewritten(answer: string, { given, notice }: App) {
+  if (given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
   const block = firstCodeBlock(answer)
-  if (block === undefined) app.notice('no code block in the answer: all of it is printed')
+  if (block === undefined) notice('no code block in the answer: all of it is printed')
   return block ?? answer
 }
 
@@ -10726,12 +10715,10 @@ function gateOf(request: IncomingMessage, door: Door) {
   if (!isPost && method !== 'DELETE')
     return refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' })
   if (door.isClosing) return CROWDED
-  if (isPost) {
-    const isJson = /^application\/json\s*(;|$)/i.test(`${type}`)
-    const takesJson = /\*\/\*|application\/(\*|json)/i.test(accept)
-    if (!takesJson) return refused(406, 'replies are application/json')
-    if (!isJson) return refused(415, 'requests are application/json')
-  }
+  if (isPost && !/\*\/\*|application\/(\*|json)/i.test(accept))
+    return refused(406, 'replies are application/json')
+  if (isPost && !/^application\/json\s*(;|$)/i.test(`${type}`))
+    return refused(415, 'requests are application/json')
   if (!/^(identity)?$/i.test(coding)) return refused(415, 'requests are not compressed')
   return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
 }
@@ -10944,7 +10931,7 @@ function hostNames(bind: string, named: string[]) {
 
 /** Until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
 export async function mcpServeMain(app: App) {
-  const { signal } = app
+  const { signal, notice, root } = app
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
   const context = await McpServeContext.open(app, {
@@ -10959,15 +10946,15 @@ export async function mcpServeMain(app: App) {
   const { address, port } = server.address() as AddressInfo
   const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
   const { mode, toolCount: tools } = context
-  if (!hosts) app.notice('any web page could pose as its own: name its hosts with --mcp-hosts')
-  app.notice(`serving ${count(tools, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
-  app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
-  app.notice('it is sent as Authorization: Bearer KEY; Ctrl-C ends the server')
-  app.print({ url, tools, mode, workspace: app.root }, url)
+  if (!hosts) notice('a web page could pose as its own: name its hosts with --mcp-hosts')
+  notice(`serving ${count(tools, 'tool')} of ${root} over MCP, permission mode ${mode}`)
+  notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
+  notice('Ctrl-C ends the server')
+  app.print({ url, tools, mode, workspace: root }, url)
   if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
-  const closed = new Promise((resolve) => server.close(resolve))
+  const closed = once(server.close(), 'close')
   await context.close()
   await sleep(0) // the last answers are written
   server.closeIdleConnections()
@@ -11330,7 +11317,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
     ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
     ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.secrets.list())],
-    ['delete NAME', 'delete one for good', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
+    ['delete NAME', 'delete one', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
   ],
   seal: ['encryption of the secrets in the vault',
     ['on', 'encrypt all secrets', sealVerb('on'), [KEYCHAIN]],
@@ -11343,14 +11330,14 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)],
     ['search WORDS...', 'records with these words', recordsVerb, [LIMIT]],
-    ['delete ID', 'delete one for good', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
+    ['delete ID', 'delete one', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
   ],
   session: ['saved conversations',
     ['list', 'the newest sessions', sessionsVerb, [LIMIT]],
     ['show ID', 'one session, as it was said', sessionVerb],
     ['search WORDS...', 'sessions with these words', sessionsVerb, [LIMIT]],
-    ['export ID', 'one session as Markdown; with --json as JSON', sessionVerb],
-    ['delete ID', 'delete one for good', deleteVerb('session', async (store, id) =>
+    ['export ID', 'one session as Markdown, or JSON', sessionVerb],
+    ['delete ID', 'delete one', deleteVerb('session', async (store, id) =>
       store.deleteSession((await store.findSession(id))?.id ?? ''))],
   ],
   profile: ['named sets of model, prompt, tools and permissions',
@@ -11358,30 +11345,56 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name))],
     ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
     ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-    ['use NAME', 'use it from now on', profileUse],
+    ['use NAME', 'use it from now on', async (app, name = '') => {
+      const known = name === 'default' || (await (await app.store()).getProfile(name))
+      return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
+    }],
     ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
   ],
   model: ['which model answers',
-    ['show', 'the model that would answer, and why', modelShow],
-    ['list [PROVIDER]', 'models a provider offers', modelList],
+    ['show', 'the model that would answer, and why', async (app) => {
+      const choice = await chosenModel(app)
+      const { window, why, provider } = choice
+      printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
+    }],
+    ['list [PROVIDER]', 'models a provider offers', listVerb('models', ['model', 'window'], async (_, { query }, app) => {
+      const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
+      return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
+    })],
     ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
   ],
   config: ['settings',
     ['list', 'every setting, where it comes from, what it hides', configList],
-    ['get KEY', 'one value', configGet],
+    ['get KEY', 'one value', async (app, key = '') => {
+      const setting = (await app.config()).explain(key)
+      app.print(setting, setting.value ?? '')
+    }],
     ['set KEY VALUE', 'set one (files are never rewritten)', changeSetting],
     ['unset KEY', 'take back what was set', changeSetting],
-    ['path', 'the files that are read', configShowPaths],
+    ['path', 'the files that are read', async (app) => {
+      const vault = path.join(app.world.home, 'vault.db')
+      printFacts(app, { vault, ...configPaths(app.world, app.root) })
+    }],
   ],
   tools: ['the tools a model can be offered',
-    ['list', 'all tools', toolsList],
-    ['show NAME', 'one tool with its schema', toolsShow],
+    ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) =>
+      [name, core ? 'offered' : 'on demand', annotations.securityTier, description]))],
+    ['show NAME', 'one tool with its schema', async (app, name = '') => {
+      const tool = await knownTool(app, name)
+      const { family, annotations, description, parameters } = tool
+      const schema = JSON.stringify(parameters, undefined, 2)
+      app.print(tool, `${name} (${family}, ${annotations.securityTier})\n${description}\n\n${schema}`)
+    }],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'digest', 'root'], (store) => store.listGrants())],
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'root'], (store) => store.listGrants())],
     ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
     ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
-    ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
+    ['revoke ID', 'take a grant back', deleteVerb('approval', async (store, id) => {
+      const gone = await store.revokeGrant(id)
+      if (gone) await store.audit('grant-revoked', { id })
+      return gone
+    })],
     ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck],
     ['explain', 'the rules of the modes', async (app) => app.print(VERDICTS, [
       ['mode', ...Object.keys(VERDICTS.prompt)],
@@ -11402,7 +11415,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       printDone(app, 'removed', server)
     }],
     ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
-    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, flagRows({
+    ['pins SERVER', 'tools that are new or changed since they were accepted', mcpPins, flagRows({
       '--grant TOOL': 'accept this tool as it is now; repeatable',
       '--grant-all': 'accept all of them'})],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
@@ -11411,14 +11424,30 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   audit: ['the record of every tool call and approval',
     ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (_, { limit }, app) =>
       auditEntries(app, limit)), AUDIT_FLAGS],
-    ['verify', 'whether anything was changed or is missing', auditVerify],
-    ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
+    ['verify', 'whether anything was changed or is missing', async (app) => {
+      const state = await (await app.store()).verifyAudit()
+      app.print(state, [auditInWords(state), ...state.problems].join('\n'))
+      return state.problems.length > 0 ? EXIT.failed : EXIT.answered
+    }],
+    ['export', 'all entries, one JSON object a line', async (app) => {
+      for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
+        app.out.write(jsonLine(entry))
+        await app.out.drained(app.signal)
+      }
+    }, AUDIT_FLAGS],
   ],
   completion: ['completions for a shell',
     ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => void out.write(completionScript(shell))],
     ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
   ],
-  doctor: ['check the installation', ['', 'check everything', runDoctor]],
+  doctor: ['check the installation',
+    ['', 'check everything', async (app) => {
+      const checks = await examine(app)
+      const ok = checks.every((row) => row.health !== 'bad')
+      app.print({ ok, checks }, checks.map((row) => Object.values(row)))
+      return ok ? EXIT.answered : EXIT.failed
+    }],
+  ],
   version: ['the version', ['', 'print it', async (app) =>
     app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
@@ -11453,7 +11482,8 @@ function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
     const { secrets } = await app.store()
     const isKeyless = to === 'off' || app.given.has('keychain')
     const passphrase = isKeyless ? undefined : await newPassphrase(app)
-    for (const note of await secrets.turn(to, passphrase)) app.notice(note)
+    const notes = await secrets.turn(to, passphrase)
+    notes.forEach(app.notice)
     await showSeal(app)
   }
 }
@@ -11492,24 +11522,6 @@ function profileVerb(isNew: boolean): Run {
   }
 }
 
-async function profileUse(app: App, name = '') {
-  const known = name === 'default' || (await (await app.store()).getProfile(name))
-  return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
-}
-
-async function modelShow(app: App) {
-  const choice = await chosenModel(app)
-  const { window, why, provider } = choice
-  printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
-}
-
-async function modelList(app: App, provider?: string) {
-  const choice = await chosenModel(app, undefined, provider)
-  const models = await listModels(app.http, choice, app.signal)
-  const rows = models.map(({ provider: by, id, window = '' }) => [`${by}/${id}`, `${window}`])
-  app.print({ models }, rows)
-}
-
 async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
@@ -11528,31 +11540,6 @@ async function configList(app: App) {
   app.print({ settings }, rows)
 }
 
-async function configGet(app: App, key = '') {
-  const setting = (await app.config()).explain(key)
-  app.print(setting, setting.value ?? '')
-}
-
-async function configShowPaths(app: App) {
-  const vault = path.join(app.world.home, 'vault.db')
-  printFacts(app, { vault, ...configPaths(app.world, app.root) })
-}
-
-async function toolsList(app: App) {
-  const rows = TOOLS.map(({ name, core, annotations, description }) => {
-    return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
-  })
-  app.print({ tools: TOOLS }, rows)
-}
-
-async function toolsShow(app: App, name = '') {
-  const tool = await knownTool(app, name)
-  const { family, annotations, description, parameters } = tool
-  const schema = JSON.stringify(parameters, undefined, 2)
-  const head = `${name} (${family}, ${annotations.securityTier})`
-  app.print(tool, `${head}\n${description}\n\n${schema}`)
-}
-
 async function knownTool(app: App, name: string) {
   return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
 }
@@ -11569,12 +11556,6 @@ function grantVerb(scope: 'always' | 'deny'): Run {
     await store.audit('grant', { ...facts, id: grant.id })
     app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
   }
-}
-
-async function dropGrant(store: Store, id: string) {
-  const gone = await store.revokeGrant(id)
-  if (gone) await store.audit('grant-revoked', { id })
-  return gone
 }
 
 const argsIn = (text: string) =>
@@ -11600,29 +11581,13 @@ async function auditEntries(app: App, limit: number) {
   return (await app.store()).listAudit({ kind, tool, limit })
 }
 
-async function auditVerify(app: App) {
-  const state = await (await app.store()).verifyAudit()
-  app.print(state, [auditInWords(state), ...state.problems].join('\n'))
-  return state.problems.length > 0 ? EXIT.failed : EXIT.answered
-}
-
-async function auditExport(app: App) {
-  for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
-    app.out.write(jsonLine(entry))
-    await app.out.drained(app.signal)
-  }
-}
-
 async function currentProfile(app: App) {
   return (await app.config()).get('profile') ?? 'default'
 }
 
-const agreement = ({ prompter, given, notice, signal }: App) => ({
-  prompter,
-  granted: given.has('yes') ? '--yes' : undefined,
-  show: notice,
-  signal,
-})
+function agreement({ given, notice: show, prompter, signal }: App) {
+  return { prompter, granted: given.has('yes') ? '--yes' : undefined, show, signal }
+}
 
 /** A paste, to its end, which on a terminal is Ctrl-D. */
 async function pasted(app: App) {
@@ -11636,17 +11601,17 @@ async function pasted(app: App) {
 }
 
 /** What a word stands for; a file and a paste hold configurations and nothing else. */
-async function sourceOf(app: App, word = ''): Promise<[text: string, kind: SourceKind]> {
+async function sourceOf(app: App, word = ''): Promise<[words: string[], kind: SourceKind]> {
   const file = path.resolve(app.world.cwd, word)
   if (word === '-') {
     const text = await pasted(app)
-    return [text || failUsage('nothing came on stdin', 'pipe or paste a configuration'), 'config']
+    return [[text || failUsage('nothing came on stdin', 'pipe or paste a configuration')], 'config']
   }
-  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8'), 'config']
+  if (isFile(file)) return [[await fs.promises.readFile(file, 'utf8')], 'config']
   const kind = sourceKind(word)
   if (kind === 'name' && /\.(json|toml)$/.test(word))
     fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
-  return [word, kind]
+  return [[word], kind]
 }
 
 /** One source, or a command after --, with a name before it. */
@@ -11658,13 +11623,12 @@ async function mcpAdd(app: App, ...words: string[]) {
     failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
   const isCommand = literal.length > 0
   const name = given.text('name') ?? (isCommand ? word : undefined)
-  const [text, kind] = isCommand ? ['', 'command' as const] : await sourceOf(app, word)
-  const source = isCommand ? literal : [text]
+  const [source, kind] = isCommand ? [literal, 'command' as const] : await sourceOf(app, word)
   return addFound(app, await readSource(await app.bridge(), source, { name, signal, kind }))
 }
 
 async function addFound(app: App, found: McpSource) {
-  for (const note of found.notes) app.notice(note)
+  found.notes.forEach(app.notice)
   const profile = app.given.text('profile')
   const how = { ...agreement(app), profile, current: await currentProfile(app) }
   const { added, failed } = await addServers(await app.bridge(), found, how)
@@ -11683,7 +11647,7 @@ async function addFound(app: App, found: McpSource) {
 
 async function mcpImport(app: App, ...names: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
-  for (const fault of faults) app.notice(fault)
+  faults.forEach(app.notice)
   const byName = new Map<string, (typeof found)[number]>()
   for (const each of found) {
     const { name } = each.entry
@@ -11691,12 +11655,12 @@ async function mcpImport(app: App, ...names: string[]) {
       app.notice(`${name} of ${each.file} is left out: another has its name`)
   }
   const known = [...byName.keys()]
-  const chosen = (names.includes('all') ? known : names).map((name) => {
-    const hint = didYouMean(name, known)
-    return byName.get(name) ?? fail(`no host has a server ${visible(name)}`, hint)
-  })
-  const notes = [...new Set(chosen.flatMap((each) => each.notes))]
-  if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
+  const chosen = (names.includes('all') ? known : names).map(
+    (name) =>
+      byName.get(name) ?? fail(`no host has a server ${visible(name)}`, didYouMean(name, known)),
+  )
+  const notes = new Set(chosen.flatMap((each) => each.notes))
+  if (chosen.length > 0) return addFound(app, { servers: chosen, notes: [...notes], rejects: [] })
   if (known[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
   const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
@@ -11790,14 +11754,6 @@ async function printLineEnds({ out, world }: App) {
   for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
 }
 
-async function runDoctor(app: App) {
-  const checks = await examine(app)
-  const ok = checks.every((row) => row.health !== 'bad')
-  const rows = checks.map((row) => Object.values(row))
-  app.print({ ok, checks }, rows)
-  return ok ? EXIT.answered : EXIT.failed
-}
-
 async function printHelp({ out }: App, name?: string) {
   const command = COMMANDS.find((row) => row.name === name)
   if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
@@ -11824,7 +11780,7 @@ const STOP_GRACE = 8 * SECOND
 export type Outside = Omit<AppOptions, 'given'>
 
 /** Runs one command line to its exit code. */
-export async function main(argv: string[], outside: Outside): Promise<number> {
+export async function main(argv: string[], outside: Outside) {
   const { out } = outside
   const signal = AbortSignal.any([outside.signal, out.gone])
   let app = new App({ ...outside, given: new Given() })
@@ -11885,7 +11841,7 @@ async function promptParts(app: App, words: string[]) {
   if (text) parts.push(textPart(text))
   if (parts.length > 0) return parts
   const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
-  return failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
+  failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
 }
 
 function realWorld(): World {
@@ -11939,7 +11895,7 @@ async function runProcess(argv: string[]) {
   const spinner = spinnerOn(err, out)
   const prompter = ttyPrompter(spinner.pause)
   const code = await main(argv, { world, out, err, spinner, prompter, signal, interrupts })
-  process.exitCode = signal.aborted ? (signal.reason as InterruptedError).exitCode : code
+  process.exitCode = signal.aborted ? exitCodeOf(signal.reason) : code
   ChildGroup.endAll()
   await Promise.all([out.drained(), err.drained()])
 }
