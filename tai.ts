@@ -1990,8 +1990,8 @@ export class Store {
     rows.length = 0
   }
 
-  async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
-    const made = { ...grant, id: newId(this.db), created: this.#now() }
+  async addGrant(grant: Pick<Grant, 'tool' | 'scope'> & Partial<Omit<Grant, 'id' | 'created'>>) {
+    const made = { paths: [], commands: [], ...grant, id: newId(this.db), created: this.#now() }
     this.db.tx(() => {
       this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
       this.db.insert('approvals', made)
@@ -5672,7 +5672,7 @@ export const callDigest = (name: string, args: JsonObject) =>
   digest({ arguments: args, tool_name: name })
 
 /** Options that only read; none that cuts lines: secrets are redacted whole. */
-const READ_PROGRAMS = {
+const READ_PROGRAMS: Record<string, RegExp> = {
   cat: /^-[AbEenstTuv]+$/,
   echo: /^-[neE]+$/,
   find: /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/,
@@ -5698,7 +5698,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
   const [program, ...words] = (command.match(plain) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
-  const options = new Map(Object.entries(READ_PROGRAMS)).get(program ?? '')
+  const options = Object.entries(READ_PROGRAMS).find(([name]) => name === program)?.[1]
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (!options || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
@@ -5784,8 +5784,9 @@ function exactBounds({ tool, args }: ApprovalRequest, places: Place[] = []) {
   return { shown: visible(`${tool} of ${names.join(', ')}`), bounds: { paths } }
 }
 
-const callName = ({ tool: name, args }: ApprovalRequest) =>
-  `${visible(name)} (${callDigest(name, args).slice(0, 12)})`
+const nameCall = (tool: string, exact: string) => `${visible(tool)} (${exact.slice(0, 12)})`
+
+const callName = ({ tool, args }: ApprovalRequest) => nameCall(tool, callDigest(tool, args))
 
 /** No line can pass for tai's own. */
 function inMargin(text: string, max: number) {
@@ -5815,12 +5816,15 @@ function questionOf(call: ApprovalRequest, detail: string | undefined, max: numb
   ].join('\n')
 }
 
-function denialOf(call: ApprovalRequest, { reason, grant }: ReturnType<typeof ruling>) {
-  const [rule, hint = ''] = RULES[reason]
-    .replace('{tool}', visible(call.tool))
-    .replaceAll('{grant}', `${grant?.id}`)
+type Denied = { tool: string; digest: string; reason: Reason; grant: string | undefined }
+
+/** In words, with what would allow the call. */
+export function denialOf({ tool, digest: exact, reason, grant }: Denied) {
+  const [rule = '', hint = ''] = RULES[reason]
+    .replace('{tool}', visible(tool))
+    .replaceAll('{grant}', `${grant}`)
     .split('; ')
-  return { message: `${callName(call)} was not run: ${rule}`, hint }
+  return { rule, hint, message: `${nameCall(tool, exact)} was not run: ${rule}` }
 }
 
 /** Undefined after `wait` ms, EOF, Ctrl-C or a prompter's fault. */
@@ -5837,7 +5841,7 @@ export async function awaitAnswer(
 
 const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
-const denyFirst = (a: Grant, b: Grant) => Number(b.scope === 'deny') - Number(a.scope === 'deny')
+const SCOPES = ['deny', 'once', 'always', 'session']
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
@@ -5861,54 +5865,60 @@ export class Approvals {
   }
 
   async decide(call: ApprovalRequest, signal: AbortSignal) {
-    const { tool, args, origin = null, session, annotations } = call
+    const { tool, args, origin = null, session } = call
     const first = await this.check(call)
-    const settled = first.verdict === 'ask' ? await this.#ask(call, signal) : first
-    const { reason, grant } = settled
-    const says = settled.verdict === 'say'
-    const denial = settled.verdict === 'deny' ? denialOf(call, settled) : undefined
-    const verdict = denial ? 'deny' : 'run'
-    const facts = { digest: callDigest(tool, args), verdict, reason, mode: this.mode }
-    if (denial || says || riskOf(annotations) !== 'low') {
-      const about = { tool, server: origin, grant: grant?.id ?? null }
+    const { verdict, reason, grant } =
+      first.verdict === 'ask' ? await this.#ask(call, signal) : first
+    const facts = { digest: callDigest(tool, args), reason, mode: this.mode, grant: grant?.id }
+    const denial = verdict === 'deny' ? denialOf({ tool, ...facts }) : undefined
+    const decided = { ...facts, verdict: denial ? 'deny' : 'run' }
+    if (denial || verdict === 'say' || riskOf(call.annotations) !== 'low') {
+      const row = { ...decided, tool, server: origin, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
-      await this.#options.store.audit('approval', { ...facts, ...about }, session, pace)
+      await this.#options.store.audit('approval', row, session, pace)
     }
-    const line = says && clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
-    return { ...facts, grant: grant?.id, say: line || undefined, denial }
+    const line = `runs ${callName(call)} ${visible(canonicalJson(args))}`
+    return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
   }
 
   async check(call: ApprovalRequest) {
     const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
-    const grant = await this.#grantFor(call)
+    const grant = (await this.grants(call)).find(({ other }) => !other)?.grant
     if (grant?.scope === 'deny') return ruling('deny', 'deny_grant', grant)
     if (verdict === 'run' || verdict === 'say') return ruling(verdict, 'mode')
     if (this.mode === 'read-only') return ruling('deny', 'read_only_mode')
     if (grant) return ruling('run', 'grant', grant)
     if (verdict === 'deny') return ruling('deny', 'workspace_write_mode')
-    if (this.#isPlainRead(call)) return ruling('run', 'read_only_command')
-    return ruling('ask', 'jit_no_approval')
+    return this.#isPlainRead(call)
+      ? ruling('run', 'read_only_command')
+      : ruling('ask', 'jit_no_approval')
   }
 
-  async #grantFor(call: ApprovalRequest) {
-    const places = placesOf(call, this.#root)
-    const grants = await this.#options.store.listGrants(call.grantAs ?? call.tool)
-    for (const grant of grants.toSorted(denyFirst))
-      if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
-    return undefined
+  /** Those of its tool, in the order they count, each with what of the call is another than its own. */
+  async grants(call: ApprovalRequest) {
+    const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
+    const places = all.length > 0 ? placesOf(call, this.#root) : undefined
+    const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
+    const judged = inOrder.map(async (grant) => {
+      const fits = await pathsMatch(grant, places)
+      return { grant, other: this.#other(call, grant) ?? (fits ? undefined : 'path') }
+    })
+    return Promise.all(judged)
   }
 
-  #isFor({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
+  #other({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
     const { mode = this.mode, root = this.#root, session = own, digest: exact } = grant
-    if (mode !== this.mode || root !== this.#root || session !== own) return false
-    return exact ? exact === callDigest(tool, args) : commandMatches(grant, args, root)
+    if (mode !== this.mode) return 'mode'
+    if (root !== this.#root) return 'folder'
+    if (session !== own) return 'session'
+    if (exact && exact !== callDigest(tool, args)) return 'arguments'
+    return commandMatches(grant, args, root) ? undefined : 'command'
   }
 
   #isPlainRead({ tool, args }: ApprovalRequest) {
     const { home, platform } = this.#options.world
-    const command = commandOf(args)
-    if (tool !== 'shell_exec' || platform === 'win32' || command === undefined) return false
-    if (isBent(args, this.#root)) return false
+    const command = tool === 'shell_exec' ? commandOf(args) : undefined
+    if (command === undefined || platform === 'win32' || isBent(args, this.#root)) return false
     return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
@@ -5935,13 +5945,12 @@ export class Approvals {
     if (key !== 's' && key !== 'a')
       return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
     const expires = world.now() + GRANT_SESSION_TTL
-    const grants = {
+    const kept = {
       s: { scope: 'session', session: call.session, expires, ...session.bounds },
-      a: { scope: 'always', session: undefined, expires: undefined, ...always.bounds },
+      a: { scope: 'always', ...always.bounds },
     } as const
-    const open = { mode: undefined, digest: undefined, paths: [], commands: [], root: this.#root }
-    const grant = await store.addGrant({ tool: call.grantAs ?? call.tool, ...open, ...grants[key] })
-    return ruling('run', 'jit_user_approved', grant)
+    const about = { tool: call.grantAs ?? call.tool, root: this.#root }
+    return ruling('run', 'jit_user_approved', await store.addGrant({ ...about, ...kept[key] }))
   }
 }
 
@@ -11525,8 +11534,7 @@ function grantVerb(scope: 'always' | 'deny'): Run {
     if (row.origin && paths.length + commands.length > 0)
       failUsage('a tool of a server is granted whole', 'leave out --path and --command')
     const bounds = { mode: givenMode(app, 'mode'), paths, commands }
-    const open = { digest: undefined, session: undefined, root: undefined, expires: undefined }
-    const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
+    const grant = await store.addGrant({ tool, scope, ...bounds })
     await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
     return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
   }
