@@ -224,6 +224,8 @@ export const CONTEXT_KEEP = 0.3 // left by compaction
 
 export const AGENT_MAX_STEPS = 50 // requests of a turn; then exit 4
 export const AGENT_PARALLEL = 8 // read-only calls
+export const AGENT_DEPTH_MAX = 3 // a sub-agent's sub-agents; then refused
+export const AGENT_RUN_TIMEOUT = 30 * MINUTE // a sub-agent; then it has no answer
 
 export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
 export const SHELL_STOP_GRACE = 2 * SECOND // between signals
@@ -331,6 +333,8 @@ export type Annotations = Readonly<{
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
+export type Spent = Readonly<{ usage: Usage; cost: number | undefined }>
+
 /** `isError`: it ran and failed; the model reads why. */
 export type ToolOutput = Readonly<{
   text: string
@@ -338,6 +342,7 @@ export type ToolOutput = Readonly<{
   structured?: Json
   images?: readonly Image[]
   blocks?: readonly JsonObject[] // other MCP content
+  spent?: Spent // by a sub-agent
 }>
 
 /** As `--stream-json` prints it. */
@@ -912,6 +917,7 @@ const SETTING_SHAPES = {
   text: /./,
   mode: RegExp(`^(${MODES.join('|')})$`),
   list: /^/,
+  'list of digests': /^[0-9a-f]{64}(,[0-9a-f]{64})*$/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
   'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // timers end at 24 days
@@ -932,6 +938,7 @@ export const SETTINGS = settingRows([
   ['profile', 'text', '', 'no', 'the profile a session starts with'],
   ['permission_mode', 'mode', 'prompt', 'tighten',
     `what may run without asking: ${MODES.join(', ')}`],
+  ['approve_digest', 'list of digests', '', 'no', 'calls that may run once each, by digest'],
   ['max_steps', 'whole number from 1', AGENT_MAX_STEPS, 'tighten',
     'requests to the model in one turn'],
   ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
@@ -1803,7 +1810,7 @@ type ProfileRow = { name: string; created: number } & Loose<
 export type Grant = Readonly<{
   id: string
   tool: string
-  scope: 'session' | 'always' | 'deny'
+  scope: 'once' | 'session' | 'always' | 'deny'
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -5610,6 +5617,7 @@ export class McpBridge {
 // 1. A deny grant wins in every mode. Others lift an `ask`, and a denial in workspace-write.
 // 2. An allowing grant matches narrowly (every path, no second command), a denying one broadly.
 // 3. One keypress allows no more than it shows.
+// 4. What allows one call is used up when that call runs, not before.
 // Not here: whether paths stay in the workspace (§workspace).
 
 const QUESTION_MAX = 16 * KB
@@ -5640,6 +5648,8 @@ export const RULES = {
   mode: 'the permission mode lets it run',
   read_only_command: 'the command plainly only reads',
   grant: 'grant {grant} allows it',
+  grant_once: 'grant {grant} allows it, once',
+  preapproved: 'its digest was approved at the start',
   jit_user_approved: 'the user allowed it',
   read_only_mode: 'mode read-only changes nothing; --permission-mode workspace-write or prompt',
   workspace_write_mode:
@@ -5816,16 +5826,19 @@ function questionOf(call: ApprovalRequest, detail: string | undefined, max: numb
   ].join('\n')
 }
 
-type Denied = { tool: string; digest: string; reason: Reason; grant: string | undefined }
+type Decision = { tool: string; digest: string; reason: Reason; grant: string | undefined }
 
 /** In words, with what would allow the call. */
-export function denialOf({ tool, digest: exact, reason, grant }: Denied) {
+export function denialOf({ tool, digest: exact, reason, grant }: Decision) {
   const [rule = '', hint = ''] = RULES[reason]
     .replace('{tool}', visible(tool))
     .replaceAll('{grant}', `${grant}`)
     .split('; ')
   return { rule, hint, message: `${nameCall(tool, exact)} was not run: ${rule}` }
 }
+
+export const misfitLine = ({ id, scope }: Grant, other = '') =>
+  other ? `Grant ${id} (${scope}) is for another ${other}.` : `Grant ${id} (${scope}) fits.`
 
 /** Undefined after `wait` ms, EOF, Ctrl-C or a prompter's fault. */
 export async function awaitAnswer(
@@ -5841,7 +5854,12 @@ export async function awaitAnswer(
 
 const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
+const WHY = { key: 'e', label: 'explain, then ask again' }
 const SCOPES = ['deny', 'once', 'always', 'session']
+
+/** What decides, the first that speaks. */
+export const POLICY_ORDER =
+  'deny grants, mode, plainly reading command, once, always and session grants, approved digests, person'
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
@@ -5849,6 +5867,8 @@ export type ApprovalOptions = Readonly<{
   prompter: Prompter
   world: World
   root: string
+  approved?: Set<string> // digests, each for one call
+  session?: string // whose grants count: a sub-agent's are its parent's
   wait?: number // ms
 }>
 
@@ -5873,7 +5893,8 @@ export class Approvals {
     const denial = verdict === 'deny' ? denialOf({ tool, ...facts }) : undefined
     const decided = { ...facts, verdict: denial ? 'deny' : 'run' }
     if (denial || verdict === 'say' || riskOf(call.annotations) !== 'low') {
-      const row = { ...decided, tool, server: origin, grant: grant?.id ?? null }
+      const said = denial && { args: clip(canonicalJson(args), SAID_MAX) }
+      const row = { ...decided, ...said, tool, server: origin, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
       await this.#options.store.audit('approval', row, session, pace)
     }
@@ -5887,11 +5908,23 @@ export class Approvals {
     if (grant?.scope === 'deny') return ruling('deny', 'deny_grant', grant)
     if (verdict === 'run' || verdict === 'say') return ruling(verdict, 'mode')
     if (this.mode === 'read-only') return ruling('deny', 'read_only_mode')
-    if (grant) return ruling('run', 'grant', grant)
+    if (verdict === 'ask' && this.#isPlainRead(call)) return ruling('run', 'read_only_command')
+    if (grant) return ruling('run', grant.scope === 'once' ? 'grant_once' : 'grant', grant)
+    const isApproved = this.#options.approved?.has(callDigest(call.tool, call.args))
+    if (isApproved) return ruling('run', 'preapproved')
     if (verdict === 'deny') return ruling('deny', 'workspace_write_mode')
-    return this.#isPlainRead(call)
-      ? ruling('run', 'read_only_command')
-      : ruling('ask', 'jit_no_approval')
+    return ruling('ask', 'jit_no_approval')
+  }
+
+  /** Uses up what allows this call alone. False: another call had it. */
+  async spend({ reason, grant = '', digest: exact }: Omit<Decision, 'tool'>) {
+    if (reason === 'preapproved') return this.#options.approved?.delete(exact) === true
+    return reason !== 'grant_once' || this.#options.store.revokeGrant(grant)
+  }
+
+  /** For a sub-agent of `session`: the same grants and person, at most the same mode. */
+  child(session: string, mode = this.mode) {
+    return new Approvals({ session, ...this.#options, mode: tighterMode(mode, this.mode) })
   }
 
   /** Those of its tool, in the order they count, each with what of the call is another than its own. */
@@ -5906,7 +5939,8 @@ export class Approvals {
     return Promise.all(judged)
   }
 
-  #other({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
+  #other({ tool, args, session: caller }: ApprovalRequest, grant: Grant) {
+    const { session: own = caller } = this.#options
     const { mode = this.mode, root = this.#root, session = own, digest: exact } = grant
     if (mode !== this.mode) return 'mode'
     if (root !== this.#root) return 'folder'
@@ -5923,7 +5957,7 @@ export class Approvals {
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
-    const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
+    const { prompter, store, world, session: own = call.session } = this.#options
     if (!prompter.available) return ruling('deny', 'jit_no_approval')
     const always = exactBounds(call, placesOf(call, this.#root))
     const session = (call.origin === undefined && widerBounds(call)) || always
@@ -5931,26 +5965,42 @@ export class Approvals {
       { key: 'y', label: 'yes, once' },
       { key: 's', label: `for this session, in this folder: ${session.shown}` },
       { key: 'a', label: `always, in this folder: ${always.shown}` },
-      NO,
     ]
-    const choose = (question: string, from: Choice[]) =>
-      awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
-    const detail = await call.preview?.()
-    const whole = questionOf(call, detail, Infinity)
-    const part = questionOf(call, detail, QUESTION_MAX)
-    // Only what was shown whole is allowed.
-    const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
-    const key = first === 'f' ? await choose(whole, choices) : first && 'n'
+    const key = await this.#answer(call, choices, signal)
     if (key === 'y') return ruling('run', 'jit_user_approved')
     if (key !== 's' && key !== 'a')
       return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
     const expires = world.now() + GRANT_SESSION_TTL
     const kept = {
-      s: { scope: 'session', session: call.session, expires, ...session.bounds },
+      s: { scope: 'session', session: own, expires, ...session.bounds },
       a: { scope: 'always', ...always.bounds },
     } as const
     const about = { tool: call.grantAs ?? call.tool, root: this.#root }
     return ruling('run', 'jit_user_approved', await store.addGrant({ ...about, ...kept[key] }))
+  }
+
+  /** Only what was shown whole is allowed. */
+  async #answer(call: ApprovalRequest, choices: readonly Choice[], signal: AbortSignal) {
+    const { prompter, wait = APPROVAL_WAIT } = this.#options
+    const choose = (question: string, from: Choice[]) =>
+      awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
+    const detail = await call.preview?.()
+    const whole = questionOf(call, detail, Infinity)
+    const part = questionOf(call, detail, QUESTION_MAX)
+    const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
+    if (first !== 'f') return first && 'n'
+    const key = await choose(whole, [...choices, WHY, NO])
+    if (key !== 'e') return key
+    return choose(`${await this.#why(call)}\n${whole}`, [...choices, NO])
+  }
+
+  async #why(call: ApprovalRequest) {
+    const others = (await this.grants(call)).map(({ grant, other }) => misfitLine(grant, other))
+    return [
+      `Mode ${this.mode} asks about a call of this risk (${riskOf(call.annotations)}).`,
+      `Its digest is ${callDigest(call.tool, call.args)}.`,
+      ...others,
+    ].join('\n')
   }
 }
 
@@ -5975,9 +6025,17 @@ export type ToolContext = Readonly<{
   bridge: McpBridge
   profile: string
   select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
+  delegate: (asked: Delegation, signal: AbortSignal) => Promise<ToolOutput>
 }>
 
-type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
+type ToolQuery = { limit: number } & Loose<
+  { query: string } & Record<'names' | 'servers', readonly string[]>
+>
+
+type Delegation = { task: string; max_steps: number } & Loose<{
+  profile: string
+  tools: readonly string[]
+}>
 
 const PASSES = Symbol()
 
@@ -7580,7 +7638,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
 
 //#region §asking: the person, the clock, the machine
 //
-// Only the Prompter asks; where there is nobody, that is the answer, at once.
+// Only the Prompter asks; where there is nobody, that is the answer, at once. A sub-agent's turn
+// is a call like any other.
 // The environment is not told: versions come from programs started outside the workspace.
 // Not here: approvals (§policy).
 
@@ -7607,6 +7666,12 @@ function momentIn(zone: string, now: number, add = 'PT0S') {
   const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
   return { iso, tz, weekday, week, unix_ms }
 }
+
+const offeredLines = (offered: readonly ToolSchema[]) =>
+  [
+    offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
+    ...offered.map(({ name, description }) => `- ${name}: ${description}`),
+  ].join('\n')
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
 
@@ -7642,12 +7707,21 @@ export const ASK_TOOLS = toolsOf('agents', {
     core: true,
     run: async (query, { select }) => {
       const { offered, unknown } = select(query)
-      return [
-        offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
-        ...offered.map(({ name, description }) => `- ${name}: ${description}`),
-        ...unknown.map((name) => `there is no tool ${visible(name)}`),
-      ].join('\n')
+      const strange = unknown.map((name) => `there is no tool ${visible(name)}`)
+      return [offeredLines(offered), ...strange].join('\n')
     },
+  },
+  agent_run: {
+    description:
+      'Hand a separable task to a fresh sub-agent that sees only `task`; returns its final answer. Say everything it needs.',
+    parameters: takes({
+      task: arg.text('All it is told: goal, files, what to answer.'),
+      profile: maybe(arg.text('Its profile; what that allows beyond yours stays denied.')),
+      tools: maybe(arg.texts('Its only tools, of those you have.')),
+      max_steps: arg.range([1, 100], 20, 'Its requests to the model.'),
+    }),
+    annotations: CHANGES,
+    run: (asked, { delegate }, signal) => delegate(asked, signal),
   },
   text_diff: {
     family: 'text',
@@ -7976,6 +8050,27 @@ export const SERVER_TOOLS = toolsOf('mcp', {
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
   },
+  mcp_search: {
+    description:
+      'Find tools of MCP servers by a few words such as "github issues" and offer the matches for the rest of the session; call them directly afterwards.',
+    parameters: takes({
+      query: arg.text('What the tool should do.'),
+      limit: limitTo(15, 5),
+      server: maybe(arg.text('Only of this server.')),
+    }),
+    annotations: READS_ONLY,
+    core: true,
+    run: async ({ query, limit, server }, { select, bridge, profile }) => {
+      const servers = bridge.registry.list().filter((row) => row.profiles.includes(profile))
+      const names = servers.map(({ name }) => name)
+      const list = names.join(', ') || 'none; mcp_list shows all'
+      if (server !== undefined && !names.includes(server))
+        fail(`no server ${visible(server)} is enabled`, `there are: ${list}`)
+      const { offered } = select({ query, limit, servers: server === undefined ? names : [server] })
+      const hint = `\nenabled servers: ${list}; mcp_tools lists their tools`
+      return offeredLines(offered) + (offered.length > 0 ? '' : hint)
+    },
+  },
   mcp_call: {
     description:
       'Call one tool of an enabled MCP server by its own name. Returns what the tool returns.',
@@ -8077,7 +8172,9 @@ export const TOOLS: readonly Tool[] = [
   ...SERVER_TOOLS,
 ]
 
-/** Not for servers; chat and completions are served too. */
+const SERVED = /^(?:chat|completions)$/ // too
+
+/** Not for servers. */
 export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
 
 /** Without `offers`, mcp_call alone reaches them. */
@@ -8115,9 +8212,14 @@ type Outcome =
   | { kind: 'done'; output: ToolOutput }
   | { kind: 'refused'; why: Refusal; text: string; data: JsonObject }
 
+type Seat = Pick<ProfileRow, 'name' | 'tools' | 'mode'>
+
 type ToolsOptions = {
   rows: readonly Tool[]
-  context: Omit<ToolContext, 'select'>
+  context: Omit<ToolContext, 'select' | 'delegate'>
+  delegate: (parent: Tools, ...asked: Parameters<ToolContext['delegate']>) => Promise<ToolOutput>
+  depth?: number // of a sub-agent
+  ticks: () => number // ms, never back
   resultMax: number // bytes
   say: (line: string) => void
   only: readonly string[] | undefined // all offered at once
@@ -8131,6 +8233,8 @@ export class Tools {
   readonly #offered
   readonly #context: ToolContext
   readonly #options
+  readonly depth
+  budget = Infinity // US dollars, for sub-agents
   readonly #checks = new Map<string, Promise<SchemaCheck>>()
   readonly #calls = new Map<string, number[]>()
 
@@ -8142,8 +8246,10 @@ export class Tools {
     this.#rows = new Map(own.map((row) => [row.name, row]))
     this.#offered = new Set(first.map(({ name }) => name))
     this.#bridged = only ? () => bridged().filter(({ name }) => only.includes(name)) : bridged
-    this.#context = { ...options.context, select: (wanted) => this.#select(wanted) }
+    const delegate: ToolContext['delegate'] = (...asked) => options.delegate(this, ...asked)
+    this.#context = { ...options.context, select: (wanted) => this.#select(wanted), delegate }
     this.#options = options
+    this.depth = options.depth ?? 0
   }
 
   #all() {
@@ -8173,8 +8279,35 @@ export class Tools {
     return row ? { row, args: meant.args } : { row: this.#find(called), args }
   }
 
-  #select({ query = '', names = [], limit }: ToolQuery) {
-    const rows = new Map(this.#all().map((row) => [row.name, row]))
+  get profile() {
+    return this.#context.profile
+  }
+
+  /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
+  narrowed(session: string, { name: profile, tools, mode }: Seat, names?: readonly string[]) {
+    const { context, bridged, only, rows } = this.#options
+    const { bridge, approvals, session: own } = context
+    const isFor = ({ origin, name }: Tool) =>
+      origin ? bridge.registry.row(origin.server).profiles.includes(profile) : !SERVED.test(name)
+    const most = this.#all().filter((row) => isFor(row) && (tools?.includes(row.name) ?? true))
+    const chosen = names?.map((name) => pickTool(most, name)) ?? most
+    return new Tools({
+      ...this.#options,
+      rows: rows.filter(isFor),
+      bridged: () => bridged().filter(isFor),
+      only: (names ?? tools ?? only) && chosen.map(({ name }) => name),
+      depth: this.depth + 1,
+      context: { ...context, session, profile, approvals: approvals.child(own, mode) },
+    })
+  }
+
+  #select({ query = '', names = [], servers, limit }: ToolQuery) {
+    const isAsked = ({ origin }: Tool) => !servers || servers.includes(origin?.server ?? '')
+    const rows = new Map(
+      this.#all()
+        .filter(isAsked)
+        .map((row) => [row.name, row]),
+    )
     const named = names.flatMap((name) => rows.get(name) ?? [])
     const found = rankByWords(query, [...rows.values()])
     const offered = [...new Set([...named, ...found])].slice(0, limit)
@@ -8214,7 +8347,10 @@ export class Tools {
     const { name, args, problem } = call
     const broken = problem && refuse('invalid', name, `not run: ${problem}`)
     const outcome = broken || (await this.dispatch(name, args, signal))
-    if (outcome.kind === 'done') return { reply: toolReply(call, outcome.output), denied: false }
+    if (outcome.kind === 'done') {
+      const { output } = outcome
+      return { reply: toolReply(call, output), denied: false, spent: output.spent }
+    }
     const reply = toolReply(call, { text: outcome.text, isError: true })
     return { reply, denied: outcome.why === 'denied' }
   }
@@ -8229,8 +8365,12 @@ export class Tools {
     }
     this.#offered.add(name)
     const { args } = checked
-    const refusal = (await this.#denial(row, raw, args, signal)) ?? this.#overRate(row)
-    return refusal ?? { kind: 'done', output: await row.run(args, this.#context, signal) }
+    const decision = await this.#decide(row, raw, args, signal)
+    const refusal = this.#denial(name, decision) ?? this.#overRate(row)
+    if (refusal) return refusal
+    const isMine = await this.#context.approvals.spend(decision)
+    if (!isMine) return this.#attempt(row, raw, signal)
+    return { kind: 'done', output: await row.run(args, this.#context, signal) }
   }
 
   /** A server's schema is foreign, and can be made to stall. */
@@ -8240,7 +8380,7 @@ export class Tools {
     return checkArguments(parameters, await check, raw)
   }
 
-  async #denial(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
+  async #decide(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
     const { name: tool, origin } = row
     const { approvals, session } = this.#context
     const call = {
@@ -8253,7 +8393,10 @@ export class Tools {
       origin: origin?.server,
       preview: () => row.preview?.(args, this.#context),
     }
-    const decision = await approvals.decide(call, signal)
+    return approvals.decide(call, signal)
+  }
+
+  #denial(tool: string, decision: Awaited<ReturnType<Approvals['decide']>>) {
     const { denial, say = denial?.message, reason, mode, digest: exact } = decision
     if (say && reason !== 'jit_user_denied') this.#options.say(say)
     if (denial === undefined) return undefined
@@ -8265,7 +8408,7 @@ export class Tools {
   #overRate({ name, rateLimit }: Tool) {
     if (rateLimit === undefined) return undefined
     const { maxCalls, windowSeconds } = rateLimit
-    const now = this.#context.world.now()
+    const now = this.#options.ticks()
     const since = now - windowSeconds * SECOND
     const recent = (this.#calls.get(name) ?? []).filter((at) => at > since)
     if (recent.length < maxCalls) {
@@ -8470,6 +8613,17 @@ function reasonOf(cause: unknown, { denied }: TurnResult, { aborted, reason }: A
   return new DeniedError('a call was denied and no answer came', { hint, cause })
 }
 
+function charge(turn: TurnResult, { usage, cost }: Spent): AgentEvent {
+  const { input, output, cached } = turn.usage
+  turn.usage = {
+    input: input + usage.input,
+    output: output + usage.output,
+    cached: cached + usage.cached,
+  }
+  if (cost !== undefined) turn.cost = (turn.cost ?? 0) + cost
+  return { kind: 'usage', usage, cost }
+}
+
 const textPart = (text: string): Part => ({ kind: 'text', text })
 const userMessage = (text: string): UserMessage => ({ role: 'user', parts: [textPart(text)] })
 
@@ -8524,19 +8678,13 @@ export class Agent {
 
   async *#step(turn: TurnResult, signal: AbortSignal): Events<AssistantMessage> {
     const { maxSteps, maxCost } = this.#options
-    const { usage: sum, cost: spent = 0 } = turn
+    const { cost: spent = 0 } = turn
     if (turn.steps >= maxSteps) failLimit(`no answer after ${count(maxSteps, 'step')}`, 'steps')
     if (spent >= maxCost)
       failLimit(`the cost limit of $${maxCost} is used up ($${spent.toFixed(4)})`, 'cost')
     turn.steps += 1
     const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
-    turn.usage = {
-      input: sum.input + usage.input,
-      output: sum.output + usage.output,
-      cached: sum.cached + usage.cached,
-    }
-    if (cost !== undefined) turn.cost = spent + cost
-    yield { kind: 'usage', usage, cost }
+    yield charge(turn, { usage, cost })
     const unpriced = 'no price is known for this model, so the cost limit cannot be kept'
     if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
       yield { kind: 'notice', text: unpriced }
@@ -8582,14 +8730,17 @@ export class Agent {
   }
 
   async *#act(calls: readonly ToolCall[], turn: TurnResult, signal: AbortSignal): Events<void> {
-    for (const batch of batches(calls, (call) => this.#options.tools?.reads(call))) {
+    const { tools, maxCost } = this.#options
+    for (const batch of batches(calls, (call) => tools?.reads(call))) {
+      if (tools) tools.budget = maxCost - (turn.cost ?? 0)
       for (const call of batch)
         yield { kind: 'call', call, digest: callDigest(call.name, call.args) }
       const results = await inParallel(batch, AGENT_PARALLEL, (call) => this.#run(call, signal))
-      for (const { call, reply, denied, ms } of results) {
+      for (const { call, reply, denied, spent, ms } of results) {
         turn.tools.push({ name: call.name, ok: !reply.isError, ms })
         turn.denied ||= denied
         yield { kind: 'result', call, reply, ms }
+        if (spent) yield charge(turn, spent)
       }
     }
     signal.throwIfAborted()
@@ -8599,7 +8750,8 @@ export class Agent {
     const { tools, now } = this.#options
     const started = now()
     const none = { text: 'there are no tools in this conversation', isError: true }
-    const ran = (await tools?.call(call, signal)) ?? { reply: toolReply(call, none), denied: false }
+    const unable = { reply: toolReply(call, none), denied: false, spent: undefined }
+    const ran = (await tools?.call(call, signal)) ?? unable
     await this.#append(ran.reply)
     return { call, ...ran, ms: now() - started }
   }
@@ -9359,6 +9511,8 @@ export const FLAGS = flagRows({
   '--auto': 'run tools without asking, one line each (permission mode allow)',
   '--yolo': 'run tools without asking, silently (permission mode danger-full-access)',
   '--permission-mode MODE': '',
+  '--approve-digest A,B': '',
+  '--approve-call-id ID': 'does nothing: what is approved is what a call does, not its name',
   '--schema FILE': 'the answer must be JSON that fits this JSON Schema',
   '-x, --extract': 'print only the first code block of the answer',
   '--stream-json': 'print events, one JSON object a line',
@@ -9573,6 +9727,7 @@ export interface App extends AppOptions {}
 /** What one run has opened. */
 export class App {
   readonly redactor = new Redactor()
+  readonly approved = new Set<string>() // digests of calls, for one run each
   readonly #owned = new AsyncDisposableStack()
   #store?: Promise<Store>
   #config?: Promise<Config>
@@ -9622,6 +9777,7 @@ export class App {
     const sources = { flags: flagSettings(this.given), stored, root: this.root }
     const config = await Config.load(this.world, sources)
     for (const notice of config.notices) this.notice(notice)
+    for (const exact of config.list('approve_digest')) this.approved.add(exact)
     return config
   }
 
@@ -9687,7 +9843,10 @@ export class App {
 }
 
 function flagSettings(given: Given) {
-  const texts = SETTINGS.map(({ key }) => [key, given.text(key.replaceAll('_', '-'))])
+  const texts = SETTINGS.map(({ key, type }) => {
+    const all = given.all(key.replaceAll('_', '-'))
+    return [key, type.startsWith('list') && all.length > 0 ? all.join() : all.at(-1)]
+  })
   return {
     ...(given.has('auto') && { permission_mode: 'allow' }),
     ...(given.has('yolo') && { permission_mode: 'danger-full-access' }),
@@ -9904,7 +10063,7 @@ export async function openConversation(app: App, title: string, goesOn = true) {
 }
 
 type Talk = Pick<AgentOptions, 'session'> &
-  Loose<Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'>> & {
+  Loose<Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'maxCost' | 'store'>> & {
     profile?: ProfileRow | undefined
     choice: ModelChoice
   }
@@ -9926,7 +10085,7 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
       return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
     },
     maxSteps: talk.maxSteps ?? config.number('max_steps'),
-    maxCost: config.number('max_cost'),
+    maxCost: talk.maxCost ?? config.number('max_cost'),
     schema,
     now: world.now,
   }
@@ -10025,16 +10184,64 @@ export async function openTools(
   const { world, http, notice } = app
   const { store, config } = await app.forTurn()
   const { root } = seat.workspace
-  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const { approved } = app
+  const approvals = new Approvals({ mode, store, prompter, world, root, approved })
   const bridge = await app.bridge()
   return new Tools({
     rows,
     context: { world, store, http, config, approvals, bridge, prompter, processes, ...seat },
     bridged: () => bridgedTools(bridge, seat.profile, offersBridged),
+    delegate: (parent, ...asked) => delegated(app, parent, ...asked),
+    ticks: () => process.uptime() * SECOND,
     resultMax: config.number('result_max'),
     only,
     say: notice,
   })
+}
+
+/** A turn of a sub-agent, in a session of its own that no --continue finds. */
+async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
+  const { task, profile: name, tools: names, max_steps: steps } = asked
+  if (parent.depth >= AGENT_DEPTH_MAX)
+    fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`, 'do this task yourself')
+  const reason = () => new LimitError(`no answer within ${formatDuration(AGENT_RUN_TIMEOUT)}`)
+  using clock = timeout(AGENT_RUN_TIMEOUT, reason, signal)
+  const { store, config } = await app.forTurn()
+  const profile = await profileOf(store, name ?? parent.profile)
+  const choice = await chosenModel(app, profile)
+  const [title, model] = [titleOf([textPart(task)]), modelName(choice)]
+  const session = await store.createSession({ title, profile: profile.name, model, workspace: '' })
+  const seat = name === undefined ? { name: profile.name } : profile
+  const tools = parent.narrowed(session, seat, names)
+  const maxSteps = Math.min(steps, config.number('max_steps'))
+  const limits = { maxSteps, maxCost: Math.min(parent.budget, config.number('max_cost')) }
+  const talk = await converse(app, { session, profile, choice, tools, ...limits })
+  const { text, structured, isError } = await playApart(app, talk, task, clock.signal)
+  const { steps: taken, tools: calls, usage, cost } = structured
+  const price = cost === null ? '' : `, $${cost.toFixed(4)}`
+  const used = `${count(taken, 'step')}, ${count(calls.length, 'tool call')}${price}`
+  const spent = { usage, cost: cost ?? undefined }
+  return { text: `${text}\n\n[sub-agent, session ${session}: ${used}]`, structured, isError, spent }
+}
+
+/** A turn that nobody watches; without an answer, what there was of it. */
+export async function playApart(
+  app: App,
+  talk: Conversation,
+  message: string,
+  signal: AbortSignal,
+) {
+  const { redactor } = app
+  let said = ''
+  const events = talk.agent.runTurn([textPart(redactor.known(message))], signal)
+  const result = await resultOf(events, (event) => {
+    if (event.kind === 'text') said += event.text
+  })
+  const { error, answer } = result
+  const isError = error !== undefined
+  const structured = outcomeOf({ ...result, answer: isError ? said : answer }, redactor, talk)
+  const text = isError ? [said, explain(error)].filter(Boolean).join('\n\n') : answer
+  return { text, structured, isError }
 }
 
 async function answerSchema({ given, world }: App) {
@@ -10432,7 +10639,7 @@ function agentTools(parts: ServeParts) {
           const open = () => openServed(parts, { session, processes }, profile)
           const tools = await talks.getOrInsertComputed(session, open)
           const talk = { session, profile, choice, tools, maxSteps }
-          return await playServed(app, await converse(app, talk), message, clock.signal)
+          return await playApart(app, await converse(app, talk), message, clock.signal)
         })
         return turn.finally(() => lane.length === 0 && turns.delete(session))
       },
@@ -10485,19 +10692,6 @@ async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) 
   const begun = { id, title, profile: profile.name, model: modelName(choice), workspace: app.root }
   if (row === undefined) await store.createSession(begun)
   return { profile, choice }
-}
-
-async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
-  const { redactor } = app
-  let said = ''
-  const events = talk.agent.runTurn([textPart(redactor.known(message))], signal)
-  const result = await resultOf(events, (event) => {
-    if (event.kind === 'text') said += event.text
-  })
-  const { error, answer } = result
-  if (error === undefined) return { text: answer, structured: outcomeOf(result, redactor, talk) }
-  const structured = outcomeOf({ ...result, answer: said }, redactor, talk)
-  return { text: [said, explain(error)].filter(Boolean).join('\n\n'), isError: true, structured }
 }
 
 /** One client's session. */
@@ -11170,11 +11364,17 @@ const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
 const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
   /^(?:model|system|tools|permission-mode)$/.test(name),
 )
-const GRANT_FLAGS = [
+const CHECK_FLAGS = [
+  flagRow('--mode MODE', 'only in this permission mode'),
+  flagRow('--session ID', 'only in this session'),
+]
+const DENY_FLAGS = [
   flagRow('--path GLOB', 'only for paths like this; repeatable'),
   flagRow('--command PREFIX', 'only for commands that begin so; repeatable'),
-  flagRow('--mode MODE', 'only in this permission mode'),
+  flagRow('--expires TIME', 'until this ISO date or time'),
+  ...CHECK_FLAGS,
 ]
+const GRANT_FLAGS = [flagRow('--once', 'for one run of the call that ARGS tell'), ...DENY_FLAGS]
 const AUDIT_FLAGS = [
   LIMIT,
   flagRow('--kind KIND', 'tool-call, approval, grant, ...'),
@@ -11190,6 +11390,7 @@ const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace
 
 const CELL_FORMS: Record<string, (value: number) => string> = {
   updated: when,
+  expires: when,
   ts: when,
   bytes: formatBytes,
   messages: (value) => count(value, 'message'),
@@ -11307,15 +11508,12 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show NAME', 'one tool with its schema', toolsShow],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'root'], (store) => store.listGrants())],
-    ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
-    ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'session', 'expires', 'root'], (store) => store.listGrants())],
+    ['grant TOOL [ARGS]', 'allow a tool, or one call of it (ARGS is JSON, or the digest)', grantVerb('always'), GRANT_FLAGS],
+    ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
     ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
-    ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck],
-    ['explain', 'the rules of the modes', async (app) => app.print(VERDICTS, [
-      ['mode', ...Object.keys(VERDICTS.prompt)],
-      ...MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])]),
-    ])],
+    ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck, CHECK_FLAGS],
+    ['explain [DIGEST]', 'why a call was denied (the newest), and the rules of the modes', approvalExplain],
   ],
   mcp: ['servers of other people, whose tools a model can use',
     ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, [
@@ -11525,19 +11723,45 @@ async function knownTool(app: App, name: string) {
   return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
 }
 
-function grantVerb(scope: 'always' | 'deny'): Run {
-  return async (app, name = '') => {
+const argsIn = (text: string) =>
+  parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
+
+const digestIn = (tool: string, text: string) =>
+  /^[0-9a-f]{64}$/.test(text) ? text : callDigest(tool, argsIn(text))
+
+function grantVerb(usual: 'always' | 'deny'): Run {
+  return async (app, name = '', exact) => {
     const row = await knownTool(app, name)
-    const tool = grantNameOf(row)
     const store = await app.store()
-    const [paths, commands] = [app.given.all('path'), app.given.all('command')]
-    if (row.origin && paths.length + commands.length > 0)
+    const bounds = await boundsOf(app)
+    if (row.origin && bounds.paths.length + bounds.commands.length > 0)
       failUsage('a tool of a server is granted whole', 'leave out --path and --command')
-    const bounds = { mode: givenMode(app, 'mode'), paths, commands }
-    const grant = await store.addGrant({ tool, scope, ...bounds })
-    await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
-    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
+    const digested = exact === undefined ? undefined : digestIn(name, exact)
+    const lasting = bounds.session && usual === 'always' ? 'session' : usual
+    const scope = app.given.has('once') ? 'once' : lasting
+    if (scope === 'once' && digested === undefined)
+      failUsage('--once is for one call', 'give its ARGS as JSON, or its digest')
+    const end = scope === 'session' ? app.world.now() + GRANT_SESSION_TTL : undefined
+    const about = { tool: grantNameOf(row), scope, digest: digested } as const
+    const grant = await store.addGrant({ ...about, ...bounds, expires: bounds.expires ?? end })
+    const { id, tool, paths, commands } = grant
+    await store.audit('grant', { id, tool, scope, paths, commands, digest: digested ?? null })
+    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${id})`)
   }
+}
+
+async function boundsOf(app: App) {
+  const { given, world } = app
+  const expires = givenTime(app, 'expires')
+  if (expires && expires <= world.now()) failUsage('--expires is past', 'give a later time')
+  const [session, mode] = [await givenSession(app), givenMode(app, 'mode')]
+  return { paths: given.all('path'), commands: given.all('command'), mode, session, expires }
+}
+
+async function givenSession(app: App) {
+  const id = app.given.text('session')
+  const row = id === undefined ? undefined : await (await app.store()).findSession(id)
+  return id === undefined ? undefined : (row?.id ?? failUnknown('session', id))
 }
 
 async function dropGrant(store: Store, id: string) {
@@ -11546,32 +11770,65 @@ async function dropGrant(store: Store, id: string) {
   return gone
 }
 
-const argsIn = (text: string) =>
-  parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
-
 async function approvalCheck(app: App, name = '', text = '{}') {
-  const { world, prompter, root } = app
+  const { world, prompter, root, approved } = app
   const row = await knownTool(app, name)
   const args = argsIn(text)
-  const store = await app.store()
-  const mode = (await app.config()).get('permission_mode') as Mode
-  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const { store, config } = await app.forTurn()
+  const profile = await profileOf(store, config.get('profile'))
+  const usual = preferred(config, 'permission_mode', profile.mode) as Mode
+  const mode = givenMode(app, 'mode') ?? usual
+  const approvals = new Approvals({ mode, store, prompter, world, root, approved })
   const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
   const hint = `\`tai tools show ${name}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
   const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
-  const call = { tool: name, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
-  const { verdict, reason, grant } = await approvals.check(call)
-  const facts = { verdict, reason, mode, grant: grant?.id ?? null }
-  return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
+  const session = (await givenSession(app)) ?? ''
+  const call = { tool: name, args, paths, annotations, session, grantAs: grantNameOf(row) }
+  const { verdict, reason, grant = null } = await approvals.check(call)
+  const all = await approvals.grants(call)
+  const decision = verdict === 'say' ? 'run' : verdict
+  const grants = all.map(({ grant: it, other = null }) => ({ ...it, other }))
+  const facts = { decision, reason, mode, digest: callDigest(name, args), order: POLICY_ORDER }
+  const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
+  const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
+  return app.print({ ...facts, grants, grant }, shown)
 }
 
-function auditFilter({ given }: App) {
-  const time = given.text('since')
-  const since = time === undefined ? undefined : Date.parse(time)
+async function approvalExplain(app: App, asked = '') {
+  const limit = Number.MAX_SAFE_INTEGER
+  const entries = await (await app.store()).listAudit({ kind: 'approval', limit })
+  const found = entries.find(({ data }) => data['args'] && `${data['digest']}`.startsWith(asked))
+  if (found === undefined && asked)
+    fail(`no call of the digest ${visible(asked)} was denied`, '`tai audit list` shows what was')
+  const table = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
+  const rules = columns([['mode', ...Object.keys(VERDICTS.prompt)], ...table])
+  if (found === undefined) return app.print({ denied: null, modes: VERDICTS }, rules)
+  const { tool, digest: exact, reason, mode, args } = Object(found.data)
+  const { message, rule, hint } = denialOf(Object(found.data))
+  const single = /^(?:jit|workspace)/.test(reason) && `tai approval grant ${tool} ${exact} --once`
+  const allows = [hint, single || []].flat()
+  const lines = [
+    message,
+    `  ${when(found.ts)}, mode ${mode}, session ${found.session}: ${args}`,
+    'What would allow it:',
+    ...allows.map((way, i) => `  ${i + 1}  ${way}`),
+  ]
+  const facts = { ...found.data, ts: found.ts, session: found.session, rule, allows }
+  return app.print({ denied: facts, modes: VERDICTS }, [...lines, '', rules].join('\n'))
+}
+
+function givenTime({ given }: App, flag: string) {
+  const time = given.text(flag)
+  const at = time === undefined ? undefined : Date.parse(time)
   const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
-  if (Number.isNaN(since)) failUsage(`${visible(time ?? '')} is no time`, hint)
-  return { kind: given.text('kind'), tool: given.text('tool'), since }
+  if (Number.isNaN(at)) failUsage(`${visible(time ?? '')} is no time`, hint)
+  return at
+}
+
+function auditFilter(app: App) {
+  const [kind, tool] = [app.given.text('kind'), app.given.text('tool')]
+  return { kind, tool, since: givenTime(app, 'since') }
 }
 
 async function auditVerify(app: App) {
@@ -11868,6 +12125,8 @@ const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stre
 async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
   if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
   if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
+  if (line.given.has('approve-call-id'))
+    app.notice('--approve-call-id does nothing: --approve-digest allows one call')
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
   const key = line.given.text('serve-mcp')

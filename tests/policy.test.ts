@@ -199,7 +199,7 @@ t.test('a call too large to show is shown whole before it can be allowed', async
       keysOf(asker),
       [
         ['f', 'n'],
-        ['y', 's', 'a', 'n'],
+        ['y', 's', 'a', 'e', 'n'],
       ].slice(0, keys.length),
     )
     const [part, whole] = asker.asked.map(({ question }) => question)
@@ -257,6 +257,7 @@ t.test('the choices say what each of them allows', async (t) => {
       label: 'for this session, in this folder: commands that begin with "npm run build"',
     },
     { key: 'a', label: 'always, in this folder: exactly this call' },
+    { key: 'e', label: 'explain, then ask again' },
     { key: 'n', label: 'no' },
   ])
 })
@@ -594,6 +595,7 @@ t.test('every decision is audited, but a Low call that runs in silence', async (
           verdict: 'deny',
           reason: 'read_only_mode',
           grant: null,
+          args: '{"a":1}',
         },
         {
           tool: 'grep',
