@@ -39,6 +39,7 @@ const TABLE: Record<string, [args: object, outcomes: string]> = {
   todo_write: [{ items: [] }, 'D R R S R'],
   ask_user: [{ question: 'q' }, 'R R R S R'],
   select_tools: [{}, 'R R R S R'],
+  agent_run: [{ task: 'x' }, 'D R R S R'],
   time_now: [{}, 'R R R S R'],
   system_info: [{}, 'R R R S R'],
   text_diff: [{}, 'R R R S R'],
@@ -48,6 +49,7 @@ const TABLE: Record<string, [args: object, outcomes: string]> = {
   mcp_disable: [{ server: 's' }, 'D R R S R'],
   mcp_remove: [{ server: 's' }, 'D D A S R'],
   mcp_tools: [{}, 'R R R S R'],
+  mcp_search: [{ query: 'x' }, 'R R R S R'],
   mcp_call: [{ server: 's', tool: 't' }, 'D D A S R'],
 }
 
