@@ -5868,7 +5868,6 @@ export type ApprovalOptions = Readonly<{
   world: World
   root: string
   approved?: Set<string> // digests, each for one call
-  session?: string // whose grants count: a sub-agent's are its parent's
   wait?: number // ms
 }>
 
@@ -5922,9 +5921,9 @@ export class Approvals {
     return reason !== 'grant_once' || this.#options.store.revokeGrant(grant)
   }
 
-  /** For a sub-agent of `session`: the same grants and person, at most the same mode. */
-  child(session: string, mode = this.mode) {
-    return new Approvals({ session, ...this.#options, mode: tighterMode(mode, this.mode) })
+  /** For a sub-agent: the same grants and person, at most the same mode. */
+  child(mode = this.mode) {
+    return new Approvals({ ...this.#options, mode: tighterMode(mode, this.mode) })
   }
 
   /** Those of its tool, in the order they count, each with what of the call is another than its own. */
@@ -5939,8 +5938,7 @@ export class Approvals {
     return Promise.all(judged)
   }
 
-  #other({ tool, args, session: caller }: ApprovalRequest, grant: Grant) {
-    const { session: own = caller } = this.#options
+  #other({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
     const { mode = this.mode, root = this.#root, session = own, digest: exact } = grant
     if (mode !== this.mode) return 'mode'
     if (root !== this.#root) return 'folder'
@@ -5957,7 +5955,7 @@ export class Approvals {
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
-    const { prompter, store, world, session: own = call.session } = this.#options
+    const { prompter, store, world } = this.#options
     if (!prompter.available) return ruling('deny', 'jit_no_approval')
     const always = exactBounds(call, placesOf(call, this.#root))
     const session = (call.origin === undefined && widerBounds(call)) || always
@@ -5972,7 +5970,7 @@ export class Approvals {
       return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
     const expires = world.now() + GRANT_SESSION_TTL
     const kept = {
-      s: { scope: 'session', session: own, expires, ...session.bounds },
+      s: { scope: 'session', session: call.session, expires, ...session.bounds },
       a: { scope: 'always', ...always.bounds },
     } as const
     const about = { tool: call.grantAs ?? call.tool, root: this.#root }
@@ -8172,7 +8170,7 @@ export const TOOLS: readonly Tool[] = [
   ...SERVER_TOOLS,
 ]
 
-const SERVED = /^(?:chat|completions)$/ // too
+const NOT_INHERITED = /^(?:chat|completions|todo_\w+)$/ // the list is its parent's
 
 /** Not for servers. */
 export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
@@ -8284,11 +8282,11 @@ export class Tools {
   }
 
   /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
-  narrowed(session: string, { name: profile, tools, mode }: Seat, names?: readonly string[]) {
+  narrowed({ name: profile, tools, mode }: Seat, names?: readonly string[]) {
     const { context, bridged, only, rows } = this.#options
-    const { bridge, approvals, session: own } = context
+    const { registry } = context.bridge
     const isFor = ({ origin, name }: Tool) =>
-      origin ? bridge.registry.row(origin.server).profiles.includes(profile) : !SERVED.test(name)
+      origin ? registry.row(origin.server).profiles.includes(profile) : !NOT_INHERITED.test(name)
     const most = this.#all().filter((row) => isFor(row) && (tools?.includes(row.name) ?? true))
     const chosen = names?.map((name) => pickTool(most, name)) ?? most
     return new Tools({
@@ -8297,7 +8295,7 @@ export class Tools {
       bridged: () => bridged().filter(isFor),
       only: (names ?? tools ?? only) && chosen.map(({ name }) => name),
       depth: this.depth + 1,
-      context: { ...context, session, profile, approvals: approvals.child(own, mode) },
+      context: { ...context, profile, approvals: context.approvals.child(mode) },
     })
   }
 
@@ -10199,7 +10197,7 @@ export async function openTools(
   })
 }
 
-/** A turn of a sub-agent, in a session of its own that no --continue finds. */
+/** A turn of a sub-agent. Its messages are a session that no --continue finds; all else is its parent's. */
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
   const { task, profile: name, tools: names, max_steps: steps } = asked
   if (parent.depth >= AGENT_DEPTH_MAX)
@@ -10212,7 +10210,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
   const [title, model] = [titleOf([textPart(task)]), modelName(choice)]
   const session = await store.createSession({ title, profile: profile.name, model, workspace: '' })
   const seat = name === undefined ? { name: profile.name } : profile
-  const tools = parent.narrowed(session, seat, names)
+  const tools = parent.narrowed(seat, names)
   const maxSteps = Math.min(steps, config.number('max_steps'))
   const limits = { maxSteps, maxCost: Math.min(parent.budget, config.number('max_cost')) }
   const talk = await converse(app, { session, profile, choice, tools, ...limits })

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   Agent,
@@ -408,6 +408,30 @@ t.test(
       tools: [{ ok: true }, { ok: true }],
     })
     t.equal(other.questions.length, 1)
+  },
+)
+
+t.test(
+  'what a sub-agent did can be undone by its parent, whose tasks it leaves alone',
+  async (t) => {
+    const todo = (text: string): ModelTurn => ({
+      calls: [{ name: 'todo_write', args: { items: [{ text, status: 'pending' }] } }],
+    })
+    const undo: ModelTurn = { calls: [{ name: 'undo_edit', args: {} }] }
+    const w = await scene(t, [
+      todo('mine'),
+      run('write'),
+      write,
+      todo('theirs'),
+      { text: 'ok' },
+      undo,
+      { calls: [{ name: 'todo_read', args: {} }] },
+      { text: 'done' },
+    ])
+    t.match((await w.play(['--yolo', 'go'])).outcome, { answer: 'done' })
+    t.match(w.said(4), /no tool named todo_write/)
+    t.equal(existsSync(join(w.home, 'made')), false)
+    t.match(w.said(7), /mine/)
   },
 )
 
