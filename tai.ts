@@ -5796,8 +5796,6 @@ function exactBounds({ tool, args }: ApprovalRequest, places: Place[] = []) {
 
 const nameCall = (tool: string, exact: string) => `${visible(tool)} (${exact.slice(0, 12)})`
 
-const callName = ({ tool, args }: ApprovalRequest) => nameCall(tool, callDigest(tool, args))
-
 /** No line can pass for tai's own. */
 function inMargin(text: string, max: number) {
   const half = max / 2
@@ -5811,24 +5809,25 @@ function inMargin(text: string, max: number) {
 }
 
 function questionOf(call: ApprovalRequest, detail: string | undefined, max: number) {
-  const { origin, annotations } = call
+  const { tool, origin, annotations } = call
+  const name = nameCall(tool, callDigest(tool, call.args))
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
-  const args = Object.entries(call.args).map(([name, value]) => {
+  const args = Object.entries(call.args).map(([key, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
-    return `${name}: ${text.includes('\n') ? '\n' : ''}${text}`
+    return `${key}: ${text.includes('\n') ? '\n' : ''}${text}`
   })
   const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail, max)]
   return [
-    `${callName(call)}${from} wants to run (${annotations.securityTier})`,
+    `${name}${from} wants to run (${annotations.securityTier})`,
     ...inMargin(args.join('\n'), max),
     ...change,
-    `Allow ${callName(call)}?`,
+    `Allow ${name}?`,
   ].join('\n')
 }
 
-type Decision = { tool: string; digest: string; reason: Reason; grant: string | undefined }
+type Decision = Record<'tool' | 'digest', string> & { reason: Reason } & Loose<{ grant: string }>
 
-/** In words, with what would allow the call. */
+/** In words, with what would allow it. */
 export function denialOf({ tool, digest: exact, reason, grant }: Decision) {
   const [rule = '', hint = ''] = RULES[reason]
     .replace('{tool}', visible(tool))
@@ -5838,7 +5837,7 @@ export function denialOf({ tool, digest: exact, reason, grant }: Decision) {
 }
 
 export const misfitLine = ({ id, scope }: Grant, other = '') =>
-  other ? `Grant ${id} (${scope}) is for another ${other}.` : `Grant ${id} (${scope}) fits.`
+  `Grant ${id} (${scope}) ${other ? `is for another ${other}` : 'fits'}.`
 
 /** Undefined after `wait` ms, EOF, Ctrl-C or a prompter's fault. */
 export async function awaitAnswer(
@@ -5859,7 +5858,7 @@ const SCOPES = ['deny', 'once', 'always', 'session']
 
 /** What decides, the first that speaks. */
 export const POLICY_ORDER =
-  'deny grants, mode, plainly reading command, once, always and session grants, approved digests, person'
+  'deny grants; mode; command that only reads; once; always; session; approved digests; person'
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
@@ -5888,17 +5887,19 @@ export class Approvals {
     const first = await this.check(call)
     const { verdict, reason, grant } =
       first.verdict === 'ask' ? await this.#ask(call, signal) : first
-    const facts = { digest: callDigest(tool, args), reason, mode: this.mode, grant: grant?.id }
-    const denial = verdict === 'deny' ? denialOf({ tool, ...facts }) : undefined
-    const decided = { ...facts, verdict: denial ? 'deny' : 'run' }
-    if (denial || verdict === 'say' || riskOf(call.annotations) !== 'low') {
-      const said = denial && { args: clip(canonicalJson(args), SAID_MAX) }
-      const row = { ...decided, ...said, tool, server: origin, grant: grant?.id ?? null }
+    const [denies, says] = [verdict === 'deny', verdict === 'say']
+    const made = { digest: callDigest(tool, args), reason, mode: this.mode, grant: grant?.id }
+    const decided = { ...made, verdict: denies ? 'deny' : 'run' }
+    const text = denies || says ? canonicalJson(args) : ''
+    if (text || riskOf(call.annotations) !== 'low') {
+      const row = { ...decided, tool, server: origin, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
-      await this.#options.store.audit('approval', row, session, pace)
+      const said = denies && { args: clip(text, SAID_MAX) }
+      await this.#options.store.audit('approval', { ...row, ...said }, session, pace)
     }
-    const line = `runs ${callName(call)} ${visible(canonicalJson(args))}`
-    return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
+    const line = `runs ${nameCall(tool, made.digest)} ${visible(text)}`
+    const denial = denies ? denialOf({ tool, ...made }) : undefined
+    return { ...decided, denial, say: says ? clip(line, SAID_MAX) : undefined }
   }
 
   async check(call: ApprovalRequest) {
@@ -5929,11 +5930,12 @@ export class Approvals {
   /** Those of its tool, in the order they count, each with what of the call is another than its own. */
   async grants(call: ApprovalRequest) {
     const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
-    const places = all.length > 0 ? placesOf(call, this.#root) : undefined
+    if (all.length === 0) return []
+    const places = placesOf(call, this.#root)
     const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
     const judged = inOrder.map(async (grant) => {
-      const fits = await pathsMatch(grant, places)
-      return { grant, other: this.#other(call, grant) ?? (fits ? undefined : 'path') }
+      const other = this.#other(call, grant)
+      return { grant, other: other ?? ((await pathsMatch(grant, places)) ? undefined : 'path') }
     })
     return Promise.all(judged)
   }
@@ -6024,6 +6026,7 @@ export type ToolContext = Readonly<{
   profile: string
   select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
   delegate: (asked: Delegation, signal: AbortSignal) => Promise<ToolOutput>
+  depth?: number // of a sub-agent
 }>
 
 type ToolQuery = { limit: number } & Loose<
@@ -8216,7 +8219,6 @@ type ToolsOptions = {
   rows: readonly Tool[]
   context: Omit<ToolContext, 'select' | 'delegate'>
   delegate: (parent: Tools, ...asked: Parameters<ToolContext['delegate']>) => Promise<ToolOutput>
-  depth?: number // of a sub-agent
   ticks: () => number // ms, never back
   resultMax: number // bytes
   say: (line: string) => void
@@ -8231,7 +8233,6 @@ export class Tools {
   readonly #offered
   readonly #context: ToolContext
   readonly #options
-  readonly depth
   budget = Infinity // US dollars, for sub-agents
   readonly #checks = new Map<string, Promise<SchemaCheck>>()
   readonly #calls = new Map<string, number[]>()
@@ -8247,7 +8248,6 @@ export class Tools {
     const delegate: ToolContext['delegate'] = (...asked) => options.delegate(this, ...asked)
     this.#context = { ...options.context, select: (wanted) => this.#select(wanted), delegate }
     this.#options = options
-    this.depth = options.depth ?? 0
   }
 
   #all() {
@@ -8277,16 +8277,18 @@ export class Tools {
     return row ? { row, args: meant.args } : { row: this.#find(called), args }
   }
 
-  get profile() {
-    return this.#context.profile
+  get context() {
+    return this.#context
   }
 
   /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
   narrowed({ name: profile, tools, mode }: Seat, names?: readonly string[]) {
     const { context, bridged, only, rows } = this.#options
-    const { registry } = context.bridge
+    const { approvals, bridge, depth = 0 } = context
     const isFor = ({ origin, name }: Tool) =>
-      origin ? registry.row(origin.server).profiles.includes(profile) : !NOT_INHERITED.test(name)
+      origin
+        ? bridge.registry.row(origin.server).profiles.includes(profile)
+        : !NOT_INHERITED.test(name)
     const most = this.#all().filter((row) => isFor(row) && (tools?.includes(row.name) ?? true))
     const chosen = names?.map((name) => pickTool(most, name)) ?? most
     return new Tools({
@@ -8294,8 +8296,7 @@ export class Tools {
       rows: rows.filter(isFor),
       bridged: () => bridged().filter(isFor),
       only: (names ?? tools ?? only) && chosen.map(({ name }) => name),
-      depth: this.depth + 1,
-      context: { ...context, profile, approvals: context.approvals.child(mode) },
+      context: { ...context, profile, depth: depth + 1, approvals: approvals.child(mode) },
     })
   }
 
@@ -8344,13 +8345,11 @@ export class Tools {
   async call(call: ToolCall, signal: AbortSignal) {
     const { name, args, problem } = call
     const broken = problem && refuse('invalid', name, `not run: ${problem}`)
-    const outcome = broken || (await this.dispatch(name, args, signal))
-    if (outcome.kind === 'done') {
-      const { output } = outcome
-      return { reply: toolReply(call, output), denied: false, spent: output.spent }
-    }
-    const reply = toolReply(call, { text: outcome.text, isError: true })
-    return { reply, denied: outcome.why === 'denied' }
+    const ended = broken || (await this.dispatch(name, args, signal))
+    const isDone = ended.kind === 'done'
+    const output: ToolOutput = isDone ? ended.output : { text: ended.text, isError: true }
+    const denied = !isDone && ended.why === 'denied'
+    return { reply: toolReply(call, output), denied, spent: output.spent }
   }
 
   async #attempt(row: Tool, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
@@ -8419,21 +8418,24 @@ export class Tools {
   }
 
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
-    const clean = (text: string) => this.#context.store.redactor.redact(text)
+    const { redactor } = this.#context.store
+    const clean = (text: string) => redactor.redact(text)
     if (outcome.kind === 'refused')
       return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's words may be long
     const fits = (text: string) => byteLength(text) <= this.#options.resultMax
     const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
     const { output } = outcome
     const whole = clean(output.text)
-    const text = fits(whole) ? whole : await this.#spill(name, whole)
-    const structured = mapStrings(output.structured, (it) => brief(clean(it))) as Json
-    const blocks = mapStrings(output.blocks ?? [], clean) as JsonObject[]
-    const { redactor } = this.#context.store
     const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
     return {
       kind: 'done',
-      output: { ...output, text, structured, blocks, ...(images && { images }) },
+      output: {
+        ...output,
+        text: fits(whole) ? whole : await this.#spill(name, whole),
+        structured: mapStrings(output.structured, (it) => brief(clean(it))) as Json,
+        blocks: mapStrings(output.blocks ?? [], clean) as JsonObject[],
+        ...(images && { images }),
+      },
     }
   }
 
@@ -9510,7 +9512,7 @@ export const FLAGS = flagRows({
   '--yolo': 'run tools without asking, silently (permission mode danger-full-access)',
   '--permission-mode MODE': '',
   '--approve-digest A,B': '',
-  '--approve-call-id ID': 'does nothing: what is approved is what a call does, not its name',
+  '--approve-call-id ID': 'accepted, and does nothing',
   '--schema FILE': 'the answer must be JSON that fits this JSON Schema',
   '-x, --extract': 'print only the first code block of the answer',
   '--stream-json': 'print events, one JSON object a line',
@@ -10197,49 +10199,42 @@ export async function openTools(
   })
 }
 
-/** A turn of a sub-agent. Its messages are a session that no --continue finds; all else is its parent's. */
+/** A sub-agent's turn. Its messages are a session that no --continue finds, all else its parent's. */
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
   const { task, profile: name, tools: names, max_steps: steps } = asked
-  if (parent.depth >= AGENT_DEPTH_MAX)
+  const { depth = 0, profile: own } = parent.context
+  if (depth >= AGENT_DEPTH_MAX)
     fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`, 'do this task yourself')
-  const reason = () => new LimitError(`no answer within ${formatDuration(AGENT_RUN_TIMEOUT)}`)
-  using clock = timeout(AGENT_RUN_TIMEOUT, reason, signal)
+  const late = () => new LimitError(`no answer within ${formatDuration(AGENT_RUN_TIMEOUT)}`)
+  using clock = timeout(AGENT_RUN_TIMEOUT, late, signal)
   const { store, config } = await app.forTurn()
-  const profile = await profileOf(store, name ?? parent.profile)
+  const profile = await profileOf(store, name ?? own)
   const choice = await chosenModel(app, profile)
-  const [title, model] = [titleOf([textPart(task)]), modelName(choice)]
-  const session = await store.createSession({ title, profile: profile.name, model, workspace: '' })
-  const seat = name === undefined ? { name: profile.name } : profile
-  const tools = parent.narrowed(seat, names)
+  const tools = parent.narrowed(name === undefined ? { name: profile.name } : profile, names)
+  const about = { profile: profile.name, model: modelName(choice), workspace: '' }
+  const session = await store.createSession({ title: titleOf([textPart(task)]), ...about })
   const maxSteps = Math.min(steps, config.number('max_steps'))
-  const limits = { maxSteps, maxCost: Math.min(parent.budget, config.number('max_cost')) }
-  const talk = await converse(app, { session, profile, choice, tools, ...limits })
-  const { text, structured, isError } = await playApart(app, talk, task, clock.signal)
-  const { steps: taken, tools: calls, usage, cost } = structured
-  const price = cost === null ? '' : `, $${cost.toFixed(4)}`
-  const used = `${count(taken, 'step')}, ${count(calls.length, 'tool call')}${price}`
-  const spent = { usage, cost: cost ?? undefined }
-  return { text: `${text}\n\n[sub-agent, session ${session}: ${used}]`, structured, isError, spent }
+  const maxCost = Math.min(parent.budget, config.number('max_cost'))
+  const talk = await converse(app, { session, profile, choice, tools, maxSteps, maxCost })
+  const said = await playApart(app, talk, task, clock.signal)
+  const { steps: taken, tools: calls } = said.structured
+  const used = `${count(taken, 'step')}, ${count(calls.length, 'tool call')}`
+  return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}: ${used}]` }
 }
 
 /** A turn that nobody watches; without an answer, what there was of it. */
-export async function playApart(
-  app: App,
-  talk: Conversation,
-  message: string,
-  signal: AbortSignal,
-) {
+export async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
   const { redactor } = app
   let said = ''
-  const events = talk.agent.runTurn([textPart(redactor.known(message))], signal)
+  const events = talk.agent.runTurn([textPart(redactor.known(task))], signal)
   const result = await resultOf(events, (event) => {
     if (event.kind === 'text') said += event.text
   })
-  const { error, answer } = result
+  const { error, usage, cost } = result
   const isError = error !== undefined
-  const structured = outcomeOf({ ...result, answer: isError ? said : answer }, redactor, talk)
-  const text = isError ? [said, explain(error)].filter(Boolean).join('\n\n') : answer
-  return { text, structured, isError }
+  const structured = outcomeOf(isError ? { ...result, answer: said } : result, redactor, talk)
+  const text = isError ? [said, explain(error)].filter(Boolean).join('\n\n') : result.answer
+  return { text, structured, isError, spent: { usage, cost } }
 }
 
 async function answerSchema({ given, world }: App) {
@@ -11364,7 +11359,7 @@ const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
 )
 const CHECK_FLAGS = [
   flagRow('--mode MODE', 'only in this permission mode'),
-  flagRow('--session ID', 'only in this session'),
+  flagRow('--session ID', 'only in this session, for 8 hours'),
 ]
 const DENY_FLAGS = [
   flagRow('--path GLOB', 'only for paths like this; repeatable'),
@@ -11724,42 +11719,33 @@ async function knownTool(app: App, name: string) {
 const argsIn = (text: string) =>
   parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
-const digestIn = (tool: string, text: string) =>
-  /^[0-9a-f]{64}$/.test(text) ? text : callDigest(tool, argsIn(text))
+const digestIn = (tool: string, text?: string) =>
+  text === undefined || /^[0-9a-f]{64}$/.test(text) ? text : callDigest(tool, argsIn(text))
 
 function grantVerb(usual: 'always' | 'deny'): Run {
   return async (app, name = '', exact) => {
+    const { given, world } = app
     const row = await knownTool(app, name)
-    const store = await app.store()
-    const bounds = await boundsOf(app)
-    if (row.origin && bounds.paths.length + bounds.commands.length > 0)
+    const [paths, commands] = [given.all('path'), given.all('command')]
+    if (row.origin && paths.length + commands.length > 0)
       failUsage('a tool of a server is granted whole', 'leave out --path and --command')
-    const digested = exact === undefined ? undefined : digestIn(name, exact)
-    const lasting = bounds.session && usual === 'always' ? 'session' : usual
-    const scope = app.given.has('once') ? 'once' : lasting
-    if (scope === 'once' && digested === undefined)
+    const digested = digestIn(name, exact)
+    if (given.has('once') && digested === undefined)
       failUsage('--once is for one call', 'give its ARGS as JSON, or its digest')
-    const end = scope === 'session' ? app.world.now() + GRANT_SESSION_TTL : undefined
+    const session = given.text('session')
+    const lasting = session && usual === 'always' ? 'session' : usual
+    const scope = given.has('once') ? 'once' : lasting
+    const end = scope === 'session' ? world.now() + GRANT_SESSION_TTL : undefined
+    const expires = givenTime(app, 'expires') ?? end
+    if (expires && expires < world.now()) failUsage('--expires is past', 'give a later time')
+    const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
     const about = { tool: grantNameOf(row), scope, digest: digested } as const
-    const grant = await store.addGrant({ ...about, ...bounds, expires: bounds.expires ?? end })
-    const { id, tool, paths, commands } = grant
-    await store.audit('grant', { id, tool, scope, paths, commands, digest: digested ?? null })
-    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${id})`)
+    const store = await app.store()
+    const grant = await store.addGrant({ ...about, ...bounds })
+    const facts = { id: grant.id, tool: grant.tool, digest: digested ?? null }
+    await store.audit('grant', { ...facts, scope, paths, commands })
+    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
   }
-}
-
-async function boundsOf(app: App) {
-  const { given, world } = app
-  const expires = givenTime(app, 'expires')
-  if (expires && expires <= world.now()) failUsage('--expires is past', 'give a later time')
-  const [session, mode] = [await givenSession(app), givenMode(app, 'mode')]
-  return { paths: given.all('path'), commands: given.all('command'), mode, session, expires }
-}
-
-async function givenSession(app: App) {
-  const id = app.given.text('session')
-  const row = id === undefined ? undefined : await (await app.store()).findSession(id)
-  return id === undefined ? undefined : (row?.id ?? failUnknown('session', id))
 }
 
 async function dropGrant(store: Store, id: string) {
@@ -11781,39 +11767,46 @@ async function approvalCheck(app: App, name = '', text = '{}') {
   const hint = `\`tai tools show ${name}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
   const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
-  const session = (await givenSession(app)) ?? ''
-  const call = { tool: name, args, paths, annotations, session, grantAs: grantNameOf(row) }
+  const about = { session: app.given.text('session') ?? '', grantAs: grantNameOf(row) }
+  const call = { tool: name, args, paths, annotations, ...about }
   const { verdict, reason, grant = null } = await approvals.check(call)
   const all = await approvals.grants(call)
   const decision = verdict === 'say' ? 'run' : verdict
   const grants = all.map(({ grant: it, other = null }) => ({ ...it, other }))
-  const facts = { decision, reason, mode, digest: callDigest(name, args), order: POLICY_ORDER }
+  const facts = {
+    decision,
+    reason,
+    mode,
+    digest: callDigest(name, args),
+    order: POLICY_ORDER.split('; '),
+  }
   const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
   const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
   return app.print({ ...facts, grants, grant }, shown)
 }
 
 async function approvalExplain(app: App, asked = '') {
-  const limit = Number.MAX_SAFE_INTEGER
-  const entries = await (await app.store()).listAudit({ kind: 'approval', limit })
+  const filter = { kind: 'approval', limit: Number.MAX_SAFE_INTEGER }
+  const entries = await (await app.store()).listAudit(filter)
   const found = entries.find(({ data }) => data['args'] && `${data['digest']}`.startsWith(asked))
   if (found === undefined && asked)
     fail(`no call of the digest ${visible(asked)} was denied`, '`tai audit list` shows what was')
-  const table = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
-  const rules = columns([['mode', ...Object.keys(VERDICTS.prompt)], ...table])
+  const modes = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
+  const rules = [['mode', ...Object.keys(VERDICTS.prompt)], ...modes]
   if (found === undefined) return app.print({ denied: null, modes: VERDICTS }, rules)
-  const { tool, digest: exact, reason, mode, args } = Object(found.data)
-  const { message, rule, hint } = denialOf(Object(found.data))
-  const single = /^(?:jit|workspace)/.test(reason) && `tai approval grant ${tool} ${exact} --once`
-  const allows = [hint, single || []].flat()
+  const { ts, session, data } = found
+  const { tool, digest: exact, reason, mode, args } = Object(data)
+  const { message, rule, hint } = denialOf(Object(data))
+  const single = `tai approval grant ${tool} ${exact} --once`
+  const allows = /^(?:jit|workspace)/.test(reason) ? [hint, single] : [hint]
   const lines = [
-    message,
-    `  ${when(found.ts)}, mode ${mode}, session ${found.session}: ${args}`,
+    `${message} (${when(ts)}, mode ${mode}, session ${session})`,
+    `  ${args}`,
     'What would allow it:',
     ...allows.map((way, i) => `  ${i + 1}  ${way}`),
   ]
-  const facts = { ...found.data, ts: found.ts, session: found.session, rule, allows }
-  return app.print({ denied: facts, modes: VERDICTS }, [...lines, '', rules].join('\n'))
+  const denied = { ...data, ts, session, rule, allows }
+  return app.print({ denied, modes: VERDICTS }, lines.join('\n'))
 }
 
 function givenTime({ given }: App, flag: string) {
@@ -12124,7 +12117,7 @@ async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
   if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
   if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
   if (line.given.has('approve-call-id'))
-    app.notice('--approve-call-id does nothing: --approve-digest allows one call')
+    app.notice('--approve-call-id does nothing; --approve-digest allows one call')
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
   const key = line.given.text('serve-mcp')
