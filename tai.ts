@@ -5927,7 +5927,7 @@ export class Approvals {
     return new Approvals({ ...this.#options, mode: tighterMode(mode, this.mode) })
   }
 
-  /** Those of its tool, in the order they count, each with what of the call is another than its own. */
+  /** Of its tool, in the order they count; `other`: what it is not for. */
   async grants(call: ApprovalRequest) {
     const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
     if (all.length === 0) return []
@@ -5996,11 +5996,9 @@ export class Approvals {
 
   async #why(call: ApprovalRequest) {
     const others = (await this.grants(call)).map(({ grant, other }) => misfitLine(grant, other))
-    return [
-      `Mode ${this.mode} asks about a call of this risk (${riskOf(call.annotations)}).`,
-      `Its digest is ${callDigest(call.tool, call.args)}.`,
-      ...others,
-    ].join('\n')
+    const exact = callDigest(call.tool, call.args)
+    const rule = `Mode ${this.mode} asks about this risk (${riskOf(call.annotations)}).`
+    return [rule, `Its digest is ${exact}.`, ...others].join('\n')
   }
 }
 
@@ -6033,10 +6031,7 @@ type ToolQuery = { limit: number } & Loose<
   { query: string } & Record<'names' | 'servers', readonly string[]>
 >
 
-type Delegation = { task: string; max_steps: number } & Loose<{
-  profile: string
-  tools: readonly string[]
-}>
+type Delegation = { task: string; max_steps: number; profile?: string; tools?: readonly string[] }
 
 const PASSES = Symbol()
 
@@ -7639,8 +7634,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 
 //#region §asking: the person, the clock, the machine
 //
-// Only the Prompter asks; where there is nobody, that is the answer, at once. A sub-agent's turn
-// is a call like any other.
+// Only the Prompter asks; where there is nobody, that is the answer, at once.
 // The environment is not told: versions come from programs started outside the workspace.
 // Not here: approvals (§policy).
 
@@ -8053,7 +8047,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_search: {
     description:
-      'Find tools of MCP servers by a few words such as "github issues" and offer the matches for the rest of the session; call them directly afterwards.',
+      'Find tools of MCP servers by a few words such as "github issues", and offer them from then on: call them directly.',
     parameters: takes({
       query: arg.text('What the tool should do.'),
       limit: limitTo(15, 5),
@@ -8213,8 +8207,6 @@ type Outcome =
   | { kind: 'done'; output: ToolOutput }
   | { kind: 'refused'; why: Refusal; text: string; data: JsonObject }
 
-type Seat = Pick<ProfileRow, 'name' | 'tools' | 'mode'>
-
 type ToolsOptions = {
   rows: readonly Tool[]
   context: Omit<ToolContext, 'select' | 'delegate'>
@@ -8245,8 +8237,11 @@ export class Tools {
     this.#rows = new Map(own.map((row) => [row.name, row]))
     this.#offered = new Set(first.map(({ name }) => name))
     this.#bridged = only ? () => bridged().filter(({ name }) => only.includes(name)) : bridged
-    const delegate: ToolContext['delegate'] = (...asked) => options.delegate(this, ...asked)
-    this.#context = { ...options.context, select: (wanted) => this.#select(wanted), delegate }
+    this.#context = {
+      ...options.context,
+      select: (wanted) => this.#select(wanted),
+      delegate: (...asked) => options.delegate(this, ...asked),
+    }
     this.#options = options
   }
 
@@ -8282,7 +8277,7 @@ export class Tools {
   }
 
   /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
-  narrowed({ name: profile, tools, mode }: Seat, names?: readonly string[]) {
+  narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: readonly string[]) {
     const { context, bridged, only, rows } = this.#options
     const { approvals, bridge, depth = 0 } = context
     const isFor = ({ origin, name }: Tool) =>
@@ -8302,13 +8297,10 @@ export class Tools {
 
   #select({ query = '', names = [], servers, limit }: ToolQuery) {
     const isAsked = ({ origin }: Tool) => !servers || servers.includes(origin?.server ?? '')
-    const rows = new Map(
-      this.#all()
-        .filter(isAsked)
-        .map((row) => [row.name, row]),
-    )
+    const all = this.#all().filter(isAsked)
+    const rows = new Map(all.map((row) => [row.name, row]))
     const named = names.flatMap((name) => rows.get(name) ?? [])
-    const found = rankByWords(query, [...rows.values()])
+    const found = rankByWords(query, all)
     const offered = [...new Set([...named, ...found])].slice(0, limit)
     for (const { name } of offered) this.#offered.add(name)
     return { offered, unknown: names.filter((name) => !rows.has(name)) }
@@ -8357,16 +8349,15 @@ export class Tools {
     signal.throwIfAborted()
     const checked = await this.#checked(row, raw)
     if ('problem' in checked) {
-      const { problem, path: at } = checked
-      return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
+      const { problem: details, path: at } = checked
+      return refuse('invalid', name, `${name}: ${details}`, { details, path: at })
     }
     this.#offered.add(name)
     const { args } = checked
     const decision = await this.#decide(row, raw, args, signal)
     const refusal = this.#denial(name, decision) ?? this.#overRate(row)
     if (refusal) return refusal
-    const isMine = await this.#context.approvals.spend(decision)
-    if (!isMine) return this.#attempt(row, raw, signal)
+    if (!(await this.#context.approvals.spend(decision))) return this.#attempt(row, raw, signal)
     return { kind: 'done', output: await row.run(args, this.#context, signal) }
   }
 
@@ -8614,12 +8605,8 @@ function reasonOf(cause: unknown, { denied }: TurnResult, { aborted, reason }: A
 }
 
 function charge(turn: TurnResult, { usage, cost }: Spent): AgentEvent {
-  const { input, output, cached } = turn.usage
-  turn.usage = {
-    input: input + usage.input,
-    output: output + usage.output,
-    cached: cached + usage.cached,
-  }
+  const add = (key: keyof Usage) => turn.usage[key] + usage[key]
+  turn.usage = { input: add('input'), output: add('output'), cached: add('cached') }
   if (cost !== undefined) turn.cost = (turn.cost ?? 0) + cost
   return { kind: 'usage', usage, cost }
 }
@@ -8765,9 +8752,7 @@ export class Agent {
 
   /** Counts only where characters leave it open: tokenx takes 1 ms to load. */
   async #isOver(most: number) {
-    const characters = this.history.map(
-      (it) => wordsOf(it).length + TOKENS_PER_IMAGE * imagesOf(it),
-    )
+    const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
     if (this.#correction * sumOf(characters) < most) return false
     return sumOf(await this.#tokens()) > most
   }
@@ -8807,14 +8792,14 @@ const counted = new WeakMap<Message, number>()
 /** About how many each message takes. */
 export async function estimateTokens(messages: readonly Message[]) {
   const { estimateTokenCount } = await import('tokenx')
-  const tokensOf = (it: Message) =>
-    estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it)
+  const tokensOf = (it: Message) => sizeOf(it, estimateTokenCount)
   return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
 }
 
-function imagesOf(message: Message) {
-  if (message.role === 'user') return message.parts.filter((part) => part.kind === 'image').length
-  return message.role === 'tool' ? (message.images?.length ?? 0) : 0
+function sizeOf(message: Message, measure: (text: string) => number) {
+  const { parts, images } = { parts: [], images: [], ...message }
+  const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
+  return measure(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
 }
 
 /** How many to sum up so that `keep` tokens remain; calls keep their replies. */
@@ -8845,8 +8830,7 @@ export function wordsOf(message: Message) {
 export async function misfit(schema: JsonSchema, answer: string) {
   const value = parseAnswer(answer)
   if (value === undefined) return 'the answer is not JSON; answer with the JSON value alone'
-  const check = await schemaCheck(schema)
-  const fault = check(value)
+  const fault = (await schemaCheck(schema))(value)
   return fault && `the JSON does not fit the schema at #${fault.at}: ${fault.why}`
 }
 
@@ -9845,7 +9829,7 @@ export class App {
 function flagSettings(given: Given) {
   const texts = SETTINGS.map(({ key, type }) => {
     const all = given.all(key.replaceAll('_', '-'))
-    return [key, type.startsWith('list') && all.length > 0 ? all.join() : all.at(-1)]
+    return [key, (type.startsWith('list') && all.join()) || all.at(-1)]
   })
   return {
     ...(given.has('auto') && { permission_mode: 'allow' }),
@@ -11357,17 +11341,18 @@ const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
 const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
   /^(?:model|system|tools|permission-mode)$/.test(name),
 )
-const CHECK_FLAGS = [
-  flagRow('--mode MODE', 'only in this permission mode'),
-  flagRow('--session ID', 'only in this session, for 8 hours'),
-]
-const DENY_FLAGS = [
-  flagRow('--path GLOB', 'only for paths like this; repeatable'),
-  flagRow('--command PREFIX', 'only for commands that begin so; repeatable'),
-  flagRow('--expires TIME', 'until this ISO date or time'),
-  ...CHECK_FLAGS,
-]
-const GRANT_FLAGS = [flagRow('--once', 'for one run of the call that ARGS tell'), ...DENY_FLAGS]
+const CHECK_FLAGS = flagRows({
+  '--mode MODE': 'only in this permission mode',
+  '--session ID': 'only in this session, for 8 hours',
+})
+const DENY_FLAGS = flagRows({
+  '--path GLOB': 'only for paths like this; repeatable',
+  '--command PREFIX': 'only for commands that begin so; repeatable',
+  '--expires TIME': 'until this ISO date or time',
+}).concat(CHECK_FLAGS)
+const GRANT_FLAGS = flagRows({ '--once': 'for one run of the call that ARGS tell' }).concat(
+  DENY_FLAGS,
+)
 const AUDIT_FLAGS = [
   LIMIT,
   flagRow('--kind KIND', 'tool-call, approval, grant, ...'),
@@ -11789,8 +11774,7 @@ async function approvalExplain(app: App, asked = '') {
   const filter = { kind: 'approval', limit: Number.MAX_SAFE_INTEGER }
   const entries = await (await app.store()).listAudit(filter)
   const found = entries.find(({ data }) => data['args'] && `${data['digest']}`.startsWith(asked))
-  if (found === undefined && asked)
-    fail(`no call of the digest ${visible(asked)} was denied`, '`tai audit list` shows what was')
+  if (found === undefined && asked) failUnknown('audit', `denied call ${asked}`)
   const modes = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
   const rules = [['mode', ...Object.keys(VERDICTS.prompt)], ...modes]
   if (found === undefined) return app.print({ denied: null, modes: VERDICTS }, rules)
@@ -11818,8 +11802,8 @@ function givenTime({ given }: App, flag: string) {
 }
 
 function auditFilter(app: App) {
-  const [kind, tool] = [app.given.text('kind'), app.given.text('tool')]
-  return { kind, tool, since: givenTime(app, 'since') }
+  const { given } = app
+  return { kind: given.text('kind'), tool: given.text('tool'), since: givenTime(app, 'since') }
 }
 
 async function auditVerify(app: App) {

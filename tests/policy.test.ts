@@ -1059,7 +1059,7 @@ t.test('who asks why is told, and asked again', async (t) => {
     t.equal(
       second?.question,
       [
-        'Mode prompt asks about a call of this risk (high).',
+        'Mode prompt asks about this risk (high).',
         `Its digest is ${callDigest('shell_exec', { command: 'make' })}.`,
         `Grant ${id} (always) is for another command.`,
         first?.question,
