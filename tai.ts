@@ -333,7 +333,7 @@ export type Annotations = Readonly<{
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
-export type Spent = Readonly<{ usage: Usage; cost: number | undefined }>
+type Spent = Readonly<{ usage: Usage; cost: number | undefined }>
 
 /** `isError`: it ran and failed; the model reads why. */
 export type ToolOutput = Readonly<{
@@ -5828,7 +5828,7 @@ function questionOf(call: ApprovalRequest, detail: string | undefined, max: numb
 type Decision = Record<'tool' | 'digest', string> & { reason: Reason } & Loose<{ grant: string }>
 
 /** In words, with what would allow it. */
-export function denialOf({ tool, digest: exact, reason, grant }: Decision) {
+function denialOf({ tool, digest: exact, reason, grant }: Decision) {
   const [rule = '', hint = ''] = RULES[reason]
     .replace('{tool}', visible(tool))
     .replaceAll('{grant}', `${grant}`)
@@ -5836,7 +5836,7 @@ export function denialOf({ tool, digest: exact, reason, grant }: Decision) {
   return { rule, hint, message: `${nameCall(tool, exact)} was not run: ${rule}` }
 }
 
-export const misfitLine = ({ id, scope }: Grant, other = '') =>
+const misfitLine = ({ id, scope }: Grant, other = '') =>
   `Grant ${id} (${scope}) ${other ? `is for another ${other}` : 'fits'}.`
 
 /** Undefined after `wait` ms, EOF, Ctrl-C or a prompter's fault. */
@@ -5857,7 +5857,7 @@ const WHY = { key: 'e', label: 'explain, then ask again' }
 const SCOPES = ['deny', 'once', 'always', 'session']
 
 /** What decides, the first that speaks. */
-export const POLICY_ORDER =
+const POLICY_ORDER =
   'deny grants; mode; command that only reads; once; always; session; approved digests; person'
 
 export type ApprovalOptions = Readonly<{
@@ -10207,7 +10207,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 }
 
 /** A turn that nobody watches; without an answer, what there was of it. */
-export async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
+async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
   const { redactor } = app
   let said = ''
   const events = talk.agent.runTurn([textPart(redactor.known(task))], signal)
