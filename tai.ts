@@ -5666,13 +5666,15 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = Readonly<{
   tool: string
   args: JsonObject
-  paths?: readonly string[] | undefined // none: grants cannot judge it
   annotations: Annotations
   session: string
-  origin?: string | undefined
-  grantAs?: string | undefined // where grants call it otherwise
-  preview?: () => Promise<string | undefined> | undefined
-}>
+}> &
+  Loose<{
+    paths: readonly string[] // none: grants cannot judge it
+    origin: string
+    grantAs: string // where grants call it otherwise
+    preview: () => Promise<string | undefined> | undefined
+  }>
 
 const ruling = (verdict: Verdict, reason: Reason, grant?: Grant) => ({ verdict, reason, grant })
 
@@ -5725,8 +5727,8 @@ function staysInside(word: string, root: string, home: string) {
 
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/
 
-const WRAPPERS =
-  /^(?:\w*sh|env|python|node|deno|bun|perl|ruby|php|lua|osascript|powershell|cmd|sudo|doas|su|xargs|parallel|\w*px|bunx|uvx?|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|docker|podman|[gmn]?awk|find|make)\d* /
+/** What their first words name is one thing; of others, a start can be anything. */
+const NAMING = /^(?:npm|pnpm|yarn|cargo|go|dotnet|gradle|mvn|mix|rake|composer|poetry|git) /
 
 const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
@@ -5782,7 +5784,7 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
     return riskOf(annotations) === 'high' ? undefined : { shown: visible(`every ${name}`) }
   // "npm run build", but not its --watch.
   const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
-  if (!start || WRAPPERS.test(command) || COMMAND_CHAIN.test(command)) return undefined
+  if (!start || !NAMING.test(command) || COMMAND_CHAIN.test(command)) return undefined
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
 }
 
@@ -10216,7 +10218,7 @@ async function playApart(app: App, talk: Conversation, task: string, signal: Abo
   })
   const { error, usage, cost } = result
   const isError = error !== undefined
-  const structured = outcomeOf(isError ? { ...result, answer: said } : result, redactor, talk)
+  const structured = outcomeOf({ ...result, answer: result.answer || said }, redactor, talk)
   const text = isError ? [said, explain(error)].filter(Boolean).join('\n\n') : result.answer
   return { text, structured, isError, spent: { usage, cost } }
 }
