@@ -5727,7 +5727,7 @@ function staysInside(word: string, root: string, home: string) {
 
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/
 
-/** What their first words name is one thing; of others, a start can be anything. */
+/** Their first words tell what they do; what begins with another program may do anything. */
 const NAMING = /^(?:npm|pnpm|yarn|cargo|go|dotnet|gradle|mvn|mix|rake|composer|poetry|git) /
 
 const commandOf = ({ command, cmd }: JsonObject) =>
@@ -5788,8 +5788,9 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
 }
 
-function exactBounds({ tool, args }: ApprovalRequest, places: Place[] = []) {
-  const names = [...new Set(places.map(({ name }) => name))]
+function exactBounds(call: ApprovalRequest, root: string) {
+  const { tool, args } = call
+  const names = [...new Set(placesOf(call, root)?.map(({ name }) => name))]
   if (commandOf(args) || names.length === 0 || names.some((name) => name.startsWith('..')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(tool, args) } }
   const paths = names.map((name) => name.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
@@ -5947,7 +5948,7 @@ export class Approvals {
     if (mode !== this.mode) return 'mode'
     if (root !== this.#root) return 'folder'
     if (session !== own) return 'session'
-    if (exact && exact !== callDigest(tool, args)) return 'arguments'
+    if (exact && exact !== callDigest(tool, args)) return 'call'
     return commandMatches(grant, args, root) ? undefined : 'command'
   }
 
@@ -5961,7 +5962,7 @@ export class Approvals {
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
     const { prompter, store, world } = this.#options
     if (!prompter.available) return ruling('deny', 'jit_no_approval')
-    const always = exactBounds(call, placesOf(call, this.#root))
+    const always = exactBounds(call, this.#root)
     const session = (call.origin === undefined && widerBounds(call)) || always
     const choices = [
       { key: 'y', label: 'yes, once' },
@@ -11345,7 +11346,7 @@ const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
 )
 const CHECK_FLAGS = flagRows({
   '--mode MODE': 'only in this permission mode',
-  '--session ID': 'only in this session, for 8 hours',
+  '--session ID': 'only in this session (a grant: for 8 hours)',
 })
 const DENY_FLAGS = flagRows({
   '--path GLOB': 'only for paths like this; repeatable',

@@ -1033,7 +1033,7 @@ t.test('each grant is judged, in the order they count, and says what it is not f
     judged.map(({ grant: { scope }, other }) => [scope, other]),
     [
       ['deny', 'command'],
-      ['once', 'arguments'],
+      ['once', 'call'],
       ['always', undefined],
       ['always', 'path'],
       ['always', 'command'],
