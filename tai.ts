@@ -5891,17 +5891,18 @@ export class Approvals {
     const { verdict, reason, grant } =
       first.verdict === 'ask' ? await this.#ask(call, signal) : first
     const [denies, says] = [verdict === 'deny', verdict === 'say']
-    const made = { digest: callDigest(tool, args), reason, mode: this.mode, grant: grant?.id }
+    const exact = callDigest(tool, args)
+    const made = { tool, digest: exact, reason, mode: this.mode, grant: grant?.id }
     const decided = { ...made, verdict: denies ? 'deny' : 'run' }
     const text = denies || says ? canonicalJson(args) : ''
     if (text || riskOf(call.annotations) !== 'low') {
-      const row = { ...decided, tool, server: origin, grant: grant?.id ?? null }
+      const row = { ...decided, server: origin, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
       const said = denies && { args: clip(text, SAID_MAX) }
       await this.#options.store.audit('approval', { ...row, ...said }, session, pace)
     }
-    const line = `runs ${nameCall(tool, made.digest)} ${visible(text)}`
-    const denial = denies ? denialOf({ tool, ...made }) : undefined
+    const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
+    const denial = denies ? denialOf(made) : undefined
     return { ...decided, denial, say: says ? clip(line, SAID_MAX) : undefined }
   }
 
@@ -5920,7 +5921,7 @@ export class Approvals {
   }
 
   /** Uses up what allows this call alone. False: another call had it. */
-  async spend({ reason, grant = '', digest: exact }: Omit<Decision, 'tool'>) {
+  async spend({ reason, grant = '', digest: exact }: Decision) {
     if (reason === 'preapproved') return this.#options.approved?.delete(exact) === true
     return reason !== 'grant_once' || this.#options.store.revokeGrant(grant)
   }
@@ -8358,7 +8359,7 @@ export class Tools {
     this.#offered.add(name)
     const { args } = checked
     const decision = await this.#decide(row, raw, args, signal)
-    const refusal = this.#denial(name, decision) ?? this.#overRate(row)
+    const refusal = this.#denial(decision) ?? this.#overRate(row)
     if (refusal) return refusal
     if (!(await this.#context.approvals.spend(decision))) return this.#attempt(row, raw, signal)
     return { kind: 'done', output: await row.run(args, this.#context, signal) }
@@ -8387,8 +8388,8 @@ export class Tools {
     return approvals.decide(call, signal)
   }
 
-  #denial(tool: string, decision: Awaited<ReturnType<Approvals['decide']>>) {
-    const { denial, say = denial?.message, reason, mode, digest: exact } = decision
+  #denial(decision: Awaited<ReturnType<Approvals['decide']>>) {
+    const { tool, denial, say = denial?.message, reason, mode, digest: exact } = decision
     if (say && reason !== 'jit_user_denied') this.#options.say(say)
     if (denial === undefined) return undefined
     const { message: details, hint } = denial
