@@ -5684,7 +5684,7 @@ export const callDigest = (name: string, args: JsonObject) =>
   digest({ arguments: args, tool_name: name })
 
 /** Options that only read; none that cuts lines: secrets are redacted whole. */
-const READ_PROGRAMS: Record<string, RegExp> = {
+const READ_PROGRAMS = Object.entries({
   cat: /^-[AbEenstTuv]+$/,
   echo: /^-[neE]+$/,
   find: /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/,
@@ -5695,7 +5695,7 @@ const READ_PROGRAMS: Record<string, RegExp> = {
   pwd: /^-[LP]$/,
   stat: /^-[cf]$/,
   wc: /^-[Lclmw]+$/,
-}
+})
 
 /** POSIX quoting (2.2). Classes of Unicode are slow to make. */
 const plainWord = () =>
@@ -5710,7 +5710,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
   const [program, ...words] = (command.match(plain) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
-  const options = Object.entries(READ_PROGRAMS).find(([name]) => name === program)?.[1]
+  const options = READ_PROGRAMS.find(([name]) => name === program)?.[1]
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (!options || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
@@ -8157,6 +8157,7 @@ function hitWeight(word: string, among: readonly string[]) {
 // 1. `dispatch` never throws.
 // 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session: the provider's cache survives.
+// 4. A sub-agent has at most the tools, mode and money of its parent.
 // Not here: who asks the person (§policy).
 
 export const TOOLS: readonly Tool[] = [
@@ -11793,8 +11794,7 @@ async function approvalExplain(app: App, asked = '') {
     'What would allow it:',
     ...allows.map((way, i) => `  ${i + 1}  ${way}`),
   ]
-  const denied = { ...data, ts, session, rule, allows }
-  return app.print({ denied, modes: VERDICTS }, lines.join('\n'))
+  return app.print({ denied: { ...data, ts, session, rule, allows } }, lines.join('\n'))
 }
 
 function givenTime({ given }: App, flag: string) {
