@@ -230,6 +230,8 @@ export const CONTEXT_KEEP = 0.3 // left by compaction
 
 export const AGENT_MAX_STEPS = 50 // requests of a turn; then exit 4
 export const AGENT_PARALLEL = 8 // read-only calls
+export const AGENT_DEPTH_MAX = 3 // a sub-agent's sub-agents; then refused
+export const AGENT_RUN_TIMEOUT = 30 * MINUTE // a sub-agent; then it has no answer
 
 export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
 export const SHELL_STOP_GRACE = 2 * SECOND // between signals
@@ -339,6 +341,8 @@ export const MODES = [
 ] as const
 export type Mode = (typeof MODES)[number]
 
+type Spent = Readonly<{ usage: Usage; cost: number | undefined }>
+
 /** `isError`: it ran and failed; the model reads why. */
 export type ToolOutput = {
   text: string
@@ -346,6 +350,7 @@ export type ToolOutput = {
   structured?: Json
   images?: Image[]
   blocks?: JsonObject[] // other MCP content
+  spent?: Spent // by a sub-agent
 }
 
 /** As `--stream-json` prints it. */
@@ -910,6 +915,7 @@ const SETTING_SHAPES = {
   text: /./,
   mode: RegExp(`^(${MODES.join('|')})$`),
   list: /^/,
+  'list of digests': /^[0-9a-f]{64}(,[0-9a-f]{64})*$/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
   'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // timers end at 24 days
@@ -930,6 +936,7 @@ export const SETTINGS = settingRows([
   ['profile', 'text', '', 'no', 'the profile a session starts with'],
   ['permission_mode', 'mode', 'prompt', 'tighten',
     `what may run without asking: ${MODES.join(', ')}`],
+  ['approve_digest', 'list of digests', '', 'no', 'calls that may run once each, by digest'],
   ['max_steps', 'whole number from 1', AGENT_MAX_STEPS, 'tighten',
     'requests to the model in one turn'],
   ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
@@ -1799,7 +1806,7 @@ type ProfileRow = { name: string; created: number } & Loose<
 export type Grant = {
   id: string
   tool: string
-  scope: 'session' | 'always' | 'deny'
+  scope: 'once' | 'session' | 'always' | 'deny'
   paths: readonly string[]
   commands: readonly string[]
   created: number
@@ -1980,8 +1987,8 @@ export class Store {
     rows.length = 0
   }
 
-  async addGrant(grant: Omit<Grant, 'id' | 'created'>) {
-    const made = { ...grant, id: newId(this.db), created: this.#now() }
+  async addGrant(grant: Pick<Grant, 'tool' | 'scope'> & Partial<Omit<Grant, 'id' | 'created'>>) {
+    const made = { paths: [], commands: [], ...grant, id: newId(this.db), created: this.#now() }
     this.db.tx(() => {
       this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
       this.db.insert('approvals', made)
@@ -5428,6 +5435,7 @@ export class McpBridge {
 // 1. A deny grant wins in every mode. Others lift an `ask`, and a denial in workspace-write.
 // 2. An allowing grant matches narrowly (every path, no second command), a denying one broadly.
 // 3. One keypress allows no more than it shows.
+// 4. What allows one call is used up when that call runs, not before.
 // Not here: whether paths stay in the workspace (§workspace).
 
 const QUESTION_MAX = 16 * KB
@@ -5458,6 +5466,8 @@ export const RULES = {
   mode: 'the permission mode lets it run',
   read_only_command: 'the command plainly only reads',
   grant: 'grant {grant} allows it',
+  grant_once: 'grant {grant} allows it, once',
+  preapproved: 'its digest was approved at the start',
   jit_user_approved: 'the user allowed it',
   read_only_mode: 'mode read-only changes nothing; --permission-mode workspace-write or prompt',
   workspace_write_mode:
@@ -5474,13 +5484,15 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = Readonly<{
   tool: string
   args: JsonObject
-  paths?: readonly string[] | undefined // none: grants cannot judge it
   annotations: Annotations
   session: string
-  origin?: string | undefined
-  grantAs?: string | undefined // where grants call it otherwise
-  preview?: () => Promise<string | undefined> | undefined
-}>
+}> &
+  Loose<{
+    paths: readonly string[] // none: grants cannot judge it
+    origin: string
+    grantAs: string // where grants call it otherwise
+    preview: () => Promise<string | undefined> | undefined
+  }>
 
 const ruling = (verdict: Verdict, reason: Reason, grant?: Grant) => ({ verdict, reason, grant })
 
@@ -5490,7 +5502,7 @@ export const callDigest = (name: string, args: JsonObject) =>
   digest({ arguments: args, tool_name: name })
 
 /** Options that only read; none that cuts lines: secrets are redacted whole. */
-const READ_PROGRAMS = {
+const READ_PROGRAMS = Object.entries({
   cat: /^-[AbEenstTuv]+$/,
   echo: /^-[neE]+$/,
   find: /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/,
@@ -5501,7 +5513,7 @@ const READ_PROGRAMS = {
   pwd: /^-[LP]$/,
   stat: /^-[cf]$/,
   wc: /^-[Lclmw]+$/,
-}
+})
 
 /** POSIX quoting (2.2). Classes of Unicode are slow to make. */
 const plainWord = () =>
@@ -5516,7 +5528,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
   const [program, ...words] = (command.match(plain) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
-  const options = new Map(Object.entries(READ_PROGRAMS)).get(program ?? '')
+  const options = READ_PROGRAMS.find(([name]) => name === program)?.[1]
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (!options || (isDeep && isInside(root, home))) return false
   return words.every((word) =>
@@ -5533,8 +5545,8 @@ function staysInside(word: string, root: string, home: string) {
 
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/
 
-const WRAPPERS =
-  /^(?:\w*sh|env|python|node|deno|bun|perl|ruby|php|lua|osascript|powershell|cmd|sudo|doas|su|xargs|parallel|\w*px|bunx|uvx?|nice|nohup|time|timeout|exec|eval|command|builtin|watch|busybox|setsid|stdbuf|script|strace|chroot|unshare|docker|podman|[gmn]?awk|find|make)\d* /
+/** Their first words tell what they do; what begins with another program may do anything. */
+const NAMING = /^(?:npm|pnpm|yarn|cargo|go|dotnet|gradle|mvn|mix|rake|composer|poetry|git) /
 
 const commandOf = ({ command, cmd }: JsonObject) =>
   [command, cmd].find((value) => typeof value === 'string')
@@ -5590,20 +5602,20 @@ function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
     return riskOf(annotations) === 'high' ? undefined : { shown: visible(`every ${name}`) }
   // "npm run build", but not its --watch.
   const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
-  if (!start || WRAPPERS.test(command) || COMMAND_CHAIN.test(command)) return undefined
+  if (!start || !NAMING.test(command) || COMMAND_CHAIN.test(command)) return undefined
   return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
 }
 
-function exactBounds({ tool, args }: ApprovalRequest, places: Place[] = []) {
-  const names = [...new Set(places.map(({ name }) => name))]
+function exactBounds(call: ApprovalRequest, root: string) {
+  const { tool, args } = call
+  const names = [...new Set(placesOf(call, root)?.map(({ name }) => name))]
   if (commandOf(args) || names.length === 0 || names.some((name) => name.startsWith('..')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(tool, args) } }
   const paths = names.map((name) => name.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
   return { shown: visible(`${tool} of ${names.join(', ')}`), bounds: { paths } }
 }
 
-const callName = ({ tool: name, args }: ApprovalRequest) =>
-  `${visible(name)} (${callDigest(name, args).slice(0, 12)})`
+const nameCall = (tool: string, exact: string) => `${visible(tool)} (${exact.slice(0, 12)})`
 
 /** No line can pass for tai's own. */
 function inMargin(text: string, max: number) {
@@ -5618,28 +5630,35 @@ function inMargin(text: string, max: number) {
 }
 
 function questionOf(call: ApprovalRequest, detail: string | undefined, max: number) {
-  const { origin, annotations } = call
+  const { tool, origin, annotations } = call
+  const name = nameCall(tool, callDigest(tool, call.args))
   const from = origin === undefined ? '' : ` of server ${visible(origin)}`
-  const args = Object.entries(call.args).map(([name, value]) => {
+  const args = Object.entries(call.args).map(([key, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
-    return `${name}: ${text.includes('\n') ? '\n' : ''}${text}`
+    return `${key}: ${text.includes('\n') ? '\n' : ''}${text}`
   })
   const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail, max)]
   return [
-    `${callName(call)}${from} wants to run (${annotations.securityTier})`,
+    `${name}${from} wants to run (${annotations.securityTier})`,
     ...inMargin(args.join('\n'), max),
     ...change,
-    `Allow ${callName(call)}?`,
+    `Allow ${name}?`,
   ].join('\n')
 }
 
-function denialOf(call: ApprovalRequest, { reason, grant }: ReturnType<typeof ruling>) {
-  const [rule, hint = ''] = RULES[reason]
-    .replace('{tool}', visible(call.tool))
-    .replaceAll('{grant}', `${grant?.id}`)
+type Decision = Record<'tool' | 'digest', string> & { reason: Reason } & Loose<{ grant: string }>
+
+/** In words, with what would allow it. */
+function denialOf({ tool, digest: exact, reason, grant }: Decision) {
+  const [rule = '', hint = ''] = RULES[reason]
+    .replace('{tool}', visible(tool))
+    .replaceAll('{grant}', `${grant}`)
     .split('; ')
-  return { message: `${callName(call)} was not run: ${rule}`, hint }
+  return { rule, hint, message: `${nameCall(tool, exact)} was not run: ${rule}` }
 }
+
+const misfitLine = ({ id, scope }: Grant, other = '') =>
+  `Grant ${id} (${scope}) ${other ? `is for another ${other}` : 'fits'}.`
 
 /** Undefined after `wait` ms, EOF, Ctrl-C or a prompter's fault. */
 export async function awaitAnswer(
@@ -5655,7 +5674,12 @@ export async function awaitAnswer(
 
 const NO = { key: 'n', label: 'no' }
 const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
-const denyFirst = (a: Grant, b: Grant) => Number(b.scope === 'deny') - Number(a.scope === 'deny')
+const WHY = { key: 'e', label: 'explain, then ask again' }
+const SCOPES = ['deny', 'once', 'always', 'session']
+
+/** What decides, the first that speaks. */
+const POLICY_ORDER =
+  'deny grants; mode; command that only reads; once; always; session; approved digests; person'
 
 export type ApprovalOptions = Readonly<{
   mode: Mode
@@ -5663,6 +5687,7 @@ export type ApprovalOptions = Readonly<{
   prompter: Prompter
   world: World
   root: string
+  approved?: Set<string> // digests, each for one call
   wait?: number // ms
 }>
 
@@ -5679,87 +5704,123 @@ export class Approvals {
   }
 
   async decide(call: ApprovalRequest, signal: AbortSignal) {
-    const { tool, args, origin = null, session, annotations } = call
+    const { tool, args, origin = null, session } = call
     const first = await this.check(call)
-    const settled = first.verdict === 'ask' ? await this.#ask(call, signal) : first
-    const { reason, grant } = settled
-    const says = settled.verdict === 'say'
-    const denial = settled.verdict === 'deny' ? denialOf(call, settled) : undefined
-    const verdict = denial ? 'deny' : 'run'
-    const facts = { digest: callDigest(tool, args), verdict, reason, mode: this.mode }
-    if (denial || says || riskOf(annotations) !== 'low') {
-      const about = { tool, server: origin, grant: grant?.id ?? null }
+    const { verdict, reason, grant } =
+      first.verdict === 'ask' ? await this.#ask(call, signal) : first
+    const [denies, says] = [verdict === 'deny', verdict === 'say']
+    const exact = callDigest(tool, args)
+    const made = { tool, digest: exact, reason, mode: this.mode, grant: grant?.id }
+    const decided = { ...made, verdict: denies ? 'deny' : 'run' }
+    const text = denies || says ? canonicalJson(args) : ''
+    if (text || riskOf(call.annotations) !== 'low') {
+      const row = { ...decided, server: origin, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
-      await this.#options.store.audit('approval', { ...facts, ...about }, session, pace)
+      const said = denies && { args: clip(text, SAID_MAX) }
+      await this.#options.store.audit('approval', { ...row, ...said }, session, pace)
     }
-    const line = says && clip(`runs ${callName(call)} ${visible(canonicalJson(args))}`, SAID_MAX)
-    return { ...facts, grant: grant?.id, say: line || undefined, denial }
+    const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
+    const denial = denies ? denialOf(made) : undefined
+    return { ...decided, denial, say: says ? clip(line, SAID_MAX) : undefined }
   }
 
   async check(call: ApprovalRequest) {
     const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
-    const grant = await this.#grantFor(call)
+    const grant = (await this.grants(call)).find(({ other }) => !other)?.grant
     if (grant?.scope === 'deny') return ruling('deny', 'deny_grant', grant)
     if (verdict === 'run' || verdict === 'say') return ruling(verdict, 'mode')
     if (this.mode === 'read-only') return ruling('deny', 'read_only_mode')
-    if (grant) return ruling('run', 'grant', grant)
+    if (verdict === 'ask' && this.#isPlainRead(call)) return ruling('run', 'read_only_command')
+    if (grant) return ruling('run', grant.scope === 'once' ? 'grant_once' : 'grant', grant)
+    const isApproved = this.#options.approved?.has(callDigest(call.tool, call.args))
+    if (isApproved) return ruling('run', 'preapproved')
     if (verdict === 'deny') return ruling('deny', 'workspace_write_mode')
-    if (this.#isPlainRead(call)) return ruling('run', 'read_only_command')
     return ruling('ask', 'jit_no_approval')
   }
 
-  async #grantFor(call: ApprovalRequest) {
-    const places = placesOf(call, this.#root)
-    const grants = await this.#options.store.listGrants(call.grantAs ?? call.tool)
-    for (const grant of grants.toSorted(denyFirst))
-      if (this.#isFor(call, grant) && (await pathsMatch(grant, places))) return grant
-    return undefined
+  /** Uses up what allows this call alone. False: another call had it. */
+  async spend({ reason, grant = '', digest: exact }: Decision) {
+    if (reason === 'preapproved') return this.#options.approved?.delete(exact) === true
+    return reason !== 'grant_once' || this.#options.store.revokeGrant(grant)
   }
 
-  #isFor({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
+  /** For a sub-agent: the same grants and person, at most the same mode. */
+  child(mode = this.mode) {
+    return new Approvals({ ...this.#options, mode: tighterMode(mode, this.mode) })
+  }
+
+  /** Of its tool, in the order they count; `other`: what it is not for. */
+  async grants(call: ApprovalRequest) {
+    const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
+    if (all.length === 0) return []
+    const places = placesOf(call, this.#root)
+    const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
+    const judged = inOrder.map(async (grant) => {
+      const other = this.#other(call, grant)
+      return { grant, other: other ?? ((await pathsMatch(grant, places)) ? undefined : 'path') }
+    })
+    return Promise.all(judged)
+  }
+
+  #other({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
     const { mode = this.mode, root = this.#root, session = own, digest: exact } = grant
-    if (mode !== this.mode || root !== this.#root || session !== own) return false
-    return exact ? exact === callDigest(tool, args) : commandMatches(grant, args, root)
+    if (mode !== this.mode) return 'mode'
+    if (root !== this.#root) return 'folder'
+    if (session !== own) return 'session'
+    if (exact && exact !== callDigest(tool, args)) return 'call'
+    return commandMatches(grant, args, root) ? undefined : 'command'
   }
 
   #isPlainRead({ tool, args }: ApprovalRequest) {
     const { home, platform } = this.#options.world
-    const command = commandOf(args)
-    if (tool !== 'shell_exec' || platform === 'win32' || command === undefined) return false
-    if (isBent(args, this.#root)) return false
+    const command = tool === 'shell_exec' ? commandOf(args) : undefined
+    if (command === undefined || platform === 'win32' || isBent(args, this.#root)) return false
     return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
-    const { prompter, store, world, wait = APPROVAL_WAIT } = this.#options
+    const { prompter, store, world } = this.#options
     if (!prompter.available) return ruling('deny', 'jit_no_approval')
-    const always = exactBounds(call, placesOf(call, this.#root))
+    const always = exactBounds(call, this.#root)
     const session = (call.origin === undefined && widerBounds(call)) || always
     const choices = [
       { key: 'y', label: 'yes, once' },
       { key: 's', label: `for this session, in this folder: ${session.shown}` },
       { key: 'a', label: `always, in this folder: ${always.shown}` },
-      NO,
     ]
+    const key = await this.#answer(call, choices, signal)
+    if (key === 'y') return ruling('run', 'jit_user_approved')
+    if (key !== 's' && key !== 'a')
+      return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
+    const expires = world.now() + GRANT_SESSION_TTL
+    const kept = {
+      s: { scope: 'session', session: call.session, expires, ...session.bounds },
+      a: { scope: 'always', ...always.bounds },
+    } as const
+    const about = { tool: call.grantAs ?? call.tool, root: this.#root }
+    return ruling('run', 'jit_user_approved', await store.addGrant({ ...about, ...kept[key] }))
+  }
+
+  /** Only what was shown whole is allowed. */
+  async #answer(call: ApprovalRequest, choices: readonly Choice[], signal: AbortSignal) {
+    const { prompter, wait = APPROVAL_WAIT } = this.#options
     const choose = (question: string, from: Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
     const detail = await call.preview?.()
     const whole = questionOf(call, detail, Infinity)
     const part = questionOf(call, detail, QUESTION_MAX)
-    // Only what was shown whole is allowed.
     const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
-    const key = first === 'f' ? await choose(whole, choices) : first && 'n'
-    if (key === 'y') return ruling('run', 'jit_user_approved')
-    if (key !== 's' && key !== 'a')
-      return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
-    const expires = world.now() + GRANT_SESSION_TTL
-    const grants = {
-      s: { scope: 'session', session: call.session, expires, ...session.bounds },
-      a: { scope: 'always', session: undefined, expires: undefined, ...always.bounds },
-    } as const
-    const open = { mode: undefined, digest: undefined, paths: [], commands: [], root: this.#root }
-    const grant = await store.addGrant({ tool: call.grantAs ?? call.tool, ...open, ...grants[key] })
-    return ruling('run', 'jit_user_approved', grant)
+    if (first !== 'f') return first && 'n'
+    const key = await choose(whole, [...choices, WHY, NO])
+    if (key !== 'e') return key
+    return choose(`${await this.#why(call)}\n${whole}`, [...choices, NO])
+  }
+
+  async #why(call: ApprovalRequest) {
+    const others = (await this.grants(call)).map(({ grant, other }) => misfitLine(grant, other))
+    const exact = callDigest(call.tool, call.args)
+    const rule = `Mode ${this.mode} asks about this risk (${riskOf(call.annotations)}).`
+    return [rule, `Its digest is ${exact}.`, ...others].join('\n')
   }
 }
 
@@ -5784,9 +5845,15 @@ export type ToolContext = {
   bridge: McpBridge
   profile: string
   select: (wanted: ToolQuery) => { offered: ToolSchema[]; unknown: string[] }
+  delegate: (asked: Delegation, signal: AbortSignal) => Promise<ToolOutput>
+  depth?: number // of a sub-agent
 }
 
-type ToolQuery = { query?: string; names?: string[]; limit: number }
+type ToolQuery = { limit: number } & Loose<
+  { query: string } & Record<'names' | 'servers', string[]>
+>
+
+type Delegation = { task: string; max_steps: number; profile?: string; tools?: string[] }
 
 const PASSES = Symbol()
 
@@ -7388,6 +7455,12 @@ function momentIn(zone: string, now: number, add = 'PT0S') {
   return { iso, tz, weekday: WEEKDAYS[day] ?? '', week, unix_ms }
 }
 
+const offeredLines = (offered: readonly ToolSchema[]) =>
+  [
+    offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
+    ...offered.map(({ name, description }) => `- ${name}: ${description}`),
+  ].join('\n')
+
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
 
 export const ASK_TOOLS = toolsOf('agents', {
@@ -7421,12 +7494,21 @@ export const ASK_TOOLS = toolsOf('agents', {
     core: true,
     run: async (query, { select }) => {
       const { offered, unknown } = select(query)
-      return joinParts([
-        offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
-        ...offered.map(({ name, description }) => `- ${name}: ${description}`),
-        ...unknown.map((name) => `there is no tool ${visible(name)}`),
-      ])
+      const strange = unknown.map((name) => `there is no tool ${visible(name)}`)
+      return joinParts([offeredLines(offered), ...strange])
     },
+  },
+  agent_run: {
+    description:
+      'Hand a separable task to a fresh sub-agent that sees only `task`; returns its final answer. Say everything it needs.',
+    takes: {
+      task: arg.text('All it is told: goal, files, what to answer.'),
+      profile: maybe(arg.text('Its profile; what that allows beyond yours stays denied.')),
+      tools: maybe(arg.texts('Its only tools, of those you have.')),
+      max_steps: arg.range([1, 100], 20, 'Its requests to the model.'),
+    },
+    annotations: CHANGES,
+    run: (asked, { delegate }, signal) => delegate(asked, signal),
   },
   text_diff: {
     family: 'text',
@@ -7746,6 +7828,27 @@ export const SERVER_TOOLS = toolsOf('mcp', {
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
   },
+  mcp_search: {
+    description:
+      'Find tools of MCP servers by a few words such as "github issues", and offer them from then on: call them directly.',
+    takes: {
+      query: arg.text('What the tool should do.'),
+      limit: limitTo(15, 5),
+      server: maybe(arg.text('Only of this server.')),
+    },
+    annotations: READS_ONLY,
+    core: true,
+    run: async ({ query, limit, server }, { select, bridge, profile }) => {
+      const servers = bridge.registry.list().filter((row) => row.profiles.includes(profile))
+      const names = servers.map(({ name }) => name)
+      const list = names.join(', ') || 'none; mcp_list shows all'
+      if (server !== undefined && !names.includes(server))
+        fail(`no server ${visible(server)} is enabled`, `there are: ${list}`)
+      const { offered } = select({ query, limit, servers: server === undefined ? names : [server] })
+      const hint = `\nenabled servers: ${list}; mcp_tools lists their tools`
+      return offeredLines(offered) + (offered.length > 0 ? '' : hint)
+    },
+  },
   mcp_call: {
     description:
       'Call one tool of an enabled MCP server by its own name. Returns what the tool returns.',
@@ -7828,6 +7931,7 @@ function hitWeight(word: string, among: string[]) {
 // 1. `dispatch` never throws.
 // 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session: the provider's cache survives.
+// 4. A sub-agent has at most the tools, mode and money of its parent.
 // Not here: who asks the person (§policy).
 
 export const TOOLS: readonly Tool[] = [
@@ -7842,7 +7946,9 @@ export const TOOLS: readonly Tool[] = [
   ...SERVER_TOOLS,
 ]
 
-/** Not for servers; chat and completions are served too. */
+const NOT_INHERITED = /^(?:chat|completions|todo_\w+)$/ // the list is its parent's
+
+/** Not for servers. */
 export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
 
 /** Without `offers`, mcp_call alone reaches them. */
@@ -7882,7 +7988,9 @@ type Outcome =
 
 type ToolsOptions = {
   rows: readonly Tool[]
-  context: Omit<ToolContext, 'select'>
+  context: Omit<ToolContext, 'select' | 'delegate'>
+  delegate: (parent: Tools, ...asked: Parameters<ToolContext['delegate']>) => Promise<ToolOutput>
+  ticks: () => number // ms, never back
   resultMax: number // bytes
   say: (line: string) => void
   only: readonly string[] | undefined // all offered at once
@@ -7896,6 +8004,7 @@ export class Tools {
   readonly #offered
   readonly #context: ToolContext
   readonly #options
+  budget = Infinity // US dollars, for sub-agents
   readonly #checks = new Map<string, Promise<SchemaCheck>>()
   readonly #calls = new Map<string, number[]>()
 
@@ -7907,7 +8016,11 @@ export class Tools {
     this.#rows = new Map(own.map((row) => [row.name, row]))
     this.#offered = new Set(first.map(({ name }) => name))
     this.#bridged = only ? () => bridged().filter(({ name }) => only.includes(name)) : bridged
-    this.#context = { ...options.context, select: (wanted) => this.#select(wanted) }
+    this.#context = {
+      ...options.context,
+      select: (wanted) => this.#select(wanted),
+      delegate: (...asked) => options.delegate(this, ...asked),
+    }
     this.#options = options
   }
 
@@ -7938,10 +8051,35 @@ export class Tools {
     return row ? { row, args: meant.args } : { row: this.#find(called), args }
   }
 
-  #select({ query = '', names = [], limit }: ToolQuery) {
-    const rows = new Map(this.#all().map((row) => [row.name, row]))
+  get context() {
+    return this.#context
+  }
+
+  /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
+  narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: readonly string[]) {
+    const { context, bridged, only, rows } = this.#options
+    const { approvals, bridge, depth = 0 } = context
+    const isFor = ({ origin, name }: Tool) =>
+      origin
+        ? bridge.registry.row(origin.server).profiles.includes(profile)
+        : !NOT_INHERITED.test(name)
+    const most = this.#all().filter((row) => isFor(row) && (tools?.includes(row.name) ?? true))
+    const chosen = names?.map((name) => pickTool(most, name)) ?? most
+    return new Tools({
+      ...this.#options,
+      rows: rows.filter(isFor),
+      bridged: () => bridged().filter(isFor),
+      only: (names ?? tools ?? only) && chosen.map(({ name }) => name),
+      context: { ...context, profile, depth: depth + 1, approvals: approvals.child(mode) },
+    })
+  }
+
+  #select({ query = '', names = [], servers, limit }: ToolQuery) {
+    const isAsked = ({ origin }: Tool) => !servers || servers.includes(origin?.server ?? '')
+    const all = this.#all().filter(isAsked)
+    const rows = new Map(all.map((row) => [row.name, row]))
     const named = names.flatMap((name) => rows.get(name) ?? [])
-    const found = rankByWords(query, [...rows.values()])
+    const found = rankByWords(query, all)
     const offered = [...new Set([...named, ...found])].slice(0, limit)
     for (const { name } of offered) this.#offered.add(name)
     return { offered, unknown: names.filter((name) => !rows.has(name)) }
@@ -7978,10 +8116,11 @@ export class Tools {
   async call(call: ToolCall, signal: AbortSignal) {
     const { name, args, problem } = call
     const broken = problem && refuse('invalid', name, `not run: ${problem}`)
-    const outcome = broken || (await this.dispatch(name, args, signal))
-    if (outcome.kind === 'done') return { reply: toolReply(call, outcome.output), denied: false }
-    const reply = toolReply(call, { text: outcome.text, isError: true })
-    return { reply, denied: outcome.why === 'denied' }
+    const ended = broken || (await this.dispatch(name, args, signal))
+    const isDone = ended.kind === 'done'
+    const output: ToolOutput = isDone ? ended.output : { text: ended.text, isError: true }
+    const denied = !isDone && ended.why === 'denied'
+    return { reply: toolReply(call, output), denied, spent: output.spent }
   }
 
   async #attempt(row: Tool, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
@@ -7989,13 +8128,16 @@ export class Tools {
     signal.throwIfAborted()
     const checked = await this.#checked(row, raw)
     if ('problem' in checked) {
-      const { problem, path: at } = checked
-      return refuse('invalid', name, `${name}: ${problem}`, { details: problem, path: at })
+      const { problem: details, path: at } = checked
+      return refuse('invalid', name, `${name}: ${details}`, { details, path: at })
     }
     this.#offered.add(name)
     const { args } = checked
-    const refusal = (await this.#denial(row, raw, args, signal)) ?? this.#overRate(row)
-    return refusal ?? { kind: 'done', output: await row.run(args, this.#context, signal) }
+    const decision = await this.#decide(row, raw, args, signal)
+    const refusal = this.#denial(decision) ?? this.#overRate(row)
+    if (refusal) return refusal
+    if (!(await this.#context.approvals.spend(decision))) return this.#attempt(row, raw, signal)
+    return { kind: 'done', output: await row.run(args, this.#context, signal) }
   }
 
   /** A server's schema is foreign, and can be made to stall. */
@@ -8005,7 +8147,7 @@ export class Tools {
     return checkArguments(parameters, await check, raw)
   }
 
-  async #denial(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
+  async #decide(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
     const { name: tool, origin } = row
     const { approvals, session } = this.#context
     const call = {
@@ -8018,8 +8160,11 @@ export class Tools {
       origin: origin?.server,
       preview: () => row.preview?.(args, this.#context),
     }
-    const decision = await approvals.decide(call, signal)
-    const { denial, say = denial?.message, reason, mode, digest: exact } = decision
+    return approvals.decide(call, signal)
+  }
+
+  #denial(decision: Awaited<ReturnType<Approvals['decide']>>) {
+    const { tool, denial, say = denial?.message, reason, mode, digest: exact } = decision
     if (say && reason !== 'jit_user_denied') this.#options.say(say)
     if (denial === undefined) return undefined
     const { message: details, hint } = denial
@@ -8030,7 +8175,7 @@ export class Tools {
   #overRate({ name, rateLimit }: Tool) {
     if (rateLimit === undefined) return undefined
     const { maxCalls, windowSeconds } = rateLimit
-    const now = this.#context.world.now()
+    const now = this.#options.ticks()
     const since = now - windowSeconds * SECOND
     const recent = (this.#calls.get(name) ?? []).filter((at) => at > since)
     if (recent.length < maxCalls) {
@@ -8043,21 +8188,24 @@ export class Tools {
   }
 
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
-    const clean = (text: string) => this.#context.store.redactor.redact(text)
+    const { redactor } = this.#context.store
+    const clean = (text: string) => redactor.redact(text)
     if (outcome.kind === 'refused')
       return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's words may be long
     const fits = (text: string) => byteLength(text) <= this.#options.resultMax
     const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
     const { output } = outcome
     const whole = clean(output.text)
-    const text = fits(whole) ? whole : await this.#spill(name, whole)
-    const structured = mapStrings(output.structured, (it) => brief(clean(it))) as Json
-    const blocks = mapStrings(output.blocks ?? [], clean) as JsonObject[]
-    const { redactor } = this.#context.store
     const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
     return {
       kind: 'done',
-      output: { ...output, text, structured, blocks, ...(images && { images }) },
+      output: {
+        ...output,
+        text: fits(whole) ? whole : await this.#spill(name, whole),
+        structured: mapStrings(output.structured, (it) => brief(clean(it))) as Json,
+        blocks: mapStrings(output.blocks ?? [], clean) as JsonObject[],
+        ...(images && { images }),
+      },
     }
   }
 
@@ -8236,6 +8384,13 @@ function reasonOf(cause: unknown, { denied }: TurnResult, { aborted, reason }: A
   return new DeniedError('a call was denied and no answer came', { hint, cause })
 }
 
+function charge(turn: TurnResult, { usage, cost }: Spent): AgentEvent {
+  const add = (key: keyof Usage) => turn.usage[key] + usage[key]
+  turn.usage = { input: add('input'), output: add('output'), cached: add('cached') }
+  if (cost !== undefined) turn.cost = (turn.cost ?? 0) + cost
+  return { kind: 'usage', usage, cost }
+}
+
 const textPart = (text: string): Part => ({ kind: 'text', text })
 const userMessage = (text: string): UserMessage => ({ role: 'user', parts: [textPart(text)] })
 
@@ -8290,19 +8445,13 @@ export class Agent {
 
   async *#step(turn: TurnResult, signal: AbortSignal): Events<AssistantMessage> {
     const { maxSteps, maxCost } = this.#options
-    const { usage: sum, cost: spent = 0 } = turn
+    const { cost: spent = 0 } = turn
     if (turn.steps >= maxSteps) failLimit(`no answer after ${count(maxSteps, 'step')}`, 'steps')
     if (spent >= maxCost)
       failLimit(`the cost limit of $${maxCost} is used up ($${spent.toFixed(4)})`, 'cost')
     turn.steps += 1
     const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
-    turn.usage = {
-      input: sum.input + usage.input,
-      output: sum.output + usage.output,
-      cached: sum.cached + usage.cached,
-    }
-    if (cost !== undefined) turn.cost = spent + cost
-    yield { kind: 'usage', usage, cost }
+    yield charge(turn, { usage, cost })
     const unpriced = 'no price is known for this model, so the cost limit cannot be kept'
     if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
       yield { kind: 'notice', text: unpriced }
@@ -8348,14 +8497,17 @@ export class Agent {
   }
 
   async *#act(calls: readonly ToolCall[], turn: TurnResult, signal: AbortSignal): Events<void> {
-    for (const batch of batches(calls, (call) => this.#options.tools?.reads(call))) {
+    const { tools, maxCost } = this.#options
+    for (const batch of batches(calls, (call) => tools?.reads(call))) {
+      if (tools) tools.budget = maxCost - (turn.cost ?? 0)
       for (const call of batch)
         yield { kind: 'call', call, digest: callDigest(call.name, call.args) }
       const results = await inParallel(batch, AGENT_PARALLEL, (call) => this.#run(call, signal))
-      for (const { call, reply, denied, ms } of results) {
+      for (const { call, reply, denied, spent, ms } of results) {
         turn.tools.push({ name: call.name, ok: !reply.isError, ms })
         turn.denied ||= denied
         yield { kind: 'result', call, reply, ms }
+        if (spent) yield charge(turn, spent)
       }
     }
     signal.throwIfAborted()
@@ -8365,7 +8517,8 @@ export class Agent {
     const { tools, now } = this.#options
     const started = now()
     const none = { text: 'there are no tools in this conversation', isError: true }
-    const ran = (await tools?.call(call, signal)) ?? { reply: toolReply(call, none), denied: false }
+    const unable = { reply: toolReply(call, none), denied: false, spent: undefined }
+    const ran = (await tools?.call(call, signal)) ?? unable
     await this.#append(ran.reply)
     return { call, ...ran, ms: now() - started }
   }
@@ -8379,9 +8532,7 @@ export class Agent {
 
   /** Counts only where characters leave it open: tokenx takes 1 ms to load. */
   async #isOver(most: number) {
-    const characters = this.history.map(
-      (it) => wordsOf(it).length + TOKENS_PER_IMAGE * imagesOf(it),
-    )
+    const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
     if (this.#correction * sumOf(characters) < most) return false
     return sumOf(await this.#tokens()) > most
   }
@@ -8421,14 +8572,14 @@ const counted = new WeakMap<Message, number>()
 /** About how many each message takes. */
 export async function estimateTokens(messages: readonly Message[]) {
   const { estimateTokenCount } = await import('tokenx')
-  const tokensOf = (it: Message) =>
-    estimateTokenCount(wordsOf(it)) + TOKENS_PER_IMAGE * imagesOf(it)
+  const tokensOf = (it: Message) => sizeOf(it, estimateTokenCount)
   return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
 }
 
-function imagesOf(message: Message) {
-  if (message.role === 'user') return message.parts.filter((part) => part.kind === 'image').length
-  return message.role === 'tool' ? (message.images?.length ?? 0) : 0
+function sizeOf(message: Message, measure: (text: string) => number) {
+  const { parts, images } = { parts: [], images: [], ...message }
+  const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
+  return measure(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
 }
 
 /** How many to sum up so that `keep` tokens remain; calls keep their replies. */
@@ -8459,8 +8610,7 @@ export function wordsOf(message: Message) {
 export async function misfit(schema: JsonSchema, answer: string) {
   const value = parseAnswer(answer)
   if (value === undefined) return 'the answer is not JSON; answer with the JSON value alone'
-  const check = await schemaCheck(schema)
-  const fault = check(value)
+  const fault = (await schemaCheck(schema))(value)
   return fault && `the JSON does not fit the schema at #${fault.at}: ${fault.why}`
 }
 
@@ -9067,6 +9217,8 @@ export const FLAGS = flagRows({
   '--auto': 'run tools without asking, one line each (permission mode allow)',
   '--yolo': 'run tools without asking, silently (permission mode danger-full-access)',
   '--permission-mode MODE': '',
+  '--approve-digest A,B': '',
+  '--approve-call-id ID': 'accepted, and does nothing',
   '--schema FILE': 'the answer must be JSON that fits this JSON Schema',
   '-x, --extract': 'print only the first code block of the answer',
   '--stream-json': 'print events, one JSON object a line',
@@ -9290,6 +9442,7 @@ function lazy<T>(open: () => T) {
 /** What one run has opened. */
 export class App {
   readonly redactor = new Redactor()
+  readonly approved = new Set<string>() // digests of calls, for one run each
   readonly #owned = new AsyncDisposableStack()
   resolve?: Resolver
 
@@ -9331,6 +9484,7 @@ export class App {
     const sources = { flags: flagSettings(this.given), stored, root: this.root }
     const config = await Config.load(this.world, sources)
     config.notices.forEach(this.notice)
+    for (const exact of config.list('approve_digest')) this.approved.add(exact)
     return config
   })
 
@@ -9393,9 +9547,12 @@ export class App {
 function flagSettings(given: Given) {
   const auto = given.has('auto') ? 'allow' : undefined
   const mode = given.has('yolo') ? 'danger-full-access' : auto
-  const textOf = (key: string) => given.text(key.replaceAll('_', '-'))
-  const texts = SETTINGS.map(({ key }) => [key, textOf(key)])
-  return { ...Object.fromEntries(texts), permission_mode: textOf('permission_mode') ?? mode }
+  const texts = SETTINGS.map(({ key, type }) => {
+    const all = given.all(key.replaceAll('_', '-'))
+    return [key, (type.startsWith('list') && all.join()) || all.at(-1)] as const
+  })
+  const flags = Object.fromEntries(texts)
+  return { ...flags, permission_mode: flags['permission_mode'] ?? mode }
 }
 
 //#endregion §app
@@ -9589,7 +9746,9 @@ export async function openConversation(app: App, title: string, goesOn = true) {
 }
 
 type Talk = Pick<AgentOptions, 'session'> & { choice: ModelChoice } & Loose<
-    Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'> & { profile: ProfileRow }
+    Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'maxCost' | 'store'> & {
+      profile: ProfileRow
+    }
   >
 
 /** With the session's messages in the vault or `store`. */
@@ -9609,7 +9768,7 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
       return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
     },
     maxSteps,
-    maxCost: config.number('max_cost'),
+    maxCost: talk.maxCost ?? config.number('max_cost'),
     schema,
     now: world.now,
   }
@@ -9689,7 +9848,9 @@ export async function openTools(app: App, { mode, only, offersBridged, ...seat }
   const { world, http, notice, prompter: person } = app
   const { rows = TOOLS, prompter = person, workspace, profile } = seat
   const { store, config } = await app.forTurn()
-  const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })
+  const { root } = workspace
+  const { approved } = app
+  const approvals = new Approvals({ mode, store, prompter, world, root, approved })
   const bridge = await app.bridge()
   const own = () => app.own(new Processes(world, app.redactor), (it) => it.stopAll())
   const { processes = own() } = seat
@@ -9697,10 +9858,50 @@ export async function openTools(app: App, { mode, only, offersBridged, ...seat }
     rows,
     context: { world, store, http, config, approvals, bridge, ...seat, prompter, processes },
     bridged: () => bridgedTools(bridge, profile, offersBridged),
+    delegate: (parent, ...asked) => delegated(app, parent, ...asked),
+    ticks: () => process.uptime() * SECOND,
     resultMax: config.number('result_max'),
     only,
     say: notice,
   })
+}
+
+/** A sub-agent's turn. Its messages are a session that no --continue finds, all else its parent's. */
+async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
+  const { task, profile: name, tools: names, max_steps: steps } = asked
+  const { depth = 0, profile: own } = parent.context
+  if (depth >= AGENT_DEPTH_MAX)
+    fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`, 'do this task yourself')
+  const late = () => new LimitError(`no answer within ${formatDuration(AGENT_RUN_TIMEOUT)}`)
+  using clock = timeout(AGENT_RUN_TIMEOUT, late, signal)
+  const { store, config } = await app.forTurn()
+  const profile = await profileOf(store, name ?? own)
+  const choice = await chosenModel(app, profile)
+  const tools = parent.narrowed(name === undefined ? { name: profile.name } : profile, names)
+  const about = { profile: profile.name, model: modelName(choice), workspace: '' }
+  const session = await store.createSession({ title: titleOf([textPart(task)]), ...about })
+  const maxSteps = Math.min(steps, config.number('max_steps'))
+  const maxCost = Math.min(parent.budget, config.number('max_cost'))
+  const talk = await converse(app, { session, profile, choice, tools, maxSteps, maxCost })
+  const said = await playApart(app, talk, task, clock.signal)
+  const { steps: taken, tools: calls } = said.structured
+  const used = `${count(taken, 'step')}, ${count(calls.length, 'tool call')}`
+  return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}: ${used}]` }
+}
+
+/** A turn that nobody watches; without an answer, what there was of it. */
+async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
+  const { redactor } = app
+  let said = ''
+  const events = talk.agent.runTurn([textPart(redactor.known(task))], signal)
+  const result = await resultOf(events, (event) => {
+    if (event.kind === 'text') said += event.text
+  })
+  const { error, usage, cost } = result
+  const isError = error !== undefined
+  const structured = outcomeOf({ ...result, answer: result.answer || said }, redactor, talk)
+  const text = isError ? [said, explain(error)].filter(Boolean).join('\n\n') : result.answer
+  return { text, structured, isError, spent: { usage, cost } }
 }
 
 async function answerSchema({ given, world }: App) {
@@ -10213,7 +10414,7 @@ function agentTools(parts: ServeParts) {
           const open = () => openServed(parts, { session, processes }, profile)
           const tools = await talks.getOrInsertComputed(session, open)
           const talk = { session, profile, choice, tools, maxSteps }
-          return await playServed(app, await converse(app, talk), message, clock.signal)
+          return await playApart(app, await converse(app, talk), message, clock.signal)
         })
         return turn.finally(() => lane.length === 0 && turns.delete(session))
       },
@@ -10270,19 +10471,6 @@ async function seatOf(
   const begun = { id, title, profile: profile.name, model: modelName(choice), workspace: app.root }
   if (row === undefined) await store.createSession(begun)
   return { profile, choice }
-}
-
-async function playServed(app: App, talk: Conversation, message: string, signal: AbortSignal) {
-  const { redactor } = app
-  let said = ''
-  const events = talk.agent.runTurn([textPart(redactor.known(message))], signal)
-  const result = await resultOf(events, (event) => {
-    if (event.kind === 'text') said += event.text
-  })
-  const { error, answer } = result
-  if (error === undefined) return { text: answer, structured: outcomeOf(result, redactor, talk) }
-  const structured = outcomeOf({ ...result, answer: said }, redactor, talk)
-  return { text: [said, explain(error)].filter(Boolean).join('\n\n'), isError: true, structured }
 }
 
 /** One client's session, or that of all who have none. */
@@ -11215,14 +11403,24 @@ const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
 const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
   /^(model|system|tools|permission-mode)$/.test(name),
 )
-const GRANT_FLAGS = flagRows({
+const CHECK_FLAGS = flagRows({
+  '--mode MODE': 'only in this permission mode',
+  '--session ID': 'only in this session (a grant: for 8 hours)',
+})
+const DENY_FLAGS = flagRows({
   '--path GLOB': 'only for paths like this; repeatable',
   '--command PREFIX': 'only for commands that begin so; repeatable',
-})
+  '--expires TIME': 'until this ISO date or time',
+}).concat(CHECK_FLAGS)
+const GRANT_FLAGS = flagRows({ '--once': 'for one run of the call that ARGS tell' }).concat(
+  DENY_FLAGS,
+)
 const AUDIT_FLAGS = flagRows({
   '--kind KIND': 'tool-call, approval, grant, ...',
   '--tool NAME': 'what concerns this tool',
+  '--since TIME': 'an ISO date or time',
 }).concat(LIMIT)
+
 const YES = flagRow('--yes', 'agree to what is shown, without being asked')
 
 const CELL_MAX = 160 // characters; --json has all of it
@@ -11231,7 +11429,7 @@ const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace
 
 function cellOf([key, value]: [string, unknown]) {
   if (key === 'bytes') return formatBytes(Number(value))
-  if (/^(created|updated|ts)$/.test(key)) return when(Number(value))
+  if (value && /^(created|updated|expires|ts)$/.test(key)) return when(Number(value))
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
@@ -11387,19 +11585,12 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     }],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'root'], (store) => store.listGrants())],
-    ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
-    ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
-    ['revoke ID', 'take a grant back', deleteVerb('approval', async (store, id) => {
-      const gone = await store.revokeGrant(id)
-      if (gone) await store.audit('grant-revoked', { id })
-      return gone
-    })],
-    ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck],
-    ['explain', 'the rules of the modes', async (app) => app.print(VERDICTS, [
-      ['mode', ...Object.keys(VERDICTS.prompt)],
-      ...MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])]),
-    ])],
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'session', 'expires', 'root'], (store) => store.listGrants())],
+    ['grant TOOL [ARGS]', 'allow a tool, or one call of it (ARGS is JSON, or the digest)', grantVerb('always'), GRANT_FLAGS],
+    ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
+    ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
+    ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck, CHECK_FLAGS],
+    ['explain [DIGEST]', 'why a call was denied (the newest), and the rules of the modes', approvalExplain],
   ],
   mcp: ['servers of other people, whose tools a model can use',
     ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, [
@@ -11515,8 +11706,7 @@ function profileVerb(isNew: boolean): Run {
     for (const each of tools ?? []) pickTool(TOOLS, each)
     const prompt = given.text('system') ?? old.prompt
     const model = given.text('model') ?? old.model
-    const limit = given.text('permission-mode')
-    const mode = limit ? (parseSetting('permission_mode', limit) as Mode) : old.mode
+    const mode = givenMode(app, 'permission-mode') ?? old.mode
     await store.saveProfile({ name, prompt, model, tools, mode })
     printDone(app, 'saved', name)
   }
@@ -11544,41 +11734,113 @@ async function knownTool(app: App, name: string) {
   return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
 }
 
-function grantVerb(scope: 'always' | 'deny'): Run {
-  return async (app, name = '') => {
-    const row = await knownTool(app, name)
-    const store = await app.store()
-    const [paths = [], commands = []] = ['path', 'command'].map(app.given.all)
-    if (row.origin && paths.length + commands.length > 0)
-      failUsage('a tool of a server is granted whole', 'leave out --path and --command')
-    const facts = { tool: grantNameOf(row), scope, paths, commands }
-    const grant = await store.addGrant(facts)
-    await store.audit('grant', { ...facts, id: grant.id })
-    app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
-  }
-}
-
 const argsIn = (text: string) =>
   parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
-async function approvalCheck(app: App, tool = '', text = '{}') {
-  const row = await knownTool(app, tool)
+const digestIn = (tool: string, text?: string) =>
+  text === undefined || /^[0-9a-f]{64}$/.test(text) ? text : callDigest(tool, argsIn(text))
+
+function grantVerb(usual: 'always' | 'deny'): Run {
+  return async (app, name = '', exact) => {
+    const { given, world } = app
+    const row = await knownTool(app, name)
+    const [paths, commands] = [given.all('path'), given.all('command')]
+    if (row.origin && paths.length + commands.length > 0)
+      failUsage('a tool of a server is granted whole', 'leave out --path and --command')
+    const digested = digestIn(name, exact)
+    if (given.has('once') && digested === undefined)
+      failUsage('--once is for one call', 'give its ARGS as JSON, or its digest')
+    const session = given.text('session')
+    const lasting = session && usual === 'always' ? 'session' : usual
+    const scope = given.has('once') ? 'once' : lasting
+    const end = scope === 'session' ? world.now() + GRANT_SESSION_TTL : undefined
+    const expires = givenTime(app, 'expires') ?? end
+    if (expires && expires < world.now()) failUsage('--expires is past', 'give a later time')
+    const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
+    const about = { tool: grantNameOf(row), scope, digest: digested } as const
+    const store = await app.store()
+    const grant = await store.addGrant({ ...about, ...bounds })
+    const facts = { id: grant.id, tool: grant.tool, digest: digested ?? null }
+    await store.audit('grant', { ...facts, scope, paths, commands })
+    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
+  }
+}
+
+async function dropGrant(store: Store, id: string) {
+  const gone = await store.revokeGrant(id)
+  if (gone) await store.audit('grant-revoked', { id })
+  return gone
+}
+
+async function approvalCheck(app: App, name = '', text = '{}') {
+  const { world, prompter, root, approved } = app
+  const row = await knownTool(app, name)
   const args = argsIn(text)
-  const mode = (await app.config()).get('permission_mode') as Mode
-  const approvals = new Approvals({ ...app, store: await app.store(), mode, root: app.root })
+  const { store, config } = await app.forTurn()
+  const profile = await profileOf(store, config.get('profile'))
+  const usual = preferred(config, 'permission_mode', profile.mode) as Mode
+  const mode = givenMode(app, 'mode') ?? usual
+  const approvals = new Approvals({ mode, store, prompter, world, root, approved })
   const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
-  const hint = `\`tai tools show ${tool}\` tells more`
+  const hint = `\`tai tools show ${name}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
-  const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
-  const call = { tool, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
-  const { verdict, reason, grant } = await approvals.check(call)
-  const facts = { verdict, reason, mode, grant: grant?.id ?? null }
-  app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
+  const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
+  const about = { session: app.given.text('session') ?? '', grantAs: grantNameOf(row) }
+  const call = { tool: name, args, paths, annotations, ...about }
+  const { verdict, reason, grant = null } = await approvals.check(call)
+  const all = await approvals.grants(call)
+  const decision = verdict === 'say' ? 'run' : verdict
+  const grants = all.map(({ grant: it, other = null }) => ({ ...it, other }))
+  const facts = {
+    decision,
+    reason,
+    mode,
+    digest: callDigest(name, args),
+    order: POLICY_ORDER.split('; '),
+  }
+  const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
+  const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
+  return app.print({ ...facts, grants, grant }, shown)
+}
+
+async function approvalExplain(app: App, asked = '') {
+  const filter = { kind: 'approval', limit: Number.MAX_SAFE_INTEGER }
+  const entries = await (await app.store()).listAudit(filter)
+  const found = entries.find(({ data }) => data['args'] && `${data['digest']}`.startsWith(asked))
+  if (found === undefined && asked) failUnknown('audit', `denied call ${asked}`)
+  const modes = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
+  const rules = [['mode', ...Object.keys(VERDICTS.prompt)], ...modes]
+  if (found === undefined) return app.print({ denied: null, modes: VERDICTS }, rules)
+  const { ts, session, data } = found
+  const { tool, digest: exact, reason, mode, args } = Object(data)
+  const { message, rule, hint } = denialOf(Object(data))
+  const single = `tai approval grant ${tool} ${exact} --once`
+  const allows = /^(?:jit|workspace)/.test(reason) ? [hint, single] : [hint]
+  const lines = [
+    `${message} (${when(ts)}, mode ${mode}, session ${session})`,
+    `  ${args}`,
+    'What would allow it:',
+    ...allows.map((way, i) => `  ${i + 1}  ${way}`),
+  ]
+  return app.print({ denied: { ...data, ts, session, rule, allows } }, lines.join('\n'))
+}
+
+function givenMode({ given }: App, flag: string) {
+  const mode = given.text(flag)
+  return mode ? (parseSetting('permission_mode', mode) as Mode) : undefined
+}
+
+function givenTime({ given }: App, flag: string) {
+  const time = given.text(flag)
+  const at = time === undefined ? undefined : Date.parse(time)
+  const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
+  if (Number.isNaN(at)) failUsage(`${visible(time ?? '')} is no time`, hint)
+  return at
 }
 
 async function auditEntries(app: App, limit: number) {
   const [kind, tool] = ['kind', 'tool'].map(app.given.text)
-  return (await app.store()).listAudit({ kind, tool, limit })
+  return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since'), limit })
 }
 
 async function currentProfile(app: App) {
@@ -11815,6 +12077,8 @@ function endCode(app: App, result: unknown) {
 async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
   if (line.kind === 'help') return void app.out.write(helpText(COMMANDS, line.command))
   if (line.given.has('version')) return void app.out.write(`tai ${VERSION}\n`)
+  if (line.given.has('approve-call-id'))
+    app.notice('--approve-call-id does nothing; --approve-digest allows one call')
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
   const stray = line.given.keys().find((name) => NOT_SERVED.test(name))

@@ -1,23 +1,30 @@
-import t from 'tap'
-import { writeFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   Agent,
+  annotate,
   batches,
   ChatClient,
   cutPoint,
   estimateTokens,
+  InterruptedError,
+  main,
   misfit,
   parseAnswer,
   PROVIDERS,
   summaryMessage,
+  toolsOf,
   wordsOf,
   type AgentEvent,
   type Message,
   type Part,
   type TurnResult,
 } from '../tai.ts'
-import { startModel, type ModelTurn } from './fakes/model.ts'
+import { startModel, stuck, type ModelTurn } from './fakes/model.ts'
+import { outsideOf, runMain, type Settings } from './fakes/outside.ts'
+import { begin, serveHere, textOf } from './fakes/served.ts'
+import { folder, modelEnv } from './fakes/tai.ts'
 import { never, openWorld, person, type Setup } from './fakes/world.ts'
 
 const BROKEN = `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'The answer is' } }] })}\n\n`
@@ -285,3 +292,224 @@ t.test('cutPoint never parts a call from its reply', async (t) => {
   t.equal((await estimateTokens(history)).length, 7)
   t.match(wordsOf(summaryMessage('r1', 'so far')), /so far/)
 })
+
+// --- sub-agents ---
+
+type Seen = {
+  messages: { role: string; content: string }[]
+  tools: { function: { name: string } }[]
+}
+
+const run = (task: string, more: object = {}): ModelTurn => ({
+  calls: [{ name: 'agent_run', args: { task, ...more } }],
+})
+const write: ModelTurn = { calls: [{ name: 'write_file', args: { path: 'made', content: 'x' } }] }
+
+/** One run of the program in front of a scripted model, and what each request carried. */
+async function scene(t: Test, script: ModelTurn[], options: { home?: string } = {}) {
+  const model = await startModel(script)
+  t.teardown(() => model.close())
+  const home = options.home ?? folder()
+  const play = async (flags: string[], settings: Settings = {}) => {
+    const ran = await runMain(['--json', ...flags], { home, env: modelEnv(model), ...settings })
+    return { ...ran, outcome: JSON.parse(ran.out) }
+  }
+  const bodies = (): Seen[] => model.requests.map(({ body }) => body)
+  const said = (n: number) => bodies()[n]?.messages.at(-1)?.content ?? ''
+  return { model, home, play, bodies, said }
+}
+
+t.test('a sub-agent sees only its task; its answer and what it used come back', async (t) => {
+  const usage = { input: 10, output: 2 }
+  const w = await scene(t, [
+    { ...run('count the files'), usage },
+    { calls: [{ name: 'time_now', args: {} }], usage },
+    { text: 'There are 7.', usage },
+    { text: 'Seven.', usage },
+    { text: 'Again.' },
+  ])
+  const { outcome } = await w.play(['--auto', 'how many?'])
+  t.match(outcome, { answer: 'Seven.', steps: 2, usage: { input: 40, output: 8 }, exit: 0 })
+  const [, child] = w.bodies()
+  t.strictSame(
+    child?.messages.slice(1).map(({ role, content }) => [role, content]),
+    [['user', 'count the files']],
+  )
+  t.notMatch(JSON.stringify(child), 'how many?')
+  t.match(w.said(3), /^There are 7\.\n\n\[sub-agent, session \w+: 2 steps, 1 tool call\]$/)
+  const [, id = ''] = /session (\w+)/.exec(w.said(3)) ?? []
+  t.not(id, outcome.session)
+  t.match((await runMain(['session', 'show', id], { home: w.home })).out, /count the files/)
+  const on = await w.play(['-c', 'and now?'])
+  t.equal(on.outcome.session, outcome.session, 'a sub-agent is not gone on with')
+})
+
+t.test('a sub-agent has at most the tools of its parent', async (t) => {
+  const only = ['--tools', 'agent_run,read_file,time_now']
+  const w = await scene(t, [
+    run('a', { tools: ['shell_exec'] }),
+    run('b', { tools: ['time_now'] }),
+    { text: 'b' },
+    run('c', { tools: [] }),
+    { text: 'c' },
+    run('d'),
+    { text: 'd' },
+    { text: 'done' },
+  ])
+  t.match((await w.play(['--yolo', ...only, 'go'])).outcome, { answer: 'done' })
+  t.match(w.said(1), /no tool named shell_exec/)
+  const offered = w.bodies().map(({ tools = [] }) => tools.map((it) => it.function.name).toSorted())
+  t.strictSame(offered[2], ['time_now'])
+  t.strictSame(offered[4], [])
+  t.strictSame(offered[6], ['agent_run', 'read_file', 'time_now'])
+})
+
+t.test('a profile may only tighten what a sub-agent may do', async (t) => {
+  const home = folder()
+  for (const [name, mode] of [
+    ['careful', 'read-only'],
+    ['wild', 'danger-full-access'],
+  ] as const)
+    await runMain(['profile', 'create', name, '--permission-mode', mode], { home })
+  await runMain(['profile', 'edit', 'careful', '--tools', 'write_file'], { home })
+  const cases: [flags: string[], profile: string | undefined, found: RegExp][] = [
+    [['--yolo'], 'careful', /mode read-only changes nothing/],
+    [[], 'wild', /nobody can be asked/],
+    [['--yolo'], undefined, /wrote|made/],
+    [['--yolo'], 'nobody', /./],
+  ]
+  for (const [flags, profile, found] of cases) {
+    const asked = run('write', profile === undefined ? {} : { profile })
+    const child = profile === 'nobody' ? [] : [write, { text: 'tried' }]
+    const w = await scene(t, [asked, ...child, { text: 'done' }], { home })
+    t.match((await w.play([...flags, 'go'])).outcome, { answer: 'done' })
+    t.match(w.said(child.length), found, `${flags} ${profile}`)
+    if (profile === 'nobody') t.match(w.said(1), /no profile nobody/)
+    if (profile === 'careful')
+      t.strictSame(
+        w.bodies()[1]?.tools.map((it) => it.function.name),
+        ['write_file'],
+      )
+  }
+})
+
+t.test(
+  'what a person allows for the session holds in its sub-agents, and theirs in it',
+  async (t) => {
+    const w = await scene(t, [write, run('write'), write, { text: 'ok' }, write, { text: 'done' }])
+    const one = person('s')
+    t.match((await w.play(['go'], { prompter: one })).outcome, { answer: 'done' })
+    t.equal(one.questions.length, 1)
+    const v = await scene(t, [run('write'), write, { text: 'ok' }, write, { text: 'done' }])
+    const other = person('s')
+    t.match((await v.play(['go'], { prompter: other })).outcome, {
+      answer: 'done',
+      tools: [{ ok: true }, { ok: true }],
+    })
+    t.equal(other.questions.length, 1)
+  },
+)
+
+t.test(
+  'what a sub-agent did can be undone by its parent, whose tasks it leaves alone',
+  async (t) => {
+    const todo = (text: string): ModelTurn => ({
+      calls: [{ name: 'todo_write', args: { items: [{ text, status: 'pending' }] } }],
+    })
+    const undo: ModelTurn = { calls: [{ name: 'undo_edit', args: {} }] }
+    const w = await scene(t, [
+      todo('mine'),
+      run('write'),
+      write,
+      todo('theirs'),
+      { text: 'ok' },
+      undo,
+      { calls: [{ name: 'todo_read', args: {} }] },
+      { text: 'done' },
+    ])
+    t.match((await w.play(['--yolo', 'go'])).outcome, { answer: 'done' })
+    t.match(w.said(4), /no tool named todo_write/)
+    t.equal(existsSync(join(w.home, 'made')), false)
+    t.match(w.said(7), /mine/)
+  },
+)
+
+t.test('sub-agents of sub-agents end at a depth, and steps at a limit', async (t) => {
+  const deeper = [1, 2, 3, 4].map((n) => run(`level ${n}`))
+  const w = await scene(t, [...deeper, ...deeper.map((_, n) => ({ text: `back ${n}` }))])
+  t.match((await w.play(['--yolo', 'go'])).outcome, { answer: 'back 3' })
+  t.match(w.said(4), /3 deep already/)
+  const again: ModelTurn = { calls: [{ name: 'time_now', args: {} }] }
+  const v = await scene(t, [run('loop', { max_steps: 2 }), again, again, { text: 'done' }])
+  t.match((await v.play(['--yolo', 'go'])).outcome, { answer: 'done', tools: [{ ok: false }] })
+  t.match(v.said(3), /no answer after 2 steps/)
+  const u = await scene(t, [run('loop', { max_steps: 9 }), again, again, { text: 'done' }])
+  t.match((await u.play(['--yolo', '--max-steps', '2', 'go'])).outcome, { answer: 'done' })
+})
+
+t.test('the cost of a sub-agent is its parent’s, and so is the limit', async (t) => {
+  const spent = { usage: { input: 1, output: 1, cached: 0 }, cost: 0.5 }
+  let left = 0
+  let budget = () => 0
+  const rows = toolsOf('test', {
+    spend: {
+      description: 'It spends.',
+      annotations: annotate('Low', 'reads'),
+      core: true,
+      run: async () => {
+        left = budget()
+        return { text: 'spent', spent }
+      },
+    },
+  })
+  const again: ModelTurn = { calls: [{ name: 'spend', args: {} }] }
+  const a = await openAgent([again, again, again, again], { rows, maxCost: 0.9 })
+  t.teardown(a.close)
+  budget = () => a.tools.budget
+  const result = await play(a.agent, 'go')
+  t.match(result, { cost: 1, usage: { input: 2 }, error: { exitCode: 4, message: /0\.9/ } })
+  t.equal(left, 0.4)
+  t.equal(result.events.filter((it) => it.kind === 'usage' && it.cost === 0.5).length, 2)
+})
+
+t.test('a sub-agent stops with its parent', async (t) => {
+  const w = await scene(t, [run('wait'), stuck('I am')])
+  const stop = new AbortController()
+  const outside = outsideOf({ home: w.home, env: modelEnv(w.model) })
+  const over = main(['--yolo', 'go'], { ...outside, signal: stop.signal })
+  const { over: closed } = await w.model.seen(2)
+  stop.abort(new InterruptedError('interrupted'))
+  t.equal(await over, 130)
+  await closed
+})
+
+t.test(
+  'a served agent_run works alone and in a chat, and ends when its client leaves',
+  async (t) => {
+    const model = await startModel([
+      { text: 'Alone.' },
+      run('in a chat'),
+      { text: 'Within.' },
+      { text: 'Done.' },
+      stuck('I am'),
+    ])
+    t.teardown(() => model.close())
+    const server = await serveHere(t, { env: modelEnv(model) })
+    const peer = await begin(server)
+    const alone = await peer.call('agent_run', { task: 'by itself' })
+    t.match(textOf(alone), /^Alone\.\n\n\[sub-agent, session \w+: 1 step, 0 tool calls\]$/)
+    t.match(alone.body.result.structuredContent, { answer: 'Alone.', steps: 1, exit: 0 })
+    const names = model.requests[0]?.body.tools.map(
+      (it: { function: { name: string } }) => it.function.name,
+    )
+    t.ok(names.includes('agent_run') || names.includes('select_tools'))
+    t.notOk(names.includes('chat'))
+    t.equal(textOf(await peer.call('chat', { message: 'go' })), 'Done.')
+    const leave = new AbortController()
+    const gone = peer.call('agent_run', { task: 'x' }, leave.signal).catch(() => {})
+    const { over } = await model.seen(5)
+    leave.abort()
+    await gone
+    await over
+  },
+)

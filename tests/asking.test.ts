@@ -42,7 +42,7 @@ const use = (context: ToolContext, name: string, args: JsonObject = {}) =>
 t.test('the tools of this section', async (t) => {
   t.strictSame(
     ASK_TOOLS.map(({ name }) => name),
-    ['ask_user', 'select_tools', 'text_diff', 'time_now', 'system_info'],
+    ['ask_user', 'select_tools', 'agent_run', 'text_diff', 'time_now', 'system_info'],
   )
 })
 

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { COMMANDS, TOOLS } from '../tai.ts'
+import { callDigest, COMMANDS, GRANT_SESSION_TTL, TOOLS } from '../tai.ts'
 import { startModel } from './fakes/model.ts'
 import { runMain } from './fakes/outside.ts'
 import { person } from './fakes/world.ts'
-import { folder } from './fakes/tai.ts'
+import { folder, modelEnv } from './fakes/tai.ts'
 
 const json = (run: { out: string }) => JSON.parse(run.out)
 
@@ -158,6 +158,150 @@ t.test('grants are given, checked and taken back', async (t) => {
   t.match((await runMain(['audit', 'list', '--json'], { home })).out, /grant-revoked/)
   t.match(await runMain(['audit', 'verify'], { home }), { code: 0, out: /unbroken/ })
   t.match((await runMain(['audit', 'export'], { home })).out, /^\{.*\}\n\{/)
+})
+
+t.test('a grant says for which call, session and time it is', async (t) => {
+  const home = folder()
+  const approval = (...words: string[]) => runMain(['approval', ...words], { home })
+  const args = '{"command":"make"}'
+  const digest = callDigest('shell_exec', { command: 'make' })
+  const once = json(await approval('grant', 'shell_exec', args, '--once', '--json'))
+  t.match(once, { scope: 'once', digest, expires: undefined })
+  t.match(await approval('check', 'shell_exec', args), {
+    out: `run: grant_once (mode prompt)\nGrant ${once.id} (once) fits.\n`,
+  })
+  t.match(await approval('check', 'shell_exec', args), { out: /^run: / }, 'a check uses nothing up')
+  t.match(json(await approval('grant', 'shell_exec', digest, '--json')), {
+    scope: 'always',
+    digest,
+  })
+  const late = new Date(Date.now() + 60_000).toISOString()
+  t.match(json(await approval('deny', 'read_file', '--expires', late, '--json')), {
+    scope: 'deny',
+    expires: Date.parse(late),
+  })
+  const bad: [string[], number, RegExp][] = [
+    [['grant', 'shell_exec', '--once'], 2, /--once is for one call\n.*digest/],
+    [['grant', 'shell_exec', ''], 2, /no JSON object/],
+    [['grant', 'shell_exec', 'abc'], 2, /no JSON object/],
+    [['grant', 'shell_exec', '--expires', '2020-01-01'], 2, /--expires is past/],
+    [['grant', 'shell_exec', '--expires', 'soon'], 2, /soon is no time/],
+    [['deny', 'shell_exec', args, '--once'], 2, /unknown flag --once/],
+    [['check', 'shell_exec', args, '--mode', 'free'], 2, /not a mode/],
+  ]
+  for (const [words, code, err] of bad) t.match(await approval(...words), { code, err }, `${words}`)
+  t.equal(json(await approval('list', '--json')).grants.length, 3)
+  const model = await startModel([{ text: 'hi' }])
+  t.teardown(() => model.close())
+  const { session } = json(await runMain(['--json', 'hi'], { home, env: modelEnv(model) }))
+  const short = json(await approval('grant', 'http_request', '--session', session, '--json'))
+  t.match(short, { scope: 'session', session })
+  t.ok(Math.abs(short.expires - Date.now() - GRANT_SESSION_TTL) < 60_000)
+})
+
+t.test('check tells what decides, and what each grant is not for', async (t) => {
+  const home = folder()
+  const approval = (...words: string[]) => runMain(['approval', ...words], { home })
+  const check = async (...more: string[]) =>
+    json(await approval('check', 'shell_exec', '{"command":"make"}', ...more, '--json'))
+  const added = async (...words: string[]) => json(await approval(...words, '--json')).id
+  const ids = {
+    tests: await added('grant', 'shell_exec', '--command', 'npm test'),
+    allow: await added('grant', 'shell_exec', '--mode', 'allow'),
+    rm: await added('deny', 'shell_exec', '--command', 'rm'),
+  }
+  t.match(await check(), {
+    decision: 'ask',
+    reason: 'jit_no_approval',
+    mode: 'prompt',
+    digest: callDigest('shell_exec', { command: 'make' }),
+    order: ['deny grants', 'mode'],
+    grants: [
+      { id: ids.rm, scope: 'deny', other: 'command' },
+      { id: ids.allow, scope: 'always', other: 'mode' },
+      { id: ids.tests, other: 'command' },
+    ],
+    grant: null,
+  })
+  const id = await added('grant', 'shell_exec', '--command', 'make')
+  t.match(await check(), { decision: 'run', reason: 'grant', grant: { id, commands: ['make'] } })
+  t.match(await check('--mode', 'read-only'), { decision: 'deny', reason: 'read_only_mode' })
+  t.match(await check('--mode', 'allow'), { decision: 'run', reason: 'mode' })
+  const lines = (await approval('check', 'shell_exec', '{"command":"make"}')).out
+  t.match(lines, `Grant ${ids.rm} (deny) is for another command.\n`)
+})
+
+t.test('explain tells of a denied call, the newest or by digest', async (t) => {
+  const home = folder()
+  const approval = (...words: string[]) => runMain(['approval', ...words], { home })
+  t.match(json(await approval('explain', '--json')), { denied: null, modes: { prompt: {} } })
+  t.match((await approval('explain')).out, /^mode +low +medium +destructive +high\nread-only +run/)
+  const calls = [{ command: 'touch one' }, { command: 'touch two', cwd: '\u001b[2J' }]
+  const model = await startModel([
+    { calls: calls.map((args) => ({ name: 'shell_exec', args })) },
+    { text: 'no' },
+  ])
+  t.teardown(() => model.close())
+  await runMain(['go'], { home, env: modelEnv(model) })
+  const [one, two] = calls.map((args) => callDigest('shell_exec', args as never))
+  const newest = await approval('explain')
+  t.match(newest.out, `shell_exec (${two?.slice(0, 12)}) was not run: it needs an approval`)
+  t.match(newest.out, `2  tai approval grant shell_exec ${two} --once`)
+  t.match(newest.out, /mode prompt, session \w+\)\n  \{"command":"touch two"/)
+  t.notMatch(newest.out, '\u001b')
+  const { denied } = json(await approval('explain', one!.slice(0, 12), '--json'))
+  t.match(denied, {
+    tool: 'shell_exec',
+    digest: one,
+    mode: 'prompt',
+    reason: 'jit_no_approval',
+    rule: 'it needs an approval, and nobody can be asked',
+    args: '{"command":"touch one"}',
+    allows: [
+      '--auto, or tai approval grant shell_exec',
+      `tai approval grant shell_exec ${one} --once`,
+    ],
+  })
+  t.match(await approval('explain', 'f00'), {
+    code: 1,
+    err: /no denied call f00\n.*audit list/,
+  })
+  for (const way of denied.allows.slice(1)) {
+    const [, , ...words] = way.split(' ')
+    t.match(await approval(...words), { code: 0 }, way)
+  }
+  model.push({ calls: calls.map((args) => ({ name: 'shell_exec', args })) }, { text: 'so' })
+  const again = await runMain(['--approve-call-id', 'call_1', 'go'], { home, env: modelEnv(model) })
+  t.match(again.err, /--approve-call-id does nothing/)
+  const replies = model.requests[3]?.body.messages.slice(-2)
+  t.notMatch(replies[0].content, /was not run/)
+  t.match(replies[1].content, /was not run/)
+})
+
+t.test('a digest approved at the start allows one call', async (t) => {
+  const args = { command: 'touch made' }
+  const digest = callDigest('shell_exec', args)
+  const model = await startModel(() => ({ text: 'done' }))
+  t.teardown(() => model.close())
+  const once = await startModel([
+    {
+      calls: [
+        { name: 'shell_exec', args },
+        { name: 'shell_exec', args },
+      ],
+    },
+    { text: 'done' },
+  ])
+  t.teardown(() => once.close())
+  const flags = ['--approve-digest', 'f'.repeat(64), '--approve-digest', digest]
+  await runMain([...flags, 'go'], { env: modelEnv(once) })
+  const [first, second] = once.requests[1]!.body.messages.slice(-2)
+  t.notMatch(first.content, /was not run/)
+  t.match(second.content, /was not run/)
+  t.match(await runMain(['--approve-digest', 'abc', 'go'], { env: modelEnv(model) }), {
+    code: 2,
+    err: /approve_digest is "abc", not a list of digests/,
+  })
 })
 
 t.test('tools are listed with what they may do', async (t) => {

@@ -199,7 +199,7 @@ t.test('a call too large to show is shown whole before it can be allowed', async
       keysOf(asker),
       [
         ['f', 'n'],
-        ['y', 's', 'a', 'n'],
+        ['y', 's', 'a', 'e', 'n'],
       ].slice(0, keys.length),
     )
     const [part, whole] = asker.asked.map(({ question }) => question)
@@ -257,6 +257,7 @@ t.test('the choices say what each of them allows', async (t) => {
       label: 'for this session, in this folder: commands that begin with "npm run build"',
     },
     { key: 'a', label: 'always, in this folder: exactly this call' },
+    { key: 'e', label: 'explain, then ask again' },
     { key: 'n', label: 'no' },
   ])
 })
@@ -594,6 +595,7 @@ t.test('every decision is audited, but a Low call that runs in silence', async (
           verdict: 'deny',
           reason: 'read_only_mode',
           grant: null,
+          args: '{"a":1}',
         },
         {
           tool: 'grep',
@@ -969,4 +971,118 @@ t.test('awaitAnswer ends with its wait and with its signal, and never rejects', 
   t.equal(await awaitAnswer(60_000, AbortSignal.abort(), async () => 'late'), undefined)
   t.equal(await awaitAnswer(60_000, never, () => Promise.reject(new Error('x'))), undefined)
   t.equal(await awaitAnswer(60_000, never, async () => 'yes'), 'yes')
+})
+
+t.test('a grant for once allows one run of exactly one call', async (t) => {
+  const { approvals, store } = await open(t)
+  const args = { command: 'make' }
+  const request = call('shell_exec', args)
+  const digest = callDigest('shell_exec', args)
+  const { id } = await store.addGrant({ ...GRANT, scope: 'once', digest })
+  const all = approvals('prompt')
+  t.match(await all.check(call('shell_exec', { command: 'make x' })), { verdict: 'ask' })
+  t.match(await all.check(request), { verdict: 'run', reason: 'grant_once' })
+  const [first, second] = [await all.decide(request, never), await all.decide(request, never)]
+  t.match(first, { verdict: 'run', reason: 'grant_once', grant: id })
+  t.equal((await store.listGrants()).length, 1, 'looking uses nothing up')
+  t.strictSame([await all.spend(first), await all.spend(second)], [true, false])
+  t.match(await all.decide(request, never), { verdict: 'deny', reason: 'jit_no_approval' })
+  await store.addGrant({ ...GRANT, scope: 'once', digest })
+  for (const mode of ['allow', 'danger-full-access'] as const) {
+    const decision = await approvals(mode).decide(request, never)
+    t.ok(await approvals(mode).spend(decision))
+  }
+  await approvals('read-only').decide(request, never)
+  t.equal((await store.listGrants()).length, 1, 'where it is not needed, it stays')
+})
+
+t.test('a digest approved at the start allows one call, and no denial or read-only', async (t) => {
+  const { approvals, store } = await open(t)
+  const request = call('shell_exec', { command: 'make' })
+  const approved = new Set([callDigest('shell_exec', { command: 'make' }), 'f'.repeat(64)])
+  const open1 = (mode: Mode) => approvals(mode, NOBODY, { approved })
+  t.match(await open1('read-only').check(request), { reason: 'read_only_mode' })
+  for (const mode of ['prompt', 'workspace-write'] as const)
+    t.match(await open1(mode).check(request), { verdict: 'run', reason: 'preapproved' }, mode)
+  const { id } = await store.addGrant({ ...GRANT, scope: 'deny' })
+  t.match(await open1('prompt').check(request), { reason: 'deny_grant' })
+  await store.revokeGrant(id)
+  const [one, two] = [open1('prompt'), open1('prompt')]
+  const decisions = [await one.decide(request, never), await two.decide(request, never)] as const
+  t.strictSame([await one.spend(decisions[0]), await two.spend(decisions[1])], [true, false])
+  t.match(await two.decide(request, never), { verdict: 'deny', reason: 'jit_no_approval' })
+  t.equal(approved.size, 1)
+})
+
+t.test('each grant is judged, in the order they count, and says what it is not for', async (t) => {
+  const { approvals, store, root } = await open(t, { src: {} })
+  const add = (more: Partial<Grant>) => store.addGrant({ ...GRANT, ...more })
+  await add({ scope: 'session', session: 's2' })
+  await add({ mode: 'allow' })
+  await add({ root: '/elsewhere' })
+  await add({ commands: ['npm test'] })
+  await add({ paths: ['lib/**'] })
+  await add({ scope: 'once', digest: 'a'.repeat(64) })
+  await add({ scope: 'deny', commands: ['rm'] })
+  await add({})
+  const judged = await approvals('prompt', NOBODY, { root }).grants({
+    ...call('shell_exec', { command: 'make' }),
+    paths: ['src/a'],
+  })
+  t.strictSame(
+    judged.map(({ grant: { scope }, other }) => [scope, other]),
+    [
+      ['deny', 'command'],
+      ['once', 'call'],
+      ['always', undefined],
+      ['always', 'path'],
+      ['always', 'command'],
+      ['always', 'folder'],
+      ['always', 'mode'],
+      ['session', 'session'],
+    ],
+  )
+})
+
+t.test('who asks why is told, and asked again', async (t) => {
+  const { approvals, store } = await open(t)
+  const request = call('shell_exec', { command: 'make' })
+  const { id } = await store.addGrant({ ...GRANT, commands: ['npm test'] })
+  for (const [key, verdict] of [
+    ['y', 'run'],
+    ['n', 'deny'],
+    [undefined, 'deny'],
+  ] as const) {
+    const asker = new Scripted('e', key)
+    t.match(await approvals('prompt', asker).decide(request, never), { verdict })
+    const [first, second] = asker.asked
+    t.equal(
+      second?.question,
+      [
+        'Mode prompt asks about this risk (high).',
+        `Its digest is ${callDigest('shell_exec', { command: 'make' })}.`,
+        `Grant ${id} (always) is for another command.`,
+        first?.question,
+      ].join('\n'),
+    )
+    t.strictSame(
+      second?.choices.map((choice) => choice.key),
+      ['y', 's', 'a', 'n'],
+    )
+  }
+})
+
+t.test('a child has the grants, the person and at most the mode of its parent', async (t) => {
+  const { approvals } = await open(t)
+  const asker = new Scripted('s')
+  const parent = approvals('prompt', asker)
+  const write = call('write_file', { path: 'a' }, SORTS.mediumDestructive)
+  t.match(await parent.child().decide(write, never), { verdict: 'run' })
+  t.match(await parent.decide(write, never), { verdict: 'run', reason: 'grant' })
+  t.equal(asker.asked.length, 1)
+  for (const mode of MODES)
+    for (const own of MODES) {
+      const tightest = MODES[Math.min(MODES.indexOf(mode), MODES.indexOf(own))]
+      t.equal(approvals(mode).child(own).mode, tightest, `${own} under ${mode}`)
+    }
 })

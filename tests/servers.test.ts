@@ -373,10 +373,12 @@ t.test('mcp_enable keeps the consent it was given', async (t) => {
   })
 })
 
-t.test('the seven tools are there', (t) => {
+t.test('the eight tools are there', (t) => {
   t.strictSame(
     SERVER_TOOLS.map(({ name }) => name),
-    ['add', 'list', 'enable', 'disable', 'remove', 'tools', 'call'].map((verb) => `mcp_${verb}`),
+    ['add', 'list', 'enable', 'disable', 'remove', 'tools', 'search', 'call'].map(
+      (verb) => `mcp_${verb}`,
+    ),
   )
   t.end()
 })

@@ -6,6 +6,7 @@ import {
   annotationsOf,
   arg,
   bridgedTools,
+  callDigest,
   checkArguments,
   OWN_NAMES,
   toolsOf,
@@ -245,6 +246,33 @@ t.test('a denied call does not run; what a person allows runs once', async (t) =
   t.notMatch(asked.questions[0], '\u001b')
 })
 
+t.test('what allows one call is used up by a call that ran, and by no other', async (t) => {
+  let ran = 0
+  const risky = probe(async () => ({ text: String((ran += 1)) }), {
+    annotations: annotate('High', 'destroys'),
+    rateLimit: { maxCalls: 2, windowSeconds: 60 },
+  })
+  const w = await openWorld({ rows: [risky] })
+  t.teardown(w.close)
+  const args = { word: 'x' }
+  const grant = () =>
+    w.store.addGrant({ tool: 'probe', scope: 'once', digest: callDigest('probe', args) })
+  const call = (given: object = args) => w.tools.dispatch('probe', given as never, never)
+  await grant()
+  t.match(await call({ word: 'y' }), { kind: 'refused', why: 'denied' }, 'another call')
+  t.match(await call({ word: 3 }), { kind: 'refused', why: 'invalid' })
+  t.match(await call(), { kind: 'done', output: { text: '1' } })
+  t.match(await call(), { kind: 'refused', why: 'denied' }, 'it is used up')
+  await grant()
+  const both = await Promise.all([call(), call()])
+  t.strictSame(both.map(({ kind }) => kind).toSorted(), ['done', 'refused'], 'one of two at once')
+  await grant()
+  t.match(await call(), { kind: 'refused', why: 'busy' })
+  w.pass(60_000)
+  t.match(await call(), { kind: 'done', output: { text: '3' } }, 'a refused call left it')
+  t.equal(ran, 3)
+})
+
 t.test('a call whose preview fails has failed, and nobody is asked', async (t) => {
   const asked = person('y')
   const row = probe(async () => ({ text: 'ran' }), {
@@ -377,4 +405,47 @@ t.test("no tool of a server takes a name of tai's own", async (t) => {
     callable.map(({ name }) => name),
     ['mine'],
   )
+})
+
+t.test('mcp_search finds and offers tools of enabled servers, and of no others', async (t) => {
+  const w = await openWorld()
+  t.teardown(w.close)
+  const search = async (args: object) => {
+    const outcome = await w.tools.dispatch('mcp_search', args as never, never)
+    return outcome.kind === 'done' ? outcome.output : t.fail(outcome.text)
+  }
+  const names = () => w.tools.offered.map((row) => row.name)
+  t.match(await search({ query: 'weather' }), {
+    text: 'no tool fits\nenabled servers: none; mcp_list shows all; mcp_tools lists their tools',
+  })
+  const told = ['rain', 'snow', 'sun'].map((name) => toolNamed(name, `The weather: ${name}.`))
+  const { entry } = upstream(w.dir, { tools: told })
+  for (const name of ['sky', 'sea', 'off']) {
+    await w.bridge.add({ ...entry, name }, 'explicit', never)
+    if (name !== 'off') await w.bridge.enable(name, 'default')
+  }
+  t.notOk(names().some((name) => /_sky_|_sea_/.test(name)))
+  const two = await search({ query: 'weather rain', limit: 2 })
+  t.match(two, { text: /^offered from the next step on:\n- mcp_(sky|sea)_rain: The weather: rain/ })
+  t.equal(names().filter((name) => /^mcp_s\w\w_rain$/.test(name)).length, 2)
+  await search({ query: 'weather snow read files', server: 'sea', limit: 15 })
+  t.strictSame(
+    names()
+      .filter((name) => /snow|sun/.test(name))
+      .toSorted(),
+    ['mcp_sea_snow', 'mcp_sea_sun'],
+  )
+  t.notOk(
+    names().some((name) => /off|git_log/.test(name)),
+    'native tools are not found',
+  )
+  t.match(await search({ query: 'zebra' }), { text: /^no tool fits\nenabled servers: sea, sky;/ })
+  for (const server of ['off', 'none'])
+    t.match(await search({ query: 'x', server }), {
+      isError: true,
+      text: `no server ${server} is enabled\nthere are: sea, sky`,
+    })
+  t.match(await w.tools.dispatch('mcp_search', { query: 'x', limit: 16 }, never), {
+    why: 'invalid',
+  })
 })

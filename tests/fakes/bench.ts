@@ -110,6 +110,7 @@ export async function openContext(
     prompter,
     approvals: new Approvals({ mode: 'prompt', store, prompter, world, root: world.cwd }),
     select: () => ({ offered: [], unknown: [] }),
+    delegate: async () => ({ text: 'no sub-agents here', isError: true }),
     bridge: bridgeOf({ world, store, http: () => http, notice: () => {} }),
     profile: 'default',
   }

@@ -40,12 +40,14 @@ export const bridgeOf = (options: Omit<BridgeOptions, 'watch' | 'taken'>) =>
   new McpBridge({ ...options, taken: OWN_NAMES, watch: () => ({ [Symbol.dispose]() {} }) })
 
 function toolsOver(
-  context: Omit<ToolContext, 'select'>,
+  context: Omit<ToolContext, 'select' | 'delegate'>,
   { rows = TOOLS, resultMax = 65_536, only }: Setup,
   say: (line: string) => void,
 ) {
   const bridged = () => bridgedTools(context.bridge, context.profile)
-  return new Tools({ rows, context, bridged, resultMax, say, only })
+  const delegate = async () => ({ text: 'no sub-agents here', isError: true })
+  const ticks = context.world.now
+  return new Tools({ rows, context, bridged, resultMax, say, only, delegate, ticks })
 }
 
 /** Everything that tools need, and an end. */
