@@ -1903,9 +1903,9 @@ export class Store {
   }
   /** From its next turn on. */
   async switchSession(id: string, to: Switched) {
-    const { profile, model } = to
-    void this.db.run`UPDATE sessions SET profile = coalesce(${profile}, profile),
-      model = coalesce(${model}, model), switched = ${JSON.stringify(to)} WHERE id = ${id}`
+    const sql = `UPDATE sessions SET profile = coalesce(?, profile), model = coalesce(?, model),
+      switched = ? WHERE id = ?`
+    this.db.run(sql, to.profile, to.model, JSON.stringify(to), id)
   }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)

@@ -209,7 +209,8 @@ t.test('lists of models in several shapes; a bad one is an error', async (t) => 
   const server = await startModel([], {
     models: [
       { id: 'a', context_length: 9, supported_parameters: ['tools'] },
-      { name: 'b' },
+      { name: 'b', capabilities: { function_calling: false } },
+      { id: 'c' },
       { odd: 1 },
     ],
   })
@@ -217,8 +218,9 @@ t.test('lists of models in several shapes; a bad one is an error', async (t) => 
   const [row] = PROVIDERS as [Provider]
   const at = (baseUrl: string) => ({ provider: { ...row, baseUrl }, key: undefined, why: '' })
   const wanted = [
-    { id: 'a', provider: 'openai', window: 9 },
-    { id: 'b', provider: 'openai', window: undefined },
+    { id: 'a', provider: 'openai', window: 9, tools: true },
+    { id: 'b', provider: 'openai', window: undefined, tools: false },
+    { id: 'c', provider: 'openai', window: undefined, tools: undefined },
   ]
   t.strictSame(await listModels(http, at(server.url)), wanted)
   await t.rejects(listModels(http, at('http://127.0.0.1:1')), {
