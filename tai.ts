@@ -10261,15 +10261,17 @@ export async function openConversation(
   const workspace = new Workspace(app.root, app.world.home)
   const earlier = goesOn === true ? await earlierSession(app, store) : goesOn || undefined
   const switched = switchedTo(config, earlier, goesOn === true)
-  const profile = await profileOf(store, switched.profile ?? config.get('profile'))
+  const usual = await profileOf(store, config.get('profile'))
+  const profile = switched.profile ? await profileOf(store, switched.profile) : usual
   const choice = await chosenModel(app, profile, switched.model)
   const model = modelName(choice)
   const tell = /first model of its list/.test(choice.why) ? app.notice : app.detail
   tell(`using ${model}: ${choice.why}`)
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
-  const widest = preferred(config, 'permission_mode', profile.mode) as Mode
-  const mode = tighterMode(widest, switched.permission_mode ?? widest)
+  const modeOf = ({ mode: its }: ProfileRow) => preferred(config, 'permission_mode', its) as Mode
+  const own = tighterMode(modeOf(usual), modeOf(profile))
+  const mode = tighterMode(own, switched.permission_mode ?? own)
   const only = toolNames(config, profile)
   const seat = { session, workspace, mode, only, profile: profile.name }
   const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
