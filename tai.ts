@@ -112,7 +112,7 @@
 //   §present    a turn, as it is seen
 //     TurnOutcome Renderer textPresenter jsonPresenter ...
 //   §turn       from a command line to an answer
-//     Conversation playTurn openConversation followed converse ...
+//     Conversation playTurn openConversation converse chosenModel ...
 //   §resolver   which server a GitHub repository is
 //     resolveGithub
 //   §repl       the plain chat
@@ -1740,8 +1740,7 @@ type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
-/** By names of settings; `permission_mode`: no wider than this. */
-type Switched = Loose<{ profile: string; model: string; permission_mode: Mode }>
+type Switched = Loose<{ profile: string; model: string }>
 type SessionRow = NewSession & Stamped & { messages: number; switched?: Switched }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
@@ -1902,10 +1901,10 @@ export class Store {
     return this.db.get<SessionRow>(sql, workspace, 1)
   }
   /** From its next turn on. */
-  async switchSession(id: string, to: Switched) {
-    const sql = `UPDATE sessions SET profile = coalesce(?, profile), model = coalesce(?, model),
-      switched = ? WHERE id = ?`
-    this.db.run(sql, to.profile, to.model, JSON.stringify(to), id)
+  async setSwitched(id: string, to: Switched) {
+    const sql = `UPDATE sessions SET switched = ?2, profile = coalesce(?2 ->> 'profile', profile),
+      model = coalesce(?2 ->> 'model', model) WHERE id = ?1`
+    this.db.run(sql, id, JSON.stringify(to))
   }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
@@ -3093,10 +3092,7 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
   const { name, id = name, context_length, max_model_len, context_window } = row
   const windows = [context_length, max_model_len, context_window]
   const window = windows.find((tokens) => typeof tokens === 'number')
-  const { supported_parameters: known, capabilities } = row
-  const told: unknown = Object(capabilities).function_calling
-  const tools = Array.isArray(known) ? known.includes('tools') : told
-  return typeof id === 'string' && id ? [{ id, provider, window, tools }] : []
+  return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
 /** US dollars, if known. */
@@ -6094,6 +6090,8 @@ export function annotate(
 const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 const CHANGES = annotate('Medium', 'changes')
 const DESTROYS = annotate('Medium', 'destroys')
+const SETS = annotate('Medium', 'changes', { idempotent: true })
+const LOOKS_OUT = annotate('Low', 'reads', { idempotent: true, openWorld: true })
 
 //#endregion §toolkit
 
@@ -7313,67 +7311,37 @@ type WebPage = {
   }[]
 }
 
-/** `key`: or a SearXNG's address. */
-type Wanted = { key: string; query: string; limit: number; host: string | undefined }
-type SearchService = {
-  key?: string // a variable, else a secret
-  ask: (wanted: Wanted) => { url: string } & Partial<HttpRequest>
-  hits?: (reply: Reader) => Reader[]
-  snippet: string
-}
+/** `key`: or the address of a SearXNG. */
+type Wanted = Record<'key' | 'query' | 'onSite', string> & Loose<{ host: string; limit: number }>
 
-const searchUrl = (base: string, { query, host }: Wanted, more: Record<string, string>) =>
-  `${base}/search?${new URLSearchParams({ q: host ? `${query} site:${host}` : query, ...more })}`
+const SEARCHES = {
+  brave: ({ key, onSite: q, limit }) => ({
+    url: `https://api.search.brave.com/res/v1/web/search?${new URLSearchParams({
+      q,
+      count: `${limit}`,
+      text_decorations: 'false',
+    })}`,
+    headers: { 'x-subscription-token': key },
+  }),
+  tavily: ({ key, query, limit: max_results, host }) => ({
+    method: 'POST',
+    url: 'https://api.tavily.com/search',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ query, max_results, include_domains: host && [host] }),
+  }),
+  searxng: ({ key, onSite: q }) => ({
+    url: `${key.replace(/\/+$/, '')}/search?${new URLSearchParams({ q, format: 'json' })}`,
+    publicOnly: false, // the person gave the address
+  }),
+} as const satisfies Record<string, (wanted: Wanted) => Partial<HttpRequest>>
 
-const SEARCH_SERVICES: Record<string, SearchService> = {
-  brave: {
-    key: 'BRAVE_API_KEY',
-    ask: (wanted) => ({
-      url: searchUrl('https://api.search.brave.com/res/v1/web', wanted, {
-        count: `${wanted.limit}`,
-        text_decorations: 'false',
-      }),
-      headers: { 'x-subscription-token': wanted.key },
-    }),
-    hits: (reply) => reply.at('web').optional((web) => web.at('results').list()) ?? [],
-    snippet: 'description',
-  },
-  tavily: {
-    key: 'TAVILY_API_KEY',
-    ask: ({ key, query, limit: max_results, host }) => ({
-      method: 'POST',
-      url: 'https://api.tavily.com/search',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ query, max_results, include_domains: host && [host] }),
-    }),
-    snippet: 'content',
-  },
-  searxng: {
-    ask: (wanted) => ({
-      url: searchUrl(wanted.key.replace(/\/+$/, ''), wanted, { format: 'json' }),
-      publicOnly: false, // the person gave the address
-    }),
-    snippet: 'content',
-  },
-}
-
-const SEARCH_FAULTS: Record<number, string> = {
-  401: 'its key is wrong',
-  403: 'its key is wrong, or a SearXNG has no json among its formats',
-  429: 'it was asked too often: wait',
-}
-
-/** From the environment, else from the vault. */
-const keyNamed = async (name: string, { world, store }: ToolContext) =>
-  world.env[name]?.trim() || (await store.secrets.get(name))?.trim()
-
-async function searchService(context: ToolContext) {
-  const asked = context.config.get('web_search') ?? ''
-  const address = httpUrl(asked)?.href
-  for (const [name, service] of Object.entries(SEARCH_SERVICES)) {
-    if (!['', name].includes(address ? 'searxng' : asked)) continue
-    const key = service.key ? await keyNamed(service.key, context) : address
-    if (key) return { name, service, key }
+async function searchService({ config, world, store }: ToolContext) {
+  const asked = config.get('web_search') ?? ''
+  if (httpUrl(asked)) return { name: 'searxng', key: asked } as const
+  for (const name of ['brave', 'tavily'] as const) {
+    const variable = `${name.toUpperCase()}_API_KEY`
+    const key = (world.env[variable] || (await store.secrets.get(variable)))?.trim()
+    if (key && (asked || name) === name) return { name, key }
   }
   const hint = `the user can set BRAVE_API_KEY or TAVILY_API_KEY (or: tai secret set NAME),
   or name a SearXNG: tai config set web_search http://127.0.0.1:8080`
@@ -7390,24 +7358,28 @@ export const WEB_TOOLS = toolsOf('web', {
       limit: limitTo(20, 8),
       site: maybe(arg.text('Only this host, such as docs.python.org.')),
     }),
-    annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
+    annotations: LOOKS_OUT,
     rateLimit: { maxCalls: 20, windowSeconds: 60 },
     run: async ({ query, limit, site }, context, signal) => {
-      const { name, service, key } = await searchService(context)
-      const { ask, snippet, hits = (it) => it.at('results').list() } = service
+      const { name, key } = await searchService(context)
       const host = site?.toLowerCase().replace(/^(\w+:\/\/)?(\*?\.)?|[/:\s].*$/g, '')
-      const request = { method: 'GET', timeout: WEB_TIMEOUT, ...ask({ key, query, limit, host }) }
+      const onSite = host ? `${query} site:${host}` : query
+      const asked = SEARCHES[name]({ key, query, onSite, host, limit })
+      const request = { method: 'GET', timeout: WEB_TIMEOUT, ...asked }
       const { reply, body } = await exchangeWeb(context, request, signal)
       const { status } = reply
-      if (status !== 200) fail(`${name}: HTTP ${status}: ${oneLine(body)}`, SEARCH_FAULTS[status])
-      const json = parseObject(body) ?? fail(`${name} answers no JSON: ${oneLine(body)}`)
-      const found = hits(new Reader(json, name)).flatMap((hit) => {
+      const hint = status === 429 ? 'wait' : 'its key, or json among the formats of a SearXNG?'
+      const json = status === 200 ? parseObject(body) : undefined
+      if (!json) return fail(`${name}: HTTP ${status}: ${oneLine(body)}`, hint)
+      const results = new Reader(Object(json['web'] ?? json), name).at('results')
+      const found = (results.optional((it) => it.list()) ?? []).flatMap((hit) => {
         const read = (field: string) => hit.at(field).optional((it) => it.string()) ?? ''
         const url = httpUrl(read('url'))
         if (!url || (host && !`.${url.hostname}`.endsWith(`.${host}`))) return []
-        return `${oneLine(read('title'))}\n   ${url.href}\n   ${oneLine(read(snippet))}`
+        const snippet = read('content') || read('description')
+        return `\n\n${oneLine(read('title'))}\n  ${url.href}\n  ${oneLine(snippet)}`
       })
-      const shown = found.slice(0, limit).map((hit, i) => `\n\n${i + 1}. ${hit}`)
+      const shown = found.slice(0, limit)
       return `${count(shown.length, 'result')} of ${name} (${UNTRUSTED})${shown.join('')}`
     },
   },
@@ -7418,7 +7390,7 @@ export const WEB_TOOLS = toolsOf('web', {
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
       max_bytes: limitTo(10 * MB, 256 * KB),
     }),
-    annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
+    annotations: LOOKS_OUT,
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
     run: async ({ url, format, max_bytes }, context, signal) => {
       const request = { method: 'GET', url, timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS }
@@ -7668,7 +7640,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
     family: 'todos',
     description: 'Replace the task list of this session.',
     parameters: takes({ items: arg.list(TODO, 'The whole list, in order.') }),
-    annotations: annotate('Medium', 'changes', { idempotent: true }),
+    annotations: SETS,
     core: true,
     run: async ({ items }, { store, session }) => {
       if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep the open ones')
@@ -7833,8 +7805,6 @@ export const ASK_TOOLS = toolsOf('agents', {
 // 2. A switch is a fact of the session in the vault: its next turn begins with it (§turn).
 // Not here: the person's verbs for the same (§commands).
 
-const PROMPT_SHOWN = 80 // characters
-
 /** A message as plain text. */
 export function wordsOf(message: Message) {
   if (message.role === 'user')
@@ -7852,45 +7822,31 @@ const withTimes = (key: string, value: unknown) =>
 const linesOf = (rows: readonly object[], none = '') =>
   rows.map((row) => JSON.stringify(row, withTimes)).join('\n') || none
 
-async function sessionNamed(id: string, { store }: ToolContext) {
-  const missing = () => fail(`there is no session ${visible(id)}`, 'session_list shows them')
-  return (await store.findSession(id)) ?? missing()
+const failUnlisted = (what: string, name: string) =>
+  fail(`there is no ${what} ${visible(name)}`, `${what}_list shows them`)
+
+const sessionNamed = async (id: string, { store }: ToolContext) =>
+  (await store.findSession(id)) ?? failUnlisted('session', id)
+
+async function switchSession(context: ToolContext, to: Switched) {
+  const { id, switched } = await sessionNamed(context.session, context)
+  await context.store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
-/** With a key or an address of their own; local ones may not be there. */
-async function readyEndpoints(context: ToolContext) {
-  const found: Endpoint[] = []
-  for (const row of providersOf(context.config.table('providers'))) {
-    const at = serverFrom(row, context.world.env)
-    const names = at.provider.own ? [] : row.keys
-    let { key } = at
-    for (const name of names) key ??= await keyNamed(name, context)
-    if (key || names.length === 0) found.push({ ...at, key })
-  }
-  return found
-}
-
-async function modelLines(at: Endpoint, wait: number, { http }: ToolContext, signal: AbortSignal) {
-  const models = await listModels(http, at, signal, wait)
-  return models.map(({ id, provider, window, tools }) =>
-    JSON.stringify({ model: `${provider}/${id}`, context: window, tools }),
-  )
+function choiceOf(asked: string, { config, world, store, http }: ToolContext, signal: AbortSignal) {
+  const providers = providersOf(config.table('providers'))
+  const secret = (name: string) => store.secrets.get(name)
+  return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
 
 /** Throws TaiError: its provider is not set up, or does not list it. */
-async function knownModel(asked: string, context: ToolContext, signal: AbortSignal) {
-  const { config, world, store, http } = context
-  const providers = providersOf(config.table('providers'))
-  const secret = (name: string) => store.secrets.get(name)
-  const choice = await chooseModel({ asked, providers, env: world.env, secret, http, signal })
-  const name = `${choice.provider.name}/${choice.model}`
-  const ids = (await listModels(http, choice, signal).catch(() => [])).map(({ id }) => id)
-  // A list may have `models/NAME` or NAME with a date.
-  if (ids.length === 0 || ids.some((id) => id.includes(choice.model))) return name
-  return fail(
-    `there is no model ${visible(name)}`,
-    didYouMean(choice.model, ids) ?? 'try model_list',
-  )
+async function listedModel(asked: string, context: ToolContext, signal: AbortSignal) {
+  const choice = await choiceOf(asked, context, signal)
+  const { model, provider } = choice
+  const known = await listModels(context.http, choice, signal).catch(() => [])
+  // Of some the list has `models/NAME`, or NAME with a date.
+  const isKnown = known.length === 0 || known.some(({ id }) => id.includes(model))
+  return isKnown ? `${provider.name}/${model}` : failUnlisted('model', asked)
 }
 
 const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
@@ -7910,23 +7866,24 @@ export const SELF_TOOLS = toolsOf('sessions', {
   secret_request: {
     family: 'secrets',
     description:
-      'Have the user type a missing key or token into the vault. You learn whether it is stored, never its value.',
+      'Have the user type a missing key or token into the vault; you never see its value.',
     parameters: takes({
       name: arg.text('Such as GITHUB_TOKEN.', { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }),
       reason: arg.text('What it is for; shown to the user.'),
     }),
-    annotations: annotate('Medium', 'changes', { idempotent: true }),
+    annotations: SETS,
     run: async ({ name, reason }, { prompter, store: { redactor, secrets } }, signal) => {
       const hint = `the user can store it: tai secret set ${name}`
-      if (!prompter.available) throw new DeniedError('nobody can type a secret here', { hint })
-      const old = (await secrets.list()).find((row) => row.name === name)
-      const since =
-        old && `It is stored since ${withTimes('ts', old.updated)}: yours replaces it.\n`
-      const why = inMargin(reason, QUESTION_MAX).join('\n')
-      const question = `the model asks for the secret ${name}, unseen:\n${why}\n${since ?? ''}${name}:`
+      if (!prompter.available) fail('nobody can type a secret here', hint)
+      const isOld = (await secrets.list()).some((row) => row.name === name)
+      const question = [
+        `the model asks for the secret ${name}, which it will not see:`,
+        ...inMargin(reason, QUESTION_MAX),
+        `${name}${isOld ? ' (in place of the stored one)' : ''}:`,
+      ].join('\n')
       const ask = (until: AbortSignal) => prompter.ask(question, { secret: true }, until)
       const value = (await awaitAnswer(USER_WAIT, signal, ask))?.trim()
-      if (!value) throw new DeniedError('the user typed nothing', { hint })
+      if (!value) return fail('the user typed nothing', hint)
       redactor.add(name, value)
       await secrets.set(name, value)
       return `stored ${name}`
@@ -7957,31 +7914,25 @@ export const SELF_TOOLS = toolsOf('sessions', {
       const session = await sessionNamed(id, context)
       const all = await context.store.messages(session.id)
       const said = all.slice(offset, offset + limit).map(({ n, message }) => {
-        const who = message.role === 'tool' ? `tool ${message.name}` : message.role
-        return `\n\n[${n}] ${who}: ${wordsOf(message)}`
+        return `\n\n[${n}] ${message.role}: ${wordsOf(message)}`
       })
-      let room = context.config.number('result_max') - RECORD_HEAD
-      const over = said.findIndex((text, i) => (room -= byteLength(text)) < 0 && i > 0)
-      const shown = over < 0 ? said : said.slice(0, over)
-      const end = offset + shown.length
+      const end = offset + said.length
       const rest = end < all.length ? `read on with offset ${end}` : 'this is its end'
-      const head = `${clip(visible(session.title), RECORD_TITLE)}: ${shown.length} of ${all.length} messages`
-      return `[${head}; ${rest}]${shown.join('')}`
+      return `[${said.length} of ${all.length} messages; ${rest}]${said.join('')}`
     },
   },
   profile_list: {
     family: 'profiles',
-    description: 'Profiles: model, permission mode, tools, start of the prompt, MCP servers.',
+    description: 'Profiles: model, permission mode, tools, prompt, MCP servers.',
     parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_, { store, bridge, profile: current }) => {
-      const stored = new Map((await store.listProfiles()).map((row) => [row.name, row]))
-      const rows = [...new Set(['default', ...stored.keys()])].map((name) => {
-        const { prompt, ...row } = stored.get(name) ?? {}
+      const stored: Partial<ProfileRow>[] = await store.listProfiles()
+      const rows = [{ name: 'default' }, ...stored].map(({ prompt, name = '', ...row }) => {
         const uses = bridge.registry.list().filter(({ profiles }) => profiles.includes(name))
         const servers = uses.map((server) => server.name)
-        const start = prompt && clip(prompt, PROMPT_SHOWN)
-        return { ...row, name, current: name === current, prompt: start, servers }
+        const start = prompt && clip(prompt, RECORD_TITLE)
+        return { name, current: name === current, ...row, prompt: start, servers }
       })
       return linesOf(rows)
     },
@@ -7989,55 +7940,54 @@ export const SELF_TOOLS = toolsOf('sessions', {
   profile_switch: {
     family: 'profiles',
     description:
-      'Give this session another profile (model, prompt, tools) from its next turn on. One with a wider permission mode is refused.',
+      'Use another profile from the next turn of this session on; refused if its mode is wider.',
     parameters: takes({ name: arg.text('As profile_list shows it.') }),
-    annotations: annotate('Medium', 'changes', { idempotent: true }),
+    annotations: SETS,
     run: async ({ name }, context, signal) => {
-      const { store, approvals, session } = context
+      const { store, approvals, config } = context
       const row = await store.getProfile(name)
-      if (!row && name !== 'default')
-        fail(`there is no profile ${visible(name)}`, 'profile_list shows them')
-      const { mode = approvals.mode, model } = row ?? {}
+      if (!row && name !== 'default') failUnlisted('profile', name)
+      const { mode = config.get('permission_mode') as Mode, model } = row ?? {}
       const hint = `the user can begin with it: tai -P ${name}`
       if (tighterMode(mode, approvals.mode) !== mode)
-        throw new DeniedError(`its mode ${mode} is wider than ${approvals.mode}`, { hint })
-      if (model) await knownModel(model, context, signal)
-      const { switched } = await sessionNamed(session, context)
-      const permission_mode = tighterMode(mode, switched?.permission_mode ?? mode)
-      await store.switchSession(session, { profile: name, permission_mode })
+        fail(`its mode ${mode} is wider than ${approvals.mode}`, hint)
+      if (model) await listedModel(model, context, signal)
+      await switchSession(context, { profile: name })
       return `profile ${name} from the next turn on`
     },
   },
   model_list: {
     family: 'models',
     description:
-      'Models of all providers that are set up; where told, context size in tokens and whether they take tools.',
+      'Models of the providers that are set up, with context size (window, in tokens) where told.',
     parameters: takes({ provider: maybe(arg.text('Only of this one, such as openrouter.')) }),
-    annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
+    annotations: LOOKS_OUT,
     run: async ({ provider: only }, context, signal) => {
-      const ready = await readyEndpoints(context)
-      const asked = ready.filter(({ provider: { name } }) => name === (only ?? name))
-      const lists = asked.map((at) => {
-        const isGuess = !only && !at.key && !at.provider.own
-        const lines = modelLines(at, isGuess ? LOCAL_PROBE : MODEL_LIST_TIMEOUT, context, signal)
-        return lines.catch((error: unknown) => (isGuess ? [] : [messageOf(error)]))
+      const all = providersOf(context.config.table('providers'))
+      const asked = all.filter(({ name }) => name === (only ?? name))
+      const lists = asked.map(async ({ name, keys, own }) => {
+        try {
+          const at = await choiceOf(`${name}/`, context, signal)
+          return await listModels(context.http, at, signal)
+        } catch (error) {
+          const isAbsent = Object(error).kind === 'refused' || (!own && keys.length === 0)
+          return isAbsent && !only ? [] : [{ provider: name, failed: messageOf(error) }]
+        }
       })
-      const lines = (await Promise.all(lists)).flat()
-      const names = ready.map(({ provider }) => provider.name).join(', ')
-      return (
-        lines.join('\n') || fail(`${visible(only ?? '')} lists no models`, `there are ${names}`)
+      return linesOf(
+        (await Promise.all(lists)).flat(),
+        `no provider ${visible(only ?? 'is set up')}`,
       )
     },
   },
   model_switch: {
     family: 'models',
-    description: 'Give this session another model from its next turn on.',
-    parameters: takes({ model: arg.text('provider/model, as model_list shows it.') }),
-    annotations: annotate('Medium', 'changes', { idempotent: true }),
+    description: 'Use another model from the next turn of this session on.',
+    parameters: takes({ model: arg.text('provider/id, as model_list shows them.') }),
+    annotations: SETS,
     run: async ({ model: asked }, context, signal) => {
-      const model = await knownModel(asked, context, signal)
-      const { id, switched } = await sessionNamed(context.session, context)
-      await context.store.switchSession(id, { ...switched, model })
+      const model = await listedModel(asked, context, signal)
+      await switchSession(context, { model })
       return `${model} from the next turn on`
     },
   },
@@ -8051,20 +8001,19 @@ export const SELF_TOOLS = toolsOf('sessions', {
   config_set: {
     family: 'config',
     description:
-      'Change a setting from the next run on. Refused: permissions, where credentials go, wider limits.',
-    parameters: takes({ key: arg.text('As config_get shows it.'), value: SETTING_VALUE }),
+      'Change a setting from the next run on; refused: permissions, wider limits, where keys go.',
+    parameters: takes({
+      key: arg.text('As config_get shows it.'),
+      value: SETTING_VALUE,
+    }),
     annotations: annotate('High', 'destroys', { idempotent: true }),
-    run: async ({ key, value }, { store, config }) => {
+    run: async ({ key, value }, { store }) => {
       const row = settingRow(key)
-      const stored = new Map(Object.entries(await store.getSettings()))
-      const limit = `${stored.get(key) ?? row.standard}`
-      const hint = `the user can: tai config set ${key} VALUE`
-      if (row.type === 'mode' || projectRefusal(row, `${value}`, limit || undefined))
-        throw new DeniedError(`a model may not set ${key} so`, { hint })
+      const { [key]: limit = row.standard } = Object(await store.getSettings())
+      if (row.type === 'mode' || projectRefusal(row, `${value}`, `${limit}` || undefined))
+        fail(`a model may not set ${key} so`, `the user can: tai config set ${key} VALUE`)
       await store.setSetting(key, settingText(row, value, 'config_set'))
-      const { source } = config.explain(key)
-      const isHidden = !/^(default|tai config set)$/.test(source)
-      return `${key} is set for the next run${isHidden ? `; but ${source} hides it` : ''}`
+      return `${key} is set for the next run`
     },
   },
   audit_search: {
@@ -8317,7 +8266,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_disable: {
     description: 'Disable an MCP server for a profile: its tools can no longer be called.',
     parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
-    annotations: annotate('Medium', 'changes', { idempotent: true }),
+    annotations: SETS,
     run: async ({ server, profile }, context) => {
       const of = profile ?? context.profile
       await context.bridge.enable(server, of, false)
@@ -9928,15 +9877,16 @@ export interface App extends AppOptions {}
 /** What one run has opened. */
 export class App {
   readonly redactor = new Redactor()
+  readonly processes
   readonly #owned = new AsyncDisposableStack()
   #store?: Promise<Store>
   #config?: Promise<Config>
   #http?: HttpClient
   #bridge?: Promise<McpBridge>
-  #processes?: Processes
 
   constructor(options: AppOptions) {
     Object.assign(this, options)
+    this.processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
     for (const [name, value] of Object.entries(options.world.env))
       if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
   }
@@ -9983,11 +9933,6 @@ export class App {
 
   get http() {
     return (this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close()))
-  }
-
-  get processes() {
-    const made = () => new Processes(this.world, this.redactor)
-    return (this.#processes ??= this.own(made(), (it) => it.stopAll()))
   }
 
   bridge = () => (this.#bridge ??= this.#openBridge())
@@ -10244,12 +10189,6 @@ const chatClient = (app: App, config: Config, choice: ModelChoice) =>
 const toolNames = (config: Config, profile: ProfileRow | undefined) =>
   config.get('tools') === undefined ? profile?.tools : config.list('tools')
 
-/** Where a tool has switched it to, unless a flag of a later run says otherwise. */
-function switchedTo(config: Config, row: SessionRow | undefined, isLater: boolean): Switched {
-  const isFlag = (key: string) => isLater && config.explain(key).source.startsWith('flag ')
-  return Object.fromEntries(Object.entries(row?.switched ?? {}).filter(([key]) => !isFlag(key)))
-}
-
 /** A new one, or where flags and `goesOn` say so, an earlier one, or the running one. */
 export async function openConversation(
   app: App,
@@ -10260,42 +10199,34 @@ export async function openConversation(
   const { store, config } = await app.forTurn()
   const workspace = new Workspace(app.root, app.world.home)
   const earlier = goesOn === true ? await earlierSession(app, store) : goesOn || undefined
-  const switched = switchedTo(config, earlier, goesOn === true)
+  const isNew = (key: SettingKey) =>
+    goesOn === true && config.explain(key).source.startsWith('flag ')
+  const switched = (key: keyof Switched) => (isNew(key) ? undefined : earlier?.switched?.[key])
   const usual = await profileOf(store, config.get('profile'))
-  const profile = switched.profile ? await profileOf(store, switched.profile) : usual
-  const choice = await chosenModel(app, profile, switched.model)
+  const other = switched('profile')
+  const profile = other ? await profileOf(store, other) : usual
+  const choice = await chosenModel(app, profile, switched('model'))
   const model = modelName(choice)
   const tell = /first model of its list/.test(choice.why) ? app.notice : app.detail
   tell(`using ${model}: ${choice.why}`)
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
   const modeOf = ({ mode: its }: ProfileRow) => preferred(config, 'permission_mode', its) as Mode
-  const own = tighterMode(modeOf(usual), modeOf(profile))
-  const mode = tighterMode(own, switched.permission_mode ?? own)
+  const mode = tighterMode(modeOf(usual), modeOf(profile)) // a switch allows no more
   const only = toolNames(config, profile)
   const seat = { session, workspace, mode, only, profile: profile.name }
   const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
-  return converse(app, { session, profile, choice, tools, schema, switched: earlier?.switched })
-}
-
-/** The same conversation, but as a tool has switched it meanwhile. */
-export async function followed(app: App, talk: Conversation) {
-  const row = await talk.store.findSession(talk.session)
-  if (!row || digest(row.switched) === digest(talk.switched)) return talk
-  const next = await openConversation(app, '', row)
-  app.notice(`from now on ${next.model}, profile ${row.profile}`)
-  return next
+  return converse(app, { session, profile, choice, tools, schema })
 }
 
 type Talk = Pick<AgentOptions, 'session'> &
   Loose<Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'>> & {
     profile?: ProfileRow | undefined
-    switched?: Switched | undefined
     choice: ModelChoice
   }
 
 /** With the session's messages in the vault or `store`. */
-export async function converse(app: App, { profile, choice, switched, ...talk }: Talk) {
+export async function converse(app: App, { profile, choice, ...talk }: Talk) {
   const { session, tools, schema } = talk
   const { store: vault, config } = await app.forTurn()
   const { store = vault } = talk
@@ -10316,7 +10247,7 @@ export async function converse(app: App, { profile, choice, switched, ...talk }:
     now: world.now,
   }
   const agent = new Agent(options, await resumed(store, session))
-  return { agent, session, tools, model: modelName(choice), store, switched }
+  return { agent, session, tools, model: modelName(choice), store }
 }
 
 function preferred(config: Config, key: SettingKey, own: string | undefined) {
@@ -10699,13 +10630,17 @@ async function takeLine(chat: Chat, line: string) {
 
 async function answerLine(chat: Chat, text: string) {
   const { app, talk } = chat
+  const { store, session } = talk
+  const before = await store.findSession(session)
   const stop = new AbortController()
   using _ = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
   const signal = AbortSignal.any([stop.signal, app.signal])
   const error = await playTurn(app, talk, [textPart(text)], signal)
   if (error !== undefined) app.report(error)
   if (app.signal.aborted) return undefined
-  chat.talk = await followed(app, talk)
+  const row = await store.findSession(session)
+  if (row && digest(row.switched) !== digest(before?.switched))
+    chat.talk = await openConversation(app, '', row)
   return ''
 }
 
@@ -10868,13 +10803,11 @@ async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) 
   if (args.session !== undefined && row?.id !== id)
     fail(`there is no session ${visible(id)}`, 'leave `session` out to go on with your own')
   const { switched = {}, profile: own = args.profile ?? config.get('profile') } = row ?? {}
-  const found = await profileOf(store, own)
-  const choice = await chosenModel(app, found, switched.model)
+  const profile = await profileOf(store, own)
+  const choice = await chosenModel(app, profile, switched.model)
   const title = titleOf([textPart(args.message)])
-  const begun = { id, title, profile: found.name, model: modelName(choice), workspace: app.root }
+  const begun = { id, title, profile: profile.name, model: modelName(choice), workspace: app.root }
   if (row === undefined) await store.createSession(begun)
-  const { mode = parts.mode } = found
-  const profile = { ...found, mode: tighterMode(mode, switched.permission_mode ?? mode) }
   return { profile, choice, seat: id + canonicalJson(switched) }
 }
 

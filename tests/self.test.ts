@@ -78,9 +78,9 @@ t.test('a secret is typed by the person, unseen by the model and by the screen',
   t.equal(store.redactor.redact(`is ${VALUE}`), 'is [redacted:A_KEY]')
   t.match(asked[0]?.[0], /A_KEY[^]*\n {2}\| to call\n {2}\| \\e\[2Jthe API\nA_KEY:$/)
   t.strictSame(asked[0]?.[1], { secret: true })
-  t.notMatch(asked[0]?.[0], /replaces/)
+  t.notMatch(asked[0]?.[0], /in place/)
   await use(context, 'secret_request', args)
-  t.match(asked[1]?.[0], /It is stored since 2026-01-31T12:00:00.000Z: yours replaces it\./)
+  t.match(asked[1]?.[0], /A_KEY \(in place of the stored one\):$/)
   t.equal(await store.secrets.get('A_KEY'), 'another-Value-1')
   for (const _ of answers)
     await t.rejects(use(context, 'secret_request', args), { message: /typed nothing/ })
@@ -90,7 +90,6 @@ t.test('a secret is typed by the person, unseen by the model and by the screen',
 t.test('where nobody can type, a secret is not asked for', async (t) => {
   const context = await open(t)
   await t.rejects(use(context, 'secret_request', { name: 'A_KEY', reason: 'r' }), {
-    exitCode: 5,
     message: /nobody can type/,
     hint: /tai secret set A_KEY/,
   })
@@ -103,12 +102,12 @@ t.test('where nobody can type, a secret is not asked for', async (t) => {
   t.equal(await w.store.secrets.get('A_B'), VALUE)
 })
 
-t.test('sessions are found by words and read in parts that fit', async (t) => {
-  const context = await open(t, { flags: { result_max: '2048' } })
+t.test('sessions are found by words and read in parts', async (t) => {
+  const context = await open(t)
   const { store } = context
   const say = (text: string) => ({ role: 'user', parts: [{ kind: 'text', text }] }) as const
   await store.createSession({ id: 's2', title: 'Other', profile: 'p', model: 'm', workspace: '/' })
-  for (let i = 1; i <= 6; i++) await store.appendMessage('s1', say(`zebra ${i} ${'é'.repeat(300)}`))
+  for (let i = 1; i <= 3; i++) await store.appendMessage('s1', say(`zebra ${i}`))
   await store.appendMessage('s1', {
     role: 'assistant',
     text: 'I look.',
@@ -116,32 +115,38 @@ t.test('sessions are found by words and read in parts that fit', async (t) => {
     state: 'complete',
   })
   const reply = { role: 'tool', id: '1', name: 'read_file', isError: false } as const
-  await store.appendMessage('s1', { ...reply, text: 'x'.repeat(3_000) })
+  await store.appendMessage('s1', { ...reply, text: 'A line.' })
   const all = await linesOf(context, 'session_list')
   t.strictSame(all.map(({ id }) => id).toSorted(), ['s1', 's2'])
   const [found, ...others] = await linesOf(context, 'session_list', { query: 'zebra' })
   t.strictSame(others, [])
-  t.match(found, { id: 's1', title: 'The first', profile: 'default', messages: 8 })
+  t.match(found, { id: 's1', title: 'The first', profile: 'default', messages: 5 })
   t.equal(found.updated, '2026-01-31T12:00:00.000Z')
   t.equal(await use(context, 'session_list', { query: 'giraffe' }), 'no sessions')
-  let [offset, parts, read] = [0, 0, '']
-  for (; parts < 20; parts++) {
-    const text = await use(context, 'session_read', { id: 's1', offset })
-    read += text.slice(text.indexOf(']\n') + 1)
-    const [, next] = /^\[The first: \d of 8 messages; read on with offset (\d)\]/.exec(text) ?? []
-    if (next === undefined) break
-    t.ok(Buffer.byteLength(text) <= 2_048)
-    offset = Number(next)
-  }
-  t.equal(parts, 3)
-  t.match(read, /\[1\] user: zebra 1 é+\n\n\[2\] user: zebra 2[^]*\[6\] user/)
-  t.match(read, /\[7\] assistant: I look\.\n\[calls read_file \{"path":"a"\}\]/)
-  t.match(read, `[8] tool read_file: ${'x'.repeat(3_000)}`, 'what alone is too long comes whole')
-  const two = await use(context, 'session_read', { id: 's1', offset: 1, limit: 1 })
-  t.match(two, /^\[The first: 1 of 8 messages; read on with offset 2\]\n\n\[2\]/)
-  t.match(await use(context, 'session_read', { id: 's1', offset: 99 }), /0 of 8 .*its end\]$/)
-  const missing = { message: /there is no session zz/, hint: /session_list/ }
-  await t.rejects(use(context, 'session_read', { id: 'zz' }), missing)
+  t.equal((await linesOf(context, 'session_list', { query: ' ', limit: 1 })).length, 1)
+  const read = (args: JsonObject) => use(context, 'session_read', { id: 's1', ...args })
+  t.equal(
+    await read({}),
+    `[5 of 5 messages; this is its end]
+
+[1] user: zebra 1
+
+[2] user: zebra 2
+
+[3] user: zebra 3
+
+[4] assistant: I look.
+[calls read_file {"path":"a"}]
+
+[5] tool: A line.`,
+  )
+  t.equal(
+    await read({ offset: 1, limit: 1 }),
+    '[1 of 5 messages; read on with offset 2]\n\n[2] user: zebra 2',
+  )
+  t.equal(await read({ offset: 99 }), '[0 of 5 messages; this is its end]')
+  const missing = { message: 'there is no session zz', hint: 'session_list shows them' }
+  await t.rejects(read({ id: 'zz' }), missing)
 })
 
 t.test('profiles are listed with what they use', async (t) => {
@@ -162,63 +167,50 @@ t.test('profiles are listed with what they use', async (t) => {
   t.match(deep.prompt, /^p{80}… \(120 more/)
 })
 
-t.test('a switch to a wider profile is refused, and a session never gets looser', async (t) => {
+t.test('a switch to a wider profile is refused', async (t) => {
   const context = await open(t, {}, 'workspace-write')
   const { store } = context
+  const held = async () => (await store.findSession('s1'))?.switched
   for (const mode of ['read-only', 'workspace-write', 'prompt', 'danger-full-access'] as const)
     await store.saveProfile({ ...plain, name: mode, mode })
-  const held = async () => (await store.findSession('s1'))?.switched
-  for (const name of ['prompt', 'danger-full-access'])
+  // Without one of its own, a profile has the mode of the settings, which is prompt.
+  for (const name of ['prompt', 'danger-full-access', 'default'])
     await t.rejects(use(context, 'profile_switch', { name }), {
-      exitCode: 5,
-      message: `its mode ${name} is wider than workspace-write`,
+      message: `its mode ${name.replace('default', 'prompt')} is wider than workspace-write`,
       hint: `the user can begin with it: tai -P ${name}`,
     })
+  const missing = { message: 'there is no profile nobody', hint: 'profile_list shows them' }
+  await t.rejects(use(context, 'profile_switch', { name: 'nobody' }), missing)
   t.equal(await held(), undefined)
-  await t.rejects(use(context, 'profile_switch', { name: 'nobody' }), {
-    message: /no profile nobody/,
-  })
-  t.match(await use(context, 'profile_switch', { name: 'default' }), /from the next turn on/)
-  t.strictSame(await held(), { profile: 'default', permission_mode: 'workspace-write' })
-  await use(context, 'profile_switch', { name: 'read-only' })
-  t.match(await store.findSession('s1'), { profile: 'read-only' })
-  await use(context, 'profile_switch', { name: 'workspace-write' })
-  t.strictSame(await held(), { profile: 'workspace-write', permission_mode: 'read-only' })
+  for (const name of ['workspace-write', 'read-only']) {
+    const said = await use(context, 'profile_switch', { name })
+    t.equal(said, `profile ${name} from the next turn on`)
+    t.strictSame(await held(), { profile: name })
+    t.match(await store.findSession('s1'), { profile: name })
+  }
 })
 
-const LOCAL_ONES = /^(ollama|lmstudio|llamacpp|vllm)\//
-
 t.test('models of all providers that are set up; one that fails is named', async (t) => {
-  const models = [
-    { id: 'big', context_length: 9_000, supported_parameters: ['tools'] },
-    { id: 'small', capabilities: { function_calling: false } },
-    'bare',
-  ]
+  const models = [{ id: 'big', context_length: 9_000 }, 'bare']
   const server = await startModel([], { models })
   t.teardown(() => server.close())
   const OPENAI_BASE_URL = `${server.url}/v1`
   const env = { OPENAI_BASE_URL, ANTHROPIC_BASE_URL: 'http://127.0.0.1:1' }
   const context = await open(t, { env })
-  const lines = (await use(context, 'model_list')).split('\n')
-  const [failed, ...others] = lines.filter((line) => !line.startsWith('{'))
-  t.match(failed, /^anthropic at 127\.0\.0\.1:1: cannot reach/)
-  t.strictSame(others, [])
-  const told = lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))
   const own = [
-    { model: 'openai/big', context: 9_000, tools: true },
-    { model: 'openai/small', tools: false },
-    { model: 'openai/bare' },
+    { id: 'big', provider: 'openai', window: 9_000 },
+    { id: 'bare', provider: 'openai' },
   ]
-  t.strictSame(
-    told.filter(({ model }) => !LOCAL_ONES.test(model)),
-    own,
-  )
+  const all = await linesOf(context, 'model_list')
+  const ofOthers = /^(ollama|lmstudio|llamacpp|vllm)$/ // of this machine, if they run
+  const told = all.filter(({ provider }) => !ofOthers.test(provider))
+  t.strictSame(told.slice(0, 2), own)
+  t.match(told[2], { provider: 'anthropic', failed: /anthropic at 127\.0\.0\.1:1: cannot reach/ })
+  t.equal(told.length, 3, 'what is not set up is left out')
   t.strictSame(await linesOf(context, 'model_list', { provider: 'openai' }), own)
-  t.match(await use(context, 'model_list', { provider: 'anthropic' }), /^anthropic at/)
-  await t.rejects(use(context, 'model_list', { provider: 'groq' }), {
-    message: 'groq lists no models',
-    hint: /openai, anthropic, ollama/,
-  })
+  const [unset] = await linesOf(context, 'model_list', { provider: 'groq' })
+  t.match(unset, { provider: 'groq', failed: /no key for groq/ })
+  t.match(await use(context, 'model_list', { provider: 'grok' }), /no provider grok/)
   await context.store.secrets.set('OPENAI_API_KEY', VALUE)
   await use(context, 'model_list', { provider: 'openai' })
   t.notMatch(JSON.stringify(server.requests), VALUE, 'a key of the vault goes to no other address')
@@ -234,7 +226,7 @@ t.test('a model that its provider does not list is refused', async (t) => {
     t.equal(await use(context, 'model_switch', { model }), `${name} from the next turn on`)
     t.equal(await held(), name)
   }
-  const wrong = { message: /no model openai\/models\/bata/, hint: 'did you mean models/beta?' }
+  const wrong = { message: 'there is no model openai/models/bata', hint: 'model_list shows them' }
   await t.rejects(use(context, 'model_switch', { model: 'openai/models/bata' }), wrong)
   const unset = { message: /no key for groq/ }
   await t.rejects(use(context, 'model_switch', { model: 'groq/x' }), unset)
@@ -297,10 +289,6 @@ t.test('a model sets what a project file may set, and nothing else', async (t) =
     const after = typeof wanted === 'string' ? { ...before, [key]: wanted } : before
     t.strictSame(await store.getSettings(), after)
   }
-  t.match(
-    await use(context, 'config_set', { key: 'max_steps', value: 9 }),
-    'TAI_MAX_STEPS hides it',
-  )
 })
 
 t.test('the audit is searched by kind, tool, server and time', async (t) => {
@@ -393,8 +381,7 @@ t.test('another profile counts from the next turn on, and is never looser', asyn
   t.match(await say('-c', write('a.txt')), /read-only changes nothing/)
   t.match(await say('-c', go('default')), /read-only changes nothing/)
   t.notMatch(await say('-c', '--permission-mode', 'prompt', write('a.txt')), /changes nothing/)
-  t.match(await say('-c', '--permission-mode', 'prompt', go('default')), /profile default/)
-  t.match(await say('-c', write('b.txt')), /read-only changes nothing/, 'what held still holds')
+  t.match(await say('-c', write('b.txt')), /read-only changes nothing/)
 })
 
 t.test(
@@ -410,7 +397,7 @@ t.test(
       [
         { wait: /leaves\.[^]*> /, type: begin },
         { wait: /\bp1\b|started[^]*> /, type: call },
-        { wait: /from now on openai\/other, profile default[^]*> /, type: '/model\r' },
+        { wait: /openai\/other from the next turn on[^]*> /, type: '/model\r' },
         { wait: /openai\/other[^]*> /, type: 'hi\r' },
         { wait: /by other[^]*> /, type: 'call process_list {}\r' },
         { wait: /sleep 30[^]*> /, type: '/exit\r' },
@@ -424,8 +411,7 @@ t.test(
 
 t.test('a served chat follows, with tools no looser than before', async (t) => {
   const { at } = await setUp(t)
-  const plainly = ['profile', 'create', 'plain', '-m', 'openai/other']
-  await runMain(plainly, at)
+  await runMain(['profile', 'create', 'tight', '--permission-mode', 'read-only'], at)
   await runMain(['profile', 'create', 'held', '--permission-mode', 'workspace-write'], at)
   const peer = await begin(await serveHere(t, at))
   const model = { model: 'openai/other' }
@@ -437,9 +423,14 @@ t.test('a served chat follows, with tools no looser than before', async (t) => {
   t.equal(await chat('hi'), 'by other')
   const shell = 'call shell_exec {"command":"id"}'
   t.match(await chat(shell), /workspace-write changes only files/)
-  t.match(await chat('call profile_switch {"name":"default"}'), /profile default/)
+  t.match(
+    await chat('call profile_switch {"name":"default"}'),
+    /prompt is wider than workspace-write/,
+  )
   t.match(await chat(shell), /workspace-write changes only files/)
-  t.equal(await chat('hi'), 'by fake-model')
+  t.match(await chat('call profile_switch {"name":"tight"}'), /^profile tight from/)
+  t.equal(await chat('hi'), 'by fake-model', 'a profile brings its own model, or the usual one')
+  t.match(await chat('call write_file {"path":"a","content":"x"}'), /read-only changes nothing/)
   const secret = { name: 'A_KEY', reason: 'r' }
   t.match((await peer.call('secret_request', secret)).body.result, {
     isError: true,
