@@ -7,7 +7,7 @@
 // for a section's tag, such as "§store".
 //
 // Three common changes and where they begin:
-//   add a tool        one row in its family (§files, §shell, §git, §web, §notes, §asking)
+//   add a tool        one row in its family (§files, §shell, §git, §web, §notes, §asking, §self)
 //   add a provider    one row of PROVIDERS in §models
 //   change a limit    one constant in §caps
 //
@@ -7928,7 +7928,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
     annotations: READS_ONLY,
     run: async (_, { store, bridge, profile: current }) => {
       const stored: Partial<ProfileRow>[] = await store.listProfiles()
-      const rows = [{ name: 'default' }, ...stored].map(({ prompt, name = '', ...row }) => {
+      if (!(await store.getProfile('default'))) stored.unshift({ name: 'default' })
+      const rows = stored.map(({ prompt, name = '', ...row }) => {
         const uses = bridge.registry.list().filter(({ profiles }) => profiles.includes(name))
         const servers = uses.map((server) => server.name)
         const start = prompt && clip(prompt, RECORD_TITLE)
@@ -10199,12 +10200,11 @@ export async function openConversation(
   const { store, config } = await app.forTurn()
   const workspace = new Workspace(app.root, app.world.home)
   const earlier = goesOn === true ? await earlierSession(app, store) : goesOn || undefined
-  const isNew = (key: SettingKey) =>
-    goesOn === true && config.explain(key).source.startsWith('flag ')
-  const switched = (key: keyof Switched) => (isNew(key) ? undefined : earlier?.switched?.[key])
+  const isFlag = (key: SettingKey) => config.explain(key).source.startsWith('flag ')
+  const switched = (key: keyof Switched) =>
+    goesOn === true && isFlag(key) ? undefined : earlier?.switched?.[key] // a later word wins
   const usual = await profileOf(store, config.get('profile'))
-  const other = switched('profile')
-  const profile = other ? await profileOf(store, other) : usual
+  const profile = await profileOf(store, switched('profile') ?? usual.name)
   const choice = await chosenModel(app, profile, switched('model'))
   const model = modelName(choice)
   const tell = /first model of its list/.test(choice.why) ? app.notice : app.detail

@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import {
   Approvals,
@@ -164,6 +166,8 @@ t.test('profiles are listed with what they use', async (t) => {
   })
   const [, deep] = await linesOf(context, 'profile_list')
   t.match(deep, { name: 'deep', current: false, mode: 'allow', tools: ['tree'], servers: [] })
+  await context.store.saveProfile({ ...plain, name: 'default', model: 'm' })
+  t.match((await linesOf(context, 'profile_list'))[1], { name: 'default', model: 'm' })
   t.match(deep.prompt, /^p{80}… \(120 more/)
 })
 
@@ -384,6 +388,14 @@ t.test('another profile counts from the next turn on, and is never looser', asyn
   t.match(await say('-c', write('b.txt')), /read-only changes nothing/)
 })
 
+t.test('what settings hold of passwords is masked', async (t) => {
+  const { say, at } = await setUp(t)
+  const table = '[providers.mine]\nbase_url = "http://me:hunter2222@127.0.0.1:1/v1"\n'
+  writeFileSync(join(at.home, '.tai', 'config.toml'), table)
+  const told = await say('call config_get {"key":"providers"}')
+  t.match(told, /http:\/\/me:\[redacted:url-password\]@127/)
+})
+
 t.test(
   'the running chat follows',
   { skip: !ptyAvailable && 'no pseudo-terminals here' },
@@ -400,12 +412,21 @@ t.test(
         { wait: /openai\/other from the next turn on[^]*> /, type: '/model\r' },
         { wait: /openai\/other[^]*> /, type: 'hi\r' },
         { wait: /by other[^]*> /, type: 'call process_list {}\r' },
-        { wait: /sleep 30[^]*> /, type: '/exit\r' },
+        { wait: /sleep 30[^]*> /, type: `call secret_request {"name":"A_KEY","reason":"r"}\r` },
+        { wait: /A_KEY:/, type: `${VALUE}\r` },
+        { wait: /stored A_KEY[^]*> /, type: '/exit\r' },
       ],
       { env, cwd: at.home },
     )
     t.equal(run.code, 0)
     t.equal(server.requests.at(-1)?.body.model, 'other')
+    t.notMatch(
+      run.output + JSON.stringify(server.requests),
+      VALUE,
+      'a secret is neither shown nor sent',
+    )
+    const listed = await runMain(['secret', 'list'], { ...at, env })
+    t.match(listed.out, /A_KEY/)
   },
 )
 
