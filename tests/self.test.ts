@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import {
   Approvals,
   SELF_TOOLS,
+  wordsOf,
   type JsonObject,
   type Mode,
   type Prompter,
@@ -49,6 +50,15 @@ t.test('the tools of this section', async (t) => {
       ['config_get', 'config_set', 'audit_search'],
     ].flat(),
   )
+})
+
+t.test('a message in words', async (t) => {
+  const image = { kind: 'image', mime: 'image/png', base64: 'AAAA' } as const
+  const parts = [{ kind: 'text', text: 'Look:' } as const, image]
+  t.equal(wordsOf({ role: 'user', parts }), 'Look:\n[image/png image]')
+  const call = { id: '1', name: 'tree', args: { path: '.' } }
+  const said = { role: 'assistant', text: '', calls: [call], state: 'complete' } as const
+  t.equal(wordsOf(said), '[calls tree {"path":"."}]')
 })
 
 t.test('secrets are listed by name and time, never by value', async (t) => {
