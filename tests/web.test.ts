@@ -262,3 +262,168 @@ t.test('every parameter is described', (t) => {
       t.type(schema['description'], 'string', `${name}.${key}`)
   t.end()
 })
+
+type Search = {
+  env?: Record<string, string>
+  secret?: string
+  setting?: string // HERE: the address of the fake
+  handler: RequestListener
+}
+type Sent = { url: string; publicOnly?: boolean }
+
+/** web_search with the three services in one local server, which stands for all their hosts. */
+async function searcher(t: T, { env = {}, setting, secret, handler }: Search) {
+  const url = await serve(t, handler)
+  const real = new HttpClient({})
+  t.teardown(() => real.close())
+  const sent: Sent[] = []
+  const http = {
+    send: (request: Parameters<HttpClient['send']>[0]) => {
+      sent.push(request)
+      const { host, pathname, search } = new URL(request.url)
+      const isLocal = host.startsWith('127.')
+      return real.send(
+        isLocal ? request : { ...request, url: `${url}${pathname}${search}`, publicOnly: false },
+      )
+    },
+  }
+  const context = {
+    http,
+    config: {
+      get: (key: string) => (key === 'web_search' ? setting?.replace('HERE', url) : 'false'),
+    },
+    world: { env },
+    store: { secrets: { get: async () => secret } },
+  } as unknown as ToolContext
+  const tool = WEB_TOOLS.find(({ name }) => name === 'web_search')!
+  const run = (args: JsonObject, signal = new AbortController().signal) =>
+    tool.run({ limit: 8, ...args }, context, signal)
+  return { run, sent, url }
+}
+
+type Got = { line: string; headers: Record<string, unknown>; body: string }
+
+/** Keeps what was asked and answers with this. */
+function answering(reply: unknown, status = 200) {
+  const got: Got[] = []
+  const handler: RequestListener = async (request, response) => {
+    const body = Buffer.concat(await Array.fromAsync(request)).toString()
+    got.push({ line: `${request.method} ${request.url}`, headers: request.headers, body })
+    response.writeHead(status).end(typeof reply === 'string' ? reply : JSON.stringify(reply))
+  }
+  return { got, handler }
+}
+
+const hits = (snippet: string) => [
+  {
+    title: 'The \u001b[2J Title\n',
+    url: 'https://docs.example.org/a?b=1',
+    [snippet]: 'First  words',
+  },
+  { title: 'Other', url: 'https://notexample.org/', [snippet]: 'y'.repeat(600) },
+  { title: 'No web page', url: 'javascript:alert(1)', [snippet]: 'z' },
+  { url: 'https://example.org/c' },
+]
+
+t.test('each service is asked in its own way, and all answer alike', async (t) => {
+  // biome-ignore format: a table
+  const cases: [Partial<Search>, object, RegExp, Record<string, string>, object | undefined][] = [
+    [{ env: { BRAVE_API_KEY: ' brave-key ' } }, { type: 'search', web: { results: hits('description') } },
+      /^GET \/res\/v1\/web\/search\?q=a\+b%26c&count=8&text_decorations=false$/, { 'x-subscription-token': 'brave-key' }, undefined],
+    [{ env: { TAVILY_API_KEY: 'tvly-key' } }, { results: hits('content') },
+      /^POST \/search$/, { authorization: 'Bearer tvly-key', 'content-type': 'application/json' }, { query: 'a b&c', max_results: 8 }],
+    [{ setting: 'HERE/' }, { results: hits('content') }, /^GET \/search\?q=a\+b%26c&format=json$/, {}, undefined],
+  ]
+  for (const [how, reply, line, headers, body] of cases) {
+    const { got, handler } = answering(reply)
+    const { run, sent } = await searcher(t, { ...how, handler })
+    const { text } = await run({ query: 'a b&c' })
+    t.match(got[0]?.line, line)
+    t.match(got[0]?.headers, headers)
+    t.strictSame(got[0]?.body ? JSON.parse(got[0].body) : undefined, body)
+    t.match(text, /^3 results of (brave|tavily|searxng) \(untrusted: /)
+    t.match(text, '\n\nThe \\e[2J Title\n  https://docs.example.org/a?b=1\n  First words\n\nOther')
+    t.match(text, '… (100 more characters)')
+    t.notMatch(text, /javascript|brave-key|tvly-key/)
+    t.equal(sent[0]?.publicOnly, how.setting === undefined, 'only a SearXNG may be private')
+  }
+})
+
+t.test('a site is asked for, and what is of another is left out', async (t) => {
+  for (const site of ['example.org', 'https://Example.org/docs?x', '*.example.org']) {
+    const { got, handler } = answering({ web: { results: hits('description') } })
+    const { run } = await searcher(t, { env: { BRAVE_API_KEY: 'k' }, handler })
+    const { text } = await run({ query: 'q', site })
+    t.match(got[0]?.line, 'q=q+site%3Aexample.org&')
+    t.match(text, /^2 results[^]*docs\.example\.org[^]*\/\/example\.org/)
+    t.notMatch(text, 'notexample')
+  }
+  const { got, handler } = answering({ results: hits('content') })
+  const { run } = await searcher(t, { env: { TAVILY_API_KEY: 'k' }, handler })
+  t.match(await run({ query: 'q', site: 'example.org', limit: 1 }), { text: /^1 result of/ })
+  const body = { query: 'q', max_results: 1, include_domains: ['example.org'] }
+  t.strictSame(JSON.parse(got[0]?.body ?? ''), body)
+})
+
+t.test('the setting chooses, else what is set up; a key may be in the vault', async (t) => {
+  const env = { BRAVE_API_KEY: 'b', TAVILY_API_KEY: 't' }
+  // biome-ignore format: a table
+  const cases: [Partial<Search>, string | RegExp][] = [
+    [{ env }, 'of brave'],
+    [{ env, setting: 'tavily' }, 'of tavily'],
+    [{ env, setting: 'HERE' }, 'of searxng'],
+    [{ secret: 'kept' }, 'of brave'],
+    [{ secret: 'kept', setting: 'tavily' }, 'of tavily'],
+    [{}, /no search service is set up$/],
+    [{ env: { BRAVE_API_KEY: ' ' } }, /is set up$/],
+    [{ env, setting: 'google' }, /set up as google$/],
+    [{ env, setting: 'searxng' }, /set up as searxng$/],
+    [{ env: { TAVILY_API_KEY: 't' }, setting: 'brave' }, /set up as brave$/],
+  ]
+  for (const [how, wanted] of cases) {
+    const { run } = await searcher(t, {
+      ...how,
+      ...answering({ web: { results: [] }, results: [] }),
+    })
+    if (typeof wanted === 'string') t.match((await run({ query: 'q' })).text, `0 results ${wanted}`)
+    else
+      await t.rejects(run({ query: 'q' }), {
+        message: wanted,
+        hint: /BRAVE_API_KEY or TAVILY_API_KEY.*tai secret set[^]*tai config set web_search http/,
+      })
+  }
+})
+
+t.test('a search that fails says what failed', async (t) => {
+  // biome-ignore format: a table
+  const cases: [string, unknown, number, { message: string; hint?: RegExp | undefined }][] = [
+    ['brave', { error: 'bad\ntoken' }, 401, { message: 'brave: HTTP 401: {"error":"bad\\ntoken"}', hint: /its key/ }],
+    ['tavily', 'slow down', 429, { message: 'tavily: HTTP 429: slow down', hint: /wait/ }],
+    ['HERE', 'x', 403, { message: 'searxng: HTTP 403: x', hint: /json among the formats/ }],
+    ['brave', 'oops', 500, { message: 'brave: HTTP 500: oops', hint: /its key/ }],
+    ['HERE', '<html>\n captcha', 200, { message: 'searxng: HTTP 200: <html> captcha' }],
+    ['tavily', [1], 200, { message: 'tavily: HTTP 200: [1]' }],
+    ['HERE', { results: 'none' }, 200, { message: 'searxng.results is string, not a list' }],
+    ['brave', { web: { results: [{ url: 7 }] } }, 200, { message: 'brave.results[0].url is number, not a string' }],
+  ]
+  for (const [setting, reply, status, fault] of cases) {
+    const { handler } = answering(reply, status)
+    const { run } = await searcher(t, {
+      setting,
+      env: { BRAVE_API_KEY: 'b', TAVILY_API_KEY: 't' },
+      handler,
+    })
+    await t.rejects(run({ query: 'q' }), fault)
+  }
+  const hung = await searcher(t, { setting: 'HERE', handler: () => {} })
+  await t.rejects(hung.run({ query: 'q' }, AbortSignal.timeout(100)))
+  const moved = await searcher(t, {
+    setting: 'HERE',
+    handler: (_, res) => res.writeHead(302, { location: 'http://169.254.169.254/' }).end(),
+  })
+  await t.rejects(moved.run({ query: 'q' }), { message: /HTTP 302/ }, 'and is not followed')
+  const gone = await searcher(t, { setting: 'http://127.0.0.1:1', handler: () => {} })
+  await t.rejects(gone.run({ query: 'q' }), {
+    message: /cannot reach 127.0.0.1:1: connection refused/,
+  })
+})
