@@ -7,7 +7,7 @@
 // for a section's tag, such as "§store".
 //
 // Three common changes and where they begin:
-//   add a tool        one row in its family (§files, §shell, §git, §web, §notes, §asking)
+//   add a tool        one row in its family (§files, §shell, §git, §web, §data, §notes, §asking)
 //   add a provider    one row of PROVIDERS in §models
 //   change a limit    one constant in §caps
 //
@@ -83,6 +83,8 @@
 //     GIT_TOOLS
 //   §web        pages and APIs
 //     WEB_TOOLS
+//   §data       tables, documents and archives, asked and packed
+//     QUERY_PROCESS queryTable DATA_TOOLS
 //   §notes      records of the vault, and tasks
 //     NOTE_TOOLS
 //   §asking     the person, the clock, the machine
@@ -141,7 +143,7 @@ import type {
 import type { Token, Tokens } from 'marked'
 import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { InspectColor } from 'node:util'
 import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 
@@ -235,6 +237,12 @@ export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
 export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
 export const GREP_FILE_MAX = 2 * MB // larger files are passed over
 export const WALK_MAX = 100_000 // entries; then it says it stopped
+export const SQL_TIME = 30 * SECOND // then the process of the query is ended
+export const SQL_TEXT_MAX = 1 * MB // of rows; then it says it stopped
+
+export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
+export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
+export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
 export const WEB_TIMEOUT = 30 * SECOND // one page
 export const WEB_REDIRECTS = 5 // then unreachable
 
@@ -603,6 +611,11 @@ function editDistance(a: string, b: string) {
     row = next
   }
   return row[b.length] ?? 0
+}
+
+function placeIn(text: string, offset: number) {
+  const lines = text.slice(0, offset).split('\n')
+  return `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
 }
 
 function didYouMean(word: string, known: readonly string[]) {
@@ -4207,10 +4220,11 @@ async function jsonIn(text: string, paste: Said) {
     for (const { error, offset } of errors) {
       const why = printParseErrorCode(error)
       if (offset >= length && !why.startsWith('Close')) continue // of what follows
-      const lines = text.slice(0, begin + offset).split('\n')
-      const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
       const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
-      unfit(`${place}: ${words}`, 'are its quotes curly (“ ”), or is it only a part?')
+      unfit(
+        `${placeIn(text, begin + offset)}: ${words}`,
+        'are its quotes curly (“ ”), or is it only a part?',
+      )
     }
     prose += text.slice(end, index)
     end = begin + length
@@ -6295,7 +6309,7 @@ const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
 const LIKE_ENOUGH = 0.5
 
-type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
+type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer; mtime?: Date | undefined }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
 
 type Plan = { changes: Change[]; says?: string; undoes?: number[] }
@@ -6369,7 +6383,7 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
 }
 
 /** Readers see the old content or the new. */
-function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
+function putOne(at: string, { kind, bytes, mode, mtime }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
   fs.mkdirSync(path.dirname(at), { recursive: true })
@@ -6379,6 +6393,7 @@ function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
     if (mode !== undefined) fs.chmodSync(temporary, mode)
+    if (mtime) attempt(() => fs.utimesSync(temporary, mtime, mtime)) // no system takes every date
     fs.renameSync(temporary, at)
   } finally {
     fs.rmSync(temporary, { force: true })
@@ -6518,7 +6533,7 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
     const shown = workspace.show(at)
-    const before = changes.get(at)?.before ?? fileState(at, workspace)
+    const before = changes.get(at)?.before ?? fileState(at, workspace, ARCHIVE_MAX)
     const now = fingerprint(changes.get(at)?.after ?? before)
     const after = { kind, bytes, mode }
     const isOurs = [left, fingerprint(after)].includes(now)
@@ -7430,6 +7445,579 @@ function tableText(rows: string) {
 
 //#endregion §web
 
+//#region §data: tables, documents and archives, asked and packed
+//
+// 1. A query only reads one file. SQLite cannot be stopped: it has a process, which can.
+// 2. Of an archive all is judged, names, links and sizes, before a byte is written.
+// 3. What JSON cannot hold (large integers, infinities, dates) is text.
+// Not here: passwords, other kinds of archives.
+
+const NAMES_SHOWN = 1 * KB // characters
+const BLOB_SHOWN = 32 // bytes
+
+function jsonPart(_: string, part: unknown) {
+  if (typeof part === 'bigint') return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
+  return typeof part === 'number' && !Number.isFinite(part) ? `${part}` : part
+}
+
+const toJson = (value: unknown, indent = 0) => JSON.stringify(value, jsonPart, indent) ?? 'null'
+
+const exactly = (_: string, value: unknown, { source = '' } = {}) =>
+  /^-?\d{16,}$/.test(source) && !Number.isSafeInteger(value) ? source : value
+
+/** A reviver takes its time. */
+const parseJson = (text: string): unknown =>
+  JSON.parse(text, /(^|[^.\d])\d{16}/.test(text) ? exactly : undefined)
+
+const parseLines = (text: string) =>
+  text.split('\n').flatMap((line, i): unknown[] => {
+    const value = attempt(() => [parseJson(line)])
+    return value ?? (line.trim() ? fail(`line ${i + 1} is no JSON`) : [])
+  })
+
+type Format = [name: string, ending: RegExp, parse: (text: string) => unknown]
+
+/** In the order of trying, where no name tells. */
+async function documentFormats(): Promise<Format[]> {
+  const { parse } = await import('smol-toml')
+  const { parseAllDocuments } = await import('yaml')
+  const options = { intAsBigInt: true, merge: true, logLevel: 'error' } as const
+  const parseYaml = (text: string) => {
+    const values = [...parseAllDocuments(text, options)].map((document): unknown => {
+      for (const error of document.errors) throw error
+      return document.toJS()
+    })
+    return values.length > 1 ? values : values[0]
+  }
+  return [
+    ['JSONL', /\.(jsonl|ndjson)$/i, parseLines],
+    ['TOML', /\.toml$/i, (text) => parse(text, { integersAsBigInt: 'asNeeded' })],
+    ['JSON or YAML', /\.(json|ya?ml)$/i, parseYaml],
+  ]
+}
+
+async function documentIn(text: string, shown: string) {
+  const plain = /l$/i.test(shown) ? undefined : attempt(() => ({ value: parseJson(text) }))
+  if (plain) return () => plain.value
+  const all = await documentFormats()
+  const named = all.filter(([, ending]) => ending.test(shown))
+  return (): unknown => {
+    let why = ''
+    for (const [name, , parse] of named[0] ? named : all)
+      try {
+        return JSON.parse(toJson(parse(text)))
+      } catch (error) {
+        const { line, column, message } = Object(error)
+        const place = line ? `line ${line}, column ${column}: ` : ''
+        why = `${shown} is no ${name}: ${place}${`${message}`.split(/:?\n/, 1)}` // no excerpt
+      }
+    return fail(why)
+  }
+}
+
+function faultIn(part: string, work: (part: string) => unknown) {
+  try {
+    work(part)
+    return undefined
+  } catch (error) {
+    return messageOf(error)
+  }
+}
+
+async function jmespath(query: string) {
+  const { compile, search } = await import('@jmespath-community/jmespath')
+  return (document: unknown) => {
+    let found: unknown
+    const fault = faultIn(query, () => (found = search(document as never, query)))
+    const isThere = (_: string, i: number) => faultIn(query.slice(0, i + 1), compile) === fault
+    const at = fault?.includes('EOF') ? query.length : query.split('').findIndex(isThere) + 1
+    const place = at > 0 ? ` at character ${at}` : ''
+    if (fault) fail(`the query fails${place}: ${fault}`, 'such as people[?age > `30`].name')
+    return found
+  }
+}
+
+function foundText(found: unknown, document: unknown, limit: number) {
+  const names = isObject(document) ? `; its keys are ${Object.keys(document).join(', ')}` : ''
+  if (found == null) return `null\n[nothing is there${clip(names, NAMES_SHOWN)}]`
+  if (!Array.isArray(found)) return toJson(found, 2)
+  const items = found.slice(0, limit).map((item) => toJson(item))
+  const more = found.length > limit ? [`${limit} of ${found.length} results shown`] : []
+  return withRemarks([`[${items.join(',\n')}]`], more)
+}
+
+/** The argument that makes tai the process of one query. */
+export const QUERY_PROCESS = '--query-table'
+
+type TableQuery = {
+  at: string
+  csv: string | undefined
+  sql: string
+  params: readonly Json[]
+  limit: number
+}
+
+const SQL_FAULTS: Record<number, string> = {
+  8: 'only what reads is run',
+  23: 'only what reads this file is run',
+  25: 'it has fewer ? than params',
+  26: 'it is no SQLite database, and no .csv or .tsv',
+}
+
+const TABLE_LIST = `SELECT m.name || '(' || group_concat(p.name, ', ') || ')' AS line
+  FROM sqlite_schema m, pragma_table_info(m.name) p GROUP BY m.name`
+
+/** Answers a TableQuery, in JSON, by lines. Throws TaiError. */
+export function queryTable(given: string) {
+  const query: TableQuery = JSON.parse(given)
+  const db = query.csv === undefined ? openTables(query.at) : csvTable(query.csv, query.at)
+  db.exec('PRAGMA query_only = 1')
+  const { SQLITE_ATTACH, SQLITE_PRAGMA, SQLITE_DENY, SQLITE_OK } = builtin('node:sqlite').constants
+  db.setAuthorizer((action, name) => {
+    const isOdd = action === SQLITE_PRAGMA && !/_(list|x?info|version|check)$/i.test(`${name}`)
+    return isOdd || action === SQLITE_ATTACH ? SQLITE_DENY : SQLITE_OK
+  })
+  try {
+    return rowLines(db, query)
+  } catch (cause) {
+    const { errcode } = Object(cause)
+    const tables = attempt(() => db.prepare(TABLE_LIST).all()) ?? []
+    const names = tables.map(({ line }) => line).join('; ') || 'no tables'
+    const hint = errcode === 1 ? `it has ${clip(names, NAMES_SHOWN)}` : undefined
+    return fail(SQL_FAULTS[errcode] ?? messageOf(cause), hint, cause)
+  }
+}
+
+function openTables(at: string) {
+  const head = Buffer.alloc(20)
+  using open = new DisposableStack()
+  fs.readSync(open.adopt(fs.openSync(at, 'r'), fs.closeSync), head)
+  const url = builtin('node:url').pathToFileURL(at)
+  // Reading a WAL that nobody has open would leave files beside it.
+  if (head[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
+  const { DatabaseSync: Connection } = builtin('node:sqlite')
+  return new Connection(url, { readOnly: true, timeout: STORE_BUSY })
+}
+
+function rowLines(db: DatabaseSync, { sql, params, limit }: TableQuery) {
+  const statement = db.prepare(sql)
+  const rest = sql.slice(sql.indexOf(statement.sourceSQL) + statement.sourceSQL.length)
+  if (!/^(\s|;|--.*|\/\*[^]*?\*\/)*$/.test(rest)) fail('one statement at a time')
+  statement.setReadBigInts(true)
+  statement.setReturnArrays(true)
+  const values = params.map((value) =>
+    value === true || value === false || Number.isSafeInteger(value)
+      ? BigInt(Number(value))
+      : value,
+  ) as SQLInputValue[]
+  if (attempt(() => statement.iterate(...values, null))) fail('it has more ? than params')
+  const lines = [toJson(statement.columns().map(({ name }) => name))]
+  let room = SQL_TEXT_MAX
+  for (const row of statement.iterate(...values)) {
+    const line = toJson(Object.values(row).map(shownValue))
+    room -= line.length
+    const why = lines.length > limit ? 'the limit' : room < 0 && formatBytes(SQL_TEXT_MAX)
+    if (why) return withRemarks(lines, [`${why} is reached; there is more`])
+    lines.push(line)
+  }
+  return withRemarks(lines, [count(lines.length - 1, 'row')])
+}
+
+function shownValue(value: unknown) {
+  if (!(value instanceof Uint8Array)) return value
+  const start = Buffer.from(value).toString('hex', 0, BLOB_SHOWN)
+  return `x'${start}${value.length > BLOB_SHOWN ? '…' : ''}' (${count(value.length, 'byte')})`
+}
+
+const WHOLE_NUMBER = /^(-?(0|[1-9]\d{0,17}))?$/
+const DECIMAL = /^(-?(0|[1-9]\d{0,14})(\.\d+)?(e[+-]?\d+)?)?$/i
+
+function columnType(cells: string[]) {
+  if (cells.every((cell) => WHOLE_NUMBER.test(cell))) return 'INTEGER'
+  return cells.every((cell) => DECIMAL.test(cell)) ? 'REAL' : 'TEXT'
+}
+
+const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
+
+/** An empty number is NULL. */
+function csvTable(text: string, at: string) {
+  const [head = [], ...rows] = csvRows(text, /tsv$/i.test(at) ? '\t' : /[,;]/.exec(text)?.[0])
+  if (head.length === 0) fail('it is empty')
+  const long = rows.findIndex((row) => row.length > head.length)
+  if (long >= 0) fail(`row ${long + 2} has more fields than the first`)
+  const types = head.map((_, i) => columnType(rows.map((row) => row[i] ?? '')))
+  const made = head.map((said, i) => {
+    const isTaken = head.findIndex((other) => other.toLowerCase() === said.toLowerCase()) < i
+    return `${inQuotes(isTaken || !said ? `${said}_${i + 1}` : said)} ${types[i]}`
+  })
+  const { DatabaseSync: Connection } = builtin('node:sqlite')
+  const db = new Connection(':memory:')
+  const table = inQuotes(path.parse(at).name)
+  db.exec(`CREATE TABLE ${table} (${made}); BEGIN`)
+  const marks = types.map((type) => (type === 'TEXT' ? '?' : "nullif(?, '')"))
+  const insert = db.prepare(`INSERT INTO ${table} VALUES (${marks})`)
+  for (const row of rows) insert.run(...head.map((_, i) => row[i] ?? null))
+  db.exec('COMMIT')
+  return db
+}
+
+/** RFC 4180; blank lines do not count. */
+function csvRows(text: string, mark = ',') {
+  const field = RegExp(`("[^"]*(?:""[^"]*)*"|(?!")[^${mark}\r\n]*)(${mark}|\r?\n|\r|$)`, 'y')
+  const rows: string[][] = []
+  let row: string[] = []
+  for (let end = mark; end === mark || field.lastIndex < text.length; ) {
+    const from = field.lastIndex
+    const [, said = '', after = ''] =
+      field.exec(text) ?? fail(`${placeIn(text, from)}: these quotes do not enclose a field`)
+    row.push(said.startsWith('"') ? said.slice(1, -1).replaceAll('""', '"') : said)
+    end = after
+    if (end === mark) continue
+    if (row.length > 1 || said) rows.push(row)
+    row = []
+  }
+  return rows
+}
+
+async function queryApart(query: TableQuery, context: ToolContext, signal: AbortSignal) {
+  const { world, store, workspace } = context
+  const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
+  const place = { cwd: workspace.root, env: childEnv(world, store.redactor), world }
+  const how = { argv, stdin: JSON.stringify(query), timeout: SQL_TIME, signal }
+  const { code, stdout, stderr, timedOut } = await runCommand({ ...place, ...how })
+  if (code === 0) return stdout
+  const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
+  const [why, hint] = stderr
+    .replace(/^tai: /, '')
+    .trim()
+    .split('\n  ')
+  return fail(`${workspace.show(query.at)}: ${late || why || 'the query was ended'}`, hint)
+}
+
+/** In tar's words: "link" is a hard link. */
+type Packed = {
+  name: string
+  type: string
+  size: number
+  mtime: Date
+  mode: number
+  linkname?: string
+  locked?: boolean
+  read: () => Promise<Uint8Array>
+}
+
+const ARCHIVE_HINT = 'nothing was unpacked; shell_exec has tar and unzip'
+
+const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
+
+async function tarItems(bytes: Uint8Array): Promise<Packed[]> {
+  const { unpackTar } = await import('modern-tar')
+  const items = await unpackTar(bytes, { strict: true })
+  return items.map(({ header, data = ABSENT.bytes }) => {
+    const usual = { type: 'file', mode: 0, mtime: new Date(0) }
+    return { ...usual, ...header, read: async () => data }
+  })
+}
+
+async function zipItems(bytes: Uint8Array) {
+  const { Uint8ArrayReader, Uint8ArrayWriter, ZipReader } = await zipLibrary()
+  const options = { checkSignature: true, filenameValidation: 'tolerant' } as const
+  const zip = new ZipReader(new Uint8ArrayReader(bytes), { ...options, useWebWorkers: false })
+  const items: Packed[] = []
+  for await (const entry of zip.getEntriesGenerator()) {
+    const { uncompressedSize: size, lastModDate: mtime, unixMode: mode = 0 } = entry
+    const plain = entry.directory ? 'directory' : 'file'
+    items.push({
+      name: entry.filename.replaceAll('\\', '/'),
+      type: { 0: plain, 4: plain, 8: plain, 10: 'symlink' }[mode >> 12] ?? 'device',
+      size,
+      mtime,
+      mode,
+      locked: entry.encrypted,
+      read: async () => (entry.directory ? ABSENT.bytes : entry.getData(new Uint8ArrayWriter())),
+    })
+    if (items.length > ARCHIVE_ITEMS_MAX) break
+  }
+  return items
+}
+
+async function itemsIn(bytes: Buffer, room: number) {
+  const start = bytes.toString('hex', 0, 4)
+  if (/^504b0(304|506)/.test(start)) return zipItems(bytes)
+  if (!start.startsWith('1f8b')) return tarItems(bytes)
+  const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
+  return tarItems(await gunzip(bytes, { maxOutputLength: room }))
+}
+
+async function openArchive(given: string, workspace: Workspace) {
+  await using file = await workspace.openForRead(given)
+  const { size } = await file.stat()
+  const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, size * ARCHIVE_RATIO_MAX))
+  try {
+    if (size > ARCHIVE_MAX) fail('it is too large')
+    const items = await itemsIn(await file.readFile(), room)
+    const total = items.reduce((sum, item) => sum + item.size, 0)
+    if (items.length > ARCHIVE_ITEMS_MAX) fail(`it has over ${ARCHIVE_ITEMS_MAX} items`)
+    if (total > room) fail(`it holds over ${formatBytes(room)}`)
+    return { items, sum: `${count(items.length, 'item')}, ${formatBytes(total)}` }
+  } catch (cause) {
+    const isLarge = codeOf(cause) === 'ERR_BUFFER_TOO_LARGE'
+    const why = isLarge ? `it holds over ${formatBytes(room)}` : messageOf(cause)
+    return fail(`${visible(given)} is no sound .zip, .tar or .tar.gz: ${why}`, ARCHIVE_HINT, cause)
+  }
+}
+
+function partsOf(name: string) {
+  const parts = name.split('/').filter((part) => part !== '' && part !== '.')
+  if (/^(\/|[a-z]:)|\0/i.test(name) || parts.includes('..'))
+    fail(`the name ${visible(name)} leads out of the archive`, ARCHIVE_HINT)
+  return parts
+}
+
+const foldPath = (parts: string[]) => parts.join('/').normalize().toLowerCase()
+
+type Placed = { name: string; type: string; item?: Packed }
+
+/** With the folders above, by folded path. Throws TaiError for two that would be one. */
+function placedItems(items: readonly Packed[], dest: string[]) {
+  const placed = new Map<string, Placed>()
+  for (const item of items) {
+    const parts = [...dest, ...partsOf(item.name)]
+    for (const i of parts.keys()) {
+      const way = parts.slice(0, i + 1)
+      const above = { name: way.join('/'), type: 'directory' }
+      const one: Placed = i + 1 < parts.length ? above : { ...above, type: item.type, item }
+      const known = placed.get(foldPath(way))
+      const isSame =
+        known?.name === one.name && [known, one].every(({ type }) => type === above.type)
+      if (known && !isSame)
+        fail(`${visible(one.name)} and ${visible(known.name)} would be one`, ARCHIVE_HINT)
+      placed.set(foldPath(way), { ...known, ...one })
+    }
+  }
+  return placed
+}
+
+/** After a name, which may be another link, `..` would not mean what it says. */
+function refuseLeaving(name: string, target: string) {
+  const plain = target.replace(/^(\.\/+)+|\/+$/g, '')
+  const end = path.posix.join(path.posix.dirname(name), plain)
+  const isOdd = /^\/|^\w:|[\\\0]/.test(plain) || plain !== path.posix.normalize(plain)
+  if (isOdd || /^\.\.(\/|$)/.test(end))
+    fail(`the link ${visible(name)} leads out, to ${visible(target)}`, ARCHIVE_HINT)
+}
+
+/** `from`: the item itself, or what it is a hard link to. */
+async function unpackedState(item: Packed, from?: Packed): Promise<FileState> {
+  const { name, type, mode, mtime, linkname } = item
+  if (type === 'directory') return { ...ABSENT, kind: 'folder', mode: (mode & 0o755) | 0o700 }
+  if (from?.locked) fail(`${visible(name)} needs a password`, ARCHIVE_HINT)
+  if (type === 'symlink') {
+    const target = linkname ?? Buffer.from(await item.read()).toString()
+    refuseLeaving(name, target)
+    return { kind: 'link', bytes: Buffer.from(target) }
+  }
+  if (from?.type !== 'file') fail(`${visible(name)} is a ${type} and not unpacked`, ARCHIVE_HINT)
+  const bytes = Buffer.from(await from.read())
+  return { kind: 'file', bytes, mtime, mode: mode ? mode & 0o755 : undefined }
+}
+
+async function arrival(to: string, after: FileState, overwrite: boolean, workspace: Workspace) {
+  const [at, shown] = [await workspace.write(to), workspace.show(to)]
+  if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`, ARCHIVE_HINT)
+  const before = fileState(at, workspace)
+  const kinds = `${before.kind} ${after.kind}`
+  if (kinds === 'folder folder') return []
+  if (before.kind !== 'absent' && !(overwrite && kinds === 'file file'))
+    fail(`${shown} exists already`, 'nothing was unpacked; overwrite replaces files')
+  if (overwrite && before.kind === 'file') await writeTarget(to, workspace) // unless read-only
+  return [{ at, shown, before, after: { ...after, mode: after.mode ?? before.mode } }]
+}
+
+type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: boolean }
+
+const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
+
+async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
+  const { items, sum } = await openArchive(args.path, workspace)
+  if (args.list_only) return { changes: [], says: withRemarks([itemList(items)], [sum]) }
+  const dest = workspace.show(await workspace.read(destOf(args)))
+  const placed = placedItems(items, partsOf(dest))
+  const original = ({ linkname = '' }: Packed) =>
+    placed.get(foldPath([...partsOf(dest), ...partsOf(linkname)]))?.item
+  const changes: Change[] = []
+  for (const { name, item } of placed.values()) {
+    const from = item?.type === 'link' ? original(item) : item
+    const folder: FileState = { ...ABSENT, kind: 'folder' }
+    const after = item ? await unpackedState(item, from) : folder
+    const to = path.join(workspace.root, name)
+    changes.push(...(await arrival(to, after, args.overwrite, workspace)))
+  }
+  return { changes, says: `unpacked ${sum}, into ${dest}; undo_edit takes it back` }
+}
+
+function itemList(items: readonly Packed[]) {
+  const rows = items.map(({ name, type, size, mtime, linkname, locked }) => [
+    type === 'file' ? formatBytes(size) : type,
+    attempt(() => mtime.toISOString().slice(0, 16)) ?? '',
+    visible(name + (linkname ? ` -> ${linkname}` : '') + (locked ? ' (locked)' : '')),
+  ])
+  return columns(rows)
+}
+
+type Packing = { paths: readonly string[]; dest: string; overwrite: boolean }
+
+async function packPlan(args: Packing, { workspace }: ToolContext, signal: AbortSignal) {
+  const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
+  if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
+  const target = await writeTarget(args.dest, workspace)
+  const { before, shown } = target
+  if (before.kind === 'file' && !args.overwrite) fail(`${shown} exists already`, 'overwrite it?')
+  const found = await pathsBelow(args.paths, workspace, signal)
+  found.delete(target.at)
+  let total = 0
+  const items = [...found].map((at) => {
+    const { mode, mtime, size } = fs.lstatSync(at)
+    total += size
+    if (found.size > ARCHIVE_ITEMS_MAX || total > ARCHIVE_MAX)
+      fail(`over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(ARCHIVE_MAX)}`, 'pack less at a time')
+    return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
+  })
+  const plain = Buffer.from(await pack(items))
+  const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
+  const bytes = /gz$/i.test(args.dest) ? await gzip(plain) : plain
+  const sum = `${count(items.length, 'item')}, ${formatBytes(total)}`
+  const says = `packed ${sum}, into ${shown}, ${formatBytes(bytes.length)}`
+  return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
+}
+
+async function pathsBelow(paths: readonly string[], workspace: Workspace, signal: AbortSignal) {
+  const found = new Set<string>()
+  for (const given of paths) {
+    const top = await workspace.read(given)
+    found.add(top)
+    if (!statsOf(top, workspace).isDirectory()) continue
+    const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
+    const { entries, remarks } = await walkTree(top, judge, signal)
+    if (remarks.length > 0) fail(remarks.join('; '))
+    for (const { at } of entries) found.add(at)
+  }
+  found.delete(workspace.root)
+  return found
+}
+
+type ToPack = FileState & { name: string; mode: number; mtime: Date }
+
+async function zipOf(items: ToPack[]) {
+  const { Uint8ArrayReader, Uint8ArrayWriter, ZipWriter } = await zipLibrary()
+  const zip = new ZipWriter(new Uint8ArrayWriter(), { useWebWorkers: false })
+  for (const { name, kind, bytes, mode: unixMode, mtime: lastModDate } of items) {
+    const directory = kind === 'folder'
+    const data = directory ? undefined : new Uint8ArrayReader(bytes)
+    await zip.add(name, data, { directory, unixMode, lastModDate })
+  }
+  return zip.close()
+}
+
+async function tarOf(items: ToPack[]) {
+  const { packTar } = await import('modern-tar')
+  const entries = items.map(({ name, kind, bytes, mode, mtime }) => {
+    const header = { name, mtime, mode: mode & 0o777, uid: 0, gid: 0, size: 0 }
+    if (kind === 'folder') return { header: { ...header, type: 'directory' as const } }
+    if (kind === 'file') return { header: { ...header, size: bytes.length }, body: bytes }
+    return { header: { ...header, type: 'symlink' as const, linkname: bytes.toString() } }
+  })
+  return packTar(entries)
+}
+
+const REPLACES = annotate('Medium', 'destroys', { idempotent: true })
+
+export const DATA_TOOLS = [
+  ...toolsOf('data', {
+    json_query: {
+      description:
+        'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath; returns JSON.',
+      parameters: takes({
+        path: maybe(arg.text('A file in the workspace.')),
+        text: maybe(arg.text('The document, in place of `path`.')),
+        query: arg.text('JMESPath, such as "items[?price > `9`].name"; @ is all of it.'),
+        limit: limitTo(1000, 100),
+      }),
+      annotations: READS_ONLY,
+      paths: ({ path: given = [] }) => [given].flat(),
+      run: async ({ path: given = '', text: said, query, limit }, { workspace }) => {
+        if ((given === '') === (said === undefined)) fail('give either `path` or `text`')
+        const file = said === undefined ? await wholeText(given, workspace) : undefined
+        const read = await documentIn(file?.text ?? `${said}`, file?.shown ?? 'the text')
+        const find = await jmespath(query)
+        const answer = () => {
+          const document = read()
+          return foundText(find(document), document, limit)
+        }
+        try {
+          return runBounded(answer) ?? fail('it takes too long', 'ask for less')
+        } catch (error) {
+          if (!(error instanceof RangeError)) throw error
+          return fail(`it is too large or too deep: ${error.message}`)
+        }
+      },
+    },
+    sqlite_query: {
+      description:
+        'Read an SQLite, CSV or TSV file with SQL; a CSV is a table named as the file, less its ending. Returns JSON arrays, one a line: column names, then rows.',
+      parameters: takes({
+        path: arg.text('An SQLite, .csv or .tsv file.'),
+        sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
+        params: maybe(
+          arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.'),
+        ),
+        limit: limitTo(5000, 200),
+      }),
+      annotations: READS_ONLY,
+      run: async ({ path: given, params = [], ...args }, context, signal) => {
+        const at = await context.workspace.read(given)
+        statsOf(at, context.workspace, 'file')
+        const isText = /\.[ct]sv$/i.test(at)
+        const csv = isText ? (await wholeText(given, context.workspace)).text : undefined
+        return queryApart({ at, csv, params, ...args }, context, signal)
+      },
+    },
+  }),
+  ...planned({
+    archive_create: {
+      family: 'archive',
+      description: 'Pack files and folders, ignored files too, into a .zip, .tar or .tar.gz.',
+      parameters: takes({
+        paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
+        dest: arg.text('The archive; its ending tells the kind.'),
+        overwrite: arg.flag('Replace a file at `dest`.'),
+      }),
+      annotations: REPLACES,
+      paths: ({ paths, dest }) => [...paths, dest],
+      preview: async () => undefined,
+      run: packPlan,
+    },
+    archive_extract: {
+      family: 'archive',
+      description:
+        'List or unpack a .zip, .tar or .tar.gz: wholly or, where a name or link leads out, not at all.',
+      parameters: takes({
+        path: arg.text('The archive.'),
+        dest: maybe(arg.text('Folder to unpack into; default: beside it, with its name.')),
+        list_only: arg.flag('Only list what it holds.'),
+        overwrite: arg.flag('Replace files that exist.'),
+      }),
+      annotations: REPLACES,
+      judge: ({ list_only }) => (list_only ? READS_ONLY : REPLACES),
+      paths: (args) => [args.path, ...(args.list_only ? [] : [destOf(args)])],
+      preview: async (args, context) => changeList((await unpackPlan(args, context)).changes),
+      run: unpackPlan,
+    },
+  }),
+]
+
+//#endregion §data
+
 //#region §notes: records of the vault, and tasks
 //
 // Records outlive a session, todos do not. Notes and memories can be rewritten; what tai stored
@@ -8063,6 +8651,7 @@ export const TOOLS: readonly Tool[] = [
   ...SHELL_TOOLS,
   ...GIT_TOOLS,
   ...WEB_TOOLS,
+  ...DATA_TOOLS,
   ...NOTE_TOOLS,
   ...ASK_TOOLS,
   ...SERVER_TOOLS,
@@ -11931,6 +12520,11 @@ function exitNow(code: number): never {
 
 async function runProcess(argv: readonly string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty
+  if (argv[0] === QUERY_PROCESS) {
+    process.stdout.write(queryTable(await builtin('node:stream/consumers').text(process.stdin)))
+    process.exitCode = EXIT.answered
+    return
+  }
   const options = { env: process.env, noColor: argv.includes('--no-color') }
   const out = new Output(1, options)
   if (/^(--version|-V)$/.test(argv.join(' '))) {
