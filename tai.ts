@@ -613,11 +613,6 @@ function editDistance(a: string, b: string) {
   return row[b.length] ?? 0
 }
 
-function placeIn(text: string, offset: number) {
-  const lines = text.slice(0, offset).split('\n')
-  return `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
-}
-
 function didYouMean(word: string, known: readonly string[]) {
   const close = nearest(word, known)
   return close ? `did you mean ${close}?` : undefined
@@ -4220,11 +4215,10 @@ async function jsonIn(text: string, paste: Said) {
     for (const { error, offset } of errors) {
       const why = printParseErrorCode(error)
       if (offset >= length && !why.startsWith('Close')) continue // of what follows
+      const lines = text.slice(0, begin + offset).split('\n')
+      const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
       const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
-      unfit(
-        `${placeIn(text, begin + offset)}: ${words}`,
-        'are its quotes curly (“ ”), or is it only a part?',
-      )
+      unfit(`${place}: ${words}`, 'are its quotes curly (“ ”), or is it only a part?')
     }
     prose += text.slice(end, index)
     end = begin + length
@@ -7447,7 +7441,7 @@ function tableText(rows: string) {
 
 //#region §data: tables, documents and archives, asked and packed
 //
-// 1. A query only reads one file. SQLite cannot be stopped: it has a process, which can.
+// 1. A query only reads one file. SQLite cannot be stopped, so it has a process, which can.
 // 2. Of an archive all is judged, names, links and sizes, before a byte is written.
 // 3. What JSON cannot hold (large integers, infinities, dates) is text.
 // Not here: passwords, other kinds of archives.
@@ -7460,7 +7454,8 @@ function jsonPart(_: string, part: unknown) {
   return typeof part === 'number' && !Number.isFinite(part) ? `${part}` : part
 }
 
-const toJson = (value: unknown, indent = 0) => JSON.stringify(value, jsonPart, indent) ?? 'null'
+const toJson = (value: unknown, indent = 0) =>
+  attempt(() => JSON.stringify(value, jsonPart, indent)) ?? fail('too deep or large for JSON')
 
 const exactly = (_: string, value: unknown, { source = '' } = {}) =>
   /^-?\d{16,}$/.test(source) && !Number.isSafeInteger(value) ? source : value
@@ -7475,10 +7470,8 @@ const parseLines = (text: string) =>
     return value ?? (line.trim() ? fail(`line ${i + 1} is no JSON`) : [])
   })
 
-type Format = [name: string, ending: RegExp, parse: (text: string) => unknown]
-
 /** In the order of trying, where no name tells. */
-async function documentFormats(): Promise<Format[]> {
+async function documentFormats(): Promise<[string, RegExp, (text: string) => unknown][]> {
   const { parse } = await import('smol-toml')
   const { parseAllDocuments } = await import('yaml')
   const options = { intAsBigInt: true, merge: true, logLevel: 'error' } as const
@@ -7497,7 +7490,7 @@ async function documentFormats(): Promise<Format[]> {
 }
 
 async function documentIn(text: string, shown: string) {
-  const plain = /l$/i.test(shown) ? undefined : attempt(() => ({ value: parseJson(text) }))
+  const plain = /\.jsonl$/i.test(shown) ? undefined : attempt(() => ({ value: parseJson(text) }))
   if (plain) return () => plain.value
   const all = await documentFormats()
   const named = all.filter(([, ending]) => ending.test(shown))
@@ -7515,31 +7508,33 @@ async function documentIn(text: string, shown: string) {
   }
 }
 
-function faultIn(part: string, work: (part: string) => unknown) {
-  try {
-    work(part)
-    return undefined
-  } catch (error) {
-    return messageOf(error)
-  }
-}
-
 async function jmespath(query: string) {
   const { compile, search } = await import('@jmespath-community/jmespath')
-  return (document: unknown) => {
-    let found: unknown
-    const fault = faultIn(query, () => (found = search(document as never, query)))
-    const isThere = (_: string, i: number) => faultIn(query.slice(0, i + 1), compile) === fault
-    const at = fault?.includes('EOF') ? query.length : query.split('').findIndex(isThere) + 1
-    const place = at > 0 ? ` at character ${at}` : ''
-    if (fault) fail(`the query fails${place}: ${fault}`, 'such as people[?age > `30`].name')
-    return found
+  const wrongIn = (part: string) => {
+    try {
+      compile(part)
+      return ''
+    } catch (error) {
+      return messageOf(error)
+    }
+  }
+  return (document: unknown): unknown => {
+    const fault = wrongIn(query)
+    const isThere = (_: string, i: number) => wrongIn(query.slice(0, i + 1)) === fault
+    const at = /EOF/.test(fault) ? query.length : query.split('').findIndex(isThere) + 1
+    const hint = 'such as people[?age > `30`].name'
+    if (fault) fail(`the query fails at character ${at}: ${fault}`, hint)
+    try {
+      return search(document as never, query) ?? null
+    } catch (cause) {
+      return fail(`the query fails: ${messageOf(cause)}`, hint, cause)
+    }
   }
 }
 
 function foundText(found: unknown, document: unknown, limit: number) {
   const names = isObject(document) ? `; its keys are ${Object.keys(document).join(', ')}` : ''
-  if (found == null) return `null\n[nothing is there${clip(names, NAMES_SHOWN)}]`
+  if (found === null) return `null\n[nothing is there${clip(names, NAMES_SHOWN)}]`
   if (!Array.isArray(found)) return toJson(found, 2)
   const items = found.slice(0, limit).map((item) => toJson(item))
   const more = found.length > limit ? [`${limit} of ${found.length} results shown`] : []
@@ -7549,13 +7544,7 @@ function foundText(found: unknown, document: unknown, limit: number) {
 /** The argument that makes tai the process of one query. */
 export const QUERY_PROCESS = '--query-table'
 
-type TableQuery = {
-  at: string
-  csv: string | undefined
-  sql: string
-  params: readonly Json[]
-  limit: number
-}
+type TableQuery = { at: string; csv?: string; sql: string; params: readonly Json[]; limit: number }
 
 const SQL_FAULTS: Record<number, string> = {
   8: 'only what reads is run',
@@ -7568,14 +7557,17 @@ const TABLE_LIST = `SELECT m.name || '(' || group_concat(p.name, ', ') || ')' AS
   FROM sqlite_schema m, pragma_table_info(m.name) p GROUP BY m.name`
 
 /** Answers a TableQuery, in JSON, by lines. Throws TaiError. */
-export function queryTable(given: string) {
+export async function queryTable(given: string) {
   const query: TableQuery = JSON.parse(given)
-  const db = query.csv === undefined ? openTables(query.at) : csvTable(query.csv, query.at)
+  const { DatabaseSync: Connection, constants } = builtin('node:sqlite')
+  const db = query.csv
+    ? await fillTable(new Connection(':memory:'), query.csv, query.at)
+    : new Connection(databaseUrl(query.at), { readOnly: true, timeout: STORE_BUSY })
   db.exec('PRAGMA query_only = 1')
-  const { SQLITE_ATTACH, SQLITE_PRAGMA, SQLITE_DENY, SQLITE_OK } = builtin('node:sqlite').constants
   db.setAuthorizer((action, name) => {
-    const isOdd = action === SQLITE_PRAGMA && !/_(list|x?info|version|check)$/i.test(`${name}`)
-    return isOdd || action === SQLITE_ATTACH ? SQLITE_DENY : SQLITE_OK
+    const isPragma = action === constants.SQLITE_PRAGMA
+    const isOdd = isPragma && !/_(list|x?info|version|check)$/i.test(`${name}`)
+    return constants[isOdd || action === constants.SQLITE_ATTACH ? 'SQLITE_DENY' : 'SQLITE_OK']
   })
   try {
     return rowLines(db, query)
@@ -7588,15 +7580,14 @@ export function queryTable(given: string) {
   }
 }
 
-function openTables(at: string) {
+/** Reading a WAL that nobody has open would leave files beside it. */
+function databaseUrl(at: string) {
   const head = Buffer.alloc(20)
   using open = new DisposableStack()
   fs.readSync(open.adopt(fs.openSync(at, 'r'), fs.closeSync), head)
   const url = builtin('node:url').pathToFileURL(at)
-  // Reading a WAL that nobody has open would leave files beside it.
   if (head[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
-  const { DatabaseSync: Connection } = builtin('node:sqlite')
-  return new Connection(url, { readOnly: true, timeout: STORE_BUSY })
+  return url
 }
 
 function rowLines(db: DatabaseSync, { sql, params, limit }: TableQuery) {
@@ -7606,9 +7597,7 @@ function rowLines(db: DatabaseSync, { sql, params, limit }: TableQuery) {
   statement.setReadBigInts(true)
   statement.setReturnArrays(true)
   const values = params.map((value) =>
-    value === true || value === false || Number.isSafeInteger(value)
-      ? BigInt(Number(value))
-      : value,
+    typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
   ) as SQLInputValue[]
   if (attempt(() => statement.iterate(...values, null))) fail('it has more ? than params')
   const lines = [toJson(statement.columns().map(({ name }) => name))]
@@ -7629,72 +7618,35 @@ function shownValue(value: unknown) {
   return `x'${start}${value.length > BLOB_SHOWN ? '…' : ''}' (${count(value.length, 'byte')})`
 }
 
-const WHOLE_NUMBER = /^(-?(0|[1-9]\d{0,17}))?$/
-const DECIMAL = /^(-?(0|[1-9]\d{0,14})(\.\d+)?(e[+-]?\d+)?)?$/i
-
-function columnType(cells: string[]) {
-  if (cells.every((cell) => WHOLE_NUMBER.test(cell))) return 'INTEGER'
-  return cells.every((cell) => DECIMAL.test(cell)) ? 'REAL' : 'TEXT'
-}
-
 const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
 
-/** An empty number is NULL. */
-function csvTable(text: string, at: string) {
-  const [head = [], ...rows] = csvRows(text, /tsv$/i.test(at) ? '\t' : /[,;]/.exec(text)?.[0])
-  if (head.length === 0) fail('it is empty')
-  const long = rows.findIndex((row) => row.length > head.length)
-  if (long >= 0) fail(`row ${long + 2} has more fields than the first`)
-  const types = head.map((_, i) => columnType(rows.map((row) => row[i] ?? '')))
-  const made = head.map((said, i) => {
-    const isTaken = head.findIndex((other) => other.toLowerCase() === said.toLowerCase()) < i
-    return `${inQuotes(isTaken || !said ? `${said}_${i + 1}` : said)} ${types[i]}`
+/** A column is of numbers when none has a zero before it or too many digits. */
+const CSV_NUMBER = /^(-?(0|[1-9]\d{0,14})(\.\d+)?)?$/
+
+async function fillTable(db: DatabaseSync, text: string, at: string) {
+  const { parse } = (await import('papaparse')).default
+  const { data, errors, meta } = parse<Record<string, string>>(text, {
+    header: true,
+    skipEmptyLines: true,
+    transformHeader: (name, i) => name.trim() || `column_${i + 1}`,
   })
-  const { DatabaseSync: Connection } = builtin('node:sqlite')
-  const db = new Connection(':memory:')
+  const fault = errors.find(({ type, code }) => type !== 'Delimiter' && code !== 'TooFewFields')
+  if (fault) fail(`row ${Number(fault.row) + 2}: ${fault.message}`)
+  const names = meta.fields ?? []
+  const isNumber = (name: string) => data.every((row) => CSV_NUMBER.test(row[name] ?? ''))
+  const types = names.map((name) => (isNumber(name) ? 'NUMERIC' : 'TEXT'))
   const table = inQuotes(path.parse(at).name)
-  db.exec(`CREATE TABLE ${table} (${made}); BEGIN`)
+  db.exec(
+    `CREATE TABLE ${table} (${names.map((name, i) => `${inQuotes(name)} ${types[i]}`)}); BEGIN`,
+  )
   const marks = types.map((type) => (type === 'TEXT' ? '?' : "nullif(?, '')"))
   const insert = db.prepare(`INSERT INTO ${table} VALUES (${marks})`)
-  for (const row of rows) insert.run(...head.map((_, i) => row[i] ?? null))
+  for (const row of data) insert.run(...names.map((name) => row[name] ?? null))
   db.exec('COMMIT')
   return db
 }
 
-/** RFC 4180; blank lines do not count. */
-function csvRows(text: string, mark = ',') {
-  const field = RegExp(`("[^"]*(?:""[^"]*)*"|(?!")[^${mark}\r\n]*)(${mark}|\r?\n|\r|$)`, 'y')
-  const rows: string[][] = []
-  let row: string[] = []
-  for (let end = mark; end === mark || field.lastIndex < text.length; ) {
-    const from = field.lastIndex
-    const [, said = '', after = ''] =
-      field.exec(text) ?? fail(`${placeIn(text, from)}: these quotes do not enclose a field`)
-    row.push(said.startsWith('"') ? said.slice(1, -1).replaceAll('""', '"') : said)
-    end = after
-    if (end === mark) continue
-    if (row.length > 1 || said) rows.push(row)
-    row = []
-  }
-  return rows
-}
-
-async function queryApart(query: TableQuery, context: ToolContext, signal: AbortSignal) {
-  const { world, store, workspace } = context
-  const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
-  const place = { cwd: workspace.root, env: childEnv(world, store.redactor), world }
-  const how = { argv, stdin: JSON.stringify(query), timeout: SQL_TIME, signal }
-  const { code, stdout, stderr, timedOut } = await runCommand({ ...place, ...how })
-  if (code === 0) return stdout
-  const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
-  const [why, hint] = stderr
-    .replace(/^tai: /, '')
-    .trim()
-    .split('\n  ')
-  return fail(`${workspace.show(query.at)}: ${late || why || 'the query was ended'}`, hint)
-}
-
-/** In tar's words: "link" is a hard link. */
+/** In tar's words: a "link" is a hard one. */
 type Packed = {
   name: string
   type: string
@@ -7710,13 +7662,18 @@ const ARCHIVE_HINT = 'nothing was unpacked; shell_exec has tar and unzip'
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
-async function tarItems(bytes: Uint8Array): Promise<Packed[]> {
+async function tarItems(bytes: Buffer): Promise<Packed[]> {
   const { unpackTar } = await import('modern-tar')
+  for (let at = 0; at < bytes.length; at += 512)
+    if (/^S.{100}ustar/s.test(bytes.toString('latin1', at + 156, at + 262)))
+      fail('it has sparse files')
   const items = await unpackTar(bytes, { strict: true })
-  return items.map(({ header, data = ABSENT.bytes }) => {
-    const usual = { type: 'file', mode: 0, mtime: new Date(0) }
-    return { ...usual, ...header, read: async () => data }
-  })
+  const usual = { type: 'file', mode: 0, mtime: new Date(0) }
+  return items.map(({ header, data = ABSENT.bytes }) => ({
+    ...usual,
+    ...header,
+    read: async () => data,
+  }))
 }
 
 async function zipItems(bytes: Uint8Array) {
@@ -7725,14 +7682,13 @@ async function zipItems(bytes: Uint8Array) {
   const zip = new ZipReader(new Uint8ArrayReader(bytes), { ...options, useWebWorkers: false })
   const items: Packed[] = []
   for await (const entry of zip.getEntriesGenerator()) {
-    const { uncompressedSize: size, lastModDate: mtime, unixMode: mode = 0 } = entry
     const plain = entry.directory ? 'directory' : 'file'
     items.push({
       name: entry.filename.replaceAll('\\', '/'),
-      type: { 0: plain, 4: plain, 8: plain, 10: 'symlink' }[mode >> 12] ?? 'device',
-      size,
-      mtime,
-      mode,
+      type: entry.symlink ? 'symlink' : plain,
+      size: entry.uncompressedSize,
+      mtime: entry.lastModDate,
+      mode: entry.unixMode ?? 0,
       locked: entry.encrypted,
       read: async () => (entry.directory ? ABSENT.bytes : entry.getData(new Uint8ArrayWriter())),
     })
@@ -7754,16 +7710,15 @@ async function openArchive(given: string, workspace: Workspace) {
   const { size } = await file.stat()
   const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, size * ARCHIVE_RATIO_MAX))
   try {
-    if (size > ARCHIVE_MAX) fail('it is too large')
+    if (size > ARCHIVE_MAX) fail(`it is over ${formatBytes(ARCHIVE_MAX)}`)
     const items = await itemsIn(await file.readFile(), room)
     const total = items.reduce((sum, item) => sum + item.size, 0)
     if (items.length > ARCHIVE_ITEMS_MAX) fail(`it has over ${ARCHIVE_ITEMS_MAX} items`)
     if (total > room) fail(`it holds over ${formatBytes(room)}`)
     return { items, sum: `${count(items.length, 'item')}, ${formatBytes(total)}` }
   } catch (cause) {
-    const isLarge = codeOf(cause) === 'ERR_BUFFER_TOO_LARGE'
-    const why = isLarge ? `it holds over ${formatBytes(room)}` : messageOf(cause)
-    return fail(`${visible(given)} is no sound .zip, .tar or .tar.gz: ${why}`, ARCHIVE_HINT, cause)
+    const what = `${visible(given)} is no .zip, .tar or .tar.gz that can be unpacked`
+    return fail(`${what}: ${messageOf(cause)}`, ARCHIVE_HINT, cause)
   }
 }
 
@@ -7774,28 +7729,21 @@ function partsOf(name: string) {
   return parts
 }
 
-const foldPath = (parts: string[]) => parts.join('/').normalize().toLowerCase()
+const foldName = (name: string) => partsOf(name).join('/').normalize().toLowerCase()
 
-type Placed = { name: string; type: string; item?: Packed }
-
-/** With the folders above, by folded path. Throws TaiError for two that would be one. */
-function placedItems(items: readonly Packed[], dest: string[]) {
-  const placed = new Map<string, Placed>()
-  for (const item of items) {
-    const parts = [...dest, ...partsOf(item.name)]
-    for (const i of parts.keys()) {
-      const way = parts.slice(0, i + 1)
-      const above = { name: way.join('/'), type: 'directory' }
-      const one: Placed = i + 1 < parts.length ? above : { ...above, type: item.type, item }
-      const known = placed.get(foldPath(way))
-      const isSame =
-        known?.name === one.name && [known, one].every(({ type }) => type === above.type)
-      if (known && !isSame)
-        fail(`${visible(one.name)} and ${visible(known.name)} would be one`, ARCHIVE_HINT)
-      placed.set(foldPath(way), { ...known, ...one })
-    }
+/** Two names for one place, or something below what is no folder (but may be a link). */
+function refuseClashes(items: readonly Packed[]) {
+  const types = new Map<string, string>()
+  for (const { name, type } of items) {
+    const known = types.get(foldName(name)) ?? 'directory'
+    if (types.has(foldName(name)) && `${known}${type}` !== 'directorydirectory')
+      fail(`the name ${visible(name)} is there twice, perhaps in other letters`, ARCHIVE_HINT)
+    types.set(foldName(name), type)
   }
-  return placed
+  for (const name of types.keys())
+    for (let above = name; above !== '.'; above = path.posix.dirname(above))
+      if (above !== name && (types.get(above) ?? 'directory') !== 'directory')
+        fail(`${visible(name)} is below what is no folder`, ARCHIVE_HINT)
 }
 
 /** After a name, which may be another link, `..` would not mean what it says. */
@@ -7807,10 +7755,10 @@ function refuseLeaving(name: string, target: string) {
     fail(`the link ${visible(name)} leads out, to ${visible(target)}`, ARCHIVE_HINT)
 }
 
-/** `from`: the item itself, or what it is a hard link to. */
-async function unpackedState(item: Packed, from?: Packed): Promise<FileState> {
+async function unpackedState(item: Packed, items: readonly Packed[]): Promise<FileState> {
   const { name, type, mode, mtime, linkname } = item
   if (type === 'directory') return { ...ABSENT, kind: 'folder', mode: (mode & 0o755) | 0o700 }
+  const from = type === 'link' ? items.find((other) => other.name === linkname) : item
   if (from?.locked) fail(`${visible(name)} needs a password`, ARCHIVE_HINT)
   if (type === 'symlink') {
     const target = linkname ?? Buffer.from(await item.read()).toString()
@@ -7822,18 +7770,6 @@ async function unpackedState(item: Packed, from?: Packed): Promise<FileState> {
   return { kind: 'file', bytes, mtime, mode: mode ? mode & 0o755 : undefined }
 }
 
-async function arrival(to: string, after: FileState, overwrite: boolean, workspace: Workspace) {
-  const [at, shown] = [await workspace.write(to), workspace.show(to)]
-  if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`, ARCHIVE_HINT)
-  const before = fileState(at, workspace)
-  const kinds = `${before.kind} ${after.kind}`
-  if (kinds === 'folder folder') return []
-  if (before.kind !== 'absent' && !(overwrite && kinds === 'file file'))
-    fail(`${shown} exists already`, 'nothing was unpacked; overwrite replaces files')
-  if (overwrite && before.kind === 'file') await writeTarget(to, workspace) // unless read-only
-  return [{ at, shown, before, after: { ...after, mode: after.mode ?? before.mode } }]
-}
-
 type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: boolean }
 
 const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
@@ -7841,25 +7777,26 @@ const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unp
 async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
   const { items, sum } = await openArchive(args.path, workspace)
   if (args.list_only) return { changes: [], says: withRemarks([itemList(items)], [sum]) }
-  const dest = workspace.show(await workspace.read(destOf(args)))
-  const placed = placedItems(items, partsOf(dest))
-  const original = ({ linkname = '' }: Packed) =>
-    placed.get(foldPath([...partsOf(dest), ...partsOf(linkname)]))?.item
+  refuseClashes(items)
+  const dest = await workspace.read(destOf(args))
   const changes: Change[] = []
-  for (const { name, item } of placed.values()) {
-    const from = item?.type === 'link' ? original(item) : item
-    const folder: FileState = { ...ABSENT, kind: 'folder' }
-    const after = item ? await unpackedState(item, from) : folder
-    const to = path.join(workspace.root, name)
-    changes.push(...(await arrival(to, after, args.overwrite, workspace)))
+  for (const item of items) {
+    const to = path.join(dest, ...partsOf(item.name))
+    const after = await unpackedState(item, items)
+    if (after.kind === 'folder' && lstatOf(to)?.isDirectory()) continue
+    const target = await writeTarget(to, workspace)
+    const { at, shown, before } = target
+    if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`, ARCHIVE_HINT)
+    if (before.kind !== 'absent' && !args.overwrite)
+      fail(`${shown} exists already`, 'nothing was unpacked; overwrite replaces files')
+    changes.push({ ...target, after: { ...after, mode: after.mode ?? before.mode } })
   }
-  return { changes, says: `unpacked ${sum}, into ${dest}; undo_edit takes it back` }
+  return { changes, says: `unpacked ${sum}, into ${workspace.show(dest)}; undo_edit takes it back` }
 }
 
 function itemList(items: readonly Packed[]) {
-  const rows = items.map(({ name, type, size, mtime, linkname, locked }) => [
+  const rows = items.map(({ name, type, size, linkname, locked }) => [
     type === 'file' ? formatBytes(size) : type,
-    attempt(() => mtime.toISOString().slice(0, 16)) ?? '',
     visible(name + (linkname ? ` -> ${linkname}` : '') + (locked ? ' (locked)' : '')),
   ])
   return columns(rows)
@@ -7873,37 +7810,36 @@ async function packPlan(args: Packing, { workspace }: ToolContext, signal: Abort
   const target = await writeTarget(args.dest, workspace)
   const { before, shown } = target
   if (before.kind === 'file' && !args.overwrite) fail(`${shown} exists already`, 'overwrite it?')
-  const found = await pathsBelow(args.paths, workspace, signal)
-  found.delete(target.at)
+  const found = new Set<string>()
+  const judge = ({ at }: { at: string }) => {
+    if (workspace.hides(at)) return 'skip'
+    found.add(at)
+    return 'enter'
+  }
+  for (const given of args.paths) {
+    const at = await workspace.read(given)
+    judge({ at })
+    const isFolder = statsOf(at, workspace).isDirectory()
+    const { remarks } = isFolder ? await walkTree(at, judge, signal) : { remarks: [] }
+    if (remarks.length > 0) fail(remarks.join('; '))
+  }
+  for (const at of [workspace.root, target.at]) found.delete(at)
   let total = 0
   const items = [...found].map((at) => {
-    const { mode, mtime, size } = fs.lstatSync(at)
-    total += size
+    const state = fileState(at, workspace, ARCHIVE_MAX)
+    total += state.bytes.length
     if (found.size > ARCHIVE_ITEMS_MAX || total > ARCHIVE_MAX)
       fail(`over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(ARCHIVE_MAX)}`, 'pack less at a time')
-    return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
+    const { mode, mtime } = fs.lstatSync(at)
+    return { ...state, name: workspace.show(at), mode, mtime }
   })
   const plain = Buffer.from(await pack(items))
   const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
-  const bytes = /gz$/i.test(args.dest) ? await gzip(plain) : plain
+  const after: FileState = { ...before, kind: 'file', bytes: plain }
+  if (/gz$/i.test(args.dest)) after.bytes = await gzip(plain)
   const sum = `${count(items.length, 'item')}, ${formatBytes(total)}`
-  const says = `packed ${sum}, into ${shown}, ${formatBytes(bytes.length)}`
-  return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
-}
-
-async function pathsBelow(paths: readonly string[], workspace: Workspace, signal: AbortSignal) {
-  const found = new Set<string>()
-  for (const given of paths) {
-    const top = await workspace.read(given)
-    found.add(top)
-    if (!statsOf(top, workspace).isDirectory()) continue
-    const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
-    const { entries, remarks } = await walkTree(top, judge, signal)
-    if (remarks.length > 0) fail(remarks.join('; '))
-    for (const { at } of entries) found.add(at)
-  }
-  found.delete(workspace.root)
-  return found
+  const says = `packed ${sum}, into ${shown}, ${formatBytes(after.bytes.length)}`
+  return { changes: [{ ...target, after }], says }
 }
 
 type ToPack = FileState & { name: string; mode: number; mtime: Date }
@@ -7936,9 +7872,9 @@ export const DATA_TOOLS = [
   ...toolsOf('data', {
     json_query: {
       description:
-        'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath; returns JSON.',
+        'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath.',
       parameters: takes({
-        path: maybe(arg.text('A file in the workspace.')),
+        path: maybe(somePath),
         text: maybe(arg.text('The document, in place of `path`.')),
         query: arg.text('JMESPath, such as "items[?price > `9`].name"; @ is all of it.'),
         limit: limitTo(1000, 100),
@@ -7947,26 +7883,22 @@ export const DATA_TOOLS = [
       paths: ({ path: given = [] }) => [given].flat(),
       run: async ({ path: given = '', text: said, query, limit }, { workspace }) => {
         if ((given === '') === (said === undefined)) fail('give either `path` or `text`')
-        const file = said === undefined ? await wholeText(given, workspace) : undefined
-        const read = await documentIn(file?.text ?? `${said}`, file?.shown ?? 'the text')
+        const { text, shown } =
+          said === undefined ? await wholeText(given, workspace) : { text: said, shown: 'the text' }
+        const read = await documentIn(text, shown)
         const find = await jmespath(query)
         const answer = () => {
           const document = read()
           return foundText(find(document), document, limit)
         }
-        try {
-          return runBounded(answer) ?? fail('it takes too long', 'ask for less')
-        } catch (error) {
-          if (!(error instanceof RangeError)) throw error
-          return fail(`it is too large or too deep: ${error.message}`)
-        }
+        return runBounded(answer) ?? fail('it takes too long', 'ask for less')
       },
     },
     sqlite_query: {
       description:
-        'Read an SQLite, CSV or TSV file with SQL; a CSV is a table named as the file, less its ending. Returns JSON arrays, one a line: column names, then rows.',
+        'Read an SQLite, CSV or TSV file with SQL; a CSV is a table with its name, less the ending. Returns JSON arrays, one a line: column names, then rows.',
       parameters: takes({
-        path: arg.text('An SQLite, .csv or .tsv file.'),
+        path: somePath,
         sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
         params: maybe(
           arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.'),
@@ -7974,12 +7906,27 @@ export const DATA_TOOLS = [
         limit: limitTo(5000, 200),
       }),
       annotations: READS_ONLY,
-      run: async ({ path: given, params = [], ...args }, context, signal) => {
-        const at = await context.workspace.read(given)
-        statsOf(at, context.workspace, 'file')
-        const isText = /\.[ct]sv$/i.test(at)
-        const csv = isText ? (await wholeText(given, context.workspace)).text : undefined
-        return queryApart({ at, csv, params, ...args }, context, signal)
+      run: async ({ path: given, params = [], ...args }, { world, store, workspace }, signal) => {
+        const at = await workspace.read(given)
+        statsOf(at, workspace, 'file')
+        const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
+        const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
+        const { code, stdout, stderr, timedOut } = await runCommand({
+          argv,
+          cwd: workspace.root,
+          env: childEnv(world, store.redactor),
+          world,
+          stdin: JSON.stringify({ at, csv, params, ...args }),
+          timeout: SQL_TIME,
+          signal,
+        })
+        if (code === 0) return stdout
+        const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
+        const [why, hint] = stderr
+          .replace(/^tai: /, '')
+          .trim()
+          .split('\n  ')
+        return fail(`${workspace.show(at)}: ${late || why || 'the query was ended'}`, hint)
       },
     },
   }),
@@ -8002,7 +7949,7 @@ export const DATA_TOOLS = [
       description:
         'List or unpack a .zip, .tar or .tar.gz: wholly or, where a name or link leads out, not at all.',
       parameters: takes({
-        path: arg.text('The archive.'),
+        path: somePath,
         dest: maybe(arg.text('Folder to unpack into; default: beside it, with its name.')),
         list_only: arg.flag('Only list what it holds.'),
         overwrite: arg.flag('Replace files that exist.'),
@@ -12521,7 +12468,8 @@ function exitNow(code: number): never {
 async function runProcess(argv: readonly string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty
   if (argv[0] === QUERY_PROCESS) {
-    process.stdout.write(queryTable(await builtin('node:stream/consumers').text(process.stdin)))
+    const query = await builtin('node:stream/consumers').text(process.stdin)
+    process.stdout.write(await queryTable(query))
     process.exitCode = EXIT.answered
     return
   }
