@@ -7662,11 +7662,13 @@ const ARCHIVE_HINT = 'nothing was unpacked; shell_exec has tar and unzip'
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
+/** What tar keeps of files with holes is not what they hold. */
+const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
+
 async function tarItems(bytes: Buffer): Promise<Packed[]> {
   const { unpackTar } = await import('modern-tar')
   for (let at = 0; at < bytes.length; at += 512)
-    if (/^S.{100}ustar/s.test(bytes.toString('latin1', at + 156, at + 262)))
-      fail('it has sparse files')
+    if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
   const items = await unpackTar(bytes, { strict: true })
   const usual = { type: 'file', mode: 0, mtime: new Date(0) }
   return items.map(({ header, data = ABSENT.bytes }) => ({
@@ -7729,21 +7731,32 @@ function partsOf(name: string) {
   return parts
 }
 
-const foldName = (name: string) => partsOf(name).join('/').normalize().toLowerCase()
+const FOLDER: Packed = {
+  name: '',
+  type: 'directory',
+  size: 0,
+  mtime: new Date(0),
+  mode: 0o755,
+  read: async () => ABSENT.bytes,
+}
 
-/** Two names for one place, or something below what is no folder (but may be a link). */
-function refuseClashes(items: readonly Packed[]) {
-  const types = new Map<string, string>()
-  for (const { name, type } of items) {
-    const known = types.get(foldName(name)) ?? 'directory'
-    if (types.has(foldName(name)) && `${known}${type}` !== 'directorydirectory')
-      fail(`the name ${visible(name)} is there twice, perhaps in other letters`, ARCHIVE_HINT)
-    types.set(foldName(name), type)
+/** With the folders above. Throws TaiError for two that would be one. */
+function placedItems(items: readonly Packed[], dest: string[]) {
+  const placed = new Map<string, { place: string; item: Packed }>()
+  for (const own of items) {
+    const parts = [...dest, ...partsOf(own.name)]
+    for (const i of parts.keys()) {
+      const place = parts.slice(0, i + 1).join('/')
+      const item = i + 1 < parts.length ? FOLDER : own
+      const key = place.normalize().toLowerCase()
+      const known = placed.get(key)
+      const isSame = known?.place === place && known.item.type + item.type === 'directorydirectory'
+      if (known && !isSame)
+        fail(`${visible(place)} and ${visible(known.place)} would be one`, ARCHIVE_HINT)
+      if (!known || item === own) placed.set(key, { place, item })
+    }
   }
-  for (const name of types.keys())
-    for (let above = name; above !== '.'; above = path.posix.dirname(above))
-      if (above !== name && (types.get(above) ?? 'directory') !== 'directory')
-        fail(`${visible(name)} is below what is no folder`, ARCHIVE_HINT)
+  return placed.values()
 }
 
 /** After a name, which may be another link, `..` would not mean what it says. */
@@ -7777,11 +7790,10 @@ const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unp
 async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
   const { items, sum } = await openArchive(args.path, workspace)
   if (args.list_only) return { changes: [], says: withRemarks([itemList(items)], [sum]) }
-  refuseClashes(items)
-  const dest = await workspace.read(destOf(args))
+  const dest = workspace.show(await workspace.read(destOf(args)))
   const changes: Change[] = []
-  for (const item of items) {
-    const to = path.join(dest, ...partsOf(item.name))
+  for (const { place, item } of placedItems(items, partsOf(dest))) {
+    const to = path.join(workspace.root, place)
     const after = await unpackedState(item, items)
     if (after.kind === 'folder' && lstatOf(to)?.isDirectory()) continue
     const target = await writeTarget(to, workspace)
@@ -7791,7 +7803,7 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
       fail(`${shown} exists already`, 'nothing was unpacked; overwrite replaces files')
     changes.push({ ...target, after: { ...after, mode: after.mode ?? before.mode } })
   }
-  return { changes, says: `unpacked ${sum}, into ${workspace.show(dest)}; undo_edit takes it back` }
+  return { changes, says: `unpacked ${sum}, into ${dest}; undo_edit takes it back` }
 }
 
 function itemList(items: readonly Packed[]) {
@@ -7923,7 +7935,7 @@ export const DATA_TOOLS = [
         if (code === 0) return stdout
         const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
         const [why, hint] = stderr
-          .replace(/^tai: /, '')
+          .replace(/^[^]*?tai: /, '')
           .trim()
           .split('\n  ')
         return fail(`${workspace.show(at)}: ${late || why || 'the query was ended'}`, hint)
