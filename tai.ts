@@ -7768,18 +7768,25 @@ function refuseLeaving(name: string, target: string) {
     fail(`the link ${visible(name)} leads out, to ${visible(target)}`, ARCHIVE_HINT)
 }
 
+const contentOf = async ({ name, read }: Packed) =>
+  Buffer.from(
+    await read().catch((cause) =>
+      fail(`${visible(name)}: ${messageOf(cause)}`, ARCHIVE_HINT, cause),
+    ),
+  )
+
 async function unpackedState(item: Packed, items: readonly Packed[]): Promise<FileState> {
   const { name, type, mode, mtime, linkname } = item
   if (type === 'directory') return { ...ABSENT, kind: 'folder', mode: (mode & 0o755) | 0o700 }
   const from = type === 'link' ? items.find((other) => other.name === linkname) : item
   if (from?.locked) fail(`${visible(name)} needs a password`, ARCHIVE_HINT)
   if (type === 'symlink') {
-    const target = linkname ?? Buffer.from(await item.read()).toString()
+    const target = linkname ?? (await contentOf(item)).toString()
     refuseLeaving(name, target)
     return { kind: 'link', bytes: Buffer.from(target) }
   }
   if (from?.type !== 'file') fail(`${visible(name)} is a ${type} and not unpacked`, ARCHIVE_HINT)
-  const bytes = Buffer.from(await from.read())
+  const bytes = await contentOf(from)
   return { kind: 'file', bytes, mtime, mode: mode ? mode & 0o755 : undefined }
 }
 

@@ -10,6 +10,7 @@ import {
   DATA_TOOLS,
   QUERY_PROCESS,
   queryTable,
+  type TaiError,
   type JsonObject,
 } from '../tai.ts'
 import { bench, filled, row } from './fakes/bench.ts'
@@ -144,6 +145,16 @@ t.test('json_query ends what would grow without end', async (t) => {
   t.ok(Date.now() - started < 15_000)
 })
 
+/** As the process of a query does it, without the process. */
+async function ask(root: string, name: string, sql: string, more: object = {}) {
+  const at = path.join(root, name)
+  const csv = /[ct]sv$/.test(name) && fs.readFileSync(at, 'utf8').replace(/^\ufeff/, '')
+  const query = { at, csv, sql, params: [], limit: 200, ...more }
+  return queryTable(JSON.stringify(query)).catch((error: TaiError) =>
+    [error.message, error.hint ?? ''].join('\n').trimEnd(),
+  )
+}
+
 function makeDb(file: string, wal = false) {
   const db = new DatabaseSync(file)
   if (wal) db.exec('PRAGMA journal_mode = WAL')
@@ -188,7 +199,12 @@ t.test('sqlite_query gives rows as JSON, one a line', async (t) => {
     ['SELECT hex(zeroblob(2000000)) AS h', {}, '["h"]\n[1.0 MB is reached; there is more]'],
   ]
   for (const [sql, more, expected] of cases)
-    t.equal((await call('sqlite_query', { path: 'a b#?.db', sql, ...more })).text, expected, sql)
+    t.equal(await ask(root, 'a b#?.db', sql, more), expected, sql)
+  const args = { path: 'a b#?.db', sql: 'SELECT name FROM t', limit: 1 }
+  t.equal(
+    (await call('sqlite_query', args)).text,
+    '["name"]\n["Ann"]\n[the limit is reached; there is more]',
+  )
 })
 
 t.test('sqlite_query only reads, and only its file', async (t) => {
@@ -197,7 +213,7 @@ t.test('sqlite_query only reads, and only its file', async (t) => {
   const before = fs.readFileSync(path.join(root, 'a.db'))
   const names = fs.readdirSync(root)
   const cases: [string, RegExp][] = [
-    ['DELETE FROM t', /a\.db: only what reads is run/],
+    ['DELETE FROM t', /^only what reads is run/],
     ['INSERT INTO t (name) VALUES (1) RETURNING id', /only what reads/],
     ['CREATE TEMP TABLE x (a)', /only what reads/],
     ['BEGIN IMMEDIATE', /only what reads/],
@@ -213,15 +229,11 @@ t.test('sqlite_query only reads, and only its file', async (t) => {
     ['SELEC 1', /near "SELEC": syntax error/],
     ['', /no statements/],
   ]
-  for (const [sql, expected] of cases)
-    t.match(
-      await call('sqlite_query', { path: 'a.db', sql }),
-      { isError: true, text: expected },
-      sql,
-    )
-  t.match(await call('sqlite_query', { path: 'a.db', sql: 'SELECT 1', params: [1] }), {
+  for (const [sql, expected] of cases) t.match(await ask(root, 'a.db', sql), expected, sql)
+  t.match(await ask(root, 'a.db', 'SELECT 1', { params: [1] }), /fewer \? than params/)
+  t.match(await call('sqlite_query', { path: 'a.db', sql: 'DELETE FROM none' }), {
     isError: true,
-    text: /fewer \? than params/,
+    text: /^a\.db: no such table: none\nit has .*t\(id, name/,
   })
   const refused: [string, RegExp][] = [
     ['no.db', /no\.db: it is no SQLite database/],
@@ -277,7 +289,7 @@ t.test('sqlite_query sees a live WAL, and leaves nothing beside a WAL at rest', 
 })
 
 t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
-  const { call } = await bench(t, {
+  const { call, root } = await bench(t, {
     'my data.csv':
       '\ufeffid,name,zip,price,id,\r\n1,"a ""q"", x\ny",007,1.5,2,\r\n\r\n20,,012,,3,z\r\n3\r\n',
     'd.tsv': 'a\tb\n1\t"x"\n',
@@ -298,19 +310,15 @@ t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
     ['big.csv', 'SELECT n FROM big', '["n"]\n["12345678901234567890"]\n[1 row]'],
     ['my data.csv', 'DELETE FROM "my data"', /only what reads/],
     ['my data.csv', 'SELECT * FROM data', /no such table: data\nit has my data\(id, name/],
-    ['open.csv', 'SELECT 1', /open\.csv: row \d: Quoted field unterminated/],
-    ['long.csv', 'SELECT 1', /long\.csv: row 3: Too many fields/],
-    ['empty.csv', 'SELECT * FROM empty', /empty\.csv: /],
+    ['open.csv', 'SELECT 1', /^row \d: Quoted field unterminated/],
+    ['long.csv', 'SELECT 1', /^row 3: Too many fields/],
+    ['empty.csv', 'SELECT * FROM empty', /no such table/],
   ]
   for (const [at, sql, expected] of cases) {
-    const { text } = await call('sqlite_query', { path: at, sql })
-    t.match(text, expected, `${at} ${sql}`)
+    t.match(await ask(root, at, sql), expected, `${at} ${sql}`)
   }
-})
-
-t.test('the process of a query answers what it is told on stdin', async (t) => {
-  const told = { at: 'x.csv', csv: 'a\n1\n', sql: 'SELECT a FROM x', params: [], limit: 5 }
-  t.equal(await queryTable(JSON.stringify(told)), '["a"]\n[1]\n[1 row]')
+  const args = { path: 'my data.csv', sql: 'SELECT sum(id) AS n FROM "my data"' }
+  t.equal((await call('sqlite_query', args)).text, '["n"]\n[24]\n[1 row]')
 })
 
 // --- archives ---
@@ -412,7 +420,7 @@ for (const ending of ['zip', 'tar', 'tar.gz', 'tgz'])
     fillFolder(root)
     const dest = `out/x.${ending}`
     const made = await call('archive_create', { paths: ['src', 'src/a.txt'], dest })
-    t.match(made.text, /^packed \d+ items, 20 B, into out\/x\./)
+    t.match(made.text, /^packed \d+ items, 2[08] B, into out\/x\./)
     const bytes = fs.readFileSync(path.join(root, dest))
     t.match(await call('archive_create', { paths: ['src'], dest }), {
       isError: true,
@@ -421,12 +429,12 @@ for (const ending of ['zip', 'tar', 'tar.gz', 'tgz'])
     await call('archive_create', { paths: ['src'], dest, overwrite: true })
     t.ok(fs.readFileSync(path.join(root, dest)).equals(bytes), 'the same again')
     const listed = await call('archive_extract', { path: dest, list_only: true })
-    t.match(listed.text, /6 B +src\/a\.txt\n[^]*\[\d+ items, 20 B\]$/)
+    t.match(listed.text, /6 B +src\/a\.txt\n[^]*\[\d+ items, 2[08] B\]$/)
     t.notOk(fs.existsSync(path.join(root, 'out/x')))
     t.match(await preview('archive_extract', { path: dest }), /created out\/x\/src\/a\.txt/)
     t.match(
       (await call('archive_extract', { path: dest })).text,
-      /^unpacked \d+ items, 20 B, into out\/x;/,
+      /^unpacked \d+ items, 2[08] B, into out\/x;/,
     )
     t.strictSame(treeOf(path.join(root, 'out/x/src')), treeOf(path.join(root, 'src')))
     t.match(await call('archive_extract', { path: dest }), {
@@ -495,89 +503,90 @@ t.test('a hard link is unpacked as a copy, and names of Windows as folders', asy
 
 const LINK = 0o120777
 
+const good = { name: 'good.txt', data: 'good' }
+const HOSTILE: [string, Buffer, RegExp][] = [
+  ['dots.tar', tarOf([good, { name: '../evil', data: 'x' }]), /leads out of the archive/],
+  ['deep.tar', tarOf([good, { name: 'a/../../evil', data: 'x' }]), /leads out/],
+  ['abs.tar', tarOf([good, { name: '/tmp/tai-evil', data: 'x' }]), /leads out/],
+  ['dots.zip', zipOf([good, { name: '../evil', data: 'x' }]), /leads out/],
+  ['back.zip', zipOf([good, { name: '..\\evil', data: 'x' }]), /leads out/],
+  ['drive.zip', zipOf([good, { name: 'C:\\evil', data: 'x' }]), /leads out/],
+  ['nul.zip', zipOf([good, { name: 'a\0b', data: 'x' }]), /leads out/],
+  [
+    'link.tar',
+    tarOf([good, { name: 'l', type: '2', link: '../../outside' }]),
+    /the link l leads out/,
+  ],
+  ['abslink.tar', tarOf([good, { name: 'l', type: '2', link: '/etc' }]), /leads out, to \/etc/],
+  ['link.zip', zipOf([good, { name: 'l', data: '../..', mode: LINK }]), /leads out/],
+  [
+    'via.tar',
+    tarOf([
+      good,
+      { name: 'y', type: '2', link: '.' },
+      { name: 'x', type: '2', link: 'y/../../outside' },
+    ]),
+    /the link x leads out/,
+  ],
+  [
+    'through.tar',
+    tarOf([good, { name: 'l', type: '2', link: '.' }, { name: 'l/x', data: 'x' }]),
+    /would be one/,
+  ],
+  [
+    'above.tar',
+    tarOf([good, { name: 'l/x', data: 'x' }, { name: 'L', type: '2', link: '.' }]),
+    /would be one/,
+  ],
+  [
+    'hard.tar',
+    tarOf([good, { name: 'h', type: '1', link: '../../outside/secret.txt' }]),
+    /h is a link and not unpacked/,
+  ],
+  ['dev.tar', tarOf([good, { name: 'd', type: '3' }]), /d is a character-device/],
+  ['fifo.tar', tarOf([good, { name: 'p', type: '6' }]), /p is a fifo/],
+  ['sparse.tar', tarOf([good, { name: 's', type: 'S' }]), /sparse/],
+  ['twice.tar', tarOf([good, good]), /good\.txt and .* would be one/],
+  ['case.zip', zipOf([good, { name: 'GOOD.txt', data: 'x' }]), /would be one/],
+  [
+    'nfc.zip',
+    zipOf([
+      { name: 'é', data: 'x' },
+      { name: 'e\u0301', data: 'y' },
+    ]),
+    /would be one/,
+  ],
+  ['under.zip', zipOf([good, { name: 'good.txt/x', data: 'x' }]), /would be one/],
+  [
+    'locked.zip',
+    zipOf([good, { name: 'l', data: 'xxxxxxxxxxxxx', locked: true }]),
+    /l needs a password/,
+  ],
+  ['git.tar', tarOf([good, { name: '.git/hooks/pre-commit', data: 'x' }]), /git runs/],
+  ['lie.zip', zipOf([good, { name: 'l', data: 'xyz', size: 10 }]), /l: Invalid uncompressed size/],
+  ['bomb.zip', zipOf([good, { name: 'b', data: 'x', size: 0xf0000000 }]), /holds over 16\.0 MB/],
+  [
+    'bomb.tgz',
+    gzipSync(tarOf([{ name: 'b', data: '\0'.repeat(40_000_000) }])),
+    /larger than 16777216 bytes/,
+  ],
+  [
+    'many.tar',
+    tarOf(Array.from({ length: ARCHIVE_ITEMS_MAX + 1 }, (_, i) => ({ name: `f${i}` }))),
+    /over 10000 items/,
+  ],
+  [
+    'many.zip',
+    zipOf(Array.from({ length: ARCHIVE_ITEMS_MAX + 1 }, (_, i) => ({ name: `f${i}` }))),
+    /over 10000 items/,
+  ],
+  ['text.zip', Buffer.from('hello'), /is no \.zip, \.tar or \.tar\.gz/],
+  ['nothing.tar', Buffer.alloc(0), /is no \.zip/],
+]
+
 t.test('an archive that would leave its folder, or harm it, is refused whole', async (t) => {
-  const good = { name: 'good.txt', data: 'good' }
-  const hostile: [string, Buffer, RegExp][] = [
-    ['dots.tar', tarOf([good, { name: '../evil', data: 'x' }]), /leads out of the archive/],
-    ['deep.tar', tarOf([good, { name: 'a/../../evil', data: 'x' }]), /leads out/],
-    ['abs.tar', tarOf([good, { name: '/tmp/tai-evil', data: 'x' }]), /leads out/],
-    ['dots.zip', zipOf([good, { name: '../evil', data: 'x' }]), /leads out/],
-    ['back.zip', zipOf([good, { name: '..\\evil', data: 'x' }]), /leads out/],
-    ['drive.zip', zipOf([good, { name: 'C:\\evil', data: 'x' }]), /leads out/],
-    ['nul.zip', zipOf([good, { name: 'a\0b', data: 'x' }]), /leads out/],
-    [
-      'link.tar',
-      tarOf([good, { name: 'l', type: '2', link: '../../outside' }]),
-      /the link l leads out/,
-    ],
-    ['abslink.tar', tarOf([good, { name: 'l', type: '2', link: '/etc' }]), /leads out, to \/etc/],
-    ['link.zip', zipOf([good, { name: 'l', data: '../..', mode: LINK }]), /leads out/],
-    [
-      'via.tar',
-      tarOf([
-        good,
-        { name: 'y', type: '2', link: '.' },
-        { name: 'x', type: '2', link: 'y/../../outside' },
-      ]),
-      /the link x leads out/,
-    ],
-    [
-      'through.tar',
-      tarOf([good, { name: 'l', type: '2', link: '.' }, { name: 'l/x', data: 'x' }]),
-      /would be one/,
-    ],
-    [
-      'above.tar',
-      tarOf([good, { name: 'l/x', data: 'x' }, { name: 'L', type: '2', link: '.' }]),
-      /would be one/,
-    ],
-    [
-      'hard.tar',
-      tarOf([good, { name: 'h', type: '1', link: '../../outside/secret.txt' }]),
-      /h is a link and not unpacked/,
-    ],
-    ['dev.tar', tarOf([good, { name: 'd', type: '3' }]), /d is a character-device/],
-    ['fifo.tar', tarOf([good, { name: 'p', type: '6' }]), /p is a fifo/],
-    ['sparse.tar', tarOf([good, { name: 's', type: 'S' }]), /sparse/],
-    ['twice.tar', tarOf([good, good]), /good\.txt and .* would be one/],
-    ['case.zip', zipOf([good, { name: 'GOOD.txt', data: 'x' }]), /would be one/],
-    [
-      'nfc.zip',
-      zipOf([
-        { name: 'é', data: 'x' },
-        { name: 'e\u0301', data: 'y' },
-      ]),
-      /would be one/,
-    ],
-    ['under.zip', zipOf([good, { name: 'good.txt/x', data: 'x' }]), /would be one/],
-    [
-      'locked.zip',
-      zipOf([good, { name: 'l', data: 'xxxxxxxxxxxxx', locked: true }]),
-      /l needs a password/,
-    ],
-    ['git.tar', tarOf([good, { name: '.git/hooks/pre-commit', data: 'x' }]), /git runs/],
-    ['lie.zip', zipOf([good, { name: 'l', data: 'xyz', size: 10 }]), /./],
-    ['bomb.zip', zipOf([good, { name: 'b', data: 'x', size: 0xf0000000 }]), /holds over 16\.0 MB/],
-    [
-      'bomb.tgz',
-      gzipSync(tarOf([{ name: 'b', data: '\0'.repeat(40_000_000) }])),
-      /larger than 16777216 bytes/,
-    ],
-    [
-      'many.tar',
-      tarOf(Array.from({ length: ARCHIVE_ITEMS_MAX + 1 }, (_, i) => ({ name: `f${i}` }))),
-      /over 10000 items/,
-    ],
-    [
-      'many.zip',
-      zipOf(Array.from({ length: ARCHIVE_ITEMS_MAX + 1 }, (_, i) => ({ name: `f${i}` }))),
-      /over 10000 items/,
-    ],
-    ['text.zip', Buffer.from('hello'), /is no \.zip, \.tar or \.tar\.gz/],
-    ['nothing.tar', Buffer.alloc(0), /is no \.zip/],
-  ]
   const { call, root } = await bench(t, { work: {} })
-  for (const [name, bytes, expected] of hostile) {
+  for (const [name, bytes, expected] of HOSTILE) {
     fs.writeFileSync(path.join(root, name), bytes)
     const reply = await call('archive_extract', { path: name, dest: 'work', overwrite: true })
     t.match(reply, { isError: true, text: expected }, name)
@@ -601,7 +610,7 @@ t.test('an archive that is cut or changed is refused whole', async (t) => {
         `${ending} ${part}`,
       )
     }
-    const place = ending === 'zip' ? whole.indexOf('src/a') + 60 : whole.length - 30
+    const place = ending === 'zip' ? whole.indexOf('src/b') - 60 : whole.length - 30
     fs.writeFileSync(at, whole.with(place, ~Number(whole[place]) & 0xff))
     t.match(
       await call('archive_extract', { path: `x.${ending}` }),
@@ -629,7 +638,7 @@ t.test('files that are there are replaced only where asked, and come back', asyn
     ['x.zip', 'locked', true, /locked\/a is read-only/],
     ['x.zip', 'out/a', true, /./],
     ['y.zip', 'out', true, /out\/d is a folder/],
-    ['z.zip', 'out', true, /behind a link/],
+    ['z.zip', 'out', true, /is a symbolic link/],
     ['x.zip', '../outside', true, /outside the workspace/],
     ['x.zip', '.tai', true, /tai obeys it/],
   ]
