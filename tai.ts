@@ -7470,41 +7470,38 @@ const parseLines = (text: string) =>
     return value ?? (line.trim() ? fail(`line ${i + 1} is no JSON`) : [])
   })
 
-/** In the order of trying, where no name tells. */
-async function documentFormats(): Promise<[string, RegExp, (text: string) => unknown][]> {
-  const { parse } = await import('smol-toml')
+/** By the ending of a name or, without one, the look of the text. */
+async function parserFor(text: string, shown: string) {
+  const [ending] = /\.\w+$/.exec(shown) ?? []
+  const is = (name: RegExp, look: RegExp) => (ending ? name.test(ending) : look.test(text))
+  if (is(/jsonl|ndjson/i, /^\s*[[{].*[\]}]\s*\n\s*[[{]/)) return parseLines
+  if (is(/toml/i, /^(\s|#.*)*(\[[^,\n]*\]\s*\n|[\w."-]+\s*=)/)) {
+    const { parse } = await import('smol-toml')
+    return () => parse(text, { integersAsBigInt: 'asNeeded' })
+  }
   const { parseAllDocuments } = await import('yaml')
-  const options = { intAsBigInt: true, merge: true, logLevel: 'error' } as const
-  const parseYaml = (text: string) => {
+  return () => {
+    const options = { intAsBigInt: true, merge: true, logLevel: 'error' } as const
     const values = [...parseAllDocuments(text, options)].map((document): unknown => {
       for (const error of document.errors) throw error
       return document.toJS()
     })
     return values.length > 1 ? values : values[0]
   }
-  return [
-    ['JSONL', /\.(jsonl|ndjson)$/i, parseLines],
-    ['TOML', /\.toml$/i, (text) => parse(text, { integersAsBigInt: 'asNeeded' })],
-    ['JSON or YAML', /\.(json|ya?ml)$/i, parseYaml],
-  ]
 }
 
 async function documentIn(text: string, shown: string) {
   const plain = /\.jsonl$/i.test(shown) ? undefined : attempt(() => ({ value: parseJson(text) }))
   if (plain) return () => plain.value
-  const all = await documentFormats()
-  const named = all.filter(([, ending]) => ending.test(shown))
+  const parse = await parserFor(text, shown)
   return (): unknown => {
-    let why = ''
-    for (const [name, , parse] of named[0] ? named : all)
-      try {
-        return JSON.parse(toJson(parse(text)))
-      } catch (error) {
-        const { line, column, message } = Object(error)
-        const place = line ? `line ${line}, column ${column}: ` : ''
-        why = `${shown} is no ${name}: ${place}${`${message}`.split(/:?\n/, 1)}` // no excerpt
-      }
-    return fail(why)
+    try {
+      return JSON.parse(toJson(parse(text)))
+    } catch (error) {
+      const { line, column, message } = Object(error)
+      const [why] = `${message}`.split(/:?\n/, 1) // no excerpt
+      return fail(`${shown}: ${why}${line ? ` at line ${line}, column ${column}` : ''}`)
+    }
   }
 }
 
@@ -7544,7 +7541,14 @@ function foundText(found: unknown, document: unknown, limit: number) {
 /** The argument that makes tai the process of one query. */
 export const QUERY_PROCESS = '--query-table'
 
-type TableQuery = { at: string; csv?: string; sql: string; params: readonly Json[]; limit: number }
+type TableQuery = {
+  at: string
+  url: string
+  csv?: string
+  sql: string
+  params: readonly Json[]
+  limit: number
+}
 
 const SQL_FAULTS: Record<number, string> = {
   8: 'only what reads is run',
@@ -7562,7 +7566,7 @@ export async function queryTable(given: string) {
   const { DatabaseSync: Connection, constants } = builtin('node:sqlite')
   const db = query.csv
     ? await fillTable(new Connection(':memory:'), query.csv, query.at)
-    : new Connection(databaseUrl(query.at), { readOnly: true, timeout: STORE_BUSY })
+    : new Connection(query.url, { readOnly: true, timeout: STORE_BUSY })
   db.exec('PRAGMA query_only = 1')
   db.setAuthorizer((action, name) => {
     const isPragma = action === constants.SQLITE_PRAGMA
@@ -7578,16 +7582,6 @@ export async function queryTable(given: string) {
     const hint = errcode === 1 ? `it has ${clip(names, NAMES_SHOWN)}` : undefined
     return fail(SQL_FAULTS[errcode] ?? messageOf(cause), hint, cause)
   }
-}
-
-/** Reading a WAL that nobody has open would leave files beside it. */
-function databaseUrl(at: string) {
-  const head = Buffer.alloc(20)
-  using open = new DisposableStack()
-  fs.readSync(open.adopt(fs.openSync(at, 'r'), fs.closeSync), head)
-  const url = builtin('node:url').pathToFileURL(at)
-  if (head[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
-  return url
 }
 
 function rowLines(db: DatabaseSync, { sql, params, limit }: TableQuery) {
@@ -7628,7 +7622,6 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
   const { data, errors, meta } = parse<Record<string, string>>(text, {
     header: true,
     skipEmptyLines: true,
-    transformHeader: (name, i) => name.trim() || `column_${i + 1}`,
   })
   const fault = errors.find(({ type, code }) => type !== 'Delimiter' && code !== 'TooFewFields')
   if (fault) fail(`row ${Number(fault.row) + 2}: ${fault.message}`)
@@ -7829,34 +7822,31 @@ async function packPlan(args: Packing, { workspace }: ToolContext, signal: Abort
   const target = await writeTarget(args.dest, workspace)
   const { before, shown } = target
   if (before.kind === 'file' && !args.overwrite) fail(`${shown} exists already`, 'overwrite it?')
-  const found = new Set<string>()
-  const judge = ({ at }: { at: string }) => {
+  const items = new Map<string, ToPack>()
+  let total = 0
+  const add = ({ at }: { at: string }) => {
     if (workspace.hides(at)) return 'skip'
-    found.add(at)
+    if ([workspace.root, target.at].includes(at) || items.has(at)) return 'enter'
+    const { mode, mtime } = fs.lstatSync(at)
+    const state = fileState(at, workspace, ARCHIVE_MAX)
+    items.set(at, { ...state, name: workspace.show(at), mode, mtime })
+    total += state.bytes.length
+    if (items.size > ARCHIVE_ITEMS_MAX || total > ARCHIVE_MAX)
+      fail(`over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(ARCHIVE_MAX)}`, 'pack less at a time')
     return 'enter'
   }
   for (const given of args.paths) {
     const at = await workspace.read(given)
-    judge({ at })
     const isFolder = statsOf(at, workspace).isDirectory()
-    const { remarks } = isFolder ? await walkTree(at, judge, signal) : { remarks: [] }
+    add({ at })
+    const { remarks } = isFolder ? await walkTree(at, add, signal) : { remarks: [] }
     if (remarks.length > 0) fail(remarks.join('; '))
   }
-  for (const at of [workspace.root, target.at]) found.delete(at)
-  let total = 0
-  const items = [...found].map((at) => {
-    const state = fileState(at, workspace, ARCHIVE_MAX)
-    total += state.bytes.length
-    if (found.size > ARCHIVE_ITEMS_MAX || total > ARCHIVE_MAX)
-      fail(`over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(ARCHIVE_MAX)}`, 'pack less at a time')
-    const { mode, mtime } = fs.lstatSync(at)
-    return { ...state, name: workspace.show(at), mode, mtime }
-  })
-  const plain = Buffer.from(await pack(items))
+  const plain = Buffer.from(await pack([...items.values()]))
   const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
   const after: FileState = { ...before, kind: 'file', bytes: plain }
   if (/gz$/i.test(args.dest)) after.bytes = await gzip(plain)
-  const sum = `${count(items.length, 'item')}, ${formatBytes(total)}`
+  const sum = `${count(items.size, 'item')}, ${formatBytes(total)}`
   const says = `packed ${sum}, into ${shown}, ${formatBytes(after.bytes.length)}`
   return { changes: [{ ...target, after }], says }
 }
@@ -7928,6 +7918,11 @@ export const DATA_TOOLS = [
       run: async ({ path: given, params = [], ...args }, { world, store, workspace }, signal) => {
         const at = await workspace.read(given)
         statsOf(at, workspace, 'file')
+        await using file = await workspace.openForRead(given)
+        const { buffer } = await file.read({ length: 20 })
+        const url = builtin('node:url').pathToFileURL(at)
+        // A WAL that nobody has open: reading would leave files beside it.
+        if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
         const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
         const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
         const { code, stdout, stderr, timedOut } = await runCommand({
@@ -7935,7 +7930,7 @@ export const DATA_TOOLS = [
           cwd: workspace.root,
           env: childEnv(world, store.redactor),
           world,
-          stdin: JSON.stringify({ at, csv, params, ...args }),
+          stdin: JSON.stringify({ at, url, csv, params, ...args }),
           timeout: SQL_TIME,
           signal,
         })
