@@ -7450,6 +7450,10 @@ const NAMES_SHOWN = 1 * KB // characters
 const BLOB_SHOWN = 32 // bytes
 
 function jsonPart(_: string, part: unknown) {
+  if (part instanceof Uint8Array) {
+    const start = Buffer.from(part).toString('hex', 0, BLOB_SHOWN)
+    return `x'${start}${part.length > BLOB_SHOWN ? '…' : ''}' (${count(part.length, 'byte')})`
+  }
   if (typeof part === 'bigint') return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
   return typeof part === 'number' && !Number.isFinite(part) ? `${part}` : part
 }
@@ -7597,19 +7601,13 @@ function rowLines(db: DatabaseSync, { sql, params, limit }: TableQuery) {
   const lines = [toJson(statement.columns().map(({ name }) => name))]
   let room = SQL_TEXT_MAX
   for (const row of statement.iterate(...values)) {
-    const line = toJson(Object.values(row).map(shownValue))
+    const line = toJson(Object.values(row))
     room -= line.length
     const why = lines.length > limit ? 'the limit' : room < 0 && formatBytes(SQL_TEXT_MAX)
     if (why) return withRemarks(lines, [`${why} is reached; there is more`])
     lines.push(line)
   }
   return withRemarks(lines, [count(lines.length - 1, 'row')])
-}
-
-function shownValue(value: unknown) {
-  if (!(value instanceof Uint8Array)) return value
-  const start = Buffer.from(value).toString('hex', 0, BLOB_SHOWN)
-  return `x'${start}${value.length > BLOB_SHOWN ? '…' : ''}' (${count(value.length, 'byte')})`
 }
 
 const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
@@ -7724,29 +7722,22 @@ function partsOf(name: string) {
   return parts
 }
 
-const FOLDER: Packed = {
-  name: '',
-  type: 'directory',
-  size: 0,
-  mtime: new Date(0),
-  mode: 0o755,
-  read: async () => ABSENT.bytes,
-}
-
 /** With the folders above. Throws TaiError for two that would be one. */
 function placedItems(items: readonly Packed[], dest: string[]) {
-  const placed = new Map<string, { place: string; item: Packed }>()
+  const placed = new Map<string, { place: string; item: Packed | undefined }>()
   for (const own of items) {
     const parts = [...dest, ...partsOf(own.name)]
     for (const i of parts.keys()) {
       const place = parts.slice(0, i + 1).join('/')
-      const item = i + 1 < parts.length ? FOLDER : own
+      const item = i + 1 < parts.length ? undefined : own
       const key = place.normalize().toLowerCase()
       const known = placed.get(key)
-      const isSame = known?.place === place && known.item.type + item.type === 'directorydirectory'
+      const types = [known?.item?.type, item?.type]
+      const isSame =
+        known?.place === place && types.every((type = 'directory') => type === 'directory')
       if (known && !isSame)
         fail(`${visible(place)} and ${visible(known.place)} would be one`, ARCHIVE_HINT)
-      if (!known || item === own) placed.set(key, { place, item })
+      if (!known || item) placed.set(key, { place, item })
     }
   }
   return placed.values()
@@ -7768,19 +7759,27 @@ const contentOf = async ({ name, read }: Packed) =>
     ),
   )
 
-async function unpackedState(item: Packed, items: readonly Packed[]): Promise<FileState> {
-  const { name, type, mode, mtime, linkname } = item
-  if (type === 'directory') return { ...ABSENT, kind: 'folder', mode: (mode & 0o755) | 0o700 }
+/** Without an item: a folder. */
+async function unpackedState(
+  item: Packed | undefined,
+  items: readonly Packed[],
+): Promise<FileState> {
+  const { name = '', type = 'directory', mode = 0o755, mtime, linkname } = item ?? {}
+  if (!item || type === 'directory')
+    return { ...ABSENT, kind: 'folder', mode: (mode & 0o755) | 0o700 }
   const from = type === 'link' ? items.find((other) => other.name === linkname) : item
   if (from?.locked) fail(`${visible(name)} needs a password`, ARCHIVE_HINT)
-  if (type === 'symlink') {
-    const target = linkname ?? (await contentOf(item)).toString()
-    refuseLeaving(name, target)
-    return { kind: 'link', bytes: Buffer.from(target) }
-  }
-  if (from?.type !== 'file') fail(`${visible(name)} is a ${type} and not unpacked`, ARCHIVE_HINT)
-  const bytes = await contentOf(from)
-  return { kind: 'file', bytes, mtime, mode: mode ? mode & 0o755 : undefined }
+  if (from?.type === 'file')
+    return {
+      kind: 'file',
+      bytes: await contentOf(from),
+      mtime,
+      ...(mode > 0 && { mode: mode & 0o755 }),
+    }
+  if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`, ARCHIVE_HINT)
+  const bytes = linkname === undefined ? await contentOf(item) : Buffer.from(linkname)
+  refuseLeaving(name, bytes.toString())
+  return { kind: 'link', bytes }
 }
 
 type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: boolean }
@@ -7789,7 +7788,11 @@ const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unp
 
 async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
   const { items, sum } = await openArchive(args.path, workspace)
-  if (args.list_only) return { changes: [], says: withRemarks([itemList(items)], [sum]) }
+  const lines = items.map(({ name, type, size, linkname, locked }) => [
+    type === 'file' ? formatBytes(size) : type,
+    visible(name + (linkname ? ` -> ${linkname}` : '') + (locked ? ' (locked)' : '')),
+  ])
+  if (args.list_only) return { changes: [], says: withRemarks([columns(lines)], [sum]) }
   const dest = workspace.show(await workspace.read(destOf(args)))
   const changes: Change[] = []
   for (const { place, item } of placedItems(items, partsOf(dest))) {
@@ -7801,17 +7804,12 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
     if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`, ARCHIVE_HINT)
     if (before.kind !== 'absent' && !args.overwrite)
       fail(`${shown} exists already`, 'nothing was unpacked; overwrite replaces files')
-    changes.push({ ...target, after: { ...after, mode: after.mode ?? before.mode } })
+    changes.push({
+      ...target,
+      after: after.kind === 'file' ? { mode: before.mode, ...after } : after,
+    })
   }
   return { changes, says: `unpacked ${sum}, into ${dest}; undo_edit takes it back` }
-}
-
-function itemList(items: readonly Packed[]) {
-  const rows = items.map(({ name, type, size, linkname, locked }) => [
-    type === 'file' ? formatBytes(size) : type,
-    visible(name + (linkname ? ` -> ${linkname}` : '') + (locked ? ' (locked)' : '')),
-  ])
-  return columns(rows)
 }
 
 type Packing = { paths: readonly string[]; dest: string; overwrite: boolean }

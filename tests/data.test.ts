@@ -662,6 +662,18 @@ t.test('files that are there are replaced only where asked, and come back', asyn
   t.equal(text('out/a'), 'old')
 })
 
+t.test('a link in the place of a file leaves the mode of what it leads to', async (t) => {
+  const { call, root, text } = await bench(t, { v: { a: 'old', b: 'b' } })
+  fs.chmodSync(path.join(root, 'v/a'), 0o644)
+  fs.chmodSync(path.join(root, 'v/b'), 0o600)
+  fs.writeFileSync(path.join(root, 'v.tar'), tarOf([{ name: 'a', type: '2', link: 'b' }]))
+  t.notOk((await call('archive_extract', { path: 'v.tar', overwrite: true })).isError)
+  t.equal(fs.readlinkSync(path.join(root, 'v/a')), 'b')
+  t.equal(fs.statSync(path.join(root, 'v/b')).mode & 0o777, 0o600)
+  await call('undo_edit', {})
+  t.equal(text('v/a'), 'old')
+})
+
 t.test('archive_create refuses what it cannot pack', async (t) => {
   const { call, root, context } = await bench(t, { a: 'a', '.git': { HEAD: 'x' } })
   const cases: [JsonObject, RegExp][] = [
