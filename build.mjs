@@ -157,7 +157,11 @@ async function bundle(dir) {
     logLevel: 'warning',
     plugins: [builtins],
     // The second leaves out the experimental parser of undici, as Node's own build of it does.
-    define: { 'import.meta.main': 'true', esbuildDetection: 'true' },
+    define: {
+      'import.meta.main': 'true',
+      'import.meta.filename': 'undefined',
+      esbuildDetection: 'true',
+    },
   })
   // CommonJS packages inside the bundle call `require` for builtins.
   const require = `const require=${get('module')}.createRequire(process.execPath);`

@@ -7,7 +7,7 @@
 // for a section's tag, such as "§store".
 //
 // Three common changes and where they begin:
-//   add a tool        one row in its family (§files, §shell, §git, §web, §notes, §asking)
+//   add a tool        one row in its family (§files, §shell, §git, §web, §data, §notes, §asking)
 //   add a provider    one row of PROVIDERS in §models
 //   change a limit    one constant in §caps
 //
@@ -83,6 +83,8 @@
 //     GIT_TOOLS
 //   §web        pages and APIs
 //     WEB_TOOLS
+//   §data       tables, documents and archives, asked and packed
+//     QUERY_PROCESS queryTable DATA_TOOLS
 //   §notes      records of the vault, and tasks
 //     NOTE_TOOLS
 //   §asking     the person, the clock, the machine
@@ -147,7 +149,7 @@ import type {
 import type { Token, Tokens } from 'marked'
 import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { InspectColor } from 'node:util'
 import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 
@@ -245,6 +247,12 @@ export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
 export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
 export const GREP_FILE_MAX = 2 * MB // larger files are passed over
 export const WALK_MAX = 100_000 // entries; then it says it stopped
+export const SQL_TIME = 30 * SECOND // then the process of the query is ended
+export const SQL_TEXT_MAX = 1 * MB // of rows; then it says it stopped
+
+export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
+export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
+export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
 export const WEB_TIMEOUT = 30 * SECOND // one page
 export const WEB_REDIRECTS = 5 // then unreachable
 
@@ -6205,7 +6213,7 @@ const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
 
-type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
+type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer; mtime?: Date | undefined }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
 type Plan = { changes: Change[]; says?: string; undoes?: string[] }
 
@@ -6276,7 +6284,7 @@ async function commitPlan({ changes, undoes }: Plan, { store, session, world }: 
 }
 
 /** Readers see the old content or the new. */
-function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
+function putOne(at: string, { kind, bytes, mode, mtime }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
   const folder = path.dirname(at)
@@ -6287,6 +6295,7 @@ function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
     if (mode !== undefined) fs.chmodSync(temporary, mode)
+    if (mtime) attempt(() => fs.utimesSync(temporary, mtime, mtime)) // no system takes every date
     fs.renameSync(temporary, at)
   } finally {
     fs.rmSync(temporary, { force: true })
@@ -6408,7 +6417,7 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
     const known = changes.get(at)
-    const place = known ?? placeOf(at, workspace)
+    const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
     const now = fingerprint(known?.after ?? place.before)
     const after = { kind, bytes, mode }
     const isOurs = [left, fingerprint(after)].includes(now)
@@ -7379,6 +7388,542 @@ function tableText(rows: string) {
 
 //#endregion §web
 
+//#region §data: tables, documents and archives, asked and packed
+//
+// 1. A query only reads one file. SQLite cannot be stopped, so it has a process, which can.
+// 2. Of an archive all is judged, names, links and sizes, before a byte is written.
+// 3. What JSON cannot hold (large integers, infinities, dates) is text.
+// Not here: passwords, other kinds of archives.
+
+const NAMES_SHOWN = 1 * KB // characters
+const BLOB_SHOWN = 32 // bytes
+
+function jsonPart(_: string, part: unknown) {
+  if (part instanceof Uint8Array) {
+    const start = Buffer.from(part).toString('hex', 0, BLOB_SHOWN)
+    return `x'${start}${part.length > BLOB_SHOWN ? '…' : ''}' (${count(part.length, 'byte')})`
+  }
+  if (typeof part === 'bigint') return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
+  return typeof part === 'number' && !Number.isFinite(part) ? `${part}` : part
+}
+
+const toJson = (value: unknown, indent = 0) =>
+  attempt(() => JSON.stringify(value, jsonPart, indent)) ?? fail('too deep or large for JSON')
+
+const exactly = (_: string, value: unknown, { source = '' } = {}) =>
+  /^-?\d{16,}$/.test(source) && !Number.isSafeInteger(value) ? source : value
+
+/** A reviver takes its time. */
+const parseJson = (text: string): unknown =>
+  JSON.parse(text, /(^|[^.\d])\d{16}/.test(text) ? exactly : undefined)
+
+const parseLines = (text: string) =>
+  text.split('\n').flatMap((line, i): unknown[] => {
+    const value = attempt(() => [parseJson(line)])
+    return value ?? (line.trim() ? fail(`line ${i + 1} is no JSON`) : [])
+  })
+
+/** By the ending of a name or, without one, the look of the text. */
+async function parserFor(text: string, shown: string) {
+  const [ending] = /\.\w+$/.exec(shown) ?? []
+  const is = (name: RegExp, look: RegExp) => (ending ? name.test(ending) : look.test(text))
+  if (is(/jsonl|ndjson/i, /^\s*[[{].*[\]}]\s*\n\s*[[{]/)) return parseLines
+  if (is(/toml/i, /^(\s|#.*)*(\[[^,\n]*\]\s*\n|[\w."-]+\s*=)/)) {
+    const { parse } = await import('smol-toml')
+    return () => parse(text, { integersAsBigInt: 'asNeeded' })
+  }
+  const { parseAllDocuments } = await import('yaml')
+  return () => {
+    const options = { intAsBigInt: true, merge: true, logLevel: 'error' } as const
+    const values = [...parseAllDocuments(text, options)].map((document): unknown => {
+      for (const error of document.errors) throw error
+      return document.toJS()
+    })
+    return values.length > 1 ? values : values[0]
+  }
+}
+
+async function documentIn(text: string, shown: string) {
+  const plain = /\.jsonl$/i.test(shown) ? undefined : attempt(() => ({ value: parseJson(text) }))
+  if (plain) return () => plain.value
+  const parse = await parserFor(text, shown)
+  return (): unknown => {
+    try {
+      return JSON.parse(toJson(parse(text)))
+    } catch (error) {
+      const { line, column, message } = Object(error)
+      const [why] = `${message}`.split(/:?\n/, 1) // no excerpt
+      return fail(`${shown}: ${why}${line ? ` at line ${line}, column ${column}` : ''}`)
+    }
+  }
+}
+
+async function jmespath(query: string) {
+  const { compile, search } = await import('@jmespath-community/jmespath')
+  const wrongIn = (part: string) => {
+    try {
+      compile(part)
+      return ''
+    } catch (error) {
+      return messageOf(error)
+    }
+  }
+  return (document: unknown): unknown => {
+    const fault = wrongIn(query)
+    const isThere = (_: string, i: number) => wrongIn(query.slice(0, i + 1)) === fault
+    const at = /EOF/.test(fault) ? query.length : query.split('').findIndex(isThere) + 1
+    const hint = 'such as people[?age > `30`].name'
+    if (fault) fail(`the query fails at character ${at}: ${fault}`, hint)
+    try {
+      return search(document as never, query) ?? null
+    } catch (cause) {
+      return fail(`the query fails: ${messageOf(cause)}`, hint, cause)
+    }
+  }
+}
+
+function foundText(found: unknown, document: unknown, limit: number) {
+  const names = isObject(document) ? `; its keys are ${Object.keys(document).join(', ')}` : ''
+  if (found === null) return `null\n[nothing is there${clip(names, NAMES_SHOWN)}]`
+  if (!Array.isArray(found)) return toJson(found, 2)
+  const items = found.slice(0, limit).map((item) => toJson(item))
+  const more = found.length > limit ? [`${limit} of ${found.length} results shown`] : []
+  return joinParts([`[${items.join(',\n')}]`, inBrackets(more)])
+}
+
+/** The argument that makes tai the process of one query. */
+export const QUERY_PROCESS = '--query-table'
+
+type TableQuery = {
+  at: string
+  url: string
+  csv?: string
+  sql: string
+  params: readonly Json[]
+  limit: number
+}
+
+const SQL_FAULTS: Record<number, string> = {
+  8: 'only what reads is run',
+  23: 'only what reads this file is run',
+  25: 'it has fewer ? than params',
+  26: 'it is no SQLite database, and no .csv or .tsv',
+}
+
+const TABLE_LIST = `SELECT m.name || '(' || group_concat(p.name, ', ') || ')' AS line
+  FROM sqlite_schema m, pragma_table_info(m.name) p GROUP BY m.name`
+
+/** Answers a TableQuery, in JSON, by lines. Throws TaiError. */
+export async function queryTable(given: string) {
+  const query: TableQuery = JSON.parse(given)
+  const { DatabaseSync: Connection, constants } = builtin('node:sqlite')
+  const db = query.csv
+    ? await fillTable(new Connection(':memory:'), query.csv, query.at)
+    : new Connection(query.url, { readOnly: true, timeout: STORE_BUSY })
+  db.exec('PRAGMA query_only = 1')
+  db.setAuthorizer((action, name) => {
+    const isPragma = action === constants.SQLITE_PRAGMA
+    const isOdd = isPragma && !/_(list|x?info|version|check)$/i.test(`${name}`)
+    return constants[isOdd || action === constants.SQLITE_ATTACH ? 'SQLITE_DENY' : 'SQLITE_OK']
+  })
+  try {
+    return rowLines(db, query)
+  } catch (cause) {
+    const { errcode } = Object(cause)
+    const tables = attempt(() => db.prepare(TABLE_LIST).all()) ?? []
+    const names = tables.map(({ line }) => line).join('; ') || 'no tables'
+    const hint = errcode === 1 ? `it has ${clip(names, NAMES_SHOWN)}` : undefined
+    return fail(SQL_FAULTS[errcode] ?? messageOf(cause), hint, cause)
+  }
+}
+
+function rowLines(db: DatabaseSync, { sql, params, limit }: TableQuery) {
+  const statement = db.prepare(sql)
+  const rest = sql.slice(sql.indexOf(statement.sourceSQL) + statement.sourceSQL.length)
+  if (!/^(\s|;|--.*|\/\*[^]*?\*\/)*$/.test(rest)) fail('one statement at a time')
+  statement.setReadBigInts(true)
+  statement.setReturnArrays(true)
+  const values = params.map((value) =>
+    typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
+  ) as SQLInputValue[]
+  if (attempt(() => statement.iterate(...values, null))) fail('it has more ? than params')
+  const lines = [toJson(statement.columns().map(({ name }) => name))]
+  let room = SQL_TEXT_MAX
+  for (const row of statement.iterate(...values)) {
+    const line = toJson(Object.values(row))
+    room -= line.length
+    const why = lines.length > limit ? 'the limit' : room < 0 && formatBytes(SQL_TEXT_MAX)
+    if (why) return joinParts([...lines, inBrackets([`${why} is reached; there is more`])])
+    lines.push(line)
+  }
+  return joinParts([...lines, inBrackets([count(lines.length - 1, 'row')])])
+}
+
+const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
+
+/** A column is of numbers when none has a zero before it or too many digits. */
+const CSV_NUMBER = /^(-?(0|[1-9]\d{0,14})(\.\d+)?)?$/
+
+async function fillTable(db: DatabaseSync, text: string, at: string) {
+  const { parse } = (await import('papaparse')).default
+  const { data, errors, meta } = parse<Record<string, string>>(text, {
+    header: true,
+    skipEmptyLines: true,
+  })
+  const fault = errors.find(({ type, code }) => type !== 'Delimiter' && code !== 'TooFewFields')
+  if (fault) fail(`row ${Number(fault.row) + 2}: ${fault.message}`)
+  const names = meta.fields ?? []
+  const isNumber = (name: string) => data.every((row) => CSV_NUMBER.test(row[name] ?? ''))
+  const types = names.map((name) => (isNumber(name) ? 'NUMERIC' : 'TEXT'))
+  const table = inQuotes(path.parse(at).name)
+  db.exec(
+    `CREATE TABLE ${table} (${names.map((name, i) => `${inQuotes(name)} ${types[i]}`)}); BEGIN`,
+  )
+  const marks = types.map((type) => (type === 'TEXT' ? '?' : "nullif(?, '')"))
+  const insert = db.prepare(`INSERT INTO ${table} VALUES (${marks})`)
+  for (const row of data) insert.run(...names.map((name) => row[name] ?? null))
+  db.exec('COMMIT')
+  return db
+}
+
+/** In tar's words: a "link" is a hard one. */
+type Packed = {
+  name: string
+  type: string
+  size: number
+  mtime: Date
+  mode: number
+  linkname?: string
+  locked?: boolean
+  read: () => Promise<Uint8Array>
+}
+
+const ARCHIVE_HINT = 'nothing was unpacked; shell_exec has tar and unzip'
+
+const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
+
+/** What tar keeps of files with holes is not what they hold. */
+const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
+
+async function tarItems(bytes: Buffer): Promise<Packed[]> {
+  const { unpackTar } = await import('modern-tar')
+  for (let at = 0; at < bytes.length; at += 512)
+    if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
+  const items = await unpackTar(bytes, { strict: true })
+  const usual = { type: 'file', mode: 0, mtime: new Date(0) }
+  return items.map(({ header, data = ABSENT.bytes }) => ({
+    ...usual,
+    ...header,
+    read: async () => data,
+  }))
+}
+
+async function zipItems(bytes: Uint8Array) {
+  const { Uint8ArrayReader, Uint8ArrayWriter, ZipReader } = await zipLibrary()
+  const options = { checkSignature: true, filenameValidation: 'tolerant' } as const
+  const zip = new ZipReader(new Uint8ArrayReader(bytes), { ...options, useWebWorkers: false })
+  const items: Packed[] = []
+  for await (const entry of zip.getEntriesGenerator()) {
+    const plain = entry.directory ? 'directory' : 'file'
+    items.push({
+      name: entry.filename.replaceAll('\\', '/'),
+      type: entry.symlink ? 'symlink' : plain,
+      size: entry.uncompressedSize,
+      mtime: entry.lastModDate,
+      mode: entry.unixMode ?? 0,
+      locked: entry.encrypted,
+      read: async () => (entry.directory ? ABSENT.bytes : entry.getData(new Uint8ArrayWriter())),
+    })
+    if (items.length > ARCHIVE_ITEMS_MAX) break
+  }
+  return items
+}
+
+async function itemsIn(bytes: Buffer, room: number) {
+  const start = bytes.toString('hex', 0, 4)
+  if (/^504b0(304|506)/.test(start)) return zipItems(bytes)
+  if (!start.startsWith('1f8b')) return tarItems(bytes)
+  const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
+  return tarItems(await gunzip(bytes, { maxOutputLength: room }))
+}
+
+async function openArchive(given: string, workspace: Workspace) {
+  await using file = await workspace.openForRead(given)
+  const { size } = await file.stat()
+  const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, size * ARCHIVE_RATIO_MAX))
+  try {
+    if (size > ARCHIVE_MAX) fail(`it is over ${formatBytes(ARCHIVE_MAX)}`)
+    const items = await itemsIn(await file.readFile(), room)
+    const total = items.reduce((sum, item) => sum + item.size, 0)
+    if (items.length > ARCHIVE_ITEMS_MAX) fail(`it has over ${ARCHIVE_ITEMS_MAX} items`)
+    if (total > room) fail(`it holds over ${formatBytes(room)}`)
+    return { items, sum: `${count(items.length, 'item')}, ${formatBytes(total)}` }
+  } catch (cause) {
+    const what = `${visible(given)} is no .zip, .tar or .tar.gz that can be unpacked`
+    return fail(`${what}: ${messageOf(cause)}`, ARCHIVE_HINT, cause)
+  }
+}
+
+function partsOf(name: string) {
+  const parts = name.split('/').filter((part) => part !== '' && part !== '.')
+  if (/^(\/|[a-z]:)|\0/i.test(name) || parts.includes('..'))
+    fail(`the name ${visible(name)} leads out of the archive`, ARCHIVE_HINT)
+  return parts
+}
+
+/** With the folders above. Throws TaiError for two that would be one. */
+function placedItems(items: readonly Packed[], dest: string[]) {
+  const placed = new Map<string, { place: string; item: Packed | undefined }>()
+  for (const own of items) {
+    const parts = [...dest, ...partsOf(own.name)]
+    for (const i of parts.keys()) {
+      const place = parts.slice(0, i + 1).join('/')
+      const item = i + 1 < parts.length ? undefined : own
+      const key = place.normalize().toLowerCase()
+      const known = placed.get(key)
+      const types = [known?.item?.type, item?.type]
+      const isSame =
+        known?.place === place && types.every((type = 'directory') => type === 'directory')
+      if (known && !isSame)
+        fail(`${visible(place)} and ${visible(known.place)} would be one`, ARCHIVE_HINT)
+      if (!known || item) placed.set(key, { place, item })
+    }
+  }
+  return placed.values()
+}
+
+/** After a name, which may be another link, `..` would not mean what it says. */
+function refuseLeaving(name: string, target: string) {
+  const plain = target.replace(/^(\.\/+)+|\/+$/g, '')
+  const end = path.posix.join(path.posix.dirname(name), plain)
+  const isOdd = /^\/|^\w:|[\\\0]/.test(plain) || plain !== path.posix.normalize(plain)
+  if (isOdd || /^\.\.(\/|$)/.test(end))
+    fail(`the link ${visible(name)} leads out, to ${visible(target)}`, ARCHIVE_HINT)
+}
+
+const contentOf = async ({ name, read }: Packed) =>
+  Buffer.from(
+    await read().catch((cause) =>
+      fail(`${visible(name)}: ${messageOf(cause)}`, ARCHIVE_HINT, cause),
+    ),
+  )
+
+/** Without an item: a folder. */
+async function unpackedState(
+  item: Packed | undefined,
+  items: readonly Packed[],
+): Promise<FileState> {
+  const { name = '', type = 'directory', mode = 0o755, mtime, linkname } = item ?? {}
+  if (!item || type === 'directory')
+    return { ...ABSENT, kind: 'folder', mode: (mode & 0o755) | 0o700 }
+  const from = type === 'link' ? items.find((other) => other.name === linkname) : item
+  if (from?.locked) fail(`${visible(name)} needs a password`, ARCHIVE_HINT)
+  if (from?.type === 'file')
+    return {
+      kind: 'file',
+      bytes: await contentOf(from),
+      mtime,
+      ...(mode > 0 && { mode: mode & 0o755 }),
+    }
+  if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`, ARCHIVE_HINT)
+  const bytes = linkname === undefined ? await contentOf(item) : Buffer.from(linkname)
+  refuseLeaving(name, bytes.toString())
+  return { kind: 'link', bytes }
+}
+
+type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: boolean }
+
+const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
+
+async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
+  const { items, sum } = await openArchive(args.path, workspace)
+  const lines = items.map(({ name, type, size, linkname, locked }) => [
+    type === 'file' ? formatBytes(size) : type,
+    visible(name + (linkname ? ` -> ${linkname}` : '') + (locked ? ' (locked)' : '')),
+  ])
+  if (args.list_only) return { changes: [], says: joinParts([columns(lines), inBrackets([sum])]) }
+  const dest = workspace.show(await workspace.read(destOf(args)))
+  const changes: Change[] = []
+  for (const { place, item } of placedItems(items, partsOf(dest))) {
+    const to = path.join(workspace.root, place)
+    const after = await unpackedState(item, items)
+    if (after.kind === 'folder' && lstatOf(to)?.isDirectory()) continue
+    const target = await writeTarget(to, workspace)
+    const { at, shown, before } = target
+    if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`, ARCHIVE_HINT)
+    if (before.kind !== 'absent' && !args.overwrite)
+      fail(`${shown} exists already`, 'nothing was unpacked; overwrite replaces files')
+    changes.push({
+      ...target,
+      after: after.kind === 'file' ? { mode: before.mode, ...after } : after,
+    })
+  }
+  return { changes, says: `unpacked ${sum}, into ${dest}; undo_edit takes it back` }
+}
+
+type Packing = { paths: readonly string[]; dest: string; overwrite: boolean }
+
+async function packPlan(args: Packing, { workspace }: ToolContext, signal: AbortSignal) {
+  const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
+  if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
+  const target = await writeTarget(args.dest, workspace)
+  const { before, shown } = target
+  if (before.kind === 'file' && !args.overwrite) fail(`${shown} exists already`, 'overwrite it?')
+  const items = new Map<string, ToPack>()
+  let total = 0
+  const add = ({ at }: { at: string }) => {
+    if (workspace.hides(at)) return 'skip'
+    if ([workspace.root, target.at].includes(at) || items.has(at)) return 'enter'
+    const { mode, mtime } = fs.lstatSync(at)
+    const state = fileState(at, workspace, ARCHIVE_MAX)
+    items.set(at, { ...state, name: workspace.show(at), mode, mtime })
+    total += state.bytes.length
+    if (items.size > ARCHIVE_ITEMS_MAX || total > ARCHIVE_MAX)
+      fail(`over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(ARCHIVE_MAX)}`, 'pack less at a time')
+    return 'enter'
+  }
+  for (const given of args.paths) {
+    const at = await workspace.read(given)
+    const isFolder = statsOf(at, workspace).isDirectory()
+    add({ at })
+    const { remarks } = isFolder ? await walkTree(at, add, signal) : { remarks: [] }
+    if (remarks.length > 0) fail(remarks.join('; '))
+  }
+  const plain = Buffer.from(await pack([...items.values()]))
+  const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
+  const after: FileState = { ...before, kind: 'file', bytes: plain }
+  if (/gz$/i.test(args.dest)) after.bytes = await gzip(plain)
+  const sum = `${count(items.size, 'item')}, ${formatBytes(total)}`
+  const says = `packed ${sum}, into ${shown}, ${formatBytes(after.bytes.length)}`
+  return { changes: [{ ...target, after }], says }
+}
+
+type ToPack = FileState & { name: string; mode: number; mtime: Date }
+
+async function zipOf(items: ToPack[]) {
+  const { Uint8ArrayReader, Uint8ArrayWriter, ZipWriter } = await zipLibrary()
+  const zip = new ZipWriter(new Uint8ArrayWriter(), { useWebWorkers: false })
+  for (const { name, kind, bytes, mode: unixMode, mtime: lastModDate } of items) {
+    const directory = kind === 'folder'
+    const data = directory ? undefined : new Uint8ArrayReader(bytes)
+    await zip.add(name, data, { directory, unixMode, lastModDate })
+  }
+  return zip.close()
+}
+
+async function tarOf(items: ToPack[]) {
+  const { packTar } = await import('modern-tar')
+  const entries = items.map(({ name, kind, bytes, mode, mtime }) => {
+    const header = { name, mtime, mode: mode & 0o777, uid: 0, gid: 0, size: 0 }
+    if (kind === 'folder') return { header: { ...header, type: 'directory' as const } }
+    if (kind === 'file') return { header: { ...header, size: bytes.length }, body: bytes }
+    return { header: { ...header, type: 'symlink' as const, linkname: bytes.toString() } }
+  })
+  return packTar(entries)
+}
+
+const REPLACES = annotate('Medium', 'destroys', { idempotent: true })
+
+export const DATA_TOOLS = [
+  ...toolsOf('data', {
+    json_query: {
+      description:
+        'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath.',
+      takes: {
+        path: maybe(somePath),
+        text: maybe(arg.text('The document, in place of `path`.')),
+        query: arg.text('JMESPath, such as "items[?price > `9`].name"; @ is all of it.'),
+        limit: limitTo(1000, 100),
+      },
+      annotations: READS_ONLY,
+      paths: ({ path: given = [] }) => [given].flat(),
+      run: async ({ path: given = '', text: said, query, limit }, { workspace }) => {
+        if ((given === '') === (said === undefined)) fail('give either `path` or `text`')
+        const { text, name } =
+          said === undefined ? await wholeText(given, workspace) : { text: said, name: 'the text' }
+        const read = await documentIn(text, name)
+        const find = await jmespath(query)
+        const answer = () => {
+          const document = read()
+          return foundText(find(document), document, limit)
+        }
+        return runBounded(answer) ?? fail('it takes too long', 'ask for less')
+      },
+    },
+    sqlite_query: {
+      description:
+        'Read an SQLite, CSV or TSV file with SQL; a CSV is a table with its name, less the ending. Returns JSON arrays, one a line: column names, then rows.',
+      takes: {
+        path: somePath,
+        sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
+        params: maybe(
+          arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.'),
+        ),
+        limit: limitTo(5000, 200),
+      },
+      annotations: READS_ONLY,
+      run: async ({ path: given, params = [], ...args }, { world, store, workspace }, signal) => {
+        const at = await workspace.read(given)
+        statsOf(at, workspace, 'file')
+        await using file = await workspace.openForRead(given)
+        const { buffer } = await file.read({ length: 20 })
+        const url = builtin('node:url').pathToFileURL(at)
+        // A WAL that nobody has open: reading would leave files beside it.
+        if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
+        const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
+        const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
+        const { code, stdout, stderr, timedOut } = await runCommand({
+          argv,
+          cwd: workspace.root,
+          env: childEnv(world, store.redactor),
+          world,
+          stdin: JSON.stringify({ at, url, csv, params, ...args }),
+          timeout: SQL_TIME,
+          signal,
+        })
+        if (code === 0) return stdout
+        const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
+        const [why, hint] = stderr
+          .replace(/^[^]*?tai: /, '')
+          .trim()
+          .split('\n  ')
+        return fail(`${workspace.show(at)}: ${late || why || 'the query was ended'}`, hint)
+      },
+    },
+  }),
+  ...toolsOf('archive', {
+    archive_create: planned({
+      description: 'Pack files and folders, ignored files too, into a .zip, .tar or .tar.gz.',
+      takes: {
+        paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
+        dest: arg.text('The archive; its ending tells the kind.'),
+        overwrite: arg.flag('Replace a file at `dest`.'),
+      },
+      annotations: REPLACES,
+      paths: ({ paths, dest }) => [...paths, dest],
+      preview: async () => undefined,
+      run: packPlan,
+    }),
+    archive_extract: planned({
+      description:
+        'List or unpack a .zip, .tar or .tar.gz: wholly or, where a name or link leads out, not at all.',
+      takes: {
+        path: somePath,
+        dest: maybe(arg.text('Folder to unpack into; default: beside it, with its name.')),
+        list_only: arg.flag('Only list what it holds.'),
+        overwrite: arg.flag('Replace files that exist.'),
+      },
+      annotations: REPLACES,
+      judge: ({ list_only }) => (list_only ? READS_ONLY : REPLACES),
+      paths: (args) => [args.path, ...(args.list_only ? [] : [destOf(args)])],
+      preview: async (args, context) => changeList((await unpackPlan(args, context)).changes),
+      run: unpackPlan,
+    }),
+  }),
+]
+
+//#endregion §data
+
 //#region §notes: records of the vault, and tasks
 //
 // Records outlive a session, todos do not. Notes and memories can be rewritten; what tai stored
@@ -8266,6 +8811,7 @@ export const TOOLS: readonly Tool[] = [
   ...SHELL_TOOLS,
   ...GIT_TOOLS,
   ...WEB_TOOLS,
+  ...DATA_TOOLS,
   ...NOTE_TOOLS,
   ...ASK_TOOLS,
   ...SELF_TOOLS,
@@ -12475,6 +13021,12 @@ function exitNow(code: number = EXIT.interrupted): never {
 
 async function runProcess(argv: string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty
+  if (argv[0] === QUERY_PROCESS) {
+    const query = await builtin('node:stream/consumers').text(process.stdin)
+    process.stdout.write(await queryTable(query))
+    process.exitCode = EXIT.answered
+    return
+  }
   const options = { env: process.env, noColor: argv.includes('--no-color') }
   const out = new Output(1, options)
   if (/^(--version|-V)$/.test(argv.join(' '))) {
