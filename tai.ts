@@ -7655,8 +7655,8 @@ async function openArchive(given: string, workspace: Workspace) {
     if (size > ARCHIVE_MAX) fail(`it is over ${formatBytes(ARCHIVE_MAX)}`)
     const items = await itemsIn(await file.readFile(), room)
     const total = items.reduce((sum, item) => sum + item.size, 0)
-    if (items.length > ARCHIVE_ITEMS_MAX) fail(`it has over ${ARCHIVE_ITEMS_MAX} items`)
-    if (total > room) fail(`it holds over ${formatBytes(room)}`)
+    if (items.length > ARCHIVE_ITEMS_MAX || total > room)
+      fail(`it holds over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(room)}`)
     return { items, sum: `${count(items.length, 'item')}, ${formatBytes(total)}` }
   } catch (cause) {
     const what = `${visible(given)} is no .zip, .tar or .tar.gz that can be unpacked`
@@ -7664,10 +7664,13 @@ async function openArchive(given: string, workspace: Workspace) {
   }
 }
 
+function failLeaving(name: string): never {
+  fail(`${visible(name)} leads out of the archive`, ARCHIVE_HINT)
+}
+
 function partsOf(name: string) {
   const parts = name.split('/').filter((part) => part !== '' && part !== '.')
-  if (/^(\/|[a-z]:)|\0/i.test(name) || parts.includes('..'))
-    fail(`the name ${visible(name)} leads out of the archive`, ARCHIVE_HINT)
+  if (/^(\/|[a-z]:)|\0/i.test(name) || parts.includes('..')) failLeaving(name)
   return parts
 }
 
@@ -7696,9 +7699,8 @@ function placedItems(items: readonly Packed[], dest: string[]) {
 function refuseLeaving(name: string, target: string) {
   const plain = target.replace(/^(\.\/+)+|\/+$/g, '')
   const end = path.posix.join(path.posix.dirname(name), plain)
-  const isOdd = /^\/|^\w:|[\\\0]/.test(plain) || plain !== path.posix.normalize(plain)
-  if (isOdd || /^\.\.(\/|$)/.test(end))
-    fail(`the link ${visible(name)} leads out, to ${visible(target)}`, ARCHIVE_HINT)
+  const isPlain = plain === path.posix.normalize(plain) && !/^\/|^\w:|[\\\0]/.test(plain)
+  if (!isPlain || /^\.\.(\/|$)/.test(end)) failLeaving(`${name} -> ${target}`)
 }
 
 const contentOf = async ({ name, read }: Packed) =>
@@ -7836,7 +7838,6 @@ export const DATA_TOOLS = [
         limit: limitTo(1000, 100),
       },
       annotations: READS_ONLY,
-      paths: ({ path: given = [] }) => [given].flat(),
       run: async ({ path: given = '', text: said, query, limit }, { workspace }) => {
         if ((given === '') === (said === undefined)) fail('give either `path` or `text`')
         const { text, name } =
@@ -7901,7 +7902,6 @@ export const DATA_TOOLS = [
       },
       annotations: REPLACES,
       paths: ({ paths, dest }) => [...paths, dest],
-      preview: async () => undefined,
       run: packPlan,
     }),
     archive_extract: planned({

@@ -514,12 +514,8 @@ const HOSTILE: [string, Buffer, RegExp][] = [
   ['back.zip', zipOf([good, { name: '..\\evil', data: 'x' }]), /leads out/],
   ['drive.zip', zipOf([good, { name: 'C:\\evil', data: 'x' }]), /leads out/],
   ['nul.zip', zipOf([good, { name: 'a\0b', data: 'x' }]), /leads out/],
-  [
-    'link.tar',
-    tarOf([good, { name: 'l', type: '2', link: '../../outside' }]),
-    /the link l leads out/,
-  ],
-  ['abslink.tar', tarOf([good, { name: 'l', type: '2', link: '/etc' }]), /leads out, to \/etc/],
+  ['link.tar', tarOf([good, { name: 'l', type: '2', link: '../../outside' }]), /l -> .* leads out/],
+  ['abslink.tar', tarOf([good, { name: 'l', type: '2', link: '/etc' }]), /l -> \/etc leads out/],
   ['link.zip', zipOf([good, { name: 'l', data: '../..', mode: LINK }]), /leads out/],
   [
     'via.tar',
@@ -528,7 +524,7 @@ const HOSTILE: [string, Buffer, RegExp][] = [
       { name: 'y', type: '2', link: '.' },
       { name: 'x', type: '2', link: 'y/../../outside' },
     ]),
-    /the link x leads out/,
+    /x -> .* leads out/,
   ],
   [
     'through.tar',
@@ -566,7 +562,7 @@ const HOSTILE: [string, Buffer, RegExp][] = [
   ],
   ['git.tar', tarOf([good, { name: '.git/hooks/pre-commit', data: 'x' }]), /git runs/],
   ['lie.zip', zipOf([good, { name: 'l', data: 'xyz', size: 10 }]), /l: Invalid uncompressed size/],
-  ['bomb.zip', zipOf([good, { name: 'b', data: 'x', size: 0xf0000000 }]), /holds over 16\.0 MB/],
+  ['bomb.zip', zipOf([good, { name: 'b', data: 'x', size: 0xf0000000 }]), /holds over .* 16\.0 MB/],
   [
     'bomb.tgz',
     gzipSync(tarOf([{ name: 'b', data: '\0'.repeat(40_000_000) }])),
