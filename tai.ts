@@ -42,7 +42,7 @@
 //   §store      the vault, as the program sees it
 //     Grant Store
 //   §workspace  the jail
-//     Workspace
+//     Workspace WorkspaceLock
 //   §process    child processes that always end
 //     ChildGroup RunOptions runCommand shellArgv childEnv ...
 //   §http       requests with deadlines
@@ -2062,6 +2062,7 @@ export class Store {
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
 // 2. A link that leads nowhere is not followed: its end could appear later.
 // 3. tai's home is closed; `.git` and `.tai`, which run programs or widen permissions, are read only.
+// 4. Servers that share no lock do not change one workspace at a time. Who was killed holds none.
 
 /** And what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
@@ -2160,6 +2161,79 @@ function resolveReal(absolute: string): string {
 
 function isLink(absolute: string) {
   return attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
+}
+
+type LockRecord = { workspace_path: string; owner_pid: number; acquired_at: string } & Loose<
+  Record<'started' | 'group', string>
+>
+
+const isLockRecord = (it: unknown): it is LockRecord =>
+  isObject(it) && typeof it['workspace_path'] === 'string' && Number.isInteger(it['owner_pid'])
+
+type LockOptions = {
+  world: World
+  db: Db // who writes to it may write the registry
+  root: string // real
+  group: string // whose processes share the lock
+  startOf: (pid: number) => string | undefined // when it started, if it lives
+}
+
+/** The right of a group of servers to change a workspace, from the first `take` to `release`. */
+export class WorkspaceLock {
+  readonly #options
+  readonly #file
+  #isHeld = false
+
+  constructor(options: LockOptions) {
+    this.#options = options
+    this.#file = path.join(options.world.home, 'workspace_registry.json')
+  }
+
+  /** Whose it is, if not ours. Throws TaiError. */
+  take() {
+    if (this.#isHeld) return undefined
+    const { world, root: workspace_path, group, startOf, db } = this.#options
+    const { pid: owner_pid } = world
+    return db.tx(() => {
+      const others = this.#others()
+      const isOther = (it: LockRecord) => it.workspace_path === workspace_path && it.group !== group
+      const holder = others.find(isOther)
+      if (holder) return holder
+      const acquired_at = new Date(world.now()).toISOString()
+      const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
+      this.#write([...others, own])
+      this.#isHeld = true
+      return undefined
+    })
+  }
+
+  /** If it fails, the end of the process does it. */
+  release() {
+    if (this.#isHeld) attempt(() => this.#options.db.tx(() => this.#write(this.#others())))
+    this.#isHeld = false
+  }
+
+  /** Of those who live, without this process. */
+  #others() {
+    const { world, root, startOf } = this.#options
+    const text = attempt(() => fs.readFileSync(this.#file, 'utf8')) ?? ''
+    const found: unknown[] = [parseObject(text)?.['locks']].flat()
+    return found.filter(isLockRecord).filter(({ workspace_path, owner_pid, started }) => {
+      if (owner_pid === world.pid && workspace_path === root) return false
+      const start = startOf(owner_pid)
+      return start !== undefined && start === (started ?? start)
+    })
+  }
+
+  #write(locks: readonly LockRecord[]) {
+    const half = `${this.#file}.tmp`
+    try {
+      fs.writeFileSync(half, JSON.stringify({ locks }), { mode: 0o600 })
+      fs.renameSync(half, this.#file)
+    } catch (error) {
+      pathFault(error)
+    }
+  }
 }
 
 //#endregion §workspace
@@ -3771,6 +3845,7 @@ export const RPC_CODES = {
   denied: -32001,
   session: -32001, // and HTTP 404
   busy: -32002,
+  locked: -32003,
 }
 
 export type RpcId = string | number
@@ -8049,8 +8124,8 @@ function hitWeight(word: string, among: readonly string[]) {
 
 //#region §toolbox: every tool, and the one way to call it
 //
-// Whoever calls, the gates are the same: known name, valid arguments, permission, rate limit,
-// work, redaction, size, audit.
+// Whoever calls, the gates are the same: known name, valid arguments, permission, the workspace's
+// lock (if served), rate limit, work, redaction, size, audit.
 // 1. `dispatch` never throws.
 // 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session: the provider's cache survives.
@@ -8100,7 +8175,7 @@ export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) 
 
 const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
 
-type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
+type Refusal = 'unknown' | 'invalid' | 'denied' | 'locked' | 'busy' | 'crashed' | 'interrupted'
 
 type Outcome =
   | { kind: 'done'; output: ToolOutput }
@@ -8113,6 +8188,7 @@ type ToolsOptions = {
   say: (line: string) => void
   only: readonly string[] | undefined // all offered at once
   bridged: () => readonly Tool[]
+  lock?: WorkspaceLock | undefined // of those that are served
 }
 
 /** The tools of one session. */
@@ -8220,7 +8296,8 @@ export class Tools {
     }
     this.#offered.add(name)
     const { args } = checked
-    const refusal = (await this.#denial(row, raw, args, signal)) ?? this.#overRate(row)
+    const denial = await this.#denial(row, raw, args, signal)
+    const refusal = denial ?? this.#lockedOut(row, args) ?? this.#overRate(row)
     return refusal ?? { kind: 'done', output: await row.run(args, this.#context, signal) }
   }
 
@@ -8251,6 +8328,15 @@ export class Tools {
     const { message: details, hint } = denial
     const facts = { details, reason, mode, digest: exact, hint }
     return refuse('denied', tool, `${details}\n${hint}`, facts)
+  }
+
+  #lockedOut(row: Tool, args: JsonObject) {
+    const { lock } = this.#options
+    const holder = lock && !annotationsOf(row, args).readOnly ? lock.take() : undefined
+    if (holder === undefined) return undefined
+    const { workspace_path, owner_pid, acquired_at } = holder
+    const text = `process ${owner_pid} serves the workspace ${workspace_path}; it can be read meanwhile`
+    return refuse('locked', row.name, text, { workspace_path, owner_pid, acquired_at })
   }
 
   #overRate({ name, rateLimit }: Tool) {
@@ -9998,6 +10084,7 @@ type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
     only: readonly string[] | undefined
     rows?: readonly Tool[]
     offersBridged?: boolean // default: yes
+    lock?: WorkspaceLock
   }
 
 /** The tools of one session. */
@@ -10008,6 +10095,7 @@ export async function openTools(
     only,
     rows = TOOLS,
     offersBridged,
+    lock,
     prompter = app.prompter,
     processes = app.own(new Processes(app.world, app.redactor), (it) => it.stopAll()),
     ...seat
@@ -10024,6 +10112,7 @@ export async function openTools(
     bridged: () => bridgedTools(bridge, seat.profile, offersBridged),
     resultMax: config.number('result_max'),
     only,
+    lock,
     say: notice,
   })
 }
@@ -10362,6 +10451,7 @@ async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
   const { value, source } = config.explain('permission_mode')
   const { scryptSync, timingSafeEqual } = builtin('node:crypto')
   const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
+  const signing = scryptSync(key, 'tai mcp session', 32) // slow: a weak key must not be guessed from an id
   return {
     app,
     store,
@@ -10374,9 +10464,15 @@ async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
     turns: new Map<string, Lane>(),
     bearer: Buffer.from(`Bearer ${key}`),
     isSame: timingSafeEqual,
-    // Slow: a weak key must not be guessed from an id.
-    signing: scryptSync(key, 'tai mcp session', 32),
+    signing,
+    lock: lockOf(app, store, workspace, sha256(signing)),
   }
+}
+
+/** Released with the app, after its sessions. Without a group: of this process alone. */
+function lockOf(app: App, { db }: Store, { root }: Workspace, group = `${app.world.pid}`) {
+  const lock = new WorkspaceLock({ world: app.world, db, root, group, startOf: processStart })
+  return app.own(lock, () => lock.release())
 }
 
 function openServed(
@@ -10384,11 +10480,12 @@ function openServed(
   seat: Pick<ToolSeat, 'session' | 'processes' | 'rows' | 'offersBridged'>,
   profile?: ProfileRow,
 ) {
-  const { app, workspace, only: names = profile?.tools } = parts
+  const { app, workspace, lock, only: names = profile?.tools } = parts
   const { rows = TOOLS } = seat
   return openTools(app, {
     ...seat,
     workspace,
+    lock,
     mode: tighterMode(parts.mode, profile?.mode ?? parts.mode),
     only: names?.filter((name) => rows.some((row) => row.name === name)),
     prompter: denyPrompter,
@@ -10680,6 +10777,7 @@ const REFUSAL_KINDS = {
   unknown: 'method',
   invalid: 'params',
   denied: 'denied',
+  locked: 'locked',
   busy: 'busy',
   crashed: 'failed',
   interrupted: 'failed',

@@ -123,7 +123,7 @@ t.test('a failure says its code, its words and its data', async (t) => {
   )
   t.strictSame(
     Object.values(RPC_CODES),
-    [-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32001, -32002],
+    [-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32001, -32002, -32003],
   )
   const bell = refusal('{"a": \u0007 \u001b[31m')
   t.notMatch(bell.message, /\p{Cc}/u, 'what is quoted is made visible')
