@@ -2163,19 +2163,12 @@ function isLink(absolute: string) {
   return attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
 }
 
-type LockRecord = { workspace_path: string; owner_pid: number; acquired_at: string } & Loose<
-  Record<'started' | 'group', string>
->
-
-const isLockRecord = (it: unknown): it is LockRecord =>
-  isObject(it) && typeof it['workspace_path'] === 'string' && Number.isInteger(it['owner_pid'])
-
 type LockOptions = {
   world: World
-  db: Db // who writes to it may write the registry
+  db: Db // who may write to it may write the registry
   root: string // real
   group: string // whose processes share the lock
-  startOf: (pid: number) => string | undefined // when it started, if it lives
+  startOf: (pid: number) => string | undefined // undefined: it does not live
 }
 
 /** The right of a group of servers to change a workspace, from the first `take` to `release`. */
@@ -2189,15 +2182,15 @@ export class WorkspaceLock {
     this.#file = path.join(options.world.home, 'workspace_registry.json')
   }
 
-  /** Whose it is, if not ours. Throws TaiError. */
+  /** Undefined: it is ours; else the record of who has it. Throws VaultError. */
   take() {
     if (this.#isHeld) return undefined
     const { world, root: workspace_path, group, startOf, db } = this.#options
     const { pid: owner_pid } = world
     return db.tx(() => {
       const others = this.#others()
-      const isOther = (it: LockRecord) => it.workspace_path === workspace_path && it.group !== group
-      const holder = others.find(isOther)
+      const ofSame = others.filter((it) => it['workspace_path'] === workspace_path)
+      const holder = ofSame.find((it) => it['group'] !== group)
       if (holder) return holder
       const acquired_at = new Date(world.now()).toISOString()
       const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
@@ -2218,21 +2211,19 @@ export class WorkspaceLock {
     const { world, root, startOf } = this.#options
     const text = attempt(() => fs.readFileSync(this.#file, 'utf8')) ?? ''
     const found: unknown[] = [parseObject(text)?.['locks']].flat()
-    return found.filter(isLockRecord).filter(({ workspace_path, owner_pid, started }) => {
+    return found.filter(isObject).filter(({ workspace_path, owner_pid, started }) => {
       if (owner_pid === world.pid && workspace_path === root) return false
-      const start = startOf(owner_pid)
+      const start = startOf(Number(owner_pid))
       return start !== undefined && start === (started ?? start)
     })
   }
 
-  #write(locks: readonly LockRecord[]) {
+  #write(locks: readonly object[]) {
     const half = `${this.#file}.tmp`
-    try {
+    withFaults(this.#file, () => {
       fs.writeFileSync(half, JSON.stringify({ locks }), { mode: 0o600 })
       fs.renameSync(half, this.#file)
-    } catch (error) {
-      pathFault(error)
-    }
+    })
   }
 }
 
@@ -5030,7 +5021,8 @@ export class McpClient {
 // 1. Consent is for one digest of what would be started or reached; another needs another.
 // 2. A tool that is new, or not as its pin, is withheld until it is granted, its old description
 //    kept beside it. One that is gone goes silently.
-// 3. env and headers are sealed with the vault; all else can be read while it is locked.
+// 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
+// 4. Trust is by name: consent brings it, and only a person's own command takes away a denial.
 // Not here: connections (§bridge), who asks the person (§servers).
 
 const shellWord = (word: string) =>
@@ -5086,6 +5078,18 @@ export type McpDrift = Readonly<{ now: McpDefinition; before: McpDefinition | un
 /** Of what would be started or reached, as it is written: the values of variables do not count. */
 export const consentDigest = ({ command, args, cwd, env, url, socket, headers }: McpEntry) =>
   digest({ command, args, cwd, url, socket, env: Object.keys(env), headers: Object.keys(headers) })
+
+/** The lists hold globs; one that allows none allows all. */
+type McpTrust = Readonly<{
+  trusted: boolean
+  allowed_tools: readonly string[]
+  denied_tools: readonly string[]
+  expires_at: string | null
+}>
+
+const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
+
+const trustSlot = (server: string) => columnSlot('mcp_trust', 'value', server)
 
 /** What grants call a tool of a server: no other can come by that name. */
 export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
@@ -5187,8 +5191,43 @@ export class McpRegistry {
   }
 
   consent(entry: McpEntry) {
-    const row = { server: entry.name, digest: consentDigest(entry), created: this.#now() }
+    const { name: server } = entry
+    const row = { server, digest: consentDigest(entry), created: this.#now() }
     this.#db.insert('mcp_consents', row, 'REPLACE')
+    if (!this.trusts().has(server)) this.setTrust(server)
+  }
+
+  /** By server. Throws TaiError: the vault is locked. */
+  trusts = () =>
+    this.once('trust', () => {
+      const rows = this.#db.all<Record<'server' | 'value', string>>('SELECT * FROM mcp_trust')
+      const open = (server: string, value: string): McpTrust =>
+        JSON.parse(this.#secrets.seal.open(value, trustSlot(server)))
+      return new Map(rows.map(({ server, value }) => [server, open(server, value)]))
+    })
+
+  trust = (server: string) => this.trusts().get(server) ?? TRUSTED
+
+  async unlockTrust() {
+    if (this.#db.get('SELECT 1 FROM mcp_trust')) await this.#secrets.within(() => {})
+  }
+
+  changeTrust(server: string, change: (old: McpTrust) => McpTrust) {
+    return this.#secrets.within(() => this.setTrust(server, change(this.trust(server))))
+  }
+
+  setTrust(server: string, trust = TRUSTED) {
+    const value = this.#secrets.seal.seal(JSON.stringify(trust), trustSlot(server))
+    this.#db.insert('mcp_trust', { server, value, updated: this.#now() }, 'REPLACE')
+    return trust
+  }
+
+  /** As if nobody had agreed to it: enabled nowhere, and consent is asked anew. */
+  revokeTrust(server: string) {
+    this.#db.tx(() => {
+      for (const table of ['trust', 'consents', 'server_profiles'])
+        this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, server)
+    })
   }
 
   definitions(server: string): McpDefinition[] {
@@ -5271,7 +5310,7 @@ export class McpRegistry {
 // Connects to a server of §registry when a tool of it is called, and makes its answer an output.
 //
 // 1. Nothing is started or reached without consent to exactly that; no tool is called that is
-//    withheld, or whose server is not enabled for the profile.
+//    withheld or denied, or whose server is not enabled for the profile.
 // 2. One map leads from a name to its server and tool: no name is taken apart to find them.
 // 3. A failure keeps its kind: the tool failed, its server refused, or no server was there.
 // Not here: whether a call is allowed (§policy), its redaction, size and audit (§toolbox).
@@ -5292,6 +5331,7 @@ const NAMINGS = new Map<unknown, Naming>([
 ])
 
 export const UNBOUND = [
+  'trust_denied',
   'disabled',
   'not_enabled',
   'pin_pending',
@@ -5398,6 +5438,7 @@ const holdsSecret = (name: string) =>
 const isPublicHeader = (name: string) => /^(accept|content-type|user-agent)/i.test(name)
 
 const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
+const trustHint = (server: string) => `the user can change that: \`tai mcp trust allow ${server}\``
 
 function variablesIn(entry: McpEntry) {
   const texts = JSON.stringify({ ...entry, allow: [], deny: [], options: {} })
@@ -5474,6 +5515,7 @@ export class McpBridge {
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
       const isIn = (globs?: RegExp) => globs?.test(name) || globs?.test(exposed)
+      if (this.distrust(server, name, exposed) !== undefined) return 'trust_denied'
       if (disabled === true) return 'disabled'
       if (!isEnabled) return 'not_enabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
@@ -5549,6 +5591,10 @@ export class McpBridge {
 
   async remove(server: string) {
     this.registry.row(server)
+    await this.registry.unlockTrust()
+    // Else a model could lift a denial: remove the server, and add it anew.
+    if (digest(this.registry.trust(server)) !== digest(TRUSTED))
+      fail(`${server} is under a trust policy`, `\`tai mcp trust revoke ${server}\` first`)
     await this.#drop(server)
     this.registry.remove(server)
     await this.audit('mcp-remove', { server })
@@ -5557,6 +5603,7 @@ export class McpBridge {
   async enable(server: string, profile: string, enabled = true) {
     if (enabled && this.registry.row(server).options['disabled'] === true)
       fail(`${server} stays off: its entry says "disabled"`, 'remove it, and add it without that')
+    if (enabled) this.#checkTrust(server)
     this.registry.enable(server, profile, enabled)
     await this.audit('mcp-enable', { server, profile, enabled })
   }
@@ -5577,9 +5624,35 @@ export class McpBridge {
     return this.registry.drift(server)
   }
 
+  /** Why a server, or its tool of these names, must not be used in any mode. */
+  distrust(server: string, ...names: readonly string[]) {
+    const isIn = (globs: readonly string[]) => names.some((name) => globPattern(globs).test(name))
+    try {
+      const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
+      if (!trusted) return `${server} is not trusted: the user denied it`
+      if (expires_at !== null && Date.parse(expires_at) <= this.#options.world.now())
+        return `the trust in ${server} has expired`
+      const isLeftOut = names.length > 0 && allowed_tools.length > 0 && !isIn(allowed_tools)
+      return isLeftOut || isIn(denied_tools) ? 'the user denied this tool' : undefined
+    } catch (error) {
+      return messageOf(error) // what cannot be read denies
+    }
+  }
+
+  #checkTrust(server: string) {
+    const why = this.distrust(server)
+    if (why !== undefined) fail(why, trustHint(server))
+  }
+
   /** Throws only the signal's reason. */
   async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
     const { server, name } = row
+    const why = this.distrust(server, name, row.exposed)
+    if (why !== undefined) {
+      if (this.distrust(server)) await this.#drop(server)
+      const denied = new TaiError(why, { hint: trustHint(server) })
+      return failedOutput(denied, row, 'trust_denied')
+    }
     try {
       const { client, tools } = await this.#link(server, signal)
       const tool = (await tools()).get(name)
@@ -5643,6 +5716,7 @@ export class McpBridge {
   async #open(entry: McpEntry, options: ClientOptions & { signal?: AbortSignal }) {
     const { world, store, http, watch } = this.#options
     const { redactor } = store
+    this.#checkTrust(entry.name)
     using _ = watch(`starting ${entry.name}`)
     const { entry: filled, secrets } = mcpExpandVars(entry, await this.#lookup())
     const set = Object.entries(filled.env).filter(([key]) => holdsSecret(key))
@@ -7958,7 +8032,11 @@ const linesOf = (rows: readonly object[], none: string) =>
 
 const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
 
-const REMEDIES: Record<string, string> = { pin_pending: 'pins', not_enabled: 'enable' }
+const REMEDIES: Record<string, string> = {
+  pin_pending: 'pins',
+  not_enabled: 'enable',
+  trust_denied: 'trust allow',
+}
 
 /** Throws TaiError: a tool cannot be called, and why. */
 export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
@@ -7970,7 +8048,8 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
   const { state } = found
   const remedy = REMEDIES[state]
   const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
-  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
+  const why = bridge.distrust(server, found.tool, found.name) ?? state
+  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${why}`, help)
 }
 
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
@@ -8336,7 +8415,8 @@ export class Tools {
     if (holder === undefined) return undefined
     const { workspace_path, owner_pid, acquired_at } = holder
     const text = `process ${owner_pid} serves the workspace ${workspace_path}; it can be read meanwhile`
-    return refuse('locked', row.name, text, { workspace_path, owner_pid, acquired_at })
+    const facts = { workspace_path, owner_pid, acquired_at } as JsonObject
+    return refuse('locked', row.name, text, facts)
   }
 
   #overRate({ name, rateLimit }: Tool) {
@@ -8386,7 +8466,8 @@ export class Tools {
     const left = bridge
       .catalog(profile)
       .find(({ exposed, server, name: own }) => [exposed, exposedName(server, own)].includes(name))
-    if (left?.unbound) return `${name} is not offered: ${left.unbound}; mcp_tools tells more`
+    const why = left && (bridge.distrust(left.server, left.name, left.exposed) ?? left.unbound)
+    if (why) return `${name} is not offered: ${why}; mcp_tools tells more`
     const guess = didYouMean(name, [...this.#rows.keys()]) ?? 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
   }
@@ -10106,6 +10187,7 @@ export async function openTools(
   const { root } = seat.workspace
   const approvals = new Approvals({ mode, store, prompter, world, root })
   const bridge = await app.bridge()
+  await bridge.registry.unlockTrust()
   return new Tools({
     rows,
     context: { world, store, http, config, approvals, bridge, prompter, processes, ...seat },
@@ -11420,6 +11502,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       flagRow('--grant TOOL', 'accept this tool as it is now; repeatable'),
       flagRow('--grant-all', 'accept all of them')]],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
+    ['trust ACTION [SERVER]', 'who is trusted: list, inspect, allow, deny (in every mode), revoke', mcpTrust, [
+      flagRow('--tool NAME', 'allow only this tool, or deny only this one; a glob; repeatable'),
+      flagRow('--ttl TIME', 'allow for so long, such as 30m, 12h or 7d')]],
   ],
   audit: ['the record of every tool call and approval',
     ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
@@ -11611,7 +11696,9 @@ async function toolsShow(app: App, name = '') {
 }
 
 async function knownTool(app: App, name: string) {
-  return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
+  const bridge = await app.bridge()
+  if (!OWN_NAMES.includes(name)) await bridge.registry.unlockTrust()
+  return pickTool([...TOOLS, ...bridgedTools(bridge, await currentProfile(app))], name)
 }
 
 function grantVerb(scope: 'always' | 'deny'): Run {
@@ -11795,7 +11882,9 @@ async function mcpList(app: App) {
 }
 
 async function mcpTools(app: App, server?: string) {
-  const tools = toolFacts(await app.bridge(), await currentProfile(app), server)
+  const bridge = await app.bridge()
+  await bridge.registry.unlockTrust()
+  const tools = toolFacts(bridge, await currentProfile(app), server)
   const rows = tools.map(({ name, state, description }) => [name, state, description])
   return app.print({ tools }, rows.length > 0 ? rows : 'no tools; `tai mcp list` shows the servers')
 }
@@ -11817,8 +11906,9 @@ async function mcpRemove(app: App, server = '') {
 
 /** Whoever types it has allowed it. */
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
-  const profile = await currentProfile(app)
-  checkCallable(await app.bridge(), profile, server, name)
+  const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
+  await bridge.registry.unlockTrust()
+  checkCallable(bridge, profile, server, name)
   const args = argsIn(text)
   const workspace = new Workspace(app.root, app.world.home)
   const mode = 'danger-full-access'
@@ -11827,7 +11917,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   if (ran.kind === 'refused') fail(ran.text)
   const { text: said, isError = false, structured } = ran.output
   const { code = '' } = Object(structured)
-  if (/^(?:upstream_|mcp_dispatch_|pin_)/.test(code) && !app.given.has('json')) fail(said)
+  if (/^(?:upstream_|mcp_dispatch_|pin_|trust_)/.test(code) && !app.given.has('json')) fail(said)
   app.print({ text: said, isError, structured }, said)
   return isError ? EXIT.failed : EXIT.answered
 }
@@ -11877,6 +11967,82 @@ async function mcpConsent(app: App, server?: string) {
   }
   const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
   return app.print({ waiting, agreed }, shown)
+}
+
+const TTL_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
+
+function timeIn({ world }: App, text: string) {
+  const [, number = '', unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(text) ?? []
+  const ms = TTL_UNITS[unit] ?? failUsage(`${visible(text)} is no time`, 'such as 30m, 12h or 7d')
+  return new Date(world.now() + Number(number) * ms).toISOString()
+}
+
+const withTools = (list: readonly string[], tools: readonly string[]) => [
+  ...new Set([...list, ...tools]),
+]
+
+/** What is denied stays in the list of what is allowed: an empty one would allow all. */
+const TRUST_CHANGES: Record<string, (old: McpTrust, tools: readonly string[]) => McpTrust> = {
+  allow: ({ allowed_tools, denied_tools }, tools) => ({
+    trusted: true,
+    allowed_tools: withTools(allowed_tools, tools),
+    denied_tools: denied_tools.filter((it) => !tools.includes(it)),
+    expires_at: null,
+  }),
+  deny: (old, tools) => ({
+    ...old,
+    trusted: old.trusted && tools.length > 0,
+    denied_tools: withTools(old.denied_tools, tools),
+  }),
+}
+
+const TRUST_FORM =
+  /^(?:list|inspect SERVER|revoke SERVER|deny SERVER(?: --tool)?|allow SERVER(?: --tool)?(?: --ttl)?)$/
+const TRUST_HINT = 'there are list, and inspect, allow, deny and revoke SERVER'
+
+function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
+  const servers = Object.fromEntries(trusts)
+  const rows = Object.entries(servers).map(([server, trust]) => [
+    server,
+    ...Object.entries(trust).map(cellOf),
+  ])
+  const head = ['server', ...Object.keys(TRUSTED)]
+  const shown = rows.length > 0 ? [head, ...rows] : 'no server is trusted or denied yet'
+  return app.print({ ok: true, policy: { servers } }, shown)
+}
+
+async function mcpTrust(app: App, action = '', server = '') {
+  const { given } = app
+  const [tools, ttl] = [given.all('tool'), given.text('ttl')]
+  const words = [action, server && 'SERVER', tools[0] && '--tool', ttl && '--ttl']
+  const form = words.filter(Boolean).join(' ')
+  if (!TRUST_FORM.test(form)) failUsage(`no such form: tai mcp trust ${visible(form)}`, TRUST_HINT)
+  const { registry, audit } = await app.bridge()
+  const change = TRUST_CHANGES[action]
+  if (change) {
+    if (!registry.list().some(({ name }) => name === server))
+      app.notice(`there is no server ${server} yet; this counts once there is one`)
+    const end = ttl && { expires_at: timeIn(app, ttl) }
+    const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
+    await audit('mcp_server_trust_changed', { server, ...trust })
+    return printTrust(app, [[server, trust]])
+  }
+  await registry.unlockTrust()
+  const trust = registry.trusts().get(server)
+  if (action === 'list') return printTrust(app, registry.trusts())
+  if (trust === undefined) return failTrust(app, `${visible(server)} is neither trusted nor denied`)
+  if (action === 'inspect') return printTrust(app, [[server, trust]])
+  registry.revokeTrust(server)
+  const [allowed, denied] = [trust.allowed_tools, trust.denied_tools]
+  const counts = { allowed_tools: allowed.length, denied_tools: denied.length }
+  await audit('mcp_server_trust_revoked', { server, ...counts })
+  return printTrust(app, registry.trusts())
+}
+
+function failTrust(app: App, error: string) {
+  if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
+  app.print({ ok: false, error }, '')
+  return EXIT.failed
 }
 
 async function printLineEnds({ out, world }: App) {
