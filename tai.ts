@@ -5022,14 +5022,15 @@ export class McpClient {
 // 2. A tool that is new, or not as its pin, is withheld until it is granted, its old description
 //    kept beside it. One that is gone goes silently.
 // 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
-// 4. Trust is by name: consent brings it, and only a person's own command takes away a denial.
+// 4. Trust is by name and outlives its server: no denial is lifted by adding that anew.
 // Not here: connections (§bridge), who asks the person (§servers).
 
 const shellWord = (word: string) =>
   /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
-const MCP_TABLES =
-  'server_profiles server_options server_tools tool_pins consents tokens trust'.split(' ')
+const MCP_TABLES = 'server_profiles server_options server_tools tool_pins consents tokens'.split(
+  ' ',
+)
 
 const WITHHELD = 'withheld'
 
@@ -5088,8 +5089,6 @@ type McpTrust = Readonly<{
 }>
 
 const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
-
-const trustSlot = (server: string) => columnSlot('mcp_trust', 'value', server)
 
 /** What grants call a tool of a server: no other can come by that name. */
 export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
@@ -5173,8 +5172,7 @@ export class McpRegistry {
 
   remove(name: string) {
     return this.#db.tx(() => {
-      for (const table of MCP_TABLES)
-        this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, name)
+      this.#forget(name, MCP_TABLES)
       this.#db.run('DELETE FROM approvals WHERE instr(tool, ?) = 1', grantedAs(name, ''))
       return this.#db.run('DELETE FROM mcp_servers WHERE name = ?', name) > 0
     })
@@ -5202,7 +5200,7 @@ export class McpRegistry {
     this.once('trust', () => {
       const rows = this.#db.all<Record<'server' | 'value', string>>('SELECT * FROM mcp_trust')
       const open = (server: string, value: string): McpTrust =>
-        JSON.parse(this.#secrets.seal.open(value, trustSlot(server)))
+        JSON.parse(this.#secrets.seal.open(value, columnSlot('mcp_trust', 'value', server)))
       return new Map(rows.map(({ server, value }) => [server, open(server, value)]))
     })
 
@@ -5212,22 +5210,21 @@ export class McpRegistry {
     if (this.#db.get('SELECT 1 FROM mcp_trust')) await this.#secrets.within(() => {})
   }
 
-  changeTrust(server: string, change: (old: McpTrust) => McpTrust) {
-    return this.#secrets.within(() => this.setTrust(server, change(this.trust(server))))
-  }
-
   setTrust(server: string, trust = TRUSTED) {
-    const value = this.#secrets.seal.seal(JSON.stringify(trust), trustSlot(server))
+    const value = this.#secrets.seal.seal(
+      JSON.stringify(trust),
+      columnSlot('mcp_trust', 'value', server),
+    )
     this.#db.insert('mcp_trust', { server, value, updated: this.#now() }, 'REPLACE')
     return trust
   }
 
   /** As if nobody had agreed to it: enabled nowhere, and consent is asked anew. */
-  revokeTrust(server: string) {
-    this.#db.tx(() => {
-      for (const table of ['trust', 'consents', 'server_profiles'])
-        this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, server)
-    })
+  revokeTrust = (server: string) =>
+    this.#db.tx(() => this.#forget(server, ['trust', 'consents', 'server_profiles']))
+
+  #forget(server: string, tables: readonly string[]) {
+    for (const table of tables) this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, server)
   }
 
   definitions(server: string): McpDefinition[] {
@@ -5438,7 +5435,6 @@ const holdsSecret = (name: string) =>
 const isPublicHeader = (name: string) => /^(accept|content-type|user-agent)/i.test(name)
 
 const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
-const trustHint = (server: string) => `the user can change that: \`tai mcp trust allow ${server}\``
 
 function variablesIn(entry: McpEntry) {
   const texts = JSON.stringify({ ...entry, allow: [], deny: [], options: {} })
@@ -5515,7 +5511,7 @@ export class McpBridge {
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
       const isIn = (globs?: RegExp) => globs?.test(name) || globs?.test(exposed)
-      if (this.distrust(server, name, exposed) !== undefined) return 'trust_denied'
+      if (this.distrust(server, name, exposed)) return 'trust_denied'
       if (disabled === true) return 'disabled'
       if (!isEnabled) return 'not_enabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
@@ -5591,10 +5587,6 @@ export class McpBridge {
 
   async remove(server: string) {
     this.registry.row(server)
-    await this.registry.unlockTrust()
-    // Else a model could lift a denial: remove the server, and add it anew.
-    if (digest(this.registry.trust(server)) !== digest(TRUSTED))
-      fail(`${server} is under a trust policy`, `\`tai mcp trust revoke ${server}\` first`)
     await this.#drop(server)
     this.registry.remove(server)
     await this.audit('mcp-remove', { server })
@@ -5627,31 +5619,32 @@ export class McpBridge {
   /** Why a server, or its tool of these names, must not be used in any mode. */
   distrust(server: string, ...names: readonly string[]) {
     const isIn = (globs: readonly string[]) => names.some((name) => globPattern(globs).test(name))
+    const hint = `the user can change that: \`tai mcp trust allow ${server}\``
+    const because = (why: string) => new TaiError(why, { hint })
     try {
       const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
-      if (!trusted) return `${server} is not trusted: the user denied it`
+      if (!trusted) return because(`${server} is not trusted: the user denied it`)
       if (expires_at !== null && Date.parse(expires_at) <= this.#options.world.now())
-        return `the trust in ${server} has expired`
+        return because(`the trust in ${server} has expired`)
       const isLeftOut = names.length > 0 && allowed_tools.length > 0 && !isIn(allowed_tools)
-      return isLeftOut || isIn(denied_tools) ? 'the user denied this tool' : undefined
+      return isLeftOut || isIn(denied_tools) ? because('the user denied this tool') : undefined
     } catch (error) {
-      return messageOf(error) // what cannot be read denies
+      return error instanceof TaiError ? error : because(messageOf(error)) // locked, or spoilt
     }
   }
 
   #checkTrust(server: string) {
     const why = this.distrust(server)
-    if (why !== undefined) fail(why, trustHint(server))
+    if (why) throw why
   }
 
   /** Throws only the signal's reason. */
   async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
     const { server, name } = row
     const why = this.distrust(server, name, row.exposed)
-    if (why !== undefined) {
+    if (why) {
       if (this.distrust(server)) await this.#drop(server)
-      const denied = new TaiError(why, { hint: trustHint(server) })
-      return failedOutput(denied, row, 'trust_denied')
+      return failedOutput(why, row, 'trust_denied')
     }
     try {
       const { client, tools } = await this.#link(server, signal)
@@ -8032,11 +8025,7 @@ const linesOf = (rows: readonly object[], none: string) =>
 
 const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
 
-const REMEDIES: Record<string, string> = {
-  pin_pending: 'pins',
-  not_enabled: 'enable',
-  trust_denied: 'trust allow',
-}
+const REMEDIES: Record<string, string> = { pin_pending: 'pins', not_enabled: 'enable' }
 
 /** Throws TaiError: a tool cannot be called, and why. */
 export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
@@ -8048,8 +8037,9 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
   const { state } = found
   const remedy = REMEDIES[state]
   const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
-  const why = bridge.distrust(server, found.tool, found.name) ?? state
-  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${why}`, help)
+  const why = bridge.distrust(server, found.tool, found.name)
+  if (why) throw why
+  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
@@ -8414,7 +8404,7 @@ export class Tools {
     const holder = lock && !annotationsOf(row, args).readOnly ? lock.take() : undefined
     if (holder === undefined) return undefined
     const { workspace_path, owner_pid, acquired_at } = holder
-    const text = `process ${owner_pid} serves the workspace ${workspace_path}; it can be read meanwhile`
+    const text = `process ${owner_pid} changes the workspace ${workspace_path}; only reading works`
     const facts = { workspace_path, owner_pid, acquired_at } as JsonObject
     return refuse('locked', row.name, text, facts)
   }
@@ -8466,7 +8456,8 @@ export class Tools {
     const left = bridge
       .catalog(profile)
       .find(({ exposed, server, name: own }) => [exposed, exposedName(server, own)].includes(name))
-    const why = left && (bridge.distrust(left.server, left.name, left.exposed) ?? left.unbound)
+    const denied = left && bridge.distrust(left.server, left.name, left.exposed)
+    const why = denied?.message ?? left?.unbound
     if (why) return `${name} is not offered: ${why}; mcp_tools tells more`
     const guess = didYouMean(name, [...this.#rows.keys()]) ?? 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
@@ -9796,6 +9787,8 @@ export class App {
     const http = () => this.http
     const bridge = new McpBridge({ world, store, taken: OWN_NAMES, http, notice, watch })
     if (resolver) bridge.resolve = (...asked) => resolver(this, ...asked)
+    // Else every server is denied.
+    await bridge.registry.unlockTrust().catch((error: unknown) => notice(messageOf(error)))
     return this.own(bridge, (it) => it.close())
   }
 
@@ -10187,7 +10180,6 @@ export async function openTools(
   const { root } = seat.workspace
   const approvals = new Approvals({ mode, store, prompter, world, root })
   const bridge = await app.bridge()
-  await bridge.registry.unlockTrust()
   return new Tools({
     rows,
     context: { world, store, http, config, approvals, bridge, prompter, processes, ...seat },
@@ -10533,7 +10525,8 @@ async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
   const { value, source } = config.explain('permission_mode')
   const { scryptSync, timingSafeEqual } = builtin('node:crypto')
   const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
-  const signing = scryptSync(key, 'tai mcp session', 32) // slow: a weak key must not be guessed from an id
+  // Slow: a weak key must not be guessed from an id.
+  const signing = scryptSync(key, 'tai mcp session', 32)
   return {
     app,
     store,
@@ -11502,9 +11495,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       flagRow('--grant TOOL', 'accept this tool as it is now; repeatable'),
       flagRow('--grant-all', 'accept all of them')]],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
-    ['trust ACTION [SERVER]', 'who is trusted: list, inspect, allow, deny (in every mode), revoke', mcpTrust, [
-      flagRow('--tool NAME', 'allow only this tool, or deny only this one; a glob; repeatable'),
-      flagRow('--ttl TIME', 'allow for so long, such as 30m, 12h or 7d')]],
+    ['trust ACTION [SERVER]', 'list, inspect, allow, deny (whatever the mode) or revoke', mcpTrust, [
+      flagRow('--tool NAME', 'this tool only, or tools like `get_*`; repeatable'),
+      flagRow('--ttl TIME', 'allow it for so long, such as 30m, 12h or 7d')]],
   ],
   audit: ['the record of every tool call and approval',
     ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
@@ -11696,9 +11689,7 @@ async function toolsShow(app: App, name = '') {
 }
 
 async function knownTool(app: App, name: string) {
-  const bridge = await app.bridge()
-  if (!OWN_NAMES.includes(name)) await bridge.registry.unlockTrust()
-  return pickTool([...TOOLS, ...bridgedTools(bridge, await currentProfile(app))], name)
+  return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
 }
 
 function grantVerb(scope: 'always' | 'deny'): Run {
@@ -11882,9 +11873,7 @@ async function mcpList(app: App) {
 }
 
 async function mcpTools(app: App, server?: string) {
-  const bridge = await app.bridge()
-  await bridge.registry.unlockTrust()
-  const tools = toolFacts(bridge, await currentProfile(app), server)
+  const tools = toolFacts(await app.bridge(), await currentProfile(app), server)
   const rows = tools.map(({ name, state, description }) => [name, state, description])
   return app.print({ tools }, rows.length > 0 ? rows : 'no tools; `tai mcp list` shows the servers')
 }
@@ -11906,9 +11895,8 @@ async function mcpRemove(app: App, server = '') {
 
 /** Whoever types it has allowed it. */
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
-  const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
-  await bridge.registry.unlockTrust()
-  checkCallable(bridge, profile, server, name)
+  const profile = await currentProfile(app)
+  checkCallable(await app.bridge(), profile, server, name)
   const args = argsIn(text)
   const workspace = new Workspace(app.root, app.world.home)
   const mode = 'danger-full-access'
@@ -11977,72 +11965,71 @@ function timeIn({ world }: App, text: string) {
   return new Date(world.now() + Number(number) * ms).toISOString()
 }
 
-const withTools = (list: readonly string[], tools: readonly string[]) => [
-  ...new Set([...list, ...tools]),
-]
-
 /** What is denied stays in the list of what is allowed: an empty one would allow all. */
-const TRUST_CHANGES: Record<string, (old: McpTrust, tools: readonly string[]) => McpTrust> = {
-  allow: ({ allowed_tools, denied_tools }, tools) => ({
-    trusted: true,
-    allowed_tools: withTools(allowed_tools, tools),
-    denied_tools: denied_tools.filter((it) => !tools.includes(it)),
-    expires_at: null,
-  }),
-  deny: (old, tools) => ({
-    ...old,
-    trusted: old.trusted && tools.length > 0,
-    denied_tools: withTools(old.denied_tools, tools),
-  }),
+function trustAfter(
+  action: string,
+  old: McpTrust,
+  tools: readonly string[],
+  expires_at: string | null,
+) {
+  const all = (list: readonly string[]) => [...new Set([...list, ...tools])]
+  const { trusted, allowed_tools, denied_tools } = old
+  if (action === 'deny')
+    return { ...old, trusted: trusted && tools.length > 0, denied_tools: all(denied_tools) }
+  const denied = denied_tools.filter((it) => !tools.includes(it))
+  return { trusted: true, allowed_tools: all(allowed_tools), denied_tools: denied, expires_at }
 }
 
 const TRUST_FORM =
   /^(?:list|inspect SERVER|revoke SERVER|deny SERVER(?: --tool)?|allow SERVER(?: --tool)?(?: --ttl)?)$/
-const TRUST_HINT = 'there are list, and inspect, allow, deny and revoke SERVER'
 
 function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
   const servers = Object.fromEntries(trusts)
-  const rows = Object.entries(servers).map(([server, trust]) => [
-    server,
+  const rows = Object.entries(servers).map(([name, trust]) => [
+    name,
     ...Object.entries(trust).map(cellOf),
   ])
-  const head = ['server', ...Object.keys(TRUSTED)]
-  const shown = rows.length > 0 ? [head, ...rows] : 'no server is trusted or denied yet'
-  return app.print({ ok: true, policy: { servers } }, shown)
+  return app.print({ ok: true, policy: { servers } }, [
+    ['server', ...Object.keys(TRUSTED)],
+    ...rows,
+  ])
 }
 
 async function mcpTrust(app: App, action = '', server = '') {
-  const { given } = app
-  const [tools, ttl] = [given.all('tool'), given.text('ttl')]
+  const [tools, ttl] = [app.given.all('tool'), app.given.text('ttl')]
   const words = [action, server && 'SERVER', tools[0] && '--tool', ttl && '--ttl']
   const form = words.filter(Boolean).join(' ')
-  if (!TRUST_FORM.test(form)) failUsage(`no such form: tai mcp trust ${visible(form)}`, TRUST_HINT)
+  const hint = 'there are list, and inspect, allow, deny and revoke SERVER'
+  if (!TRUST_FORM.test(form)) failUsage(`no such form: tai mcp trust ${visible(form)}`, hint)
   const { registry, audit } = await app.bridge()
-  const change = TRUST_CHANGES[action]
-  if (change) {
+  if (action === 'allow' || action === 'deny') {
+    const end = ttl === undefined ? null : timeIn(app, ttl)
+    const { secrets } = await app.store()
+    const trust = await secrets.within(() =>
+      registry.setTrust(server, trustAfter(action, registry.trust(server), tools, end)),
+    )
+    await audit('mcp_server_trust_changed', { server, ...trust })
     if (!registry.list().some(({ name }) => name === server))
       app.notice(`there is no server ${server} yet; this counts once there is one`)
-    const end = ttl && { expires_at: timeIn(app, ttl) }
-    const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
-    await audit('mcp_server_trust_changed', { server, ...trust })
     return printTrust(app, [[server, trust]])
   }
-  await registry.unlockTrust()
-  const trust = registry.trusts().get(server)
-  if (action === 'list') return printTrust(app, registry.trusts())
-  if (trust === undefined) return failTrust(app, `${visible(server)} is neither trusted nor denied`)
+  const trusts = registry.trusts()
+  if (action === 'list') return printTrust(app, trusts)
+  const trust = trusts.get(server)
+  if (trust === undefined) {
+    const error = `${visible(server)} is neither trusted nor denied`
+    if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
+    app.print({ ok: false, error }, '')
+    return EXIT.failed
+  }
   if (action === 'inspect') return printTrust(app, [[server, trust]])
   registry.revokeTrust(server)
-  const [allowed, denied] = [trust.allowed_tools, trust.denied_tools]
-  const counts = { allowed_tools: allowed.length, denied_tools: denied.length }
+  const counts = {
+    allowed_tools: trust.allowed_tools.length,
+    denied_tools: trust.denied_tools.length,
+  }
   await audit('mcp_server_trust_revoked', { server, ...counts })
   return printTrust(app, registry.trusts())
-}
-
-function failTrust(app: App, error: string) {
-  if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
-  app.print({ ok: false, error }, '')
-  return EXIT.failed
 }
 
 async function printLineEnds({ out, world }: App) {
