@@ -5210,6 +5210,9 @@ export class McpRegistry {
     if (this.#db.get('SELECT 1 FROM mcp_trust')) await this.#secrets.within(() => {})
   }
 
+  changeTrust = (server: string, change: (old: McpTrust) => McpTrust) =>
+    this.#secrets.within(() => this.setTrust(server, change(this.trust(server))))
+
   setTrust(server: string, trust = TRUSTED) {
     const value = this.#secrets.seal.seal(
       JSON.stringify(trust),
@@ -5406,6 +5409,7 @@ function blockText(block: JsonObject) {
 
 function faultOf(error: TaiError) {
   if (error instanceof RpcError) return 'upstream_error'
+  if (error instanceof DeniedError) return 'trust_denied'
   const isThere = error instanceof LinkError && /^(?:timeout|protocol)$/.test(error.kind)
   return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
@@ -5511,7 +5515,7 @@ export class McpBridge {
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
       const isIn = (globs?: RegExp) => globs?.test(name) || globs?.test(exposed)
-      if (this.distrust(server, name, exposed)) return 'trust_denied'
+      if (!attempt(() => this.checkTrust(server, name, exposed))) return 'trust_denied'
       if (disabled === true) return 'disabled'
       if (!isEnabled) return 'not_enabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
@@ -5595,7 +5599,7 @@ export class McpBridge {
   async enable(server: string, profile: string, enabled = true) {
     if (enabled && this.registry.row(server).options['disabled'] === true)
       fail(`${server} stays off: its entry says "disabled"`, 'remove it, and add it without that')
-    if (enabled) this.#checkTrust(server)
+    if (enabled) this.checkTrust(server)
     this.registry.enable(server, profile, enabled)
     await this.audit('mcp-enable', { server, profile, enabled })
   }
@@ -5616,37 +5620,27 @@ export class McpBridge {
     return this.registry.drift(server)
   }
 
-  /** Why a server, or its tool of these names, must not be used in any mode. */
-  distrust(server: string, ...names: readonly string[]) {
+  /** A server, or its tool of these names. Throws DeniedError, or that the vault is locked. */
+  checkTrust(server: string, ...names: readonly string[]) {
+    const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
     const isIn = (globs: readonly string[]) => names.some((name) => globPattern(globs).test(name))
+    const isLeftOut = names.length > 0 && allowed_tools.length > 0 && !isIn(allowed_tools)
+    const isOver = expires_at !== null && Date.parse(expires_at) <= this.#options.world.now()
+    const why =
+      (!trusted && `${server} is not trusted: the user denied it`) ||
+      (isOver && `the trust in ${server} has expired`) ||
+      ((isLeftOut || isIn(denied_tools)) && 'the user denied this tool')
     const hint = `the user can change that: \`tai mcp trust allow ${server}\``
-    const because = (why: string) => new TaiError(why, { hint })
-    try {
-      const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
-      if (!trusted) return because(`${server} is not trusted: the user denied it`)
-      if (expires_at !== null && Date.parse(expires_at) <= this.#options.world.now())
-        return because(`the trust in ${server} has expired`)
-      const isLeftOut = names.length > 0 && allowed_tools.length > 0 && !isIn(allowed_tools)
-      return isLeftOut || isIn(denied_tools) ? because('the user denied this tool') : undefined
-    } catch (error) {
-      return error instanceof TaiError ? error : because(messageOf(error)) // locked, or spoilt
-    }
-  }
-
-  #checkTrust(server: string) {
-    const why = this.distrust(server)
-    if (why) throw why
+    if (why) throw new DeniedError(why, { hint })
+    return true
   }
 
   /** Throws only the signal's reason. */
   async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
     const { server, name } = row
-    const why = this.distrust(server, name, row.exposed)
-    if (why) {
-      if (this.distrust(server)) await this.#drop(server)
-      return failedOutput(why, row, 'trust_denied')
-    }
     try {
+      if (!attempt(() => this.checkTrust(server))) await this.#drop(server)
+      this.checkTrust(server, name, row.exposed)
       const { client, tools } = await this.#link(server, signal)
       const tool = (await tools()).get(name)
       if (tool && !this.registry.accepts(server, tool)) {
@@ -5709,7 +5703,7 @@ export class McpBridge {
   async #open(entry: McpEntry, options: ClientOptions & { signal?: AbortSignal }) {
     const { world, store, http, watch } = this.#options
     const { redactor } = store
-    this.#checkTrust(entry.name)
+    this.checkTrust(entry.name)
     using _ = watch(`starting ${entry.name}`)
     const { entry: filled, secrets } = mcpExpandVars(entry, await this.#lookup())
     const set = Object.entries(filled.env).filter(([key]) => holdsSecret(key))
@@ -8037,8 +8031,7 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
   const { state } = found
   const remedy = REMEDIES[state]
   const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
-  const why = bridge.distrust(server, found.tool, found.name)
-  if (why) throw why
+  bridge.checkTrust(server, found.tool, found.name)
   if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
@@ -8456,9 +8449,7 @@ export class Tools {
     const left = bridge
       .catalog(profile)
       .find(({ exposed, server, name: own }) => [exposed, exposedName(server, own)].includes(name))
-    const denied = left && bridge.distrust(left.server, left.name, left.exposed)
-    const why = denied?.message ?? left?.unbound
-    if (why) return `${name} is not offered: ${why}; mcp_tools tells more`
+    if (left?.unbound) return `${name} is not offered: ${left.unbound}; mcp_tools tells more`
     const guess = didYouMean(name, [...this.#rows.keys()]) ?? 'find tools with select_tools'
     return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
   }
@@ -11965,19 +11956,18 @@ function timeIn({ world }: App, text: string) {
   return new Date(world.now() + Number(number) * ms).toISOString()
 }
 
-/** What is denied stays in the list of what is allowed: an empty one would allow all. */
-function trustAfter(
-  action: string,
-  old: McpTrust,
-  tools: readonly string[],
-  expires_at: string | null,
-) {
-  const all = (list: readonly string[]) => [...new Set([...list, ...tools])]
-  const { trusted, allowed_tools, denied_tools } = old
-  if (action === 'deny')
-    return { ...old, trusted: trusted && tools.length > 0, denied_tools: all(denied_tools) }
-  const denied = denied_tools.filter((it) => !tools.includes(it))
-  return { trusted: true, allowed_tools: all(allowed_tools), denied_tools: denied, expires_at }
+const TRUST_CHANGES: Record<string, (old: McpTrust, tools: ReadonlySet<string>) => McpTrust> = {
+  allow: ({ allowed_tools, denied_tools }, tools) => ({
+    ...TRUSTED,
+    allowed_tools: [...new Set(allowed_tools).union(tools)],
+    denied_tools: [...new Set(denied_tools).difference(tools)],
+  }),
+  // They stay in the list of those that are allowed: an empty one allows all.
+  deny: (old, tools) => ({
+    ...old,
+    trusted: old.trusted && tools.size > 0,
+    denied_tools: [...new Set(old.denied_tools).union(tools)],
+  }),
 }
 
 const TRUST_FORM =
@@ -11985,29 +11975,22 @@ const TRUST_FORM =
 
 function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
   const servers = Object.fromEntries(trusts)
-  const rows = Object.entries(servers).map(([name, trust]) => [
-    name,
-    ...Object.entries(trust).map(cellOf),
-  ])
-  return app.print({ ok: true, policy: { servers } }, [
-    ['server', ...Object.keys(TRUSTED)],
-    ...rows,
-  ])
+  const rows = [['server', ...Object.keys(TRUSTED)]]
+  for (const [name, trust] of trusts) rows.push([name, ...Object.entries(trust).map(cellOf)])
+  return app.print({ ok: true, policy: { servers } }, rows)
 }
 
 async function mcpTrust(app: App, action = '', server = '') {
-  const [tools, ttl] = [app.given.all('tool'), app.given.text('ttl')]
-  const words = [action, server && 'SERVER', tools[0] && '--tool', ttl && '--ttl']
+  const [tools, ttl] = [new Set(app.given.all('tool')), app.given.text('ttl')]
+  const words = [action, server && 'SERVER', tools.size > 0 && '--tool', ttl && '--ttl']
   const form = words.filter(Boolean).join(' ')
   const hint = 'there are list, and inspect, allow, deny and revoke SERVER'
   if (!TRUST_FORM.test(form)) failUsage(`no such form: tai mcp trust ${visible(form)}`, hint)
   const { registry, audit } = await app.bridge()
-  if (action === 'allow' || action === 'deny') {
-    const end = ttl === undefined ? null : timeIn(app, ttl)
-    const { secrets } = await app.store()
-    const trust = await secrets.within(() =>
-      registry.setTrust(server, trustAfter(action, registry.trust(server), tools, end)),
-    )
+  const change = TRUST_CHANGES[action]
+  if (change) {
+    const end = ttl && { expires_at: timeIn(app, ttl) }
+    const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
     await audit('mcp_server_trust_changed', { server, ...trust })
     if (!registry.list().some(({ name }) => name === server))
       app.notice(`there is no server ${server} yet; this counts once there is one`)

@@ -683,12 +683,12 @@ t.test('a server that was denied is not offered, not called and not connected to
   t.strictSame(w.states(), { 'other/a': 'mcp_other_a', 's/a': 'trust_denied' })
   const before = w.stub.seen().length
   const denied = /s is not trusted: the user denied it/
-  for (const [name, args] of [
-    ['mcp_s_a', {}],
-    ['mcp_call', { server: 's', tool: 'a' }],
-    ['mcp_enable', { server: 's' }],
+  for (const [name, args, text] of [
+    ['mcp_s_a', {}, /mcp_s_a is not offered: trust_denied/],
+    ['mcp_call', { server: 's', tool: 'a' }, denied],
+    ['mcp_enable', { server: 's' }, denied],
   ] as const)
-    t.match(await w.call(name, args), { isError: true, text: denied }, name)
+    t.match(await w.call(name, args), { isError: true, text }, name)
   await t.rejects(w.bridge.enable('s', 'work'), { message: denied, hint: /mcp trust allow s`/ })
   await t.rejects(w.bridge.refresh('s', never), { message: denied })
   await t.rejects(w.bridge.add(w.stub.entry, 'explicit', never), { message: denied })
@@ -785,7 +785,7 @@ t.test('while the vault is locked no server is trusted', async (t) => {
   const locked = bridgeOf({ world: w.world, store: other, http: () => w.http, notice: () => {} })
   t.teardown(() => locked.close())
   t.strictSame(statesOf(locked), { 's/a': 'trust_denied' })
-  t.match(locked.distrust('s'), { message: /needs-unlock/, hint: /TAI_SEAL_PASSPHRASE/ })
+  t.throws(() => locked.checkTrust('s'), { message: /needs-unlock/, hint: /TAI_SEAL_PASSPHRASE/ })
   t.strictSame(w.states(), { 's/a': 'mcp_s_a' }, 'who has the key sees more')
   const run = (env: Record<string, string>) =>
     runMain(['mcp', 'tools', '--json'], { home: w.dir, env })
