@@ -167,7 +167,7 @@ const locksIn = (home: string): Lock[] =>
 /** Servers of one home and workspace, each with its key. */
 async function serversOf(t: Test, ...keys: string[]) {
   const [home, cwd] = [folder(), fs.realpathSync(folder())]
-  const all = await Promise.all(keys.map((key) => serve(t, { home, cwd, key })))
+  const all = await Array.fromAsync(keys, (key) => serve(t, { home, cwd, key }))
   const peers = await Promise.all(all.map((server) => begin(server)))
   const locks = () => locksIn(path.join(home, '.tai'))
   return { home, cwd, all, peers, locks, at: (name: string) => path.join(cwd, name) }
