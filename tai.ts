@@ -70,7 +70,7 @@
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf RULES Reason ApprovalRequest callDigest ...
 //   §toolkit    what a tool is made of
-//     ToolContext ArgsOf ToolRow Tool toolsOf arg maybe takes ...
+//     ToolContext ToolRow Tool annotate arg maybe takes toolsOf
 //   §files      reading files and folders
 //     unifiedDiff FILE_TOOLS
 //   §edits      changing files, and back
@@ -115,10 +115,14 @@
 //     resolveGithub
 //   §repl       the plain chat
 //     beginChat
+//   §resources  files of the workspace, as MCP resources
+//     Resource Shelf listResources readResource
 //   §serve      what other agents are answered
-//     McpSession McpServeContext RpcCall RPC_METHODS ...
+//     McpSession McpServeContext eraOf RpcHost RpcCall RPC_METHODS ...
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
+//   §lines      MCP over stdin and stdout, the server's end
+//     mcpServePipe
 //   §doctor     is everything as it should be?
 //     examine
 //   §hosts      servers that other programs on this machine use
@@ -202,6 +206,8 @@ export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read a
 export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
+export const MCP_RESOURCES_PAGE = 500 // then a cursor
+export const MCP_LIST_TTL = 1 * HOUR // for which clients may keep what does not change
 
 export const STDIN_MAX = 8 * MB // then refused: --file is for that
 export const STDIN_NOTICE = 1 * SECOND // then stderr names the silent pipe
@@ -258,115 +264,108 @@ export const AUDIT_ANCHORS = 16 // heads of others in row 0
 // 3. Alternatives are unions on one field, switched without a default.
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject
-export type JsonObject = { readonly [key: string]: Json }
+export type JsonObject = { [key: string]: Json }
 
 /** 2020-12, of an object. */
 export type JsonSchema = JsonObject
 
-type Image = Readonly<{ mime: string; base64: string }>
-export type Part = Readonly<{ kind: 'text'; text: string } | ({ kind: 'image' } & Image)>
+type Image = { mime: string; base64: string }
+export type Part = { kind: 'text'; text: string } | ({ kind: 'image' } & Image)
 
 /** Goes back to its provider unchanged. */
-export type Reasoning = Readonly<{
+export type Reasoning = {
   text: string
   signature?: string
   sealed?: string // redacted_thinking
-  details?: readonly JsonObject[]
-}>
+  details?: JsonObject[]
+}
 
-export type ToolCall = Readonly<{
+export type ToolCall = {
   id: string
   name: string
   args: JsonObject
   problem?: string // why it must not run
   extra?: JsonObject
-}>
+}
 
-export type UserMessage = Readonly<{ role: 'user'; parts: readonly Part[] }>
-export type SystemMessage = Readonly<{ role: 'system'; text: string }>
-export type AssistantMessage = Readonly<{
+export type UserMessage = { role: 'user'; parts: readonly Part[] }
+export type SystemMessage = { role: 'system'; text: string }
+export type AssistantMessage = {
   role: 'assistant'
   text: string
-  reasoning?: readonly Reasoning[]
-  calls: readonly ToolCall[]
+  reasoning?: Reasoning[]
+  calls: ToolCall[]
   state: 'complete' | 'cut' | 'interrupted' | 'failed'
-}>
-export type ToolMessage = Readonly<{
+}
+export type ToolMessage = {
   role: 'tool'
   id: string
   name: string
   text: string
   isError: boolean
-  images?: readonly Image[]
-}>
+  images?: Image[]
+}
 export type Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 /** `cached` is a part of `input`. */
-export type Usage = Readonly<{ input: number; output: number; cached: number }>
+export type Usage = { input: number; output: number; cached: number }
 
 export type StopReason = 'end' | 'calls' | 'length' | 'filter'
 
-export type ChatEvent = Readonly<{ kind: 'text' | 'reasoning' | 'notice'; text: string }>
+export type ChatEvent = { kind: 'text' | 'reasoning' | 'notice'; text: string }
 
-export type ChatReply = Readonly<{
+export type ChatReply = {
   message: AssistantMessage
   stop: StopReason
   usage: Usage | undefined
   cost: number | undefined // US dollars
-}>
+}
 
-export type ToolSchema = Readonly<{ name: string; description: string; parameters: JsonSchema }>
+export type ToolSchema = { name: string; description: string; parameters: JsonSchema }
 
-export type Annotations = Readonly<{
-  readOnly: boolean
-  destructive: boolean
-  idempotent: boolean
-  stateful: boolean
-  securityTier: Tier
-  readOnlyHint: boolean
-  destructiveHint: boolean
-  idempotentHint: boolean
-  openWorldHint: boolean
-}>
+type Trait = 'readOnly' | 'destructive' | 'idempotent'
+export type Annotations = { securityTier: Tier } & Record<
+  Trait | 'stateful' | `${Trait | 'openWorld'}Hint`,
+  boolean
+>
 export type Tier = 'Low' | 'Medium' | 'High' | 'Critical'
 export type Mode = 'read-only' | 'workspace-write' | 'prompt' | 'allow' | 'danger-full-access'
 
 /** `isError`: it ran and failed; the model reads why. */
-export type ToolOutput = Readonly<{
+export type ToolOutput = {
   text: string
   isError?: boolean
   structured?: Json
-  images?: readonly Image[]
-  blocks?: readonly JsonObject[] // other MCP content
-}>
+  images?: Image[]
+  blocks?: JsonObject[] // other MCP content
+}
 
 /** As `--stream-json` prints it. */
-export type AgentEvent = Readonly<
+export type AgentEvent =
   | ChatEvent
   | { kind: 'call'; call: ToolCall; digest: string }
   | { kind: 'result'; call: ToolCall; reply: ToolMessage; ms: number }
   | { kind: 'usage'; usage: Usage; cost: number | undefined }
->
 
-export type World = Readonly<{
-  env: Readonly<Record<string, string | undefined>>
+export type World = {
+  env: Record<string, string | undefined>
   platform: NodeJS.Platform
   cwd: string
   home: string // absolute
   pid: number
   now(): number // ms since 1970
   randomBytes(size: number): Buffer
-}>
+}
 
 /** Undefined: no answer in time, EOF, Ctrl-C. */
 export interface Prompter {
-  readonly available: boolean
-  choose(question: string, choices: readonly Choice[], signal: AbortSignal): Answer
+  available: boolean
+  choose(question: string, choices: Choice[], signal: AbortSignal): Answer
   /** `secret` is not echoed. */
   ask(question: string, options: { secret?: boolean }, signal: AbortSignal): Answer
 }
 type Answer = Promise<string | undefined>
-export type Choice = Readonly<{ key: string; label: string }>
+export type Choice = { key: string; label: string }
 
 //#endregion §shapes
 
@@ -376,13 +375,13 @@ export type Choice = Readonly<{ key: string; label: string }>
 // 2. The message says what is wrong and where, the hint what to do.
 // 3. Neither holds a secret or a control character.
 
-type Loose<T> = { readonly [Key in keyof T]?: T[Key] | undefined }
+type Loose<T> = { [Key in keyof T]?: T[Key] | undefined }
 type ErrorOptions = Loose<{ hint: string; cause: unknown }>
 
 /** An error fit to show. */
 export class TaiError extends Error {
-  readonly exitCode: number = EXIT.failed
-  readonly hint
+  exitCode: number = EXIT.failed
+  hint
   constructor(message: string, { hint, cause }: ErrorOptions = {}) {
     super(message, { cause })
     this.name = new.target.name
@@ -391,36 +390,33 @@ export class TaiError extends Error {
 }
 
 class KindError<Kind> extends TaiError {
-  readonly kind
+  kind
   constructor(kind: Kind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.kind = kind
   }
 }
 
+const exiting = (code: number) =>
+  class extends TaiError {
+    override exitCode = code
+  }
+
 /** The command line was wrong. */
-export class UsageError extends TaiError {
-  override readonly exitCode = EXIT.usage
-}
+export class UsageError extends exiting(EXIT.usage) {}
 
 /** A step or cost limit was met. */
-export class LimitError extends TaiError {
-  override readonly exitCode = EXIT.limit
-}
+export class LimitError extends exiting(EXIT.limit) {}
 
 /** The user or the policy said no. */
-export class DeniedError extends TaiError {
-  override readonly exitCode = EXIT.denied
-}
+export class DeniedError extends exiting(EXIT.denied) {}
 
 /** Input or output failed validation. */
-export class InvalidError extends TaiError {
-  override readonly exitCode = EXIT.invalid
-}
+export class InvalidError extends exiting(EXIT.invalid) {}
 
 /** The code is 128 plus the signal's number. */
 export class InterruptedError extends TaiError {
-  override readonly exitCode
+  override exitCode
   constructor(message: string, exitCode: number = EXIT.interrupted) {
     super(message)
     this.exitCode = exitCode
@@ -428,12 +424,11 @@ export class InterruptedError extends TaiError {
 }
 
 /** `busy` may be asked again, `context` be compacted. */
-export class ModelError extends TaiError {
-  override readonly exitCode = EXIT.model
-  readonly status: number | undefined
-  readonly retryAfter: number | undefined // ms
-  readonly kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
-  readonly partial: AssistantMessage | undefined
+export class ModelError extends exiting(EXIT.model) {
+  status: number | undefined
+  retryAfter: number | undefined // ms
+  kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
+  partial: AssistantMessage | undefined
   constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
     super(message, { hint, cause })
     Object.assign(this, facts)
@@ -450,7 +445,7 @@ export function explain(error: unknown, verbose = false) {
       ? ['', error.hint]
       : ['internal error: ', 'this is a bug of tai; `-v` shows its cause, please report it']
   const lines = [start + messageOf(error)]
-  if (hint !== undefined) lines.push(`  ${hint}`)
+  if (hint) lines.push(`  ${hint}`)
   if (verbose) lines.push(...causes(error).map((cause) => `  because: ${messageOf(cause)}`))
   return lines.join('\n')
 }
@@ -565,6 +560,8 @@ export const visibleLines = (text: string) =>
 
 export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
 
+const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
+
 export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
 
 export const formatDuration = (ms: number) =>
@@ -629,8 +626,8 @@ export function parseObject(text: string) {
 
 /** Throws InvalidError, which names `where`. */
 export class Reader {
-  readonly value
-  readonly where
+  value
+  where
   constructor(value: unknown, where: string) {
     this.value = value
     this.where = where
@@ -662,19 +659,18 @@ const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/
 const SCHEMA_DEPTH = 200 // checking recurses
 
-/** `at`: a JSON pointer. */
-type SchemaCheck = (value: unknown) => { readonly at: string; readonly why: string } | undefined
+type SchemaCheck = Awaited<ReturnType<typeof schemaCheck>>
 
-/** Throws InvalidError for an unusable schema. */
+/** `at`: a JSON pointer. Throws InvalidError for an unusable schema. */
 export async function schemaCheck(schema: JsonSchema) {
   const { dereference, validate } = await import('@cfworker/json-schema')
   try {
     const own = structuredClone(schema) // the library writes into it
     const parts = dereference(own)
     for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
-    const check: SchemaCheck = (value) => {
+    const check = (value: unknown) => {
       const found = validate(value, own, '2020-12', parts).errors.at(-1)
-      if (found === undefined) return undefined
+      if (!found) return undefined
       const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
       return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
     }
@@ -728,7 +724,7 @@ export async function within(ms: number, work: Promise<unknown>, signal?: AbortS
 export function timeout(ms: number, reason: () => Error, parent?: AbortSignal) {
   const own = new AbortController()
   const timer = setTimeout(() => own.abort(reason()), ms)
-  const signal = parent === undefined ? own.signal : AbortSignal.any([own.signal, parent])
+  const signal = parent ? AbortSignal.any([own.signal, parent]) : own.signal
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) }
 }
 
@@ -806,7 +802,7 @@ export const hasRedactionMark = (text: string) => /\[redacted:[A-Za-z0-9_.-]+\]/
 
 /** Takes secrets out. */
 export class Redactor {
-  readonly #names = new Map<string, string>()
+  #names = new Map<string, string>()
   #pattern: RegExp | undefined = /^(?!)/g
 
   add(name: string, value: string) {
@@ -850,13 +846,12 @@ export class Redactor {
   }
 
   #pending(text: string) {
-    const forms = [...this.#names.keys()]
-    const longest = Math.max(...forms.map((form) => form.length - 1))
-    for (let most = Math.min(text.length, longest); most > 0; most--) {
-      const end = text.slice(-most)
-      if (forms.some((form) => form.length > most && form.startsWith(end))) return most
-    }
-    return 0
+    const begun = this.#names.keys().map((form) => {
+      let most = Math.min(text.length, form.length - 1)
+      while (!form.startsWith(text.slice(text.length - most))) most--
+      return most
+    })
+    return Math.max(0, ...begun)
   }
 }
 
@@ -922,8 +917,8 @@ const SETTING_SHAPES = {
 }
 
 type SettingType = keyof typeof SETTING_SHAPES
-type Cells<Key> = readonly [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
-const settingRows = <const Key>(rows: readonly Cells<Key>[]) =>
+type Cells<Key> = [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
+const settingRows = <const Key>(rows: Cells<Key>[]) =>
   rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
@@ -1018,8 +1013,8 @@ async function readToml(file: string): Promise<object> {
 
 /** The settings of one run. */
 export class Config {
-  readonly notices: string[] = []
-  readonly #given: { key: SettingKey; value: string; source: string }[] = []
+  notices: string[] = []
+  #given: { key: SettingKey; value: string; source: string }[] = []
 
   static async load(world: World, sources: { flags: object; stored: object; root: string }) {
     const config = new Config()
@@ -1040,8 +1035,8 @@ export class Config {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
       const note = (text: string) => this.notices.push(`${source}: ${text}`)
-      if (row === undefined) note(explain(unknownSetting(name)).replace('\n ', ';'))
-      if (row === undefined || raw === undefined) continue
+      if (!row) note(explain(unknownSetting(name)).replace('\n ', ';'))
+      if (!row || raw === undefined) continue
       const value = settingText(row, raw, source)
       const why = refusal?.(row, value, this.get(row.key))
       if (why === undefined) this.#given.unshift({ key: row.key, value, source })
@@ -1149,7 +1144,7 @@ async function findKey(world: World, id: string, passphrase?: string, fresh?: Bu
 /** Without a state, passes values through. */
 export class Seal {
   state: SealState | undefined
-  readonly #world
+  #world
   #key: SealKey | undefined
   constructor(world: World) {
     this.#world = world
@@ -1166,14 +1161,14 @@ export class Seal {
   }
 
   get on() {
-    return this.state !== undefined
+    return !!this.state
   }
   get locked() {
     return this.on && this.#key?.id !== this.state?.id
   }
 
   async unlock(ask?: () => Promise<string | undefined>) {
-    if (this.state === undefined) return
+    if (!this.state) return
     const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
     try {
@@ -1186,13 +1181,13 @@ export class Seal {
   }
 
   seal(value: string, slot: string) {
-    if (this.state === undefined) return value
+    if (!this.state) return value
     return encryptValue(this.#world.randomBytes(12), this.#keyOf(this.state.id), value, slot)
   }
 
   open(stored: string, slot: string) {
     const id = ENVELOPE.exec(stored)?.[1]
-    return id === undefined ? stored : decryptValue(this.#keyOf(id), stored, slot)
+    return id ? decryptValue(this.#keyOf(id), stored, slot) : stored
   }
 
   #keyOf = (id: string) => (this.#key?.id === id ? this.#key : failLocked())
@@ -1236,7 +1231,7 @@ function withFaults<T>(file: string, work: () => T) {
     const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
     const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
     const kind = known ?? (syscall ? 'broken' : undefined)
-    if (kind === undefined) throw error
+    if (!kind) throw error
     // SQLite has many words for a full disk.
     const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
     throw new VaultError(free === 0 ? 'full' : kind, file, error)
@@ -1292,7 +1287,7 @@ const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
 /** What they lead to is never changed. */
-export const MIGRATIONS: readonly string[] = [
+export const MIGRATIONS: string[] = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE INDEX undo_by_session ON undo (session, n, "group");
@@ -1338,10 +1333,10 @@ function tableRow<T>(row: object): T {
 
 /** A connection, until `close`. */
 export class Db {
-  readonly file
-  readonly #connection: DatabaseSync
-  readonly #statements = new Map<Sql, StatementSync>()
-  readonly #made = new Map<string, unknown>()
+  file
+  #connection: DatabaseSync
+  #statements = new Map<Sql, StatementSync>()
+  #made = new Map<string, unknown>()
   #version: number | undefined
   #looked = -Infinity
 
@@ -1460,13 +1455,13 @@ function dbVersion(db: Db, newest: number) {
   const [head] = db.all<{ version: number; application: number }>(`
     SELECT user_version AS version, application_id AS application
     FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
-  if (head === undefined) return 0
+  if (!head) return 0
   if (head.application !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
   if (head.version > newest) throw new VaultError('newer', db.file)
   return head.version
 }
 
-function migrateDb(db: Db, migrations: readonly string[]) {
+function migrateDb(db: Db, migrations: string[]) {
   const newest = migrations.length
   if (dbVersion(db, newest) === newest) return
   db.tx(() => {
@@ -1608,7 +1603,7 @@ function rewriteSealed(db: Db, from: Seal, to: Seal) {
     }
   }
   db.run('DELETE FROM seal')
-  if (to.state !== undefined) db.insert('seal', to.state)
+  if (to.state) db.insert('seal', to.state)
 }
 
 /** False when another process reads the log. */
@@ -1616,19 +1611,19 @@ const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRU
 
 function eraseOld(db: Db) {
   db.exec('VACUUM')
-  const { dir, base } = path.parse(db.file)
-  const backups = fs.readdirSync(dir || '.').filter((name) => name.startsWith(`${base}.backup-`))
-  const notices = backups.map((name) => `${path.join(dir, name)} still holds old values`)
+  const cwd = path.dirname(db.file)
+  const backups = fs.globSync(`${path.basename(db.file)}.backup-*`, { cwd })
+  const notices = backups.map((name) => `${path.join(cwd, name)} still holds old values`)
   const busy = 'another tai still reads old values: end it, then rotate the seal'
   return emptyLog(db) ? notices : [busy, ...notices]
 }
 
 /** Secrets and the seal over them. */
 export class Secrets {
-  readonly #db
-  readonly #world
-  readonly #redactor
-  readonly #passphrase
+  #db
+  #world
+  #redactor
+  #passphrase
   #seal
   #unlocking: Promise<void> | undefined
 
@@ -1668,7 +1663,7 @@ export class Secrets {
   }
 
   async set(name: string, value: string) {
-    if (value === '') throw new InvalidError(`the secret ${visible(name)} would be empty`)
+    if (!value) throw new InvalidError(`the secret ${visible(name)} would be empty`)
     const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
       ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
     await this.within((seal) => {
@@ -1735,7 +1730,7 @@ type Search = { query?: string | undefined; limit: number }
 
 type NewSession = Record<'title' | 'profile' | 'model' | 'workspace', string>
 type SessionRow = NewSession & Stamped & { messages: number }
-type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
+type StoredMessage = { n: number; created: number; message: Message; compacted: 0 | 1 }
 
 /** Names of fields too. */
 export function mapStrings(value: unknown, change: (text: string) => string): unknown {
@@ -1756,11 +1751,11 @@ function searchRows<T>(
   ...values: SqlValue[]
 ) {
   if (query === undefined) return db.all<T>(byParts, '[]', ...values)
-  const terms = query.replaceAll('\0', ' ').split(/\s+/).filter(Boolean)
-  if (terms.length === 0) return []
+  const terms = query.split(/[\s\0]+/).filter(Boolean)
+  if (!terms[0]) return []
   const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(' ')
   const found = db.all<T>(byWords, terms, ...values, `${quoted}*`)
-  return found.length > 0 ? found : db.all<T>(byParts, terms, ...values)
+  return found[0] ? found : db.all<T>(byParts, terms, ...values)
 }
 
 const RECORD_HITS = `SELECT r.id, kind, r.title, r.tags, session, created, updated,
@@ -1797,18 +1792,17 @@ const SESSION_SEARCH = [
 // Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
 type ProfileRow = { name: string; created: number } & Loose<
-  Record<'prompt' | 'model', string> & { tools: readonly string[]; mode: Mode }
+  Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }
 >
 /** Without a root: everywhere. */
-export type Grant = Readonly<{
+export type Grant = {
   id: string
   tool: string
   scope: 'session' | 'always' | 'deny'
   paths: readonly string[]
   commands: readonly string[]
   created: number
-}> &
-  Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
+} & Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
 type UndoEntry = Record<'path' | 'group', string> & {
   n: number
   kind: 'file' | 'folder' | 'link' | 'absent'
@@ -1817,30 +1811,27 @@ type UndoEntry = Record<'path' | 'group', string> & {
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
 const HISTORY_MAX = 1_000
-const UNDO_TRIM = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
-  (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
-
-const CARRIED_TABLES = `SELECT name FROM main.sqlite_schema WHERE type = 'table' AND (name GLOB 'mcp_*'
-  OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
 
 function carryOver(file: string, into: Db) {
   // Else SQLite may need a log beside it, and fail.
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
     into.run('ATTACH ? AS disk', uri)
-    for (const { name } of into.all<{ name: string }>(CARRIED_TABLES))
-      into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+    const tables = into.all<{ name: string }>`SELECT name FROM main.sqlite_schema
+      WHERE type = 'table' AND (name GLOB 'mcp_*'
+        OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
+    for (const { name } of tables) into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
   })
 }
 
 /** What tai remembers. */
 export class Store {
-  readonly redactor
-  readonly db
-  readonly #now
-  readonly secrets
+  redactor
+  db
+  #now
+  secrets
   #head: AuditHead | undefined
-  readonly #unwritten: AuditSaid[] = []
+  #unwritten: AuditSaid[] = []
   #writer: NodeJS.Timeout | undefined
 
   constructor(world: World, db: Db, { redactor = new Redactor(), passphrase }: StoreOptions = {}) {
@@ -1886,13 +1877,15 @@ export class Store {
     const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
       ORDER BY id = ?1 DESC LIMIT 2`
     const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
-    if (other === undefined || found?.id === id) return found
+    if (!other || found?.id === id) return found
     fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
   }
-  async latestSession(workspace: string) {
-    const sql = `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`
-    return this.db.get<SessionRow>(sql, workspace, 1)
-  }
+  latestSession = async (workspace: string) =>
+    this.db.get<SessionRow>(
+      `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`,
+      workspace,
+      1,
+    )
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** Not its notes and memories. */
@@ -1913,9 +1906,8 @@ export class Store {
     return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
   async messages(session: string) {
-    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+    return this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
       FROM messages WHERE session = ${session} ORDER BY n`
-    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
   }
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
@@ -1925,11 +1917,9 @@ export class Store {
     })
   }
 
-  async getTodos(session: string) {
-    const row = this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`
-    return row?.todos ?? []
-  }
-  async setTodos(session: string, todos: readonly Todo[]) {
+  getTodos = async (session: string) =>
+    this.db.get<{ todos: Todo[] }>`SELECT * FROM todos WHERE session = ${session}`?.todos ?? []
+  async setTodos(session: string, todos: Todo[]) {
     this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
   }
 
@@ -1941,10 +1931,9 @@ export class Store {
   }
   deleteProfile = async (name: string) => this.#delete('profiles', 'name', name)
 
-  async getSettings() {
-    const sql = 'SELECT json_group_object(key, value) AS data FROM settings'
-    return this.db.get<{ data: object }>(sql)?.data ?? {}
-  }
+  getSettings = async () =>
+    this.db.get<{ data: object }>`SELECT json_group_object(key, value) AS data FROM settings`
+      ?.data ?? {}
   async setSetting(key: string, value: string | undefined) {
     if (value === undefined) this.#delete('settings', 'key', key)
     else this.db.insert('settings', { key, value }, 'REPLACE')
@@ -1980,7 +1969,7 @@ export class Store {
     this.#writer = undefined
     const rows = this.#unwritten
     const [first] = rows
-    if (first === undefined) return
+    if (!first) return
     this.#head = this.db.tx(() => {
       const head = this.#head ?? openAuditChain(this.db, first.ts)
       const last = rows.reduce((before, row) => addAuditRow(this.db, before, row), head)
@@ -2007,11 +1996,13 @@ export class Store {
   revokeGrant = async (id: string) => this.#delete('approvals', 'id', id)
 
   /** A `group` is one change; the oldest over UNDO_STEPS_MAX go. */
-  async pushUndo(session: string, entries: readonly Omit<UndoEntry, 'n' | 'created'>[]) {
+  async pushUndo(session: string, entries: Omit<UndoEntry, 'n' | 'created'>[]) {
     const created = this.#now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
-      this.db.run(UNDO_TRIM, session, UNDO_STEPS_MAX)
+      const trim = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
+        (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
+      this.db.run(trim, session, UNDO_STEPS_MAX)
     })
   }
   async listUndo(session: string, { limit }: { limit: number }) {
@@ -2019,9 +2010,9 @@ export class Store {
       SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
-  async dropUndo(session: string, numbers: readonly number[]) {
-    const sql = 'DELETE FROM undo WHERE session = ? AND n IN (SELECT value FROM json_each(?))'
-    this.db.run(sql, session, JSON.stringify(numbers))
+  async dropUndo(session: string, groups: readonly string[]) {
+    const sql = 'DELETE FROM undo WHERE session = ? AND "group" IN (SELECT value FROM json_each(?))'
+    this.db.run(sql, session, JSON.stringify(groups))
   }
 
   async addHistory(line: string) {
@@ -2030,11 +2021,10 @@ export class Store {
     this.db.run(sql, this.redactor.known(line))
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
-  async listHistory(limit: number) {
-    const rows = this.db.all<{ line: string }>`
-      SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`
-    return rows.map(({ line }) => line)
-  }
+  listHistory = async (limit: number) =>
+    this.db.all<{ line: string }>`SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`.map(
+      ({ line }) => line,
+    )
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
@@ -2069,8 +2059,8 @@ const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root
-  readonly #home
+  root
+  #home
 
   constructor(root: string, home: string) {
     this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
@@ -2092,8 +2082,7 @@ export class Workspace {
   /** A final link is meant itself. */
   async entry(given: string) {
     const absolute = this.#absolute(given)
-    const parent = resolveReal(path.dirname(absolute))
-    const named = path.join(parent, path.basename(absolute))
+    const named = path.join(resolveReal(path.dirname(absolute)), path.basename(absolute))
     const entry = isLink(named) ? named : resolveReal(named)
     const why = this.#closed(entry) || this.#guarded(entry) || this.#guarded(absolute)
     return passedPath(given, entry, why)
@@ -2167,7 +2156,7 @@ type LockOptions = {
   world: World
   db: Db // who may write to it may write the registry
   root: string // real
-  group: string // whose processes share the lock
+  group: () => string // whose processes share the lock
   startOf: (pid: number) => string | undefined // undefined: it does not live
 }
 
@@ -2185,8 +2174,8 @@ export class WorkspaceLock {
   /** Undefined: it is ours; else the record of who has it. Throws VaultError. */
   take() {
     if (this.#isHeld) return undefined
-    const { world, root: workspace_path, group, startOf, db } = this.#options
-    const { pid: owner_pid } = world
+    const { world, root: workspace_path, startOf, db } = this.#options
+    const [owner_pid, group] = [world.pid, this.#options.group()]
     return db.tx(() => {
       const others = this.#others()
       const ofSame = others.filter((it) => it['workspace_path'] === workspace_path)
@@ -2254,17 +2243,17 @@ type StartOptions = {
 
 /** A program with all it starts. */
 export class ChildGroup {
-  static readonly #live = new Set<ChildGroup>()
-  readonly child
-  readonly pid
-  readonly ended // nobody left, pipes closed; never rejects
+  static #live = new Set<ChildGroup>()
+  child
+  pid
+  ended // nobody left, pipes closed; never rejects
   exit: ChildExit | undefined
-  readonly #record
+  #record
 
   static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
-      if (child.pid === undefined) await once(child, 'spawn')
+      if (!child.pid) await once(child, 'spawn')
       return new ChildGroup(child, options.world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
@@ -2357,8 +2346,6 @@ function textWindow(headMax: number, tailMax: number) {
     },
   }
 }
-
-type TextWindow = ReturnType<typeof textWindow>
 
 export type RunOptions = Omit<StartOptions, 'stdin'> & {
   stdin?: string | undefined
@@ -2458,7 +2445,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   void group.ended.then(() => push(''))
   const beyond = async (since: number) => {
-    while (group.exit === undefined && output.total() <= since) await once(news, 'push')
+    while (!group.exit && output.total() <= since) await once(news, 'push')
   }
   return {
     id,
@@ -2481,14 +2468,13 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
 }
 
 type BackgroundProcess = ReturnType<typeof inBackground>
-
-type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }
+type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string } & Loose<{ name: string }>
 
 /** Of one session. */
 export class Processes {
-  readonly #world
-  readonly #redactor
-  readonly #all = new Map<string, BackgroundProcess>()
+  #world
+  #redactor
+  #all = new Map<string, BackgroundProcess>()
   #started = 0
   constructor(world: World, redactor: Redactor) {
     this.#world = world
@@ -2550,7 +2536,7 @@ const BOOT = 36 // its length in a start
 function isSameGroup(group: string, start: string) {
   const head = processStart(group)
   const boot = processStart(process.pid)?.slice(0, BOOT)
-  return head === undefined ? start.slice(0, BOOT) === boot : head === start
+  return head ? head === start : start.slice(0, BOOT) === boot
 }
 
 function processStart(pid: number | string) {
@@ -2580,10 +2566,10 @@ function psStart(pid: number | string) {
 // 4. Credentials stay with their origin; no message holds a path, a query or a password.
 // Not here: retries; only the caller knows what may be repeated.
 
-export type HttpRequest = Readonly<{
+export type HttpRequest = {
   method: string
   url: string // with Basic authorization
-  headers?: Readonly<Record<string, string>>
+  headers?: Record<string, string>
   body?: string | undefined
   timeout: number // redirects included
   connect?: number // if direct; else `timeout`
@@ -2593,7 +2579,7 @@ export type HttpRequest = Readonly<{
   publicOnly?: boolean
   socketPath?: string // not judged by publicOnly
   signal?: AbortSignal | undefined
-}>
+}
 
 type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
 
@@ -2602,7 +2588,7 @@ export class HttpError extends KindError<HttpFault> {}
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
-const NETWORK_FAULTS: readonly [RegExp, string, hint?: string][] = [
+const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
   [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
   [/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
@@ -2651,8 +2637,8 @@ const LOCALHOST = [
 
 /** Keeps connections until `close`. */
 export class HttpClient {
-  readonly #env
-  readonly #agents = new Map<string, HttpAgent>()
+  #env
+  #agents = new Map<string, HttpAgent>()
   #trustsSystem = false
 
   constructor(env: World['env']) {
@@ -2687,7 +2673,7 @@ export class HttpClient {
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     let request: ClientRequest | undefined
     try {
-      const found = await addressesFor(hop, proxy !== undefined)
+      const found = await addressesFor(hop, !!proxy)
       if (proxy) return await this.#through(proxy.url.href, hop)
       request = this.#open(hop, found)
       const [reply] = await once(request, 'response')
@@ -2695,7 +2681,7 @@ export class HttpClient {
     } catch (cause) {
       hop.signal?.throwIfAborted()
       const code = codeOf(cause)
-      if (code === '') throw cause
+      if (!code) throw cause
       const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
       const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
@@ -2754,7 +2740,7 @@ function firstHop(request: HttpRequest) {
     ...request.headers,
   }
   const framing = Object.keys(headers).find((name) => FRAMING.test(name))
-  if (framing === undefined) return { ...request, url, headers }
+  if (!framing) return { ...request, url, headers }
   throw new HttpError('refused', `the header ${framing} is set by tai itself`)
 }
 
@@ -2792,16 +2778,16 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
 
 async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
-  const whose = `the reply of ${hop.url.host}`
-  const silent = new HttpError('idle', `${whose} fell silent for ${formatDuration(idle)}`)
+  const fault = (kind: HttpFault, how: string, cause?: unknown) =>
+    new HttpError(kind, `the reply of ${hop.url.host} ${how}`, { cause })
+  const silent = fault('idle', `fell silent for ${formatDuration(idle)}`)
   let waiting = true // a slow reader is no silence
   const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
   let size = 0
   try {
     for await (const piece of decompressed(hop, raw)) {
       size += piece.length
-      if (size > maxBody)
-        throw new HttpError('too-large', `${whose} is over ${formatBytes(maxBody)}`)
+      if (size > maxBody) throw fault('too-large', `is over ${formatBytes(maxBody)}`)
       waiting = false
       yield piece
       waiting = true
@@ -2809,8 +2795,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
     }
   } catch (error) {
     hop.signal?.throwIfAborted()
-    if (codeOf(error) === '') throw error
-    throw new HttpError('cut', `${whose} broke off (${codeOf(error)})`, { cause: error })
+    throw codeOf(error) ? fault('cut', `broke off (${codeOf(error)})`, error) : error
   } finally {
     clearTimeout(timer)
     raw.destroy()
@@ -2841,9 +2826,9 @@ function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
   const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
-  const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
   if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
-  return domains.some((domain) => forms.some((form) => form.endsWith(domain)))
+  const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
+  return forms.some((form) => domains.some((domain) => form.endsWith(domain)))
 }
 
 const familyOf = (ip: string) => (ip.includes(':') ? 'ipv6' : 'ipv4')
@@ -2877,8 +2862,8 @@ async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: b
 export class SseReader {
   lastId: string | undefined
   retry: number | undefined // ms
-  readonly #maxEvent
-  readonly #decoder = new TextDecoder()
+  #maxEvent
+  #decoder = new TextDecoder()
   #held = ''
   #afterCr = false
   #event = ''
@@ -2896,7 +2881,7 @@ export class SseReader {
 
   #take(text: string) {
     const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
-    if (text !== '') this.#afterCr = text.endsWith('\r')
+    if (text) this.#afterCr = text.endsWith('\r')
     lines[0] = this.#held + lines[0]
     this.#held = lines.pop() ?? ''
     const events = lines.flatMap((line) => this.#line(line))
@@ -2910,7 +2895,7 @@ export class SseReader {
     else if (name === 'event') this.#event = value
     else if (name === 'id' && !value.includes('\0')) this.#id = value
     else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
-    if (line !== '') return []
+    if (line) return []
     this.lastId = this.#id ?? this.lastId
     const [event, data] = [this.#event || 'message', this.#data]
     this.#event = this.#data = ''
@@ -2927,28 +2912,25 @@ export class SseReader {
 // answers. An address that the user gave gets no key of the vault.
 // Not here: requests (§dialects, §chat).
 
-export type Provider = Readonly<{
+export type Provider = {
   name: string
   dialect: 'openai' | 'anthropic'
   baseUrl: string // no slash at the end
-  keys: readonly string[] // variables, else secrets
+  keys: string[] // variables, else secrets
   baseEnv?: string
   model?: string | undefined
   own?: boolean // the user gave the address
   refuses?: RegExp | undefined // in requests and schemas
   returns?: string
   callIds?: RegExp
-}>
+}
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
   const keys = [`${name.toUpperCase()}_API_KEY`]
   return { name, dialect: 'openai' as const, baseUrl, keys, model, ...more }
 }
 
-const local = (name: string, port: number) =>
-  hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
-
-export const PROVIDERS: readonly Provider[] = [
+export const PROVIDERS: Provider[] = [
   hosted('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
   hosted('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
     dialect: 'anthropic',
@@ -2972,10 +2954,9 @@ export const PROVIDERS: readonly Provider[] = [
     returns: 'reasoning_content',
   }),
   hosted('xai', 'https://api.x.ai/v1', 'grok-4'),
-  local('ollama', 11434),
-  local('lmstudio', 1234),
-  local('llamacpp', 8080),
-  local('vllm', 8000),
+  ...Object.entries({ ollama: 11434, lmstudio: 1234, llamacpp: 8080, vllm: 8000 }).map(
+    ([name, port]) => hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] }),
+  ),
 ]
 
 /** Tokens, by the first part of `provider/model` that fits. */
@@ -3004,18 +2985,18 @@ const PRICES: Record<string, number[]> = {
 const NOT_CHAT =
   /embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
-export type Endpoint = Readonly<{ provider: Provider; key: string | undefined; why: string }>
+export type Endpoint = { provider: Provider; key: string | undefined; why: string }
 
-export type ModelChoice = Endpoint & Readonly<{ model: string; window: number }>
+export type ModelChoice = Endpoint & { model: string; window: number }
 
-export type ChooseOptions = Readonly<{
+export type ChooseOptions = {
   asked: string | undefined
-  providers: readonly Provider[]
+  providers: Provider[]
   env: World['env']
   secret: (name: string) => Promise<string | undefined>
   http: HttpClient
   signal?: AbortSignal
-}>
+}
 
 function movedTo(address: string, row: Provider, where: string): Provider {
   const said = `${where} is no http address: ${visible(clip(address, 100))}`
@@ -3028,7 +3009,7 @@ function movedTo(address: string, row: Provider, where: string): Provider {
 const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
 /** Those of config.toml, then the rest. Throws InvalidError. */
-export function providersOf(tables: Readonly<Record<string, JsonObject>>) {
+export function providersOf(tables: Record<string, JsonObject>) {
   const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
   return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
 }
@@ -3061,7 +3042,7 @@ export async function chooseModel(options: ChooseOptions) {
   const asked = options.asked?.trim() ?? ''
   const [head, ...rest] = asked.split('/')
   const named = options.providers.find((row) => row.name === head)
-  const rows = named ? [{ ...named, own: named.own || named.keys.length === 0 }] : options.providers
+  const rows = named ? [{ ...named, own: named.own || !named.keys[0] }] : options.providers
   const found = await findServer(rows, options)
   if (!found) throw nothingSetUp(named)
   const model = (named ? rest.join('/') : asked) || found.provider.model
@@ -3071,7 +3052,7 @@ export async function chooseModel(options: ChooseOptions) {
   return { ...found, model, window }
 }
 
-async function findServer(rows: readonly Provider[], options: ChooseOptions) {
+async function findServer(rows: Provider[], options: ChooseOptions) {
   const servers = rows.map((row) => serverFrom(row, options.env))
   const ready = servers.find(({ key, provider }) => key ?? provider.own)
   if (ready) return ready
@@ -3081,7 +3062,7 @@ async function findServer(rows: readonly Provider[], options: ChooseOptions) {
       if (key) return { ...server, key, why: `the vault holds ${name}` }
     }
   const { http, signal } = options
-  const keyless = servers.filter(({ provider }) => provider.keys.length === 0)
+  const keyless = servers.filter(({ provider }) => !provider.keys[0])
   const looks = keyless.map((at) => listModels(http, at, signal, LOCAL_PROBE).catch(() => []))
   const lists = await Promise.all(looks)
   signal?.throwIfAborted()
@@ -3167,17 +3148,17 @@ export function costOf(at: ModelChoice, usage: Usage | undefined, written = 0) {
 // as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
-export type ChatRequest = Readonly<{
-  messages: readonly Message[]
-  tools: readonly ToolSchema[]
+export type ChatRequest = {
+  messages: Message[]
+  tools: ToolSchema[]
   schema?: JsonObject | undefined
-}>
+}
 
-export type Dialect = Readonly<{
+export type Dialect = {
   tail: string
   encode: (request: ChatRequest, choice: ModelChoice) => object
   read: (chunk: JsonObject, reply: StreamDecoder) => void
-}>
+}
 
 type Wire = Json | undefined
 
@@ -3229,7 +3210,6 @@ function shownWords(said: string) {
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
-type ThoughtDraft = { -readonly [K in keyof Reasoning]: Reasoning[K] }
 
 const STOPS: [RegExp, StopReason, how?: string][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
@@ -3239,15 +3219,15 @@ const STOPS: [RegExp, StopReason, how?: string][] = [
 
 /** As far as it has arrived. */
 export class StreamDecoder {
-  readonly thoughts: ThoughtDraft[] = []
-  readonly calls: CallDraft[] = []
+  thoughts: Reasoning[] = []
+  calls: CallDraft[] = []
   text = ''
   usage: Usage | undefined
   written = 0 // into the cache
   cost: number | undefined
   done = false
-  readonly #dialect
-  readonly #events: ChatEvent[] = []
+  #dialect
+  #events: ChatEvent[] = []
   #held = ''
   #stop: (typeof STOPS)[number] | undefined
   constructor(dialect: Dialect) {
@@ -3255,7 +3235,7 @@ export class StreamDecoder {
   }
 
   get finished() {
-    return this.done || this.#stop !== undefined
+    return this.done || !!this.#stop
   }
 
   /** An event or a whole body. Throws ModelError. */
@@ -3283,7 +3263,7 @@ export class StreamDecoder {
   }
 
   #tell(kind: ChatEvent['kind'], text: string) {
-    if (text !== '') this.#events.push({ kind, text })
+    if (text) this.#events.push({ kind, text })
   }
 
   /** Some servers put `<think>...</think>` before the text. */
@@ -3304,13 +3284,13 @@ export class StreamDecoder {
       throw new ModelError('ended the stream before the answer was complete')
     const { calls, usage, cost } = this
     const [, said = 'end', how] = this.#stop ?? []
-    if (this.text.trim() === '' && calls.length === 0)
+    if (!this.text.trim() && !calls[0])
       throw new ModelError(`sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
         hint: 'ask otherwise or for less, or use another model: -m',
       })
     if (how) this.#tell('notice', `the answer was ${how}`)
-    const stop = said === 'end' && calls.length > 0 ? 'calls' : said
+    const stop = said === 'end' && calls[0] ? 'calls' : said
     const message = this.#message(how ? 'cut' : 'complete')
     return { events: this.#events, reply: { message, stop, usage, cost } }
   }
@@ -3344,7 +3324,7 @@ export class StreamDecoder {
 }
 
 function problemOf(name: string, args: string, cut: boolean) {
-  if (name === '') return 'the call names no tool'
+  if (!name) return 'the call names no tool'
   if (parseObject(args) || (!cut && /^\s*(null)?\s*$/.test(args))) return undefined
   if (cut) return 'the call was cut off by the output limit; make it in parts'
   return `its arguments are no JSON object: ${visible(clip(args, 200))}`
@@ -3355,8 +3335,8 @@ type Spoken = Exclude<Message, SystemMessage>
 const textBlock = (text: string) => ({ type: 'text', text })
 
 function encodedParts(parts: readonly Part[], picture: (image: Image) => JsonObject) {
-  const some = parts.filter((part) => part.kind === 'image' || part.text.trim() !== '')
-  if (some.length === 0) return [textBlock('(an empty message)')]
+  const some = parts.filter((part) => part.kind === 'image' || part.text.trim())
+  if (!some[0]) return [textBlock('(an empty message)')]
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
@@ -3366,7 +3346,7 @@ const markedText = ({ text, state }: AssistantMessage) =>
 const replyText = ({ text, images }: ToolMessage) =>
   text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
 
-function systemText(messages: readonly Message[], schema: JsonObject | undefined) {
+function systemText(messages: Message[], schema: JsonObject | undefined) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
   const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
   return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
@@ -3397,18 +3377,17 @@ function readOpenAiThought(delta: JsonObject, reply: StreamDecoder) {
   const pieces = asList(reasoning_details)
   const said = pieces.map(({ text, summary }) => asText(text ?? summary)).join('')
   const spoken = asText(reasoning_content) || asText(reasoning) || said
-  if (spoken === '' && pieces.length === 0) return
+  if (!spoken && !pieces[0]) return
   const thought = reply.think(spoken)
   if (pieces[0]) thought.details = pieces.reduce(withDetail, thought.details ?? [])
 }
 
-function withDetail(details: readonly JsonObject[], piece: JsonObject) {
+function withDetail(details: JsonObject[], piece: JsonObject) {
   const last = details.at(-1) ?? {}
   if (last['type'] !== piece['type'] || last['index'] !== piece['index']) return [...details, piece]
-  const joined: Record<string, Json> = { ...last, ...piece }
-  for (const key of ['text', 'summary', 'data'])
-    if (key in piece) joined[key] = asText(last[key]) + asText(piece[key])
-  return [...details.slice(0, -1), joined]
+  const texts = ['text', 'summary', 'data'].filter((key) => key in piece)
+  const joined = texts.map((key) => [key, asText(last[key]) + asText(piece[key])])
+  return [...details.slice(0, -1), { ...last, ...piece, ...Object.fromEntries(joined) }]
 }
 
 /** Servers leave out index or id, give 0 to all, or repeat both. */
@@ -3468,7 +3447,7 @@ function openAiMessages(messages: Spoken[], provider: Provider) {
     if (message.role === 'assistant') return [openAiAssistant(message, provider)]
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
-    if (images.length === 0 || messages[i + 1]?.role === 'tool') return [reply]
+    if (!images[0] || messages[i + 1]?.role === 'tool') return [reply]
     const note = `(${count(images.length, 'image')} from the tools)`
     return [reply, { role: 'user', content: [textBlock(note), ...images.splice(0)] }]
   })
@@ -3606,12 +3585,12 @@ function freshId(id: string, taken: Set<string>, wanted = /./) {
 }
 
 /** Calls with their own ids and one reply each, nothing empty; stable, so it stays cached. */
-export function repairHistory(messages: readonly Message[], callIds?: RegExp) {
+export function repairHistory(messages: Message[], callIds?: RegExp) {
   const taken = new Set<string>()
   return messages.flatMap((message, at): Spoken[] => {
     if (message.role === 'user') return [message]
     if (message.role !== 'assistant') return []
-    if (message.calls.length === 0) return message.text.trim() === '' ? [] : [message]
+    if (!message.calls[0]) return message.text.trim() ? [message] : []
     const end = messages.findIndex(({ role }, i) => i > at && role === 'assistant')
     const near = messages.slice(at + 1, end < 0 ? undefined : end)
     const replies = Map.groupBy(
@@ -3719,9 +3698,9 @@ type ChatOptions = {
 
 /** Talks to the chosen model in its dialect. */
 export class ChatClient {
-  readonly choice
-  readonly #options
-  readonly #redactor = new Redactor()
+  choice
+  #options
+  #redactor = new Redactor()
 
   constructor(choice: ModelChoice, options: ChatOptions) {
     this.choice = choice
@@ -3762,7 +3741,7 @@ export class ChatClient {
     try {
       for await (const piece of reply.body) {
         const events = sse.feed(piece)
-        if (events.length > 0) whole = undefined
+        if (events[0]) whole = undefined
         whole?.push(piece)
         for (const { data, event } of events) yield* decoder.feed(data, event)
         if (decoder.done) drain ??= setTimeout(() => reply.cancel(), CHAT_DRAIN)
@@ -3816,7 +3795,7 @@ function brokenBy(cause: TaiError) {
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
 // JSON-RPC 2.0 as in MCP 2025-11-25. What cannot be read is an RpcError.
-// JSON.parse does not recurse; what would comes after `isNested` or `plainText`.
+// What recurses comes after `isNested` or `plainText`.
 // Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
@@ -3837,11 +3816,16 @@ export const RPC_CODES = {
   session: -32001, // and HTTP 404
   busy: -32002,
   locked: -32003,
+  mismatch: -32020, // of a header and the body
+  needs: -32021, // a capability that the client did not declare
+  version: -32022, // none that is served
 }
 
 export type RpcId = string | number
 
 export type RpcMessage = ReturnType<typeof readRpc>
+
+export type RpcRequest = NonNullable<RpcMessage>
 
 /** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
@@ -3864,15 +3848,11 @@ function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
   throw new RpcError(...why)
 }
 
-const insideOf = (value: unknown): unknown[] =>
-  typeof value === 'object' ? Object.values(value ?? {}) : []
-
-/** Without recursion, which the value could exhaust. */
-export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
-  let level = [value]
-  for (let depth = 0; depth < max && level.length > 0; depth++) level = level.flatMap(insideOf)
-  return level.some((item) => typeof item === 'object' && item !== null)
-}
+/** Deeper than `max`. */
+export const isNested = (value: unknown, max = MCP_DEPTH_MAX): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (max === 0 || Object.values(value).some((inner) => isNested(inner, max - 1)))
 
 /** A container's own text could be endless. */
 const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
@@ -3892,20 +3872,20 @@ export function readRpc(text: string) {
   const { id, method, params = {} } = value
   if (method === undefined && ('result' in value || 'error' in value)) return undefined
   if (id !== undefined && !isRpcId(id))
-    failRpc('request', 'id is neither a string nor a number that can be echoed')
+    failRpc('request', 'id is neither a string nor a safe number')
   if (typeof method !== 'string') failRpc('request', 'method is no text', { id })
   if (!isObject(params)) failRpc('params', 'params is no object', { id })
   return { id, method, params: params as JsonObject }
 }
 
-type RpcWords = Readonly<Record<string, unknown>>
+type RpcWords = Record<string, unknown>
 
 const rpcText = (words: RpcWords) => JSON.stringify({ jsonrpc: '2.0', ...words })
 
 export const rpcResult = (id: RpcId, json: string) =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${json}}`
 
-export const rpcFailure = (id: RpcId | null, { code, message, data }: RpcError) =>
+export const rpcFailure = (id: RpcId | null | undefined, { code, message, data }: RpcError) =>
   rpcText({ id, error: { code, message, data } })
 
 type LinkFault = 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
@@ -3917,12 +3897,11 @@ function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
 }
 
-type RpcHeaders = Readonly<Record<string, string>>
+type RpcHeaders = Record<string, string>
 
 function failureIn(error: unknown) {
   const { code, message = error, data } = Object(error)
-  const known = { data: isObject(data) ? (data as JsonObject) : undefined }
-  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), known)
+  return new RpcError(Number(plainText(code)) || 'internal', plainText(message), { data })
 }
 
 type RpcOptions = {
@@ -3934,11 +3913,6 @@ type RpcOptions = {
 /** Some have the id as text, some errors none. */
 const answered = ({ jsonrpc, id, error }: RpcWords, exchange: unknown) =>
   Number(plainText(id ?? (jsonrpc && error && exchange)))
-
-const answerTo = (method: string) =>
-  method === 'ping'
-    ? { result: {} }
-    : { error: { code: RPC_CODES.method, message: `this client does not do ${method}` } }
 
 type Waiting = {
   answer: PromiseWithResolvers<JsonObject>
@@ -3980,13 +3954,12 @@ export abstract class RpcTransport {
     const id = ++this.#last
     const answer = Promise.withResolvers<JsonObject>()
     const silence = `no answer to ${method} in ${formatDuration(wait)}`
-    const late = () => new LinkError('timeout', silence, { hint: this.hint })
     const stop = new AbortController() // AbortSignal.any is slow
     const end = stop.signal
     end.addEventListener('abort', () => answer.reject(end.reason))
     const leave = () => stop.abort(signal?.reason)
     signal?.addEventListener('abort', leave)
-    const giveUp = () => stop.abort(late())
+    const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint }))
     const clock = setTimeout(giveUp, wait)
     const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
     this.#waiting.set(id, { answer, stop, clock })
@@ -4007,9 +3980,7 @@ export abstract class RpcTransport {
     }
   }
 
-  notify(method: string, params?: JsonObject) {
-    return this.#send({ method, params })
-  }
+  notify = (method: string, params?: JsonObject) => this.#send({ method, params })
 
   async #send(...said: Parameters<RpcTransport['send']>) {
     if (this.#over !== undefined) throw this.#over
@@ -4019,8 +3990,10 @@ export abstract class RpcTransport {
   #reply(id: RpcId, method: string) {
     if (++this.#owed > MCP_QUEUE_MAX)
       return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
+    const message = `this client does not do ${method}`
+    const refusal = { error: { code: RPC_CODES.method, message } }
     const done = () => void (this.#owed -= 1)
-    this.#send({ id, ...answerTo(method) }).then(done, done)
+    this.#send({ id, ...(method === 'ping' ? { result: {} } : refusal) }).then(done, done)
   }
 
   #take(message: unknown, exchange: unknown) {
@@ -4036,7 +4009,7 @@ export abstract class RpcTransport {
     const asked = answered(message, exchange)
     const { answer } = this.#waiting.get(asked) ?? {}
     this.#waiting.delete(asked)
-    if (error !== undefined && error !== null) answer?.reject(failureIn(error))
+    if (error != null) answer?.reject(failureIn(error))
     else if (isObject(result)) answer?.resolve(result as JsonObject)
     else answer?.reject(new LinkError('protocol', 'a reply without a result'))
     return asked > 0 && asked <= this.#last
@@ -4048,7 +4021,7 @@ export abstract class RpcTransport {
 //#region §intake: MCP configurations, as people paste them
 //
 // Every host spells its servers in its own way, and chat windows spoil what they show.
-// 1. Nothing is dropped silently: a note says what was repaired, ignored or refused, and where.
+// 1. A note says what was repaired, ignored or refused, and where.
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
 // 3. What fills a placeholder is never read for more of them.
 // 4. Notes and errors show names, never values, which may be secrets.
@@ -4102,12 +4075,12 @@ const REFUSALS = [
   [/timeout/i, 'ignored: the limits of tai itself hold'],
   [/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
   [/hook|helper|command|envFile|shell|install|setup/i, 'refused: tai runs no such thing'],
+  [/^/, 'ignored: tai has no such key'],
 ] as const
 
 const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
 
-const has = (words: string, key: string) =>
-  words.split(' ').some((word) => spellingOf(word) === spellingOf(key))
+const has = (words: string, key: string) => spellingOf(words).split(' ').includes(spellingOf(key))
 
 const MEANINGS = new Map(
   [...FIELDS.split('\n'), ...OPTIONS].flatMap((row) =>
@@ -4115,15 +4088,10 @@ const MEANINGS = new Map(
   ),
 )
 
-const refusalOf = (key: string) =>
-  REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1] ?? 'ignored: tai has no such key'
-
 const fieldOf = (key: string) => MEANINGS.get(spellingOf(key)) ?? ''
 
-const legible = (text: string) => visible(clip(text, KB))
-
 function unfit(message: string, hint?: string): never {
-  throw new InvalidError(legible(message), { hint })
+  throw new InvalidError(visible(clip(message, KB)), { hint })
 }
 
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
@@ -4132,22 +4100,17 @@ const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)
 class Said extends Reader {
   readonly #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
-    super(value, legible(where))
+    super(value, visible(clip(where, KB)))
     this.#notes = notes
   }
 
-  note(what: string, where = this.where) {
-    this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
-  }
+  note = (what: string, where = this.where) =>
+    void this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
 
-  other(value: unknown, where = this.where) {
-    return new Said(value, where, this.#notes)
-  }
+  other = (value: unknown, where = this.where) => new Said(value, where, this.#notes)
 
-  items() {
-    const items = this.optional((it) => it.list())
-    return (items ?? []).map(({ value, where }) => this.other(value, where))
-  }
+  items = () =>
+    (this.optional((it) => it.list()) ?? []).map(({ value, where }) => this.other(value, where))
 
   text() {
     if (this.value === undefined) return ''
@@ -4186,8 +4149,8 @@ class Said extends Reader {
   }
 
   pairs(read = (item: Said) => item.text()) {
-    const texts = Object.entries(this.optional((it) => it.object()) ?? {})
-    return texts.map(([key, value]): [string, string] => {
+    const pairs = Object.entries(this.optional((it) => it.object()) ?? {})
+    return pairs.map(([key, value]): [string, string] => {
       const item = this.other(value, `${this.where}.${key}`)
       if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
       unfit(`${item.where} is no name`)
@@ -4219,11 +4182,12 @@ export async function mcpNormalize(paste: string) {
       entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      raw.note([error.message, error.hint ?? []].flat().join('; '), 'refused')
+      raw.note(explain(error).replace('\n ', ';'), 'refused')
       rejects.push(error)
     }
   }
-  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects }
+  const from = servers[0]?.isToml ? 'config-toml' : 'config-json'
+  if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects, from }
   const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
   unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
 }
@@ -4233,13 +4197,12 @@ const TOML =
   /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
-const plainly = (_all: string, good?: string, odd?: string) =>
-  good ?? (odd === undefined ? ' ' : `"${odd}"`)
-
 const blanked = (text: string) => text.replace(/./g, ' ')
 
 async function serversOf(paste: Said) {
-  const text = paste.string().replace(SPOILED, plainly)
+  const text = paste
+    .string()
+    .replace(SPOILED, (_, good?: string, odd?: string) => good ?? (odd == null ? ' ' : `"${odd}"`))
   if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
   const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
     tomlIn(blanked(text.slice(0, index)) + toml),
@@ -4335,17 +4298,14 @@ function serversIn(said: Said, inside?: string): [string, unknown][] {
   const isServer = ([, raw]: [string, unknown]) => (inside ? isObject(raw) : looksLikeEntry(raw))
   const holds = all.some(isHolder)
   const isTaken = holds ? isHolder : isServer
-  const taken = all.filter(isTaken)
-  const rest = all.filter((pair) => !isTaken(pair)).map(([key]) => key)
-  if (rest.length > 0) said.note('ignored, as no server', rest.join())
+  const { taken = [], rest } = Object.groupBy(all, (pair) => (isTaken(pair) ? 'taken' : 'rest'))
+  if (rest) said.note('ignored, as no server', rest.map(([key]) => key).join())
   return holds ? taken.flatMap(([key, inner]) => serversIn(said.other(inner), key)) : taken
 }
 
-type Found = Map<string, Said>
-
 /** Empty values say nothing. Only TOML enables. */
 function fieldsOf(raw: Said, isToml: boolean) {
-  const found: Found = new Map()
+  const found = new Map<string, Said>()
   const options = new Map<string, Json>()
   for (const [key, value] of pairsOf(raw.object())) {
     const field = fieldOf(key)
@@ -4354,7 +4314,8 @@ function fieldsOf(raw: Said, isToml: boolean) {
     const isOurs = field === 'enabled' && !isToml
     if (isOurs && value === false) options.set('disabled', true)
     else if (isOurs) it.note('ignored: enable it yourself')
-    else if (field === '' || (field === 'allow' && isObject(value))) it.note(refusalOf(key))
+    else if (!field || (field === 'allow' && isObject(value)))
+      it.note(`${REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1]}`)
     else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
     else if (found.has(field)) it.note('ignored: it stands there already')
     else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
@@ -4362,8 +4323,9 @@ function fieldsOf(raw: Said, isToml: boolean) {
   return { found, options }
 }
 
-const textsOf = (...pairs: [string, string][][]) =>
-  Object.fromEntries([...new Map(pairs.flat())].toSorted())
+/** The last one counts. */
+const textsOf = (pairs: (readonly [string, string])[]) =>
+  Object.fromEntries([...new Map(pairs)].toSorted())
 
 function entryOf(given: string, raw: Said, isToml: boolean) {
   const { found, options } = fieldsOf(raw, isToml)
@@ -4376,25 +4338,23 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
   const it = (field: string) => found.get(field) ?? raw.other(undefined)
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
   const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+  const variables = it('envVars')
+    .items()
+    .map((item) => item.variable())
   return {
     name: nameOf(given, it('name').text(), raw),
     transport: kind,
     command,
     args,
-    env: textsOf(
-      it('envVars')
-        .items()
-        .map((item) => item.variable()),
-      it('env').pairs(),
-    ),
+    env: textsOf([...variables, ...it('env').pairs()]),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('uds').text() || undefined,
-    headers: textsOf(
-      bearer ? [['Authorization', `Bearer ${bearer}`]] : [],
-      it('envHttpHeaders').pairs((item) => item.variable()[1]),
-      it('headers').pairs(),
-    ),
+    headers: textsOf([
+      ...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
+      ...it('envHttpHeaders').pairs((item) => item.variable()[1]),
+      ...it('headers').pairs(),
+    ]),
     allow: it('allow').words(),
     deny: it('deny').words(),
     enabled: it('enabled').optional((at) => at.boolean()),
@@ -4402,7 +4362,7 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
   }
 }
 
-function transportOf(where: string, found: Found) {
+function transportOf(where: string, found: Map<string, Said>) {
   const given = ADDRESSES.filter((name) => found.has(name))
   const [address] = given
   const help = 'it needs one of command, url and uds; env stands in [mcp_servers.NAME.env]'
@@ -4429,30 +4389,16 @@ function nameOf(given: string, own: string, raw: Said) {
 }
 
 /** `input:ID` is the secret ID. */
-export type McpLookup = (name: string) => { value: string; isSecret: boolean } | undefined
+export type McpLookup = (name: string) => string | undefined
 
 const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
 
-/** Slow to make. */
-const placeholderPattern = () =>
-  RegExp(`\\$\\{(?:(input:[\\w.-]+|[A-Za-z_]\\w*)(?::-(${BALANCED}))?\\})?`, 'g')
-
-const mapped = (texts: McpEntry['env'], read: (key: string, text: string) => string) =>
-  Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, read(key, text)]))
-
 /** Its own env counts first. Throws TaiError. */
-export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
-  const placeholder = placeholderPattern()
-  const secrets = new Map<string, string>()
+export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
+  const names = 'input:[\\w.-]+|[A-Za-z_]\\w*'
+  const placeholder = RegExp(`\\$\\{(?:(${names})(?::-(${BALANCED}))?\\})?`, 'g') // slow to make
   const own = new Map(Object.entries(entry.env))
   let spent = 0
-  const valueFor = (name: string) => {
-    const text = own.get(name)
-    if (text !== undefined) return ownValue(name, text)
-    const found = lookup(name)
-    if (found?.isSecret) secrets.set(name, found.value)
-    return found?.value
-  }
   const filled = (text: string, field: string): string => {
     const where = `${entry.name}.${field}`
     const whole = text.replace(placeholder, (_all, name?: string, otherwise?: string) => {
@@ -4464,10 +4410,12 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
       const secret = name?.replace('input:', '') ?? 'NAME'
       fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
     })
-    const wrong = field.startsWith('headers.') ? /[\0\r\n]/ : /\0/
+    const wrong = field === 'headers' ? /[\0\r\n]/ : /\0/
     return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
   }
-  function ownValue(name: string, text: string) {
+  function valueFor(name: string) {
+    const text = own.get(name)
+    if (text === undefined) return lookup(name)
     own.delete(name) // within itself, it means the one outside
     if (Object.keys(entry.env).length - own.size > MCP_DEPTH_MAX)
       fail(`${entry.name}: its placeholders nest too deeply`)
@@ -4475,20 +4423,13 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
     own.set(name, text)
     return value
   }
-  const { args, env, headers } = entry
-  const one = (field: 'command' | 'cwd' | 'url' | 'socket', text = entry[field]) =>
-    text && filled(text, field)
-  const whole = {
-    ...entry,
-    command: one('command'),
-    args: args.map((text, i) => filled(text, `args[${i}]`)),
-    env: mapped(env, ownValue),
-    cwd: one('cwd', entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')),
-    url: one('url'),
-    socket: one('socket'),
-    headers: mapped(headers, (key, text) => filled(text, `headers.${key}`)),
-  }
-  return { entry: whole, secrets }
+  const { command, args, url, socket, headers } = entry
+  const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
+  const fields = Object.entries({ command, args, cwd, url, socket, headers }).map(
+    ([field, value]) => [field, mapStrings(value, (text) => filled(text, field))],
+  )
+  const env = [...own.keys()].map((name) => [name, valueFor(name)])
+  return { ...entry, ...Object.fromEntries(fields), env: Object.fromEntries(env) }
 }
 
 //#endregion §intake
@@ -4496,18 +4437,14 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup) {
 //#region §stdio: MCP over a program's stdin and stdout
 //
 // 1. Its environment is what the entry says and a few harmless variables.
-// 2. A line that is no message is kept for errors; an answer to it would only be logged too.
+// 2. What it says aside, on stderr or stdout, is kept for errors and never answered.
 // 3. However the link ends, every call that waits hears why.
 // Not here: consent, and when a server starts or stops.
 
 const INHERITED =
   /^(HOME(DRIVE|PATH)?|LANG(UAGE)?|LC_\w+|LOGNAME|PATH(EXT)?|SHELL|TERM|TE?MP|TMPDIR|TZ|USER(NAME|PROFILE)?|COMSPEC|(LOCAL)?APPDATA|PROCESSOR_ARCHITECTURE|PROGRAMFILES|SYSTEM(DRIVE|ROOT)|WINDIR)$/i
 
-const COMES_WITH = { Node: 'node npm npx', uv: 'uv uvx', Bun: 'bun bunx' }
-
 const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
-
-const isRunnable = (file: string) => attempt(() => fs.accessSync(file, fs.constants.X_OK) ?? true)
 
 const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
 
@@ -4517,13 +4454,11 @@ function findProgram(program: string, cwd: string, searched: string) {
   const folders = isName ? searched.split(path.delimiter).filter(path.isAbsolute) : [cwd]
   const known = folders.flatMap((at) => ENDINGS.map((end) => path.resolve(at, program + end)))
   const files = known.filter(isFile)
-  const file = files.find(isRunnable)
+  const file = files.find((it) => attempt(() => fs.accessSync(it, fs.constants.X_OK) ?? true))
   if (file !== undefined) return file
   if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
-  const [source] = Object.entries(COMES_WITH).find(([, names]) => has(names, program)) ?? []
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
-  const comes = source ? `${program} comes with ${source}; ` : ''
-  fail(`there is no program ${where}`, `${comes}give its full path`)
+  fail(`there is no program ${where}`, 'give its full path')
 }
 
 /** npx.cmd is a script, which only cmd can run. */
@@ -4533,9 +4468,7 @@ export const mcpArgv = ({ command = '', args }: McpEntry, platform: NodeJS.Platf
     : [command, ...args]
 
 function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
-  const harmless = Object.entries(world.env).filter(
-    ([name, value = '']) => INHERITED.test(name) && !value.startsWith('()'), // of bash
-  )
+  const harmless = Object.entries(world.env).filter(([name]) => INHERITED.test(name))
   const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
   const cwd = path.resolve(world.cwd, entry.cwd ?? '')
   if (!attempt(() => fs.statSync(cwd).isDirectory())) fail(`its folder ${cwd} does not exist`)
@@ -4548,9 +4481,7 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 export class McpStdioTransport extends RpcTransport {
   readonly #group
   readonly #redactor
-  readonly #stderr = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
-  readonly #strays = textWindow(0, 2 * MCP_ASIDE_MAX)
-  #strayCount = 0
+  readonly #aside = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
   #line = ''
 
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -4570,17 +4501,17 @@ export class McpStdioTransport extends RpcTransport {
     const { stdout, stderr } = group.child
     const safe = redactor.stream()
     stdout?.setEncoding('utf8').on('data', (text: string) => this.#hear(text))
-    stderr?.setEncoding('utf8').on('data', (text: string) => this.#stderr.push(safe.push(text)))
+    stderr?.setEncoding('utf8').on('data', (text: string) => this.#aside.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
       this.#take() // it may lack its line end
-      const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`
-      this.#end('lost', `it ${how}${this.#shown(': ', this.#stderr)}`)
+      this.#end('lost', signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`)
     })
   }
 
   get hint() {
-    const parts = [this.#shown('it said: ', this.#stderr), this.#strayHint()]
-    return parts.filter(Boolean).join('; ') || undefined
+    const safe = this.#redactor.redact(this.#aside.newest(2 * MCP_ASIDE_MAX)).trim()
+    const shown = tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | ')
+    return safe ? `it said: ${visible(shown)}` : undefined
   }
 
   async send(message: RpcWords) {
@@ -4601,7 +4532,7 @@ export class McpStdioTransport extends RpcTransport {
   }
 
   #end(kind: LinkFault, message: string) {
-    this.lost(new LinkError(kind, message, { hint: this.#strayHint() || undefined }))
+    this.lost(new LinkError(kind, message, { hint: this.hint }))
   }
 
   #hear(text: string) {
@@ -4619,18 +4550,7 @@ export class McpStdioTransport extends RpcTransport {
     const text = this.#line.trim()
     this.#line = ''
     if (text === '' || this.receive(rpcParsed(text))) return
-    this.#strayCount += 1
-    this.#strays.push(`${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
-  }
-
-  #strayHint() {
-    const lines = count(this.#strayCount, 'line')
-    return this.#shown(`${lines} on its stdout, where only messages belong: `, this.#strays)
-  }
-
-  #shown(label: string, window: TextWindow) {
-    const safe = this.#redactor.redact(window.newest(2 * MCP_ASIDE_MAX)).trim()
-    return safe && label + visible(tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | '))
+    this.#aside.push(`\n${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
   }
 }
 
@@ -4649,26 +4569,22 @@ const EXCERPT_MAX = 300 // characters
 const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
-const LINK_FAULTS: Partial<Record<HttpFault, LinkFault>> = {
+const LINK_FAULTS: Record<string, LinkFault> = {
   timeout: 'timeout',
   idle: 'lost',
   cut: 'lost',
   'too-large': 'protocol',
 }
 
-const asLink = (signal?: AbortSignal) => (error: unknown) => {
+const asLink = (signal?: AbortSignal) => (cause: unknown) => {
   signal?.throwIfAborted()
-  if (error instanceof LinkError || !(error instanceof TaiError)) throw error
-  const kind = error instanceof HttpError ? (LINK_FAULTS[error.kind] ?? 'start') : 'protocol'
-  throw new LinkError(kind, error.message, { hint: error.hint, cause: error })
+  if (cause instanceof LinkError || !(cause instanceof TaiError)) throw cause
+  const kind = cause instanceof HttpError ? (LINK_FAULTS[cause.kind] ?? 'start') : 'protocol'
+  throw new LinkError(kind, cause.message, { hint: cause.hint, cause })
 }
 
 const goodType = ({ status, headers }: HttpReply) =>
   status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
-
-async function* eventsOf(reply: HttpReply, reader: SseReader) {
-  for await (const piece of reply.body) yield* reader.feed(piece)
-}
 
 /** Of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
@@ -4709,22 +4625,19 @@ export class McpHttpTransport extends RpcTransport {
     const reply = await this.#ask({ body, headers, timeout: wait, signal })
     if (method === 'initialize') this.#session = reply.headers['mcp-session-id']
     const type = goodType(reply)
-    if (type !== undefined && (isSse || id === undefined)) reply.bytes().catch(() => {})
-    else if (type === EVENTS) await this.#follow(reply, id, signal)
-    else await this.#take(reply, id, session)
-  }
-
-  /** A status may be wrong, except of sign-in or session. */
-  async #take(reply: HttpReply, id: unknown, session: string | undefined) {
+    if (type !== undefined && (isSse || id === undefined)) return void reply.bytes().catch(() => {})
+    if (type === EVENTS) return this.#follow(reply, id, signal)
     const text = await reply.text()
-    const isDenied = [401, 403, session && 404].includes(reply.status)
+    const isDenied = [401, 403, session && 404].includes(reply.status) // others may be wrong
     if (isDenied || !this.receive(rpcParsed(text), id)) throw this.#fault(reply, text, session)
   }
 
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
     let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
     for (;;) {
-      await this.#read(reply, id, reader)
+      await this.#read(reply, id, reader).catch((error: unknown) => {
+        if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
+      })
       if (this.receive(undefined, id)) return
       const { lastId, retry = MCP_RESUME_WAIT } = reader
       if (!lastId || this.#endpoint || this.version === MODERN)
@@ -4736,15 +4649,12 @@ export class McpHttpTransport extends RpcTransport {
   }
 
   async #read(reply: HttpReply, id: unknown, reader: SseReader) {
-    try {
-      for await (const { event, data } of eventsOf(reply, reader)) {
+    for await (const piece of reply.body)
+      for (const { event, data } of reader.feed(piece)) {
         if (event === 'endpoint') this.#endpoint?.resolve(this.#moveTo(data))
         if (event !== 'message' || !this.receive(rpcParsed(data), id) || id === undefined) continue
         setTimeout(reply.cancel, MCP_LINGER).unref() // its end lets it be used again
       }
-    } catch (error) {
-      if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
-    }
   }
 
   #listen() {
@@ -4821,18 +4731,20 @@ export class McpHttpTransport extends RpcTransport {
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
 // Not here: whether a tool may be used (§bridge).
 
-const UNSUPPORTED_VERSION = -32022
 const SELF = { name: 'tai', version: VERSION }
 
+/** A key of `_meta` (MCP 2026-07-28). */
+const metaKey = (name: string) => `io.modelcontextprotocol/${name}`
+
 const MODERN_META = {
-  'io.modelcontextprotocol/protocolVersion': MODERN,
-  'io.modelcontextprotocol/clientCapabilities': {},
-  'io.modelcontextprotocol/clientInfo': SELF,
+  [metaKey('protocolVersion')]: MODERN,
+  [metaKey('clientCapabilities')]: {},
+  [metaKey('clientInfo')]: SELF,
 }
 
 export type McpTool = Readonly<ReturnType<typeof readTool>>
 
-function headersIn(schema: JsonSchema): ReadonlyMap<string, string> {
+function headersIn(schema: JsonSchema): Map<string, string> {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
@@ -4862,13 +4774,13 @@ function readTool(raw: unknown) {
   if (name.length > TOOL_TITLE_MAX || !name.isWellFormed()) unfit('its name is too long, or broken')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
   const schema = tool.at('inputSchema').optional((it) => it.object())
-  const inputSchema: JsonSchema = schema ?? { type: 'object', properties: {} }
+  const inputSchema = schema ?? { type: 'object', properties: {} }
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
 const wantsModern = (error: unknown) =>
   error instanceof RpcError &&
-  error.code === UNSUPPORTED_VERSION &&
+  error.code === RPC_CODES.version &&
   [error.data?.['supported']].flat().includes(MODERN)
 
 type ClientOptions = {
@@ -4918,9 +4830,7 @@ export class McpClient {
         skipped.push({ name: clip(name, TOOL_TITLE_MAX), why: messageOf(error) })
       }
       if (left < 0 || tools.size + skipped.length > MCP_TOOLS_LISTED)
-        noMcp(
-          `it lists over ${MCP_TOOLS_LISTED} tools, or ${formatBytes(MCP_HTTP_MAX_BODY)} of them`,
-        )
+        noMcp(`it lists over ${MCP_TOOLS_LISTED} tools, or over 10 MB of them`)
     }
     return { tools: [...tools.values()], skipped }
   }
@@ -4938,28 +4848,23 @@ export class McpClient {
   }
 
   async callTool(
-    { name, headers }: Pick<McpTool, 'name' | 'headers'>,
+    { name, headers: marked }: Pick<McpTool, 'name' | 'headers'>,
     args: JsonObject,
     options: Partial<RpcOptions> = {},
   ) {
-    const repeated: Record<string, string> = {}
-    for (const [key, header] of headers)
-      if (args[key] != null) repeated[`Mcp-Param-${header}`] = headerText(args[key])
-    const how = { ...options, headers: repeated }
-    const result = await this.#ask('tools/call', { name, arguments: args }, how)
+    const headers: RpcHeaders = {}
+    for (const [key, header] of marked)
+      if (args[key] != null) headers[`Mcp-Param-${header}`] = headerText(args[key])
+    const result = await this.#ask('tools/call', { name, arguments: args }, { ...options, headers })
     if (isNested(result)) noMcp(`the result of ${visible(name)} is nested too deeply`)
     return result
   }
 
   /** The stateless era has no ping of its own. */
-  async ping(signal?: AbortSignal) {
-    const method = this.#transport.version === MODERN ? 'server/discover' : 'ping'
-    await this.#ask(method, {}, { signal })
-  }
+  ping = (signal?: AbortSignal) =>
+    this.#ask(this.#transport.version === MODERN ? 'server/discover' : 'ping', {}, { signal })
 
-  close() {
-    return this.#transport.close()
-  }
+  close = () => this.#transport.close()
 
   async #greet(signal?: AbortSignal): Promise<void> {
     if (this.#era === 'modern') return this.#discover(signal)
@@ -5037,44 +4942,32 @@ const WITHHELD = 'withheld'
 const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_json AS args,
     allow_json AS allow, deny_json AS deny, env_json, headers_json,
     (SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
-    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles,
-    (SELECT count(*) FROM mcp_server_tools WHERE server = name) AS tools
+    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles
   FROM mcp_servers ORDER BY name`
-
-const PINNED_TOOLS = `SELECT tool AS name, description, schema_json AS inputSchema
-  FROM mcp_server_tools WHERE server = ? ORDER BY rowid`
 
 // The order stays, since names go by it.
 const PIN_TOOL = `INSERT INTO mcp_server_tools (server, tool, description, schema_json, updated)
   VALUES (?1, ?2, ?3, ?4, ?5)
   ON CONFLICT (server, tool) DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
 
-type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> &
-  Readonly<{
-    source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
-    env_json: string // sealed with the vault, as headers_json
-    headers_json: string
-    profiles: readonly string[] // that it is enabled for
-    tools: number // accepted
-  }>
+type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> & {
+  source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
+  env_json: string // sealed with the vault, as headers_json
+  headers_json: string
+  profiles: string[] // that it is enabled for
+}
 
 export type McpDefinition = Pick<McpTool, 'name' | 'description' | 'inputSchema'>
 
-type Pinned = McpDefinition & Readonly<{ hash: string }>
+type Pinned = McpDefinition & { hash: string }
 
-const definitionOf = ({ name, description, inputSchema }: McpDefinition) => ({
-  name,
-  description,
-  inputSchema,
-})
-
-const pinned = (tool: McpDefinition): Pinned => {
-  const own = definitionOf(tool)
+function pinned({ name, description, inputSchema }: McpDefinition): Pinned {
+  const own = { name, description, inputSchema }
   return { ...own, hash: digest(own) }
 }
 
 /** A withheld tool, and what it was before; undefined: it is new. */
-export type McpDrift = Readonly<{ now: McpDefinition; before: McpDefinition | undefined }>
+export type McpDrift = { now: McpDefinition; before: McpDefinition | undefined }
 
 /** Of what would be started or reached, as it is written: the values of variables do not count. */
 export const consentDigest = ({ command, args, cwd, env, url, socket, headers }: McpEntry) =>
@@ -5107,9 +5000,7 @@ export class McpRegistry {
     this.#now = now
   }
 
-  once<T>(key: string, make: () => T) {
-    return this.#db.once(key, make)
-  }
+  once = <T>(key: string, make: () => T) => this.#db.once(key, make)
 
   list = () =>
     this.once('servers', () => {
@@ -5127,9 +5018,12 @@ export class McpRegistry {
     const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
     const { uds, [WITHHELD]: _, ...own } = options
     const sealed = await this.#secrets.within((seal) => {
-      const open = (column: 'env_json' | 'headers_json'): Record<string, string> =>
-        JSON.parse(seal.open(row[column], columnSlot('mcp_servers', column, name)))
-      return { env: open('env_json'), headers: open('headers_json') }
+      const open = (column: string, text: string) =>
+        JSON.parse(seal.open(text, columnSlot('mcp_servers', column, name)))
+      return {
+        env: open('env_json', row.env_json),
+        headers: open('headers_json', row.headers_json),
+      }
     })
     const socket = uds === undefined ? undefined : String(uds)
     const facts = { name, transport, command, args, cwd, url, socket, allow, deny }
@@ -5153,8 +5047,8 @@ export class McpRegistry {
         allow_json: JSON.stringify(entry.allow),
         deny_json: JSON.stringify(entry.deny),
       })
-      const all = { ...options, ...(socket !== undefined && { uds: socket }) }
-      for (const [key, value] of Object.entries(all)) this.#setOption(name, key, value)
+      for (const [key, value] of Object.entries({ ...options, uds: socket }))
+        if (value !== undefined) this.#setOption(name, key, value)
     })
   }
 
@@ -5184,8 +5078,8 @@ export class McpRegistry {
   }
 
   hasConsent(entry: McpEntry) {
-    const sql = 'SELECT 1 FROM mcp_consents WHERE server = ? AND digest = ?'
-    return this.#db.get(sql, entry.name, consentDigest(entry)) !== undefined
+    const [{ name }, wanted] = [entry, consentDigest(entry)]
+    return !!this.#db.get`SELECT 1 FROM mcp_consents WHERE server = ${name} AND digest = ${wanted}`
   }
 
   consent(entry: McpEntry) {
@@ -5231,7 +5125,9 @@ export class McpRegistry {
   }
 
   definitions(server: string): McpDefinition[] {
-    const rows = this.#db.all<Record<keyof McpDefinition, string>>(PINNED_TOOLS, server)
+    const rows = this.#db.all<Record<keyof McpDefinition, string>>`
+      SELECT tool AS name, description, schema_json AS inputSchema
+      FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
     return rows.map((row) => ({ ...row, inputSchema: JSON.parse(row.inputSchema) }))
   }
 
@@ -5240,9 +5136,9 @@ export class McpRegistry {
 
   #pins(server: string) {
     return this.once(`pins of ${server}`, () => {
-      const sql = 'SELECT tool, hash FROM mcp_tool_pins WHERE server = ?'
-      const rows = this.#db.all<{ tool: string; hash: string }>(sql, server)
-      return new Map(rows.map((row) => [row.tool, row.hash]))
+      const rows = this.#db.all<{ tool: string; hash: string }>`
+        SELECT tool, hash FROM mcp_tool_pins WHERE server = ${server}`
+      return new Map(rows.map(({ tool, hash }) => [tool, hash]))
     })
   }
 
@@ -5250,8 +5146,9 @@ export class McpRegistry {
 
   drift(server: string): McpDrift[] {
     const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-    const now = this.withheld(server).map(definitionOf)
-    return now.map((tool) => ({ now: tool, before: known.get(tool.name) }))
+    return this.withheld(server).map(({ name, description, inputSchema }) => {
+      return { now: { name, description, inputSchema }, before: known.get(name) }
+    })
   }
 
   /** Returns what is withheld; the first listing is pinned. */
@@ -5275,14 +5172,16 @@ export class McpRegistry {
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
       const all = this.withheld(server)
-      const isChosen = ({ name }: Pinned) => names?.includes(name) ?? true
-      const chosen = all.filter(isChosen)
-      const granted = chosen.map(({ name }) => name)
-      const unknown = names?.find((name) => !granted.includes(name))
+      const granted = names ?? all.map(({ name }) => name)
+      const unknown = granted.find((name) => !all.some((each) => each.name === name))
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
-      for (const each of chosen) this.#pin(server, each)
-      const left = all.filter((each) => !isChosen(each))
-      this.#setOption(server, WITHHELD, left)
+      const isChosen = ({ name }: Pinned) => granted.includes(name)
+      for (const each of all.filter(isChosen)) this.#pin(server, each)
+      this.#setOption(
+        server,
+        WITHHELD,
+        all.filter((each) => !isChosen(each)),
+      )
       return granted
     })
   }
@@ -5319,16 +5218,13 @@ const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
 const PICTURE_MAX = 5 * MB // characters in base64; a larger one is text
 const PICTURES = /^image\/(?:png|jpeg|gif|webp)$/ // that models take
 
-type Naming = (server: string, name: string) => string
-
-const taiName: Naming = (server, name) => `mcp_${server}_${name}`
-
-const NAMINGS = new Map<unknown, Naming>([
-  ['server', (server, name) => `${server}_${name}`],
-  ['short', (server, name) => `${server.replace(/_?mcp$/, '') || 'mcp'}_${name}`],
-  ['mcp', (server, name) => `mcp__${server}_${name}`],
-  ['none', (_, name) => name],
-])
+const namings = (server: string, tool: string) =>
+  new Map<unknown, string>([
+    ['server', `${server}_${tool}`],
+    ['short', `${server.replace(/_?mcp$/, '') || 'mcp'}_${tool}`],
+    ['mcp', `mcp__${server}_${tool}`],
+    ['none', tool],
+  ])
 
 export const UNBOUND = [
   'trust_denied',
@@ -5341,8 +5237,11 @@ export const UNBOUND = [
 ] as const
 type Unbound = (typeof UNBOUND)[number]
 
-export type BridgedTool = McpDefinition &
-  Readonly<{ server: string; exposed: string; unbound: Unbound | undefined }>
+export type BridgedTool = McpDefinition & {
+  server: string
+  exposed: string
+  unbound: Unbound | undefined
+}
 
 const tailedName = (name: string, ...of: string[]) =>
   `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest(of).slice(0, 8)}`
@@ -5351,8 +5250,8 @@ const toolWord = (text: string) => text.toLowerCase().replace(/[^a-z0-9_]/g, '_'
 
 /** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming?: Json) {
-  const nameIn = NAMINGS.get(naming) ?? taiName
-  const name = nameIn(toolWord(server), toolWord(tool))
+  const [own, word] = [toolWord(server), toolWord(tool)]
+  const name = namings(own, word).get(naming) ?? `mcp_${own}_${word}`
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
@@ -5369,25 +5268,21 @@ function globPattern(globs: readonly string[]) {
   return new RegExp(`^(?:${parts.join('|')})$`, 's')
 }
 
-const isPicture = ({ type, mimeType, data }: JsonObject) =>
-  type === 'image' &&
-  typeof data === 'string' &&
-  data.length < PICTURE_MAX &&
-  /^[A-Za-z0-9+/]+={0,2}$/.test(data) &&
-  PICTURES.test(plainText(mimeType))
+function pictureIn({ type, mimeType, data }: JsonObject) {
+  const [mime, base64] = [plainText(mimeType), plainText(data)]
+  const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
+  return type === 'image' && isBase64 && PICTURES.test(mime) ? { mime, base64 } : undefined
+}
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
-  const all = [content ?? []].flat().filter((block) => block !== null)
-  const blocks = all.map(
-    (it): JsonObject => (isObject(it) ? (it as JsonObject) : { text: String(it) }),
-  )
-  const [pictures, others] = [blocks.filter(isPicture), blocks.filter((it) => !isPicture(it))]
-  const images = pictures.map((it) => ({
-    mime: String(it['mimeType']),
-    base64: String(it['data']),
-  }))
-  const texts = others.map(blockText)
+  const images: Image[] = []
+  const texts = [content ?? []].flat().map((it) => {
+    const block: JsonObject = isObject(it) ? it : { text: it === null ? '' : String(it) }
+    const picture = pictureIn(block)
+    if (picture) images.push(picture)
+    return picture ? '' : blockText(block)
+  })
   const structured = structuredContent ?? undefined
   const repeats = (text: string) => digest(attempt(() => JSON.parse(text))) === digest(structured)
   if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
@@ -5430,15 +5325,11 @@ function toldError(error: unknown, signal: AbortSignal) {
   throw error
 }
 
-const VALUE_SHOWN = 200 // characters of a variable, to be agreed to
+const VALUE_SHOWN = 200 // characters, to be agreed to
 const PLAN_MAX = 2 * KB // longer ones scroll away unread
 
 const holdsSecret = (name: string) =>
   looksSecret(name) || /auth|cookie|pass|(^|_)(pw|pat|dsn)$/i.test(name)
-
-const isPublicHeader = (name: string) => /^(accept|content-type|user-agent)/i.test(name)
-
-const pinsCommand = (server: string) => `\`tai mcp pins ${server}\``
 
 function variablesIn(entry: McpEntry) {
   const texts = JSON.stringify({ ...entry, allow: [], deny: [], options: {} })
@@ -5446,42 +5337,16 @@ function variablesIn(entry: McpEntry) {
   return [...new Set([...names].map(([, name = '']) => name))]
 }
 
-export type BridgeOptions = Readonly<{
+export type BridgeOptions = {
   world: World
   store: Store
   http: () => HttpClient // opened when a server is reached over HTTP
   taken: readonly string[] // names of tools that no server's tool may have
   notice: (text: string) => void
   watch: (label: string) => Disposable // shown while a server starts
-}>
-
-type McpLink = ReturnType<typeof linkTo>
-
-function linkTo(client: McpClient, learn: (tools: readonly McpTool[]) => void) {
-  let listed: Promise<ReadonlyMap<string, McpTool & Pinned>> | undefined
-  let isDue = false // it will be listed soon
-  const list = async () => {
-    const { tools } = await client.listTools()
-    learn(tools)
-    return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
-  }
-  const forget = (error: unknown) => {
-    listed = undefined // who asks next asks anew
-    throw error
-  }
-  const tools = () => (listed ??= list().catch(forget))
-  const changed = () => {
-    listed = undefined
-    if (isDue) return // a server may say so many times
-    isDue = true
-    const relist = sleep(MCP_RELIST_PAUSE).then(() => {
-      isDue = false
-      return tools()
-    })
-    relist.catch(() => {}) // who calls next hears of it
-  }
-  return { client, tools, changed }
 }
+
+type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool & Pinned>> }
 
 /** Throws TaiError with the evidence it has. */
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
@@ -5492,7 +5357,6 @@ export class McpBridge {
   resolve: Resolver = () => fail('a GitHub address needs a model') // set by the composition root
   readonly #options
   readonly #links = new Map<string, Promise<McpLink>>()
-  readonly #ready = new WeakSet<Promise<McpLink>>() // need not be waited for
 
   constructor(options: BridgeOptions) {
     this.#options = options
@@ -5506,17 +5370,17 @@ export class McpBridge {
 
   #toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
     const { name: server, allow, deny, profiles, options } = row
-    const { toolPrefix, disabled } = options
-    const [allows, denies] = [allow.length > 0 ? allow : ['*'], deny].map(globPattern)
+    const allows = globPattern(allow.length > 0 ? allow : ['*'])
+    const denies = globPattern(deny)
     const isEnabled = profiles.includes(profile)
     const drift = this.registry.drift(server)
     const added = drift.filter(({ before }) => !before)
     const unread = added.map(({ now }) => ({ ...now, description: '' })) // no model reads it first
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
-      const isIn = (globs?: RegExp) => globs?.test(name) || globs?.test(exposed)
+      const isIn = (globs: RegExp) => globs.test(name) || globs.test(exposed)
       if (!attempt(() => this.checkTrust(server, name, exposed))) return 'trust_denied'
-      if (disabled === true) return 'disabled'
+      if (options['disabled'] === true) return 'disabled'
       if (!isEnabled) return 'not_enabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
       if (!isIn(allows) || isIn(denies)) return 'excluded'
@@ -5527,7 +5391,7 @@ export class McpBridge {
     const own = new Set<string>()
     return [...known, ...unread].map((tool, i) => {
       const { name } = tool
-      const first = freeName(exposedName(server, name, toolPrefix), own)
+      const first = freeName(exposedName(server, name, options['toolPrefix']), own)
       own.add(first)
       const unbound = unboundAs(name, first)
       // a grant for one must not hold for the other
@@ -5537,33 +5401,26 @@ export class McpBridge {
     })
   }
 
+  /** What a person consents to. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
     const { name, command, cwd, env, socket, url, headers } = entry
-    const secrets = (await store.secrets.list()).map((row) => row.name)
-    const own = new Map(Object.entries(env))
-    const filled = variablesIn(entry).map((variable) => {
-      const secret = secrets.includes(variable.replace('input:', '')) && 'a secret of the vault'
-      const isGiven = Object.hasOwn(world.env, variable)
-      const given = isGiven ? 'the environment' : secret || 'NOT SET'
-      const isOwn = own.get(variable)?.includes(`\${${variable}`) === false
-      return `${variable} (${isOwn ? 'its own env' : given})`
-    })
+    const secrets = (await store.secrets.list()).flatMap((row) => [row.name, `input:${row.name}`])
+    const own = Object.keys(env).filter((key) => !env[key]?.includes(`\${${key}`))
+    const known = [...secrets, ...own, ...Object.keys(world.env)]
+    const fills = variablesIn(entry).map((it) => (known.includes(it) ? it : `${it} (NOT SET)`))
     const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
-    const set = [...own].map(([key, value]) =>
+    const set = Object.entries(env).map(([key, value]) =>
       holdsSecret(key) ? key : `${key}=${shellWord(this.redact(clip(value, VALUE_SHOWN)))}`,
     )
-    const facts = {
-      'in folder': cwd,
-      'sets variables': set.join(', '),
-      'sends headers': Object.keys(headers).join(', '),
-      'fills in': filled.join(', '),
-    }
-    const rows = Object.entries(facts).flatMap(([key, value]) =>
-      value ? `  ${key}: ${value}` : [],
-    )
     const does = command ? `starts: ${argv}` : `reaches: ${socket ?? url}`
-    return [`${name} ${does}`, ...rows].map(visible)
+    const rows = [
+      ['in folder', cwd],
+      ['sets variables', set.join(', ')],
+      ['sends headers', Object.keys(headers).join(', ')],
+      ['fills in', fills.join(', ')],
+    ].filter(([, value]) => value)
+    return [`${name} ${does}`, ...rows.map((row) => `  ${row.join(': ')}`)].map(visible)
   }
 
   /** A program's folder is that of now, for good: another may hold another program. */
@@ -5573,7 +5430,7 @@ export class McpBridge {
     return { ...entry, cwd: path.resolve(this.#options.world.cwd, cwd) }
   }
 
-  /** Stores an entry that a person consented to, once it answers. Throws TaiError: nothing is stored. */
+  /** Of what a person consented to; stored once it answers. Throws TaiError. */
   async add(entry: McpEntry, source: string, signal: AbortSignal) {
     const server = entry.name
     const client = await this.#open(entry, { signal })
@@ -5644,7 +5501,7 @@ export class McpBridge {
       const { client, tools } = await this.#link(server, signal)
       const tool = (await tools()).get(name)
       if (tool && !this.registry.accepts(server, tool)) {
-        const hint = `the user can compare and accept it: ${pinsCommand(server)}`
+        const hint = `the user can compare and accept it: \`tai mcp pins ${server}\``
         const changed = new TaiError('it is not as it was accepted', { hint })
         return failedOutput(changed, row, 'pin_pending')
       }
@@ -5656,7 +5513,7 @@ export class McpBridge {
   }
 
   async close() {
-    await Promise.all([...this.#links.keys()].map((server) => this.#drop(server)))
+    await Promise.all(this.#links.keys().map((server) => this.#drop(server)))
   }
 
   async #drop(server: string, opening = this.#links.get(server)) {
@@ -5668,7 +5525,7 @@ export class McpBridge {
   /** One connection for all who call. */
   async #link(server: string, signal: AbortSignal) {
     const opening = this.#links.get(server) ?? this.#dial(server)
-    if (!this.#ready.has(opening)) await within(MCP_CALL_TIMEOUT, opening, signal)
+    await within(MCP_CALL_TIMEOUT, opening, signal)
     signal.throwIfAborted()
     return opening
   }
@@ -5677,8 +5534,8 @@ export class McpBridge {
     const { promise, resolve } = Promise.withResolvers<McpLink>()
     const gone = () => void this.#drop(server, promise) // a lost one may still run
     this.#links.set(server, promise)
+    promise.catch(gone)
     resolve(this.#connect(server, gone))
-    promise.then(() => this.#ready.add(promise), gone)
     return promise
   }
 
@@ -5687,17 +5544,32 @@ export class McpBridge {
     if (!this.registry.hasConsent(entry))
       fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
     let link: McpLink | undefined
-    const client = await this.#open(entry, { changed: () => link?.changed(), gone })
-    link = linkTo(client, (tools) => {
-      const { length } = this.registry.learn(server, tools)
-      const what = `${server}: ${count(length, 'new or changed tool')} withheld`
-      if (length > 0) this.#options.notice(`${what}; see ${pinsCommand(server)}`)
-    })
-    await link.tools().catch(async (error: unknown) => {
+    let listed: ReturnType<McpLink['tools']> | undefined
+    let due: NodeJS.Timeout | undefined
+    const changed = () => {
+      listed = undefined
+      clearTimeout(due) // a server may say so many times
+      due = setTimeout(() => link?.tools().catch(() => {}), MCP_RELIST_PAUSE) // who calls next hears of it
+    }
+    const client = await this.#open(entry, { changed, gone })
+    const tools = () =>
+      (listed ??= this.#list(server, client).catch((error: unknown) => {
+        listed = undefined // who asks next asks anew
+        throw error
+      }))
+    await tools().catch(async (error: unknown) => {
       await client.close()
       throw error
     })
-    return link
+    return (link = { client, tools })
+  }
+
+  async #list(server: string, client: McpClient) {
+    const { tools } = await client.listTools()
+    const { length } = this.registry.learn(server, tools)
+    const what = `${server}: ${count(length, 'new or changed tool')} withheld`
+    if (length > 0) this.#options.notice(`${what}; see \`tai mcp pins ${server}\``)
+    return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
   }
 
   async #open(entry: McpEntry, options: ClientOptions & { signal?: AbortSignal }) {
@@ -5705,12 +5577,11 @@ export class McpBridge {
     const { redactor } = store
     this.checkTrust(entry.name)
     using _ = watch(`starting ${entry.name}`)
-    const { entry: filled, secrets } = mcpExpandVars(entry, await this.#lookup())
-    const set = Object.entries(filled.env).filter(([key]) => holdsSecret(key))
-    const sent = Object.entries(filled.headers).filter(([key]) => !isPublicHeader(key))
-    for (const [name, value] of [...secrets, ...set, ...sent])
-      for (const part of [value, value.replace(/^\w+ +/, '')])
-        redactor.add(name.replace(/[^\w.-]/g, '_'), part)
+    const filled = mcpExpandVars(entry, await this.#lookup())
+    for (const [key, value] of Object.entries(filled.env))
+      if (holdsSecret(key)) this.#hide(key, value)
+    for (const [key, value] of Object.entries(filled.headers))
+      if (!/^(accept|content-type|user-agent)/i.test(key)) this.#hide(key, value)
     try {
       const transport =
         filled.transport === 'stdio'
@@ -5718,9 +5589,8 @@ export class McpBridge {
           : new McpHttpTransport({ http: http(), redactor, entry: filled })
       return await McpClient.open(transport, { era: entry.options['era'], ...options })
     } catch (error) {
-      if (!(error instanceof LinkError)) throw error
-      const { kind, message, hint } = error
-      throw new LinkError(kind, `${entry.name}: ${message}`, { hint, cause: error })
+      if (error instanceof LinkError) error.message = `${entry.name}: ${error.message}`
+      throw error
     }
   }
 
@@ -5731,10 +5601,15 @@ export class McpBridge {
       secrets.set(name, await store.secrets.get(name))
     return (asked) => {
       const given = Object.hasOwn(world.env, asked) ? world.env[asked] : undefined
-      if (given !== undefined) return { value: given, isSecret: holdsSecret(asked) }
-      const value = secrets.get(asked.replace(/^input:/, ''))
-      return value === undefined ? undefined : { value, isSecret: true }
+      const value = given ?? secrets.get(asked.replace(/^input:/, ''))
+      if (value && (given === undefined || holdsSecret(asked))) this.#hide(asked, value)
+      return value
     }
+  }
+
+  #hide(name: string, value: string) {
+    for (const part of [value, value.replace(/^\w+ +/, '')])
+      this.#options.store.redactor.add(name.replace(/[^\w.-]/g, '_'), part)
   }
 }
 
@@ -6089,7 +5964,7 @@ export class Approvals {
 // returns `isError`, or throws TaiError or a system error; other exceptions are bugs.
 // The outside is reached only through ToolContext.
 
-export type ToolContext = Readonly<{
+export type ToolContext = {
   world: World
   session: string
   workspace: Workspace
@@ -6101,94 +5976,45 @@ export type ToolContext = Readonly<{
   approvals: Approvals
   bridge: McpBridge
   profile: string
-  select: (wanted: ToolQuery) => { offered: readonly ToolSchema[]; unknown: readonly string[] }
-}>
+  select: (wanted: ToolQuery) => { offered: ToolSchema[]; unknown: string[] }
+}
 
-type ToolQuery = { query?: string; names?: readonly string[]; limit: number }
+type ToolQuery = { query?: string; names?: string[]; limit: number }
 
 const PASSES = Symbol()
 
 type Schema<T> = JsonSchema & { readonly [PASSES]?: T }
 
-export type ArgsOf<S> = S extends Schema<infer T> ? T : never
-
 type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
   [K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
 }
 
-export type ToolRow<A, Out = ToolOutput | string> = Readonly<{
-  family?: string
+type Takes<A> = { [K in keyof A]: Schema<A[K]> }
+
+type ToolFacts<A, Out> = {
   description: string
-  parameters: Schema<A>
-  annotations: Annotations
+  family?: string
+  annotations?: Annotations // default: READS_ONLY
   core?: boolean // offered from the start
-  rateLimit?: Readonly<{ maxCalls: number; windowSeconds: number }>
-  origin?: Readonly<{ server: string; tool: string; names: readonly string[] }>
+  rateLimit?: { maxCalls: number; windowSeconds: number }
+  origin?: { server: string; tool: string; names: string[] }
   means?: (args: A) => { server: string; name: string; args: JsonObject }
   judge?: (args: A) => Annotations
   /** Default: its `path`. With none, no path grant allows, each denies. */
-  paths?: (args: A) => readonly string[] | Promise<readonly string[]>
+  paths?: (args: A) => string[] | Promise<string[]>
   preview?: (args: A, context: ToolContext) => Promise<string | undefined>
   run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
-}>
-
-export type Tool = ToolRow<JsonObject, ToolOutput> &
-  Readonly<{ name: string; family: string; core: boolean }>
-
-/** The tools of a family. */
-export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
-  const tools: [string, ToolRow<JsonObject>][] = Object.entries(rows)
-  return tools.map(([name, { run, preview, ...row }]) => ({
-    name,
-    family,
-    core: false,
-    ...('path' in Object(row.parameters['properties']) && { paths: ({ path: at }) => [`${at}`] }),
-    ...row,
-    preview: async (...call) => preview?.(...call).catch(diskFault),
-    run: async (...call) => {
-      const said = await run(...call).catch(diskFault)
-      return typeof said === 'string' ? { text: said } : said
-    },
-  }))
 }
 
-function diskFault(error: unknown): never {
-  if (isObject(error) && 'errno' in error) pathFault(error)
-  throw error
+export type ToolRow<A, Out = ToolOutput | string> = ToolFacts<Taken<A>, Out> & { takes?: Takes<A> }
+
+export type Tool = ToolFacts<JsonObject, ToolOutput> & {
+  name: string
+  family: string
+  parameters: JsonSchema
+  annotations: Annotations
+  core: boolean
 }
-
-const argOf =
-  <T>(type: string, facts?: JsonObject) =>
-  (description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
-
-export const arg = {
-  text: argOf<string>('string'),
-  whole: argOf<number>('integer'),
-  range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
-    arg.whole(description, { minimum, maximum, default: usual }),
-  flag: argOf<boolean>('boolean', { default: false }),
-  oneOf: <const E extends string>(names: readonly E[], description: string, more?: JsonObject) =>
-    argOf<E>('string', { enum: names })(description, more),
-  texts: argOf<readonly string[]>('array', { items: { type: 'string' } }),
-  list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
-    argOf<readonly T[]>('array', { items })(description, more),
-  map: argOf<Readonly<Record<string, string>>>('object', {
-    additionalProperties: { type: 'string' },
-  }),
-  object: argOf<JsonObject>('object'),
-}
-
-export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
-  Object.defineProperty({ ...schema }, PASSES, {})
-
-export const takes = <A>(properties: { [K in keyof A]: Schema<A[K]> }): Schema<Taken<A>> => ({
-  type: 'object',
-  properties,
-  required: Object.entries<object>(properties).flatMap(([name, schema]) =>
-    'default' in schema || PASSES in schema ? [] : name,
-  ),
-  additionalProperties: false,
-})
 
 /** The `*Hint` keys repeat the others in MCP's words. */
 export function annotate(
@@ -6214,6 +6040,63 @@ const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 const CHANGES = annotate('Medium', 'changes')
 const DESTROYS = annotate('Medium', 'destroys')
 
+const argOf =
+  <T>(type: string, facts?: JsonObject) =>
+  (description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
+
+export const arg = {
+  text: argOf<string>('string'),
+  whole: argOf<number>('integer'),
+  range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
+    arg.whole(description, { minimum, maximum, default: usual }),
+  flag: argOf<boolean>('boolean', { default: false }),
+  oneOf: <const E extends string>(names: E[], description: string, more?: JsonObject) =>
+    argOf<E>('string', { enum: names })(description, more),
+  texts: argOf<string[]>('array', { items: { type: 'string' } }),
+  list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
+    argOf<T[]>('array', { items })(description, more),
+  map: argOf<Record<string, string>>('object', { additionalProperties: { type: 'string' } }),
+  object: argOf<JsonObject>('object'),
+}
+
+export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
+  Object.defineProperty({ ...schema }, PASSES, {})
+
+export const takes = <A>(properties: Takes<A>): Schema<Taken<A>> => ({
+  type: 'object',
+  properties,
+  required: Object.entries<object>(properties).flatMap(([name, schema]) =>
+    'default' in schema || PASSES in schema ? [] : name,
+  ),
+  additionalProperties: false,
+})
+
+type Row = ToolFacts<JsonObject, ToolOutput | string> & { takes?: Record<string, JsonSchema> }
+
+/** The tools of a family. */
+export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]> }): Tool[] {
+  const tools: [string, Row][] = Object.entries(rows)
+  return tools.map(([name, { run, preview, takes: properties = {}, ...row }]) => ({
+    name,
+    family,
+    core: false,
+    annotations: READS_ONLY,
+    parameters: takes(properties),
+    ...('path' in properties && { paths: ({ path: at }) => [`${at}`] }),
+    ...row,
+    preview: async (...call) => preview?.(...call).catch(diskFault),
+    run: async (...call) => {
+      const said = await run(...call).catch(diskFault)
+      return typeof said === 'string' ? { text: said } : said
+    },
+  }))
+}
+
+function diskFault(error: unknown): never {
+  if (isObject(error) && 'errno' in error) pathFault(error)
+  throw error
+}
+
 //#endregion §toolkit
 
 //#region §files: reading files and folders
@@ -6223,18 +6106,16 @@ const DESTROYS = annotate('Medium', 'destroys')
 // Not here: which paths are allowed (§workspace).
 
 const READ_LINES_MAX = 5_000
-const SNIFF = 8 * KB
 const DIFF_TIME = 1 * SECOND
-const NAMES_COMPARED = 2_000
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 function failMissing(at: string, workspace: Workspace): never {
   const folder = path.dirname(at)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
-  const near = nearest(path.basename(at), fs.readdirSync(folder).slice(0, NAMES_COMPARED))
-  const guess = workspace.show(path.join(folder, near ?? ''))
-  fail(`nothing at ${workspace.show(at)}`, `${near ? 'did you mean' : 'look into'} ${guess}?`)
+  const near = nearest(path.basename(at), fs.readdirSync(folder)) ?? ''
+  const guess = workspace.show(path.join(folder, near))
+  fail(`nothing at ${workspace.show(at)}`, near ? `did you mean ${guess}?` : `look into ${guess}`)
 }
 
 function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
@@ -6253,33 +6134,55 @@ function kindOf(entry: fs.Stats | fs.Dirent) {
 
 const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
 
-const looksBinary = (bytes: Buffer) => bytes.subarray(0, SNIFF).includes(0)
-
-const isUtf8Text = (bytes: Buffer) => !looksBinary(bytes) && builtin('node:buffer').isUtf8(bytes)
+const isUtf8Text = (bytes: Buffer) => !bytes.includes(0) && builtin('node:buffer').isUtf8(bytes)
 
 const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-function decodeFileText(bytes: Buffer, shown: string) {
+/** As Latin-1; models take those with a MIME type. */
+const SIGNATURES: [start: string, kind: string, mime?: string][] = [
+  ['\u0089PNG', 'PNG image', 'image/png'],
+  ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
+  ['GIF8', 'GIF image', 'image/gif'],
+  ['WEBP', 'WebP image', 'image/webp'],
+  ['%PDF-', 'PDF document'],
+  ['\u001f\u008b', 'gzip archive'],
+  ['PK\u0003', 'ZIP archive'],
+  ['\u007fELF', 'ELF program'],
+  ['\u00ff\u00fe', 'UTF-16 text'],
+]
+
+function signatureOf(bytes: Buffer) {
+  const head = bytes.toString('latin1', 0, 64).replace(/^RIFF[^]{4}/, '')
+  return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
+}
+
+function decodeText(
+  bytes: Buffer,
+  what: string,
+  failAs: (message: string, hint: string) => never = fail,
+) {
   const text = bytes.toString()
   if (isUtf8Text(bytes)) return text
-  const isUtf16 = ['fffe', 'feff'].includes(bytes.toString('hex', 0, 2))
-  if (!isUtf16 && looksBinary(bytes)) fail(`${shown} is binary, not text`)
-  const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
-  const encoding = isUtf16 ? 'UTF-16' : 'WINDOWS-1252'
-  const hint = `copy it with shell_exec: iconv -f ${encoding} -t UTF-8`
-  return fail(`${shown} is not UTF-8 on line ${line}, it may be ${encoding}`, hint)
+  const [, kind = bytes.includes(0) ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
+  const facts = `(${kind}, ${formatBytes(bytes.length)})`
+  if (!/text|encoding/.test(kind))
+    return failAs(`${what} is binary ${facts}`, 'a person can give images with --file')
+  const line = text.split('\ufffd', 1).join().split('\n').length
+  const encoding = /UTF-16/.exec(kind)?.[0] ?? 'WINDOWS-1252'
+  const hint = `convert it: iconv -f ${encoding} -t UTF-8`
+  return failAs(`${what} is not UTF-8 on line ${line} ${facts}`, hint)
 }
 
 async function wholeText(given: string, workspace: Workspace) {
   const at = await workspace.read(given)
-  const shown = workspace.show(at)
+  const name = workspace.show(at)
   const { size } = statsOf(at, workspace, 'file')
   const hint = 'take a part with shell_exec: sed -n 1,200p'
-  if (size > TOOL_TEXT_MAX) fail(`${shown} is too large: ${formatBytes(size)}`, hint)
+  if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`, hint)
   await using file = await workspace.openForRead(given)
-  return { text: decodeFileText(await file.readFile(), shown).replace(/^\ufeff/, ''), shown }
+  return { text: decodeText(await file.readFile(), name).replace(/^\ufeff/, ''), name }
 }
 
 type NamedText = { name: string; text: string }
@@ -6292,18 +6195,10 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
   return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-function withHead(lines: string[], first: number, total: number) {
-  if (total === 0) return '[the file is empty]'
-  const text = lines.join('')
-  const last = first + lines.length - 1
-  const remarks = [
-    lines.length < total && `lines ${first}-${last} of ${total}`,
-    text.includes('\r\n') && 'CRLF line ends',
-    last < total && `read on with offset ${last + 1}`,
-  ]
-  const head = remarks.filter(Boolean).join('; ')
-  return head ? `[${head}]\n${withLf(text)}` : text
-}
+/** Blank and false parts are none. */
+const joinParts = (parts: unknown[], by = '\n') => parts.filter(Boolean).join(by)
+
+const inBrackets = (remarks: unknown[]) => joinParts(remarks, '; ').replace(/^.+$/s, '[$&]')
 
 type WalkEntry = { at: string; name: string; kind: string; depth: number }
 
@@ -6312,38 +6207,34 @@ async function walkTree(
   judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
   signal?: AbortSignal,
 ) {
-  const found = { entries: [] as WalkEntry[], remarks: [] as string[], skipped: 0 }
-  let left = WALK_MAX
-  const visit = async (folder: string, depth = 0): Promise<void> => {
+  const [entries, remarks]: [WalkEntry[], string[]] = [[], []]
+  let [left, skipped] = [WALK_MAX, 0]
+  const visit = async (folder: string, depth = 0) => {
     signal?.throwIfAborted()
     const children = await fs.promises.readdir(folder, { withFileTypes: true }).catch(() => {
-      found.remarks.push(`${path.basename(folder)}/ could not be read`)
+      remarks.push(`${path.basename(folder)}/ could not be read`)
       return []
     })
     for (const child of children.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-      if (--left === 0) found.remarks.push(`stopped after ${WALK_MAX} entries`)
+      if (--left === 0) remarks.push(`stopped after ${WALK_MAX} entries`)
       if (left <= 0) return
-      const at = path.join(folder, child.name)
-      const entry = { at, name: child.name, kind: kindOf(child), depth }
+      const { name } = child
+      const entry = { at: path.join(folder, name), name, kind: kindOf(child), depth }
       const verdict = judge(entry)
-      if (verdict === 'skip') found.skipped += 1
-      else found.entries.push(entry)
-      if (verdict === 'enter' && entry.kind === 'folder') await visit(at, depth + 1)
+      if (verdict === 'skip') skipped += 1
+      else entries.push(entry)
+      if (verdict === 'enter' && entry.kind === 'folder') await visit(entry.at, depth + 1)
     }
   }
   await visit(root)
-  return found
+  return { entries, remarks, skipped }
 }
-
-const withRemarks = (lines: string[], remarks: string[]) =>
-  [...lines, ...(remarks.length > 0 ? [`[${remarks.join('; ')}]`] : [])].join('\n')
 
 function listLine({ at, name, kind }: WalkEntry) {
   if (kind === 'folder') return `${name}/`
   if (kind === 'file') return `${name}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
   if (kind !== 'link') return `${name}  (${kind})`
-  const end = fs.existsSync(at) ? '' : ' (leads nowhere)'
-  return `${name} -> ${fs.readlinkSync(at)}${end}`
+  return `${name} -> ${fs.readlinkSync(at)}${fs.existsSync(at) ? '' : ' (leads nowhere)'}`
 }
 
 const somePath = arg.text('In the workspace.')
@@ -6353,30 +6244,36 @@ const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At m
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
     description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
-    parameters: takes({
+    takes: {
       path: somePath,
       offset: maybe(arg.whole('First line.', { minimum: 1 })),
       limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX })),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
-      const { text, shown } = await wholeText(given, workspace)
+      const { text, name } = await wholeText(given, workspace)
       // A part of a secret does not look like one.
       const lines = linesWithEnds(store.redactor.redact(text))
-      if (offset > Math.max(1, lines.length))
-        fail(`${shown} has ${count(lines.length, 'line')}; offset ${offset} is past them`)
-      return withHead(lines.slice(offset - 1).slice(0, limit), offset, lines.length)
+      const total = lines.length
+      if (total === 0) return '[the file is empty]'
+      if (offset > total) fail(`${name} has ${count(total, 'line')}; offset ${offset} is past them`)
+      const last = Math.min(total, offset - 1 + limit)
+      const part = lines.slice(offset - 1, last).join('')
+      const head = inBrackets([
+        (offset > 1 || last < total) && `lines ${offset}-${last} of ${total}`,
+        part.includes('\r\n') && 'CRLF line ends',
+        last < total && `read on with offset ${last + 1}`,
+      ])
+      return head ? `${head}\n${withLf(part)}` : part
     },
   },
   list_dir: {
     description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
-    parameters: takes({
+    takes: {
       path: pathOrRoot,
       depth: arg.range([1, 5], 1, 'How many levels.'),
       hidden: arg.flag('Also dot files.'),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     run: async (args, { workspace }, signal) => {
       const root = await workspace.read(args.path)
@@ -6389,24 +6286,23 @@ export const FILE_TOOLS = toolsOf('files', {
       if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
       if (entries.length === 0) remarks.unshift('nothing to list')
       const lines = entries.map((entry) => '  '.repeat(entry.depth) + listLine(entry))
-      return withRemarks(lines, remarks)
+      return joinParts([...lines, inBrackets(remarks)])
     },
   },
   file_info: {
     description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
-    parameters: takes({ path: somePath, hash: arg.flag('Also the SHA-256.') }),
-    annotations: READS_ONLY,
-    run: async (args, { workspace }) => {
-      const stats = statsOf(await workspace.read(args.path), workspace)
-      const given = path.resolve(workspace.root, args.path)
-      await using file = args.hash ? await workspace.openForRead(args.path) : undefined
+    takes: { path: somePath, hash: arg.flag('Also the SHA-256.') },
+    run: async ({ path: given, hash }, { workspace }) => {
+      const stats = statsOf(await workspace.read(given), workspace)
+      const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
+      await using file = hash ? await workspace.openForRead(given) : undefined
       const facts = {
         kind: kindOf(stats),
         size: `${stats.size}`,
         mode: (stats.mode & 0o7777).toString(8),
         modified: stats.mtime.toISOString(),
         created: stats.birthtime.toISOString(),
-        ...(isLink(given) && { link: fs.readlinkSync(given) }),
+        ...(link && { link }),
         ...(file && { sha256: sha256(await file.readFile()) }),
       }
       return columns(Object.entries(facts))
@@ -6433,8 +6329,7 @@ const LIKE_ENOUGH = 0.5
 
 type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
-
-type Plan = { changes: Change[]; says?: string; undoes?: number[] }
+type Plan = { changes: Change[]; says?: string; undoes?: string[] }
 
 const NO_FILE = '/dev/null'
 const ABSENT: FileState = { kind: 'absent', bytes: Buffer.alloc(0) }
@@ -6450,22 +6345,28 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
+const placeOf = (at: string, workspace: Workspace, room?: number) => ({
+  at,
+  shown: workspace.show(at),
+  before: fileState(at, workspace, room),
+})
+
 async function writeTarget(given: string, workspace: Workspace) {
-  const at = await workspace.write(given)
-  const [before, shown] = [fileState(at, workspace), workspace.show(at)]
-  if (before.kind === 'folder') fail(`${shown} is a folder`)
+  const target = placeOf(await workspace.write(given), workspace)
+  const { kind, mode } = target.before
+  if (kind === 'folder') fail(`${target.shown} is a folder`)
   // A rename would replace even that.
-  if (before.kind === 'file' && !(Number(before.mode) & 0o222)) fail(`${shown} is read-only`)
-  return { at, before, shown }
+  if (kind === 'file' && !(Number(mode) & 0o222)) fail(`${target.shown} is read-only`)
+  return target
 }
 
 async function removalOf(root: string, workspace: Workspace) {
   if (root === workspace.root) fail('that is the workspace itself')
   let room = UNDO_FILE_MAX
-  const removed = ({ at }: { at: string }): Change => {
-    const before = fileState(at, workspace, room)
-    room -= before.bytes.length
-    return { at, shown: workspace.show(at), before, after: ABSENT }
+  const removed = ({ at }: { at: string }) => {
+    const place = placeOf(at, workspace, room)
+    room -= place.before.bytes.length
+    return { ...place, after: ABSENT }
   }
   const top = removed({ at: root })
   if (top.before.kind === 'absent') failMissing(root, workspace)
@@ -6481,14 +6382,13 @@ const fingerprint = ({ kind, bytes }: FileState) =>
 
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
-async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
-  const { store, session, world } = context
+async function commitPlan({ changes, undoes }: Plan, { store, session, world }: ToolContext) {
   const group = world.randomBytes(8).toString('hex')
   const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
     return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
   })
   if (!undoes) await store.pushUndo(session, entries)
-  const done: Change[] = []
+  const done = []
   try {
     for (const change of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
       putOne(change.at, change.after, world)
@@ -6496,9 +6396,7 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
     }
   } catch (error) {
     for (const { at, before } of done.toReversed()) putOne(at, before, world)
-    const newest = await store.listUndo(session, { limit: entries.length })
-    const own = newest.flatMap((entry) => (entry.group === group ? entry.n : []))
-    await store.dropUndo(session, own)
+    await store.dropUndo(session, [group])
     throw error
   }
   await store.dropUndo(session, undoes ?? [])
@@ -6508,9 +6406,10 @@ async function commitPlan({ changes, undoes }: Plan, context: ToolContext) {
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
-  fs.mkdirSync(path.dirname(at), { recursive: true })
+  const folder = path.dirname(at)
+  fs.mkdirSync(folder, { recursive: true })
   if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
-  const temporary = path.join(path.dirname(at), `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
+  const temporary = path.join(folder, `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
   try {
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
@@ -6527,8 +6426,7 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 })
 
 async function diffOf(changes: Change[]) {
-  const files = changes.filter(({ before, after }) => ![before.kind, after.kind].includes('folder'))
-  const diffs = await Array.fromAsync(files, ({ shown, before, after }) =>
+  const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
     unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
   )
   return diffs.join('\n')
@@ -6542,43 +6440,34 @@ function changeList(changes: Change[]) {
   return lines.join('\n')
 }
 
-function planned<R>(rows: { [N in keyof R]: ToolRow<R[N], Plan> }) {
-  const entries: [string, ToolRow<JsonObject, Plan>][] = Object.entries(rows)
-  const tools: Record<string, ToolRow<JsonObject>> = {}
-  for (const [name, row] of entries)
-    tools[name] = {
-      preview: async (args, context) => {
-        const { changes } = await row.run(args, context, AbortSignal.any([]))
-        return diffOf(changes)
-      },
-      ...row,
-      run: async (args, context, signal) => {
-        const plan = await row.run(args, context, signal)
-        await commitPlan(plan, context)
-        return plan.says ?? changeList(plan.changes)
-      },
-    }
-  return toolsOf<Record<string, JsonObject>>('files', tools)
-}
+const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
+  preview: async (...call) => diffOf((await row.run(...call, AbortSignal.any([]))).changes),
+  ...row,
+  run: async (args, context, signal) => {
+    const plan = await row.run(args, context, signal)
+    await commitPlan(plan, context)
+    return plan.says ?? changeList(plan.changes)
+  },
+})
 
-const likeness = (a: Set<string>, b = new Set<string>()) =>
-  (2 * a.intersection(b).size) / (a.size + b.size)
+const likeness = (a: Set<string>, b = new Set()) => (2 * a.intersection(b).size) / (a.size + b.size)
 
 /** The lines most like `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const asked = wanted.replace(/^\s*\n/, '').split('\n', LIKE_ASKED)
-  const sought = asked.map(letterPairs)
+  const sought = wanted
+    .replace(/^\s*\n/, '')
+    .split('\n', LIKE_ASKED)
+    .map(letterPairs)
   const given = lines.map(letterPairs)
   const scores = given.map((_, at) =>
-    sought.reduce((sum, pairs, i) => sum + likeness(pairs, given[at + i]), 0),
+    sumOf(sought.map((pairs, i) => likeness(pairs, given[at + i]))),
   )
   const best = Math.max(...scores)
-  if (best < LIKE_ENOUGH * asked.length) return `no place in ${lines.length} lines is similar`
+  if (best < LIKE_ENOUGH * sought.length) return `no place in ${lines.length} lines is similar`
   const at = scores.indexOf(best)
-  const shown = lines.slice(at, at + asked.length)
-  const head = `the nearest place is lines ${at + 1}-${at + shown.length}:`
-  return [head, ...shown.map((line) => clip(line, LIKE_WIDTH))].join('\n')
+  const shown = lines.slice(at, at + sought.length).map((line) => clip(line, LIKE_WIDTH))
+  return [`the nearest place is lines ${at + 1}-${at + shown.length}:`, ...shown].join('\n')
 }
 
 function letterPairs(line: string) {
@@ -6631,7 +6520,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
   const isThere = before.kind !== 'absent'
   if (isNew && isThere) fail(`${name} exists already`)
   if (!isNew && !isThere) failMissing(target.at, workspace)
-  const bytes = Buffer.from(await patchedText(decodeFileText(before.bytes, name), file))
+  const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file))
   const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
   if (isGone && bytes.length > 0) fail(`${name}: the patch deletes the file but not all its lines`)
   return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
@@ -6646,30 +6535,29 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
   if (result !== false) return bom + result
   const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
   const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
-  const what = `${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`
-  return fail(what, 'no file was changed')
+  return fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
 async function changesBack(entries: UndoEntry[], workspace: Workspace) {
   const changes = new Map<string, Change>()
   for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
-    const shown = workspace.show(at)
-    const before = changes.get(at)?.before ?? fileState(at, workspace)
-    const now = fingerprint(changes.get(at)?.after ?? before)
+    const known = changes.get(at)
+    const place = known ?? placeOf(at, workspace)
+    const now = fingerprint(known?.after ?? place.before)
     const after = { kind, bytes, mode }
     const isOurs = [left, fingerprint(after)].includes(now)
     // A folder above may be a link by now.
     if (!isOurs || (await workspace.entry(at)) !== at)
-      fail(`changed since by something else: ${shown}`, 'nothing was undone')
-    changes.set(at, { at, shown, before, after })
+      fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
+    changes.set(at, { ...place, after })
   }
   return [...changes.values()]
 }
 
-export const EDIT_TOOLS = planned({
-  write_file: {
+export const EDIT_TOOLS = toolsOf('files', {
+  write_file: planned({
     description: 'Create a file or replace one whole; to change a part use edit_file.',
-    parameters: takes({ path: somePath, content: arg.text('All of it.') }),
+    takes: { path: somePath, content: arg.text('All of it.') },
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
@@ -6678,15 +6566,15 @@ export const EDIT_TOOLS = planned({
       const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
       return { changes: [{ ...target, after }] }
     },
-  },
-  edit_file: {
+  }),
+  edit_file: planned({
     description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
-    parameters: takes({
+    takes: {
       path: somePath,
       old: arg.text('The text to replace, copied exactly.'),
       new: arg.text('The text in its place; may be empty.'),
       replace_all: arg.flag('Every occurrence.'),
-    }),
+    },
     annotations: DESTROYS,
     core: true,
     run: async (args, { workspace }) => {
@@ -6696,7 +6584,7 @@ export const EDIT_TOOLS = planned({
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
       refuseMarks('the edit', old + fresh)
-      const text = decodeFileText(before.bytes, shown)
+      const text = decodeText(before.bytes, shown)
       const fits = (end: string) => text.includes(end) && text.includes(old.replaceAll('\n', end))
       const end = fits('\r\n') ? '\r\n' : '\n'
       const pieces = text.split(old.replaceAll('\n', end))
@@ -6706,16 +6594,15 @@ export const EDIT_TOOLS = planned({
         fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
       const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
       const changes = [{ ...target, after: { ...before, bytes } }]
-      const diff = await diffOf(changes)
-      return { changes, says: `edited ${shown}\n${clip(diff, DIFF_SHOWN)}` }
+      return { changes, says: `edited ${shown}\n${clip(await diffOf(changes), DIFF_SHOWN)}` }
     },
-  },
-  apply_patch: {
+  }),
+  apply_patch: planned({
     description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
-    parameters: takes({
+    takes: {
       patch: arg.text('As git diff writes it.'),
       dry_run: arg.flag('Only say what would change.'),
-    }),
+    },
     annotations: DESTROYS,
     judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
     paths: async ({ patch }) => {
@@ -6731,15 +6618,15 @@ export const EDIT_TOOLS = planned({
       if (!dry_run) return { changes }
       return { changes: [], says: `nothing is written yet:\n${changeList(changes)}` }
     },
-  },
-  move_path: {
+  }),
+  move_path: planned({
     description: 'Move, rename or copy a file or folder inside the workspace.',
-    parameters: takes({
+    takes: {
       from: somePath,
       to: arg.text('Its new path, with the new name.'),
       copy: arg.flag('Keep the original.'),
       overwrite: arg.flag('Replace a file at `to`.'),
-    }),
+    },
     annotations: DESTROYS,
     paths: ({ from, to }) => [from, to],
     preview: async () => undefined,
@@ -6753,20 +6640,19 @@ export const EDIT_TOOLS = planned({
       if (!['absent', overwrite && 'file'].includes(there.kind))
         fail(`${goal} exists already`, '`to` is the final path; overwrite replaces a file')
       const leaves = await removalOf(from, workspace)
-      const arrivals = leaves.map(({ at: left, before: after }) => {
-        const at = to + left.slice(from.length)
-        return { at, shown: workspace.show(at), before: fileState(at, workspace), after }
+      const arrivals = leaves.map(({ at, before: after }) => {
+        return { ...placeOf(to + at.slice(from.length), workspace), after }
       })
       const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
       return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
     },
-  },
-  delete_path: {
+  }),
+  delete_path: planned({
     description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
-    parameters: takes({
+    takes: {
       path: somePath,
       recursive: arg.flag('Needed for a folder that is not empty.'),
-    }),
+    },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ path: given, recursive }, { workspace }) => {
       const at = await workspace.entry(given)
@@ -6776,30 +6662,30 @@ export const EDIT_TOOLS = planned({
       if (inside > 0 && !recursive) fail(`recursive is needed to delete ${what}`)
       return { changes, says: `deleted ${what}; undo_edit brings it back` }
     },
-  },
-  undo_edit: {
+  }),
+  undo_edit: planned({
     description: 'Take back the last calls of file tools, unless a file was changed since.',
-    parameters: takes({
+    takes: {
       path: maybe(arg.text('Only calls that changed this path.')),
       steps: arg.range([1, 50], 1, 'How many calls.'),
-    }),
+    },
     annotations: DESTROYS,
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
       const at = given && (await workspace.entry(given))
       const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
-      const calls = [...Map.groupBy(entries, ({ group }) => group).values()]
-        .filter((call) => !at || call.some((entry) => entry.path === at))
+      const calls = [...Map.groupBy(entries, ({ group }) => group)]
+        .filter(([, call]) => !at || call.some((entry) => entry.path === at))
         .slice(0, steps)
       if (calls.length === 0)
         fail('no change to undo in this session', 'those of shell commands are not kept')
-      const undone = calls.flat()
+      const undone = calls.flatMap(([, call]) => call)
       const changes = await changesBack(undone, workspace)
-      const undoes = undone.map(({ n }) => n)
       const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
-      return { changes, says: `${head}\n${changeList(changes)}`, undoes }
+      const says = `${head}\n${changeList(changes)}`
+      return { changes, says, undoes: calls.map(([group]) => group) }
     },
-  },
+  }),
 })
 
 //#endregion §edits
@@ -6896,15 +6782,13 @@ export function runBounded<T>(work: () => T): T | undefined {
 type GrepFile = { shown: string; lines: string[]; places: Map<number, number> }
 
 function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
-  let last = ''
+  let [found, last] = [0, '']
   const total = runBounded(() => {
-    let found = 0
     for (const { shown, lines, places } of files) {
       last = shown
       for (const [line, text] of lines.entries()) {
         const at = text.search(regexp)
-        if (at >= 0 && found < room) places.set(line, at)
-        if (at >= 0) found += 1
+        if (at >= 0 && found++ < room) places.set(line, at)
       }
     }
     return found
@@ -6916,7 +6800,7 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 async function linesOfFile(at: string, redactor: Redactor) {
   if (Number(lstatOf(at)?.size) > GREP_FILE_MAX) fail(`over ${formatBytes(GREP_FILE_MAX)}`)
   const bytes = await fs.promises.readFile(at).catch(() => fail('unreadable'))
-  if (looksBinary(bytes)) fail('binary')
+  if (bytes.includes(0)) fail('binary')
   const text = bytes.toString()
   // Alone, a line of a key does not look like one.
   const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
@@ -6941,19 +6825,18 @@ function aroundMatch(text = '', at = 0) {
 }
 
 function leftOut(found: number, limit: number, noun: string) {
-  if (found === 0) return [`no ${noun} matches; ignored files are left out`]
-  return found > limit ? [`${limit} of ${found} matching ${noun}s shown`] : []
+  if (found === 0) return `no ${noun} matches; ignored files are left out`
+  return found > limit && `${limit} of ${found} matching ${noun}s shown`
 }
 
 export const FIND_TOOLS = toolsOf('files', {
   glob: {
     description: 'Find files by name, newest first; ignored ones only where their folder is named.',
-    parameters: takes({
+    takes: {
       pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
       path: pathOrRoot,
       limit: limitTo(1000, 200),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     paths: async (args) => {
       const { dir } = await splitGlob(args.pattern)
@@ -6970,20 +6853,20 @@ export const FIND_TOOLS = toolsOf('files', {
         .map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
         .toSorted((a, b) => b.time - a.time)
       const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
-      return withRemarks(paths, [...leftOut(newest.length, args.limit, 'file'), ...remarks])
+      const head = leftOut(newest.length, args.limit, 'file')
+      return joinParts([...paths, inBrackets([head, ...remarks])])
     },
   },
   grep: {
     description: 'Search files line by line; returns path:line:text.',
-    parameters: takes({
+    takes: {
       pattern: arg.text('A JavaScript regular expression.'),
       path: pathOrRoot,
       glob: maybe(arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
       ignore_case: arg.flag('Upper and lower case are equal.'),
       context: arg.range([0, 20], 0, 'Lines around each match.'),
       limit: limitTo(1000, 100),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
       const regexp = compilePattern(args.pattern, args.ignore_case)
@@ -6992,9 +6875,10 @@ export const FIND_TOOLS = toolsOf('files', {
       const { entries, remarks } = statsOf(top, workspace).isFile()
         ? { entries: [{ at: top }], remarks: [] as string[] }
         : await findFiles(top, wanted, workspace, signal)
-      const passed: string[] = []
-      const passOver = (error: unknown): string[] => {
-        passed.push(messageOf(error))
+      const passed = new Map<string, number>()
+      const passOver = (error: unknown) => {
+        const why = messageOf(error)
+        passed.set(why, 1 + (passed.get(why) ?? 0))
         return []
       }
       const rows: string[] = []
@@ -7011,10 +6895,9 @@ export const FIND_TOOLS = toolsOf('files', {
         total += matchFiles(files, regexp, limit - total)
         rows.push(...files.flatMap((file) => grepRows(file, args.context)))
       }
-      remarks.push(...leftOut(total, limit, 'line'))
-      const why = [...Map.groupBy(passed, (one) => one)].map(([one, all]) => `${all.length} ${one}`)
-      if (why.length > 0) remarks.push(`files passed over: ${why.join(', ')}`)
-      return withRemarks(rows, remarks)
+      const all = Array.from(passed, ([why, n]) => `${n} ${why}`).join(', ')
+      const left = [leftOut(total, limit, 'line'), all && `files passed over: ${all}`]
+      return joinParts([...rows, inBrackets([...remarks, ...left])])
     },
   },
 })
@@ -7038,7 +6921,7 @@ const PROCESS_ID = arg.text('Such as p1.')
 const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
 const howEnded = ({ code, signal }: ChildExit) =>
-  signal === null ? `exit code ${code}` : `ended by ${signal}`
+  signal ? `ended by ${signal}` : `exit code ${code}`
 
 const stateOf = ({ exit }: ChildGroup) => (exit ? howEnded(exit) : 'running')
 
@@ -7046,11 +6929,11 @@ export const SHELL_TOOLS = toolsOf('process', {
   shell_exec: {
     family: 'shell',
     description: 'Run a shell command and what it starts to its end, and return the output.',
-    parameters: takes({
+    takes: {
       ...COMMAND_LINE,
       timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
       stdin: maybe(arg.text('Its input.')),
-    }),
+    },
     annotations: RUNS_COMMANDS,
     core: true,
     rateLimit: { maxCalls: 60, windowSeconds: 60 },
@@ -7063,7 +6946,7 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_start: {
     description: 'Start a server or watcher in the background.',
-    parameters: takes({ ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) }),
+    takes: { ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) },
     annotations: RUNS_COMMANDS,
     run: async ({ name, ...args }, context, signal) => {
       const start = await commandStart(context, args)
@@ -7073,22 +6956,22 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_output: {
     description: 'Read the output of a background process from byte `since` on.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       since: maybe(arg.whole('Next offset of the last reply.', { minimum: 0 })),
       wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
-    }),
+    },
     annotations: annotate('Low', 'reads'),
     run: async ({ id, since = 0, wait_s }, { processes }, signal) =>
       outputReply(processes.find(id), since, wait_s * SECOND, signal),
   },
   process_input: {
     description: 'Write text to the stdin of a background process.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       text: arg.text('Written as it is, without a line end.'),
       eof: arg.flag('Then close its stdin.'),
-    }),
+    },
     annotations: RUNS_COMMANDS,
     run: async ({ id, text, eof }, { processes }) => {
       refuseMarks('the text', text)
@@ -7098,10 +6981,10 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_stop: {
     description: 'Stop a background process and all it started.',
-    parameters: takes({
+    takes: {
       id: PROCESS_ID,
       signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
-    }),
+    },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ id, signal: first }, { processes }) => {
       const { group } = processes.find(id)
@@ -7111,8 +6994,6 @@ export const SHELL_TOOLS = toolsOf('process', {
   },
   process_list: {
     description: 'List the background processes.',
-    parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { processes }) => {
       const rows = processes.list().map(({ id, label, group, bytes }) => {
         const name = clip(visible(label), 80)
@@ -7125,8 +7006,10 @@ export const SHELL_TOOLS = toolsOf('process', {
 
 type CommandLine = { command: string; cwd?: string; env?: Record<string, string> }
 
-async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
-  const { world, workspace, store } = context
+async function commandStart(
+  { world, workspace, store }: ToolContext,
+  { command, cwd = '.', env }: CommandLine,
+) {
   refuseMarks('the command', command)
   const real = await workspace.read(cwd)
   return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
@@ -7136,22 +7019,27 @@ function shellReply(result: RunResult, seconds: number) {
   const { code, signal, stdout, stderr, timedOut } = result
   const isError = timedOut || code !== 0
   const said = stdout + stderr
-  const parts = [
+  const text = joinParts([
     isError && `[${timedOut ? `timed out after ${seconds} s` : howEnded(result)}]`,
     said.includes('\ufffd') && '[bytes that are no UTF-8 stand as \ufffd]',
     stdout.trimEnd(),
     stderr && `[stderr]\n${stderr.trimEnd()}`,
     said === '' && '(no output)',
-  ]
-  const structured = { exit_code: code, signal, stdout, stderr, timed_out: timedOut }
-  return { text: parts.filter(Boolean).join('\n'), isError, structured }
+  ])
+  return {
+    text,
+    isError,
+    structured: { exit_code: code, signal, stdout, stderr, timed_out: timedOut },
+  }
 }
 
 async function outputReply(one: BackgroundProcess, since: number, ms: number, signal: AbortSignal) {
   const { text, next, dropped } = await one.read(since, ms, signal)
-  const before = dropped > 0 ? `[${dropped} older bytes are gone]\n` : ''
-  const output = text.trimEnd() || '(no new output)'
-  return `${before}${output}\n[${one.id}: ${stateOf(one.group)}; next offset ${next}]`
+  return joinParts([
+    dropped > 0 && `[${dropped} older bytes are gone]`,
+    text.trimEnd() || '(no new output)',
+    `[${one.id}: ${stateOf(one.group)}; next offset ${next}]`,
+  ])
 }
 
 //#endregion §shell
@@ -7205,6 +7093,10 @@ const BRANCH_ACTIONS = {
   delete: { risk: DESTROYS, words: 'branch --quiet -d' },
 }
 
+const pathOnly = (at: string) => `:(literal)${at}`
+
+const pathOut = (at: string) => `:(exclude,literal)${at}`
+
 const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
 
 type Repository = {
@@ -7212,8 +7104,8 @@ type Repository = {
   signal: AbortSignal
   cwd: string
   top: string
-  but: readonly string[] // not the home of tai
-  spec: readonly string[] // none: everything
+  but: string[] // not the home of tai
+  spec: string[] // none: everything
   maxOutput?: number
 }
 
@@ -7225,8 +7117,7 @@ const inRepository =
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
     description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
-    parameters: takes({ path: GIT_PATH }),
-    annotations: READS_ONLY,
+    takes: { path: GIT_PATH },
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
       const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
@@ -7238,46 +7129,44 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_diff: {
     description: 'Show changes: of the working tree, staged, or between two revisions.',
-    parameters: takes({
+    takes: {
       path: GIT_PATH,
       staged: arg.flag('What is staged, against HEAD or `from`.'),
       from: maybe(arg.text('Older revision (branch, tag, hash, HEAD~2).')),
       to: maybe(arg.text('Newer one; default the working tree.')),
       stat: arg.flag('Only names and counts.'),
-    }),
-    annotations: READS_ONLY,
+    },
     run: inRepository(async ({ staged, from, to, stat }, git) => {
-      const words = `diff ${DIFF_GUARDS}${staged ? ' --cached' : ''}${stat ? ' --stat' : ''}`
+      const words = joinParts(['diff', DIFF_GUARDS, staged && '--cached', stat && '--stat'], ' ')
       return (await gitText(git, words, [...revisionArgs(from, to), '--'])) || '(no changes)'
     }),
   },
   git_log: {
     description: 'List commits, newest first, or show one with its diff.',
-    parameters: takes({
+    takes: {
       path: GIT_PATH,
       rev: maybe(arg.text('Where to begin (branch, tag, hash), or a range main..topic.')),
       limit: limitTo(200, 20),
       show: arg.flag('Only the commit `rev`, in full.'),
-    }),
-    annotations: READS_ONLY,
+    },
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = [...revisionArgs(rev), '--']
-      const form = `${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
+      const whole = `show ${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
       const said = show
-        ? await gitText(git, `show ${form}`, which)
+        ? await gitText(git, whole, which)
         : visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
       return said || '(no commits)'
     }),
   },
   git_commit: {
     description: 'Commit what is staged, or is named here, without hooks and signature.',
-    parameters: takes({
+    takes: {
       message: arg.text('Subject; a body after a blank line.'),
       paths: maybe(arg.texts('Stage these first, deleted ones too.')),
       all: arg.flag('Stage all below `path` first.'),
       path: GIT_PATH,
-    }),
+    },
     annotations: CHANGES,
     paths: ({ paths = [], path: where }) => [...paths, where],
     run: inRepository(async ({ message, paths = [], all }, git) => {
@@ -7287,11 +7176,11 @@ export const GIT_TOOLS = toolsOf('git', {
   },
   git_branch: {
     description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
-    parameters: takes({
+    takes: {
       action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
       name: maybe(arg.text('Of the branch.')),
       path: GIT_PATH,
-    }),
+    },
     annotations: DESTROYS,
     judge: ({ action }) => BRANCH_ACTIONS[action].risk,
     run: inRepository(async ({ action, name = '' }, git) => {
@@ -7311,24 +7200,22 @@ async function openRepository(given: string, context: ToolContext, signal: Abort
   const lines = (await gitText(bare, folders)).trimEnd().split('\n')
   const [top = '', dir = '', common = ''] = lines.map((line) => path.resolve(cwd, line))
   const whose = `the repository of ${visible(given)}`
-  const isOwn =
-    lines.length === 3 && isInside(top, cwd) && (await ownsFolder(bare, top, dir, common))
-  if (!isOwn) fail(`${whose} leads to ${visible(dir)}, of the work tree ${visible(top)}`, GIT_SHELL)
+  if (lines.length !== 3 || !isInside(top, cwd) || !(await ownsFolder(bare, top, dir, common)))
+    fail(`${whose} leads to ${visible(dir)}, of the work tree ${visible(top)}`, GIT_SHELL)
   const words = 'config --show-scope --name-only --get-regexp ^filter[.]'
   const { code, stdout } = await runGit(bare, words) // 1: none
   if (code !== 1 && (code !== 0 || /^(local|worktree)\t|bytes left out/m.test(stdout)))
     fail(`${whose} changes files by programs (filters in .git/config)`, GIT_SHELL)
   const home = resolveReal(context.world.home)
-  const but = isInside(top, home) ? [`:(exclude,literal)${home}`] : []
-  return { ...bare, top, but, spec: top === real ? [] : [`:(literal)${real}`] }
+  const but = isInside(top, home) ? [pathOut(home)] : []
+  return { ...bare, top, but, spec: top === real ? [] : [pathOnly(real)] }
 }
 
 /** By its place, or by naming the work tree back. */
 async function ownsFolder(git: Repository, top: string, dir: string, common: string) {
   const { root } = git.context.workspace
-  const real = [dir, common].map(resolveReal)
-  if (real.every((folder) => isInside(root, folder) || folder === path.join(top, '.git')))
-    return true
+  const isNear = (at: string) => isInside(root, at) || at === path.join(top, '.git')
+  if ([dir, common].map(resolveReal).every(isNear)) return true
   const setting = ['--file', path.join(dir, 'config'), '--no-includes', 'core.worktree']
   const named = [
     path.join(textIfThere(path.join(dir, 'gitdir')).trim(), '..'), // git-worktree(1)
@@ -7337,20 +7224,19 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
   return isInside(common, dir) && named.some((back) => path.resolve(dir, back) === top)
 }
 
-async function runGit(git: Repository, words: string, more: readonly string[] = []) {
+async function runGit(git: Repository, words: string, more: string[] = []) {
   const { world, store } = git.context
   const settings = GIT_GUARDS.flatMap((setting) => ['-c', setting])
-  const kept = Object.entries(childEnv(world, store.redactor)).filter(
-    ([name]) => !GIT_DROPPED.test(name),
-  )
-  const env = { ...Object.fromEntries(kept), ...GIT_ENV }
+  const env = childEnv(world, store.redactor)
+  for (const name in env) if (GIT_DROPPED.test(name)) delete env[name]
+  Object.assign(env, GIT_ENV)
   const argv = ['git', '--no-pager', ...settings, ...words.split(' '), ...more]
   const result = await runCommand({ ...git, argv, env, world, timeout: GIT_TIMEOUT })
   if (result.timedOut) fail(`git took longer than ${formatDuration(GIT_TIMEOUT)}`)
   return result
 }
 
-async function gitText(git: Repository, words: string, more: readonly string[] = []) {
+async function gitText(git: Repository, words: string, more: string[] = []) {
   const spec = more.at(-1) === '--' ? [...git.spec, ...git.but] : []
   const result = await runGit(git, words, [...more, ...spec])
   return result.code === 0 ? result.stdout : failAsGit(words, result)
@@ -7358,13 +7244,11 @@ async function gitText(git: Repository, words: string, more: readonly string[] =
 
 function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never {
   const said = stderr.trim() || stdout.trim() || `ended by ${signal}`
-  const lines = said.split(/\s*\n\s*/).map((line) => clip(visible(line), 500))
-  const why = lines.find((line) => /^(fatal|error): /.test(line)) ?? lines[0]
-  const more = lines.filter((line) => line !== why).join(' ')
-  fail(`git ${words.split(' ', 1)}: ${why}`, clip(more, 500) || undefined)
+  const [why = '', ...more] = said.split(/\s*\n\s*/).map(visible)
+  fail(`git ${words.split(' ', 1)}: ${clip(why, 500)}`, clip(more.join(' '), 500) || undefined)
 }
 
-function revisionArgs(...given: readonly (string | undefined)[]) {
+function revisionArgs(...given: (string | undefined)[]) {
   const revisions = given.filter((rev) => rev !== undefined)
   const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
   if (wrong !== undefined)
@@ -7377,16 +7261,16 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
   const inside = (given: string) =>
     isLink(path.resolve(workspace.root, given)) ? workspace.entry(given) : workspace.read(given)
   const named = await Promise.all(paths.map(inside))
-  const specs = [...named, ...(all ? [git.cwd] : [])].map((real) => `:(literal)${real}`)
-  if (specs.length === 0) return
-  const listing = { ...git, spec: specs, maxOutput: GIT_LIST_MAX }
+  const spec = [...named, ...(all ? [git.cwd] : [])].map(pathOnly)
+  if (spec.length === 0) return
+  const listing = { ...git, spec, maxOutput: GIT_LIST_MAX }
   const stages = await gitText(listing, 'ls-files --stage -z', ['--'])
   if (stages.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
   // It would look into submodules, by their filters.
   const modules = stages.matchAll(/(?<![^\0])160000 [^\t]*\t([^\0]+)/g)
   const links = Array.from(modules, ([, name = '']) => name)
-  const besides = links.map((link) => `:(exclude,literal)${path.join(git.cwd, link)}`)
-  await gitText({ ...git, spec: [...specs, ...besides] }, 'add -A', ['--'])
+  for (const link of links) spec.push(pathOut(path.join(git.cwd, link)))
+  await gitText({ ...git, spec }, 'add -A', ['--'])
   if (links.length > 0) await gitText(git, 'update-index --remove --', links)
 }
 
@@ -7400,8 +7284,8 @@ async function gitCommit(git: Repository, message: string) {
   if (Number(compared.code ?? 2) > 1) failAsGit(compare, compared)
   const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
   await gitText(git, commit, [`--message=${message}`])
-  const form = '--format=committed %h: %s'
-  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, [form])
+  const form = ['--format=committed %h: %s']
+  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, form)
   return visibleLines(shown.replace(/\n\s*/g, '\n').trim())
 }
 
@@ -7430,19 +7314,21 @@ type WebPage = {
   }[]
 }
 
+const onlyPublic = (config: Config) => config.get('web_private') !== 'true'
+
 export const WEB_TOOLS = toolsOf('web', {
   web_fetch: {
     description: 'Read a public web page as Markdown, text or HTML (GET only).',
-    parameters: takes({
+    takes: {
       url: arg.text('As in https://example.org/page.'),
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
       max_bytes: limitTo(10 * MB, 256 * KB),
-    }),
+    },
     annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
-    run: async ({ url, format, max_bytes }, context, signal) => {
-      const request = { method: 'GET', url, timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS }
-      const { reply, type, body } = await exchangeWeb(context, request, signal)
+    run: async ({ url, format, max_bytes }, { http, config }, signal) => {
+      const how = { timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS, publicOnly: onlyPublic(config) }
+      const { reply, type, body } = await wholeReply(http, { method: 'GET', url, ...how }, signal)
       const isPage = format !== 'html' && /html/.test(type)
       const page = isPage ? await pageText(body, reply.url, format) : body
       const start = headBytes(page, max_bytes)
@@ -7454,18 +7340,18 @@ export const WEB_TOOLS = toolsOf('web', {
   },
   http_request: {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
-    parameters: takes({
+    takes: {
       method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
       url: arg.text('Whole URL, with its query.'),
       headers: maybe(arg.map('Such as {"content-type": "application/json"}.')),
       body: maybe(arg.text('Sent exactly as given.')),
       timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
-    }),
+    },
     annotations: annotate('High', 'destroys', { openWorld: true }),
-    run: async ({ timeout_s, ...given }, context, signal) => {
+    run: async ({ timeout_s, ...given }, { http, config }, signal) => {
       refuseMarks('the request', JSON.stringify(given))
-      const request = { ...given, timeout: timeout_s * SECOND }
-      const { reply, body } = await exchangeWeb(context, request, signal)
+      const request = { ...given, timeout: timeout_s * SECOND, publicOnly: onlyPublic(config) }
+      const { reply, body } = await wholeReply(http, request, signal)
       const lines = Object.entries(reply.headers).map(([name, value]) => {
         const secret = /cookie|authorization/.test(name) || looksSecret(name)
         return `${name}: ${secret ? `[redacted:${name}]` : visible(value)}\n`
@@ -7474,14 +7360,6 @@ export const WEB_TOOLS = toolsOf('web', {
     },
   },
 })
-
-async function exchangeWeb(
-  { http, config }: ToolContext,
-  request: HttpRequest,
-  signal: AbortSignal,
-) {
-  return wholeReply(http, { ...request, publicOnly: config.get('web_private') !== 'true' }, signal)
-}
 
 async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortSignal) {
   const late = `it took longer than ${formatDuration(request.timeout)}`
@@ -7545,12 +7423,13 @@ async function turndownFor(format: string) {
     service.rules.array = [{ filter: 'br', replacement: () => '\n' }]
     service.escape = (plain) => plain
   }
-  service.remove(['script', 'style', 'noscript', 'template'])
-  service.addRule('cell', { filter: ['td', 'th'], replacement: cellText })
-  service.addRule('row', { filter: 'tr', replacement: rowText })
-  service.addRule('rows', { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows })
-  service.addRule('table', { filter: 'table', replacement: tableText })
-  return service
+  service.rules.array.unshift(
+    { filter: ['td', 'th'], replacement: cellText },
+    { filter: 'tr', replacement: rowText },
+    { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows },
+    { filter: 'table', replacement: tableText },
+  )
+  return service.remove(['script', 'style', 'noscript', 'template'])
 }
 
 function cellText(content: string) {
@@ -7578,9 +7457,8 @@ const RECORD_TITLE = 80 // characters
 const recordName = ({ id, kind, title }: Omit<VaultRecord, 'body'>) =>
   `${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
-async function recordOf(store: Store, id: string) {
-  return (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
-}
+const recordOf = async (store: Store, id: string) =>
+  (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
 
 async function recordPreview({ id = '' }, { store }: ToolContext) {
   const record = await store.getRecord(id)
@@ -7588,10 +7466,10 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
 }
 
 const TODOS_MAX = 200
-const TODO_MARKS = { pending: '[ ]', in_progress: '[>]', done: '[x]', cancelled: '[-]' }
+const TODO_MARKS = { pending: ' ', in_progress: '>', done: 'x', cancelled: '-' }
 
-function showTodos(todos: readonly Todo[]) {
-  const lines = todos.map(({ id, text, status }) => `${TODO_MARKS[status]} ${id}: ${text}`)
+function showTodos(todos: Todo[]) {
+  const lines = todos.map(({ id, text, status }) => `[${TODO_MARKS[status]}] ${id}: ${text}`)
   return lines.join('\n') || 'the list is empty'
 }
 
@@ -7604,12 +7482,11 @@ const TODO = takes({
 export const NOTE_TOOLS = toolsOf('vault', {
   vault_read: {
     description: 'Read a vault record (note, memory, spilled result), whole or in part.',
-    parameters: takes({
+    takes: {
       id: arg.text('Of the record.'),
       offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
       limit: limitTo(65_536, 65_536),
-    }),
-    annotations: READS_ONLY,
+    },
     run: async ({ id, offset, limit }, { store, config }) => {
       const record = await recordOf(store, id)
       const bytes = Buffer.from(record.body)
@@ -7623,13 +7500,13 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_write: {
     description: 'Save a note, or a memory (a lasting fact), in the vault.',
-    parameters: takes({
+    takes: {
       kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
       title: maybe(arg.text('Default: the first line.')),
       content: arg.text('All of it, without secrets.'),
       tags: maybe(arg.texts('Words to find it by.')),
       id: maybe(arg.text('Update this record instead.')),
-    }),
+    },
     annotations: CHANGES,
     judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
     preview: recordPreview,
@@ -7650,15 +7527,14 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_search: {
     description: 'Full-text search of notes, memories and records.',
-    parameters: takes({
+    takes: {
       query: arg.text('Words; empty lists the newest.'),
       kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
       limit: limitTo(50, 10),
-    }),
-    annotations: READS_ONLY,
+    },
     run: async ({ query, kind, limit }, { store }) => {
-      const filter = kind === 'any' ? { limit } : { kind, limit }
-      const hits = await store.listRecords({ ...filter, query: query.trim() || undefined })
+      const filter = { limit, query: query.trim() || undefined }
+      const hits = await store.listRecords(kind === 'any' ? filter : { kind, ...filter })
       const lines = hits.map((hit) => {
         const snippet = hit.snippet.replace(/\s+/g, ' ').trim()
         return `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${snippet}`
@@ -7668,7 +7544,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
   },
   vault_delete: {
     description: 'Delete one vault record for good.',
-    parameters: takes({ id: arg.text('Of the record.') }),
+    takes: { id: arg.text('Of the record.') },
     annotations: annotate('Critical', 'destroys', { idempotent: true }),
     preview: recordPreview,
     run: async ({ id }, { store }) => {
@@ -7680,14 +7556,12 @@ export const NOTE_TOOLS = toolsOf('vault', {
   todo_read: {
     family: 'todos',
     description: 'Read the task list of this session.',
-    parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
   },
   todo_write: {
     family: 'todos',
     description: 'Replace the task list of this session.',
-    parameters: takes({ items: arg.list(TODO, 'The whole list, in order.') }),
+    takes: { items: arg.list(TODO, 'The whole list, in order.') },
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     core: true,
     run: async ({ items }, { store, session }) => {
@@ -7723,16 +7597,15 @@ function readAnswer(answer: string, options: readonly string[], multi: boolean) 
 }
 
 // Intl takes 90 us for one
-const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
+const WEEKDAYS = ' Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
 
 function momentIn(zone: string, now: number, add = 'PT0S') {
   const start = Temporal.Instant.fromEpochMilliseconds(now)
   const fault = `no time zone and duration: ${visible(JSON.stringify({ tz: zone, add }))}`
   const at = attempt(() => start.toZonedDateTimeISO(zone).add(add)) ?? fail(fault)
   const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-  const weekday = WEEKDAYS[at.dayOfWeek - 1] ?? ''
-  const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
-  return { iso, tz, weekday, week, unix_ms }
+  const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
+  return { iso, tz, weekday: WEEKDAYS[day] ?? '', week, unix_ms }
 }
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
@@ -7740,11 +7613,11 @@ const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${fo
 export const ASK_TOOLS = toolsOf('agents', {
   ask_user: {
     description: "Ask the user a question when the decision is the user's, and wait.",
-    parameters: takes({
+    takes: {
       question: arg.text('The whole question.'),
       options: maybe(arg.texts('Answers to choose.', { maxItems: 8 })),
       multi: arg.flag('Several may be chosen.'),
-    }),
+    },
     annotations: annotate('Low', 'reads'),
     core: true,
     run: async ({ question, options = [], multi }, { prompter }, signal) => {
@@ -7760,39 +7633,37 @@ export const ASK_TOOLS = toolsOf('agents', {
   },
   select_tools: {
     description: 'Use when no offered tool fits: finds tools and offers them from then on.',
-    parameters: takes({
+    takes: {
       query: maybe(arg.text('What it should do.')),
       names: maybe(arg.texts('Exact names of tools.')),
       limit: limitTo(30, 10),
-    }),
-    annotations: READS_ONLY,
+    },
     core: true,
     run: async (query, { select }) => {
       const { offered, unknown } = select(query)
-      return [
+      return joinParts([
         offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
         ...offered.map(({ name, description }) => `- ${name}: ${description}`),
         ...unknown.map((name) => `there is no tool ${visible(name)}`),
-      ].join('\n')
+      ])
     },
   },
   text_diff: {
     family: 'text',
     description: 'Unified diff of two texts or two files.',
-    parameters: takes({
+    takes: {
       a: maybe(arg.text('The old text.')),
       b: maybe(arg.text('The new text.')),
       path_a: maybe(arg.text('File instead of a.')),
       path_b: maybe(arg.text('File instead of b.')),
       context: arg.range([0, 50], 3, 'Lines around a change.'),
-    }),
-    annotations: READS_ONLY,
+    },
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
       const side = async (name: string, text?: string, file?: string) => {
         if ((text === undefined) === (file === undefined))
           fail('give each side either as a text or as a file')
-        return { name: file ?? name, text: text ?? (await wholeText(file ?? '', workspace)).text }
+        return file === undefined ? { name, text: text ?? '' } : wholeText(file, workspace)
       }
       const [old, fresh] = [await side('a', a, path_a), await side('b', b, path_b)]
       return old.text === fresh.text ? 'they are the same' : unifiedDiff(old, fresh, context)
@@ -7801,11 +7672,10 @@ export const ASK_TOOLS = toolsOf('agents', {
   time_now: {
     family: 'time',
     description: 'The time in a zone, with weekday and week, and a moment counted from it.',
-    parameters: takes({
+    takes: {
       tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
       add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
-    }),
-    annotations: READS_ONLY,
+    },
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
       const moment = (shift?: string) => momentIn(zone, world.now(), shift)
@@ -7819,8 +7689,6 @@ export const ASK_TOOLS = toolsOf('agents', {
   system_info: {
     family: 'system',
     description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
-    parameters: takes({}),
-    annotations: READS_ONLY,
     run: async (_args, { world, store, workspace }, signal) => {
       const os = builtin('node:os')
       const disk = await fs.promises.statfs(workspace.root)
@@ -7858,12 +7726,12 @@ export const ASK_TOOLS = toolsOf('agents', {
 const FOREIGN = annotate('High', 'destroys', { openWorld: true })
 const LISTED_MAX = 160 // characters of a description in a list
 
-type Agreement = Readonly<{
+type Agreement = {
   prompter: Prompter
   granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
   show?: (line: string) => void // then, what was agreed to
   signal: AbortSignal
-}>
+}
 
 /** Asks whether an entry may start or reach what it does, once. Throws DeniedError. */
 export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement) {
@@ -7875,8 +7743,8 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   const ask = (until: AbortSignal) =>
     prompter.choose(`${plan.join('\n')}\nAllow this?`, [{ key: 'y', label: 'yes' }, NO], until)
   const by = granted ?? (prompter.available ? 'the user' : 'nobody')
-  const isAgreed = granted !== undefined || (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
-  if (granted !== undefined) for (const line of plan) show?.(line)
+  const isAgreed = granted ?? (await awaitAnswer(APPROVAL_WAIT, signal, ask)) === 'y'
+  if (granted) for (const line of plan) show?.(line)
   const facts = { server: entry.name, digest: consentDigest(entry), by }
   await bridge.audit('mcp-consent', { ...facts, verdict: isAgreed ? 'run' : 'deny' })
   if (isAgreed) return
@@ -7904,17 +7772,12 @@ function nameFrom([first = '', ...rest]: readonly string[]) {
 }
 
 type SourceKind = ReturnType<typeof sourceKind>
-type Asked = Readonly<{
-  name?: string | undefined
-  kind?: SourceKind // if it is known
-  signal: AbortSignal
-}>
 
-export type McpSource = Readonly<{
-  servers: readonly { entry: McpEntry; from: string }[]
-  notes: readonly string[]
-  rejects: readonly TaiError[]
-}>
+export type McpSource = {
+  servers: { entry: McpEntry; from: string }[]
+  notes: string[]
+  rejects: TaiError[]
+}
 
 const PLACE =
   /github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
@@ -7926,38 +7789,35 @@ function githubPlace(address: string) {
 
 export const repositoryOf = (address: string) => githubPlace(address).name
 
-async function storedServer(registry: McpRegistry, name: string) {
-  const { source } = registry.row(name, 'to start a program: tai mcp add -- PROGRAM ARGS')
-  const entry = await registry.get(name)
-  return { entry: { ...entry, enabled: true }, from: source }
-}
+const alone = (entry: McpEntry, from: string) => ({
+  servers: [{ entry, from }],
+  notes: [],
+  rejects: [],
+})
 
 /** What is in a source: the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
-  bridge: McpBridge,
+  { registry, resolve }: McpBridge,
   words: readonly string[],
-  { name, kind = sourceKind(words[0] ?? ''), signal }: Asked,
+  how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
 ): Promise<McpSource> {
   const [source = '', ...args] = words
-  const { registry } = bridge
-  const asNamed = (entry: McpEntry, from: string) => {
-    return { entry: name === undefined ? entry : { ...entry, name: serverName(name) }, from }
+  const { name, kind = sourceKind(source), signal } = how
+  const named = name === undefined ? {} : { name: serverName(name) }
+  if (kind === 'name') {
+    const row = registry.row(source, 'to start a program: tai mcp add -- PROGRAM ARGS')
+    return alone({ ...(await registry.get(source)), enabled: true }, row.source)
   }
-  const whole = { notes: [], rejects: [] }
-  if (kind === 'name') return { servers: [await storedServer(registry, source)], ...whole }
-  if (kind === 'github') {
-    const entry = await bridge.resolve(source, signal)
-    return { servers: [asNamed(entry, `github:${repositoryOf(source)}`)], ...whole }
-  }
+  if (kind === 'github')
+    return alone({ ...(await resolve(source, signal)), ...named }, `github:${repositoryOf(source)}`)
   const address = kind === 'url' ? { url: source } : { command: source, args }
   const own = name ?? nameFrom(args.length > 0 ? words : source.split(/\s+/))
   const paste = kind === 'config' ? source : JSON.stringify({ [`${own}`]: address })
-  const { entries, ...rest } = await mcpNormalize(paste)
+  const { entries, from: format, ...rest } = await mcpNormalize(paste)
   if (name !== undefined && entries.length > 1)
     failUsage('--name is for one server, and there are several', 'leave it out')
-  const format = source.search(TOML) < 0 ? 'config-json' : 'config-toml'
   const from = kind === 'config' ? format : 'explicit'
-  return { servers: entries.map((entry) => asNamed(entry, from)), ...rest }
+  return { servers: entries.map((entry) => ({ entry: { ...entry, ...named }, from })), ...rest }
 }
 
 type Added = Awaited<ReturnType<McpBridge['add']>> & Pick<ServerRow, 'transport' | 'profiles'>
@@ -7997,8 +7857,9 @@ const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal):
 /** Facts for lists: no value of a variable or a header is among them. */
 export function serverFacts(bridge: McpBridge) {
   const { registry } = bridge
-  return registry.list().map(({ name, transport, url, command, args, profiles, tools, source }) => {
+  return registry.list().map(({ name, transport, url, command, args, profiles, source }) => {
     const address = bridge.redact(url ?? [command, ...args].filter(Boolean).join(' '))
+    const tools = registry.definitions(name).length
     const withheld = registry.withheld(name).map((tool) => tool.name)
     return { name, transport, address, profiles, tools, withheld, source }
   })
@@ -8008,9 +7869,10 @@ export function serverFacts(bridge: McpBridge) {
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
   if (server !== undefined) bridge.registry.row(server)
   const wanted = bridge.catalog(profile).filter((row) => row.server === (server ?? row.server))
-  return wanted.map(({ name: tool, exposed: name, unbound: state = 'offered', ...row }) => {
+  return wanted.map((row) => {
     const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
-    return { server: row.server, tool, name, state, description }
+    const { server: of, name: tool, exposed: name, unbound: state = 'offered' } = row
+    return { server: of, tool, name, state, description }
   })
 }
 
@@ -8026,13 +7888,14 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
   const rows = toolFacts(bridge, profile, server)
   const names = rows.map((row) => row.tool)
   const hint = '`tai mcp tools`, or mcp_tools, tells more'
-  const found = rows.find((row) => row.tool === name || row.name === name)
-  if (!found) fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
-  const { state } = found
+  const { state, ...found } =
+    rows.find((row) => row.tool === name || row.name === name) ??
+    fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
+  if (isCallable(state)) return
   const remedy = REMEDIES[state]
   const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
   bridge.checkTrust(server, found.tool, found.name)
-  if (!isCallable(state)) fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
+  fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
 const SERVER = arg.text('Name of the server, as mcp_list shows it.')
@@ -8042,13 +7905,13 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_add: {
     description:
       'Add MCP servers. The user has to agree to what is started; each server is asked for its tools, then stored, and enabled only where a profile is given. Returns the tools of each.',
-    parameters: takes({
+    takes: {
       source: arg.text(
         'A configuration (JSON or TOML), command line, http(s) or GitHub address, or stored name.',
       ),
       name: maybe(arg.text('Name for the one server.')),
       profile: maybe(arg.text('Enable it for this profile, such as "default".')),
-    }),
+    },
     annotations: FOREIGN,
     run: async ({ source, name, profile }, context, signal) => {
       const { bridge } = context
@@ -8062,13 +7925,12 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_list: {
     description:
       'List the MCP servers: transport, address, profiles they are enabled for, tools, those withheld.',
-    parameters: takes({}),
     annotations: READS_ONLY,
     run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
   },
   mcp_enable: {
     description: 'Enable an MCP server for a profile: its tools can then be found and called.',
-    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
+    takes: { server: SERVER, profile: maybe(PROFILE) },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server, profile }, context, signal) => {
       const of = profile ?? context.profile
@@ -8079,7 +7941,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_disable: {
     description: 'Disable an MCP server for a profile: its tools can no longer be called.',
-    parameters: takes({ server: SERVER, profile: maybe(PROFILE) }),
+    takes: { server: SERVER, profile: maybe(PROFILE) },
     annotations: annotate('Medium', 'changes', { idempotent: true }),
     run: async ({ server, profile }, context) => {
       const of = profile ?? context.profile
@@ -8089,7 +7951,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_remove: {
     description: 'Delete an MCP server, with what was accepted of it. Cannot be undone.',
-    parameters: takes({ server: SERVER }),
+    takes: { server: SERVER },
     annotations: annotate('High', 'destroys', { idempotent: true }),
     run: async ({ server }, { bridge }) => {
       await bridge.remove(server)
@@ -8099,7 +7961,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_tools: {
     description:
       'List the tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out, and why.',
-    parameters: takes({ server: maybe(SERVER) }),
+    takes: { server: maybe(SERVER) },
     annotations: READS_ONLY,
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
@@ -8107,11 +7969,11 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_call: {
     description:
       'Call one tool of an enabled MCP server by its own name. Returns what the tool returns.',
-    parameters: takes({
+    takes: {
       server: SERVER,
       tool: arg.text('Name of the tool, as the server has it.'),
       args: maybe(arg.object('Its arguments.')),
-    }),
+    },
     annotations: FOREIGN,
     means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
     run: async ({ server, tool: name }, { bridge, profile }) => {
@@ -8143,9 +8005,7 @@ export function addedLine({ name, transport, tools, skipped, withheld, profiles 
 // Not here: which tools are offered (§toolbox).
 
 const NAME_WEIGHT = 3
-const COMMON_WORDS = new Set(
-  'a an and any for from in into is it of on or that the this to with'.split(' '),
-)
+const COMMON_WORD = /^(a|an|and|any|for|from|in|into|is|it|of|on|or|that|the|this|to|with|)$/
 
 /** Lower case, camelCase and snake_case apart, plural and verb ends off. */
 export function wordsIn(text: string) {
@@ -8153,31 +8013,30 @@ export function wordsIn(text: string) {
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u)
-    .filter((word) => word !== '' && !COMMON_WORDS.has(word))
-    .map((word) => (word.length > 4 ? word.replace(/(?:ing|ies|es|s|ed)$/, '') : word))
+    .filter((word) => !COMMON_WORD.test(word))
+    .map((word) => (word.length > 4 ? word.replace(/(ing|ies|es|s|ed)$/, '') : word))
 }
-
-const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 type Findable = Omit<ToolSchema, 'parameters'>
 
 /** Those that share words with `query`, best first. */
-export function rankByWords<T extends Findable>(query: string, tools: readonly T[]) {
+export function rankByWords<T extends Findable>(query: string, tools: T[]) {
   const rows = tools.map((tool) => {
     return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
   })
   for (const word of new Set(wordsIn(query))) {
-    const weigh = (row: (typeof rows)[0]) =>
-      NAME_WEIGHT * hitWeight(word, row.name) + hitWeight(word, row.rest)
-    const having = rows.filter(weigh)
-    const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
-    for (const row of having) row.score += rarity * weigh(row)
+    const weights = rows.map(
+      ({ name, rest }) => NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest),
+    )
+    const having = weights.filter(Boolean).length
+    const rarity = Math.log(1 + (rows.length + 0.5) / (having + 0.5))
+    for (const [i, row] of rows.entries()) row.score += rarity * (weights[i] ?? 0)
   }
   const found = rows.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
   return found.map(({ tool }) => tool)
 }
 
-function hitWeight(word: string, among: readonly string[]) {
+function hitWeight(word: string, among: string[]) {
   if (among.includes(word)) return 1
   return word.length > 2 && among.some((other) => other.startsWith(word)) ? 0.5 : 0
 }
@@ -8526,12 +8385,13 @@ function factsOf(outcome: Outcome) {
 // Not here: rules of safety, which §policy enforces in code.
 
 type PromptFacts = {
-  root: string | undefined // undefined without tools
   world: Pick<World, 'platform' | 'now'>
-  hidden: readonly Pick<Tool, 'name' | 'origin'>[] | undefined
-  added: string | undefined
-  schema: JsonSchema | undefined
-}
+} & Loose<{
+  root: string // none without tools
+  hidden: Pick<Tool, 'name' | 'origin'>[]
+  added: string
+  schema: JsonSchema
+}>
 
 const IDENTITY = `You are tai, an assistant in a developer's terminal. Your answer is printed to a shell, often into a pipe: give what was asked for and nothing around it. No greeting, no offer of more help. Use Markdown only where it helps a reader.`
 
@@ -8543,16 +8403,16 @@ export function systemPrompt({ root, world, hidden = [], added, schema }: Prompt
   const byServer = Map.groupBy(hidden, ({ origin }) => origin?.server)
   const names = byServer.get(undefined)?.map(({ name }) => name)
   byServer.delete(undefined)
-  const counts = [...byServer].map(([server, { length }]) => `${server} (${length})`)
+  const counts = [...byServer].map(([server, { length }]) => `${server} (${length})`).join(', ')
   const parts = [
     added ?? IDENTITY,
     root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
     names && `More tools can be offered by select_tools: ${names.join(', ')}.`,
-    counts.length > 0 && `It also finds the tools of these MCP servers: ${counts.join(', ')}.`,
+    counts && `It also finds the tools of these MCP servers: ${counts}.`,
     schema &&
       'Answer with one JSON value that fits the schema you were given: no code fence and no words around it.',
   ]
-  return parts.filter((part) => part).join('\n\n')
+  return joinParts(parts, '\n\n')
 }
 
 export const COMPACTION_REQUEST = `The conversation has become too long. Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done and found (files, commands, results, decisions), what is open, and what to do next. Facts only, at most 600 words.`
@@ -8861,7 +8721,7 @@ const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
 
-export const style = (text: string, ...names: readonly InspectColor[]) =>
+export const style = (text: string, ...names: InspectColor[]) =>
   builtin('node:util').styleText(names, text, { validateStream: false })
 
 /** The first rule that speaks decides. */
@@ -8879,22 +8739,22 @@ export function fdKind(fd: number) {
   if (stat.isFile()) return 'file'
   if (stat.isFIFO()) return 'pipe'
   if (stat.isSocket()) return 'socket'
-  if (stat.rdev === attempt(() => fs.statSync('/dev/null').rdev)) return 'device'
-  return builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
+  const isNull = stat.rdev === attempt(() => fs.statSync('/dev/null').rdev)
+  return !isNull && builtin('node:tty').isatty(fd) ? 'terminal' : 'device'
 }
 
 const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([^,]+),? .*$/, '$1')
 
 /** Nothing else writes to its file descriptor. */
 export class Output {
-  readonly isTerminal
-  readonly color
+  isTerminal
+  color
   failure?: TaiError // a reader that left is none
   atLineStart = true
   beforeWrite?: () => void
   readonly #fd
   readonly #end = new AbortController()
-  readonly gone = this.#end.signal
+  gone = this.#end.signal
   #room // bytes
   #slow?: NodeJS.WriteStream
 
@@ -8914,7 +8774,7 @@ export class Output {
     return this.#stream.columns || COLUMNS_DEFAULT
   }
 
-  paint(text: string, ...names: readonly InspectColor[]) {
+  paint(text: string, ...names: InspectColor[]) {
     return this.color ? style(text, ...names) : text
   }
 
@@ -8998,8 +8858,8 @@ export function terminalFilter() {
 }
 
 function openTty() {
-  const { O_RDWR, O_NONBLOCK } = fs.constants
   const names = path.sep === '/' ? ['/dev/tty', '/dev/tty'] : ['//./CONIN$', '//./CONOUT$']
+  const { O_RDWR, O_NONBLOCK } = fs.constants
   return attempt(() => names.map((name) => fs.openSync(name, O_RDWR | O_NONBLOCK))) ?? []
 }
 
@@ -9008,7 +8868,7 @@ async function askLine(
   secret: boolean,
   asked: AbortSignal,
   pause?: () => Disposable,
-): Answer {
+) {
   const [from, to] = asked.aborted ? [] : openTty()
   if (from === undefined || to === undefined) return undefined
   using paused = pause?.()
@@ -9072,11 +8932,11 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
 const SPINNER_FRAMES = '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏'
 
 /** Turns until anything is written to one of these. */
-export function spinnerOn(output: Output, ...others: readonly Output[]) {
+export function spinnerOn(output: Output, ...others: Output[]) {
   const screen = [output, ...others].filter((each) => each.isTerminal)
   let turning: { label: string; timer: NodeJS.Timeout } | undefined
   const stop = () => {
-    if (turning === undefined) return
+    if (!turning) return
     clearInterval(turning.timer)
     turning = undefined
     output.draw(CLEAR_LINE)
@@ -9121,7 +8981,7 @@ const BODY_MIN = 8 // columns
 type MarkdownPage = {
   width: number
   color: boolean
-  styles: readonly InspectColor[]
+  styles: InspectColor[]
   charWidth: (codePoint: number) => number
 }
 
@@ -9132,9 +8992,9 @@ function columnsOf(text: string, page: MarkdownPage) {
   return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
-const narrower = (page: MarkdownPage, by: number) => ({
+const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
   ...page,
-  width: Math.max(BODY_MIN, page.width - by),
+  width: Math.max(BODY_MIN, width - by),
 })
 
 function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
@@ -9166,7 +9026,7 @@ const INLINES: Draw<string> = {
   checkbox: () => '',
 }
 
-function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]): string {
+function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]) {
   const inner = { ...page, styles: [...page.styles, ...more] }
   const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
   return tokens.map(draw).join('')
@@ -9174,14 +9034,15 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectC
 
 function wrapText(text: string, page: MarkdownPage) {
   const lines: string[] = []
-  for (const source of text.split('\n')) {
-    const words = source.trim().split(/[ \t]+/)
-    for (const [i, word] of words.entries()) {
+  for (const source of text.split('\n'))
+    for (const [i, word] of source
+      .trim()
+      .split(/[ \t]+/)
+      .entries()) {
       const longer = `${lines.at(-1)} ${word}`
       if (i > 0 && columnsOf(longer, page) <= page.width) lines[lines.length - 1] = longer
       else lines.push(word)
     }
-  }
   return text === '' ? [] : lines
 }
 
@@ -9201,12 +9062,12 @@ const BLOCKS: Draw<string[]> = {
 
 const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
 
-function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']): string[] {
+function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
   const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
 }
 
-function joinBlocks(blocks: readonly string[][], gap: string[]) {
+function joinBlocks(blocks: string[][], gap: string[]) {
   const drawn = blocks.filter((lines) => lines.length > 0)
   return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 }
@@ -9230,7 +9091,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
   const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
   const widths = fitColumns([head, ...body], page)
-  const drawRow = (row: readonly string[]) => {
+  const drawRow = (row: string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
     const height = Math.max(1, ...cells.map((lines) => lines.length))
     return Array.from({ length: height }, (_, y) => {
@@ -9245,7 +9106,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   return [...drawRow(head), rule, ...body.flatMap(drawRow)]
 }
 
-function fitColumns(rows: readonly (readonly string[])[], page: MarkdownPage) {
+function fitColumns(rows: string[][], page: MarkdownPage) {
   const widths = (rows[0] ?? []).map((_cell, x) =>
     Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
   )
@@ -9290,7 +9151,7 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
 function completeBlocks(tokens: Token[]) {
   const last = tokens.findLastIndex(({ type }, i) => type !== 'space' && i < tokens.length - 1)
   const { type = '', raw = '' } = tokens[last] ?? {}
-  const goesOn = type === 'list' || type === 'blockquote' || raw.startsWith('    ')
+  const goesOn = /^(list|blockquote)$/.test(type) || raw.startsWith('    ')
   const done = tokens.slice(0, goesOn ? last : -1)
   return done.map((block) => block.raw).join('')
 }
@@ -9308,40 +9169,10 @@ const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-/** As Latin-1; models take those with a MIME type. */
-const SIGNATURES: [start: string, kind: string, mime?: string][] = [
-  ['\u0089PNG', 'PNG image', 'image/png'],
-  ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
-  ['GIF8', 'GIF image', 'image/gif'],
-  ['WEBP', 'WebP image', 'image/webp'],
-  ['%PDF-', 'PDF document'],
-  ['\u001f\u008b', 'gzip archive'],
-  ['PK\u0003', 'ZIP archive'],
-  ['\u007fELF', 'ELF program'],
-  ['\u00ff\u00fe', 'UTF-16 text'],
-]
+type Open = () => AsyncIterable<Buffer>
 
-function signatureOf(bytes: Buffer) {
-  const head = bytes.toString('latin1', 0, 64).replace(/^RIFF[^]{4}/, '')
-  return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
-}
-
-function inputText(bytes: Buffer, what: string) {
-  const hasNul = bytes.includes(0)
-  if (!hasNul && builtin('node:buffer').isUtf8(bytes)) return bytes.toString()
-  const [, kind = hasNul ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
-  const fault = /text|encoding/.test(kind) ? 'not UTF-8' : 'binary'
-  const hint = 'convert text with iconv -t UTF-8, give an image with --file'
-  failUsage(`${what} is ${fault} (${kind}, ${formatBytes(bytes.length)})`, hint)
-}
-
-async function readInput(
-  what: string,
-  max: number,
-  signal: AbortSignal,
-  open: () => AsyncIterable<Buffer>,
-) {
-  const chunks: Buffer[] = []
+async function readInput(what: string, max: number, signal: AbortSignal, open: Open) {
+  const chunks = []
   let left = max
   try {
     for await (const chunk of open()) {
@@ -9359,34 +9190,19 @@ async function readInput(
   }
 }
 
-/** Undefined when there is nothing yet; empty at the end. */
-function readNow(fd: number) {
-  const chunk = Buffer.allocUnsafe(64 * KB)
-  try {
-    return chunk.subarray(0, fs.readSync(fd, chunk))
-  } catch (error) {
-    if (codeOf(error) === 'EAGAIN') return undefined
-    throw error
-  }
-}
-
 async function* inputChunks(
   fd: number,
   what: string,
   signal: AbortSignal,
   begins = async (_begun: Promise<unknown>) => true,
-): AsyncGenerator<Buffer> {
+) {
   const kind = fdKind(fd)
   if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
-  const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
-  let hasBegun = false
-  for (let chunk = isReady && readNow(fd); chunk; chunk = readNow(fd)) {
-    hasBegun = true
-    if (chunk.length === 0) return fd > 0 ? fs.closeSync(fd) : undefined
-    yield chunk
-  }
-  const stream = new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
-  if (hasBegun || (await begins(builtin('node:events').once(stream, 'readable')))) yield* stream
+  const stream =
+    kind === 'file'
+      ? fs.createReadStream('', { fd, autoClose: fd > 0, signal })
+      : new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+  if (await begins(once(stream, 'readable'))) yield* stream
   else stream.destroy()
 }
 
@@ -9415,7 +9231,7 @@ export async function readStdin(
   }
   const open = () => inputChunks(openStdin(), 'stdin', signal, begins)
   const bytes = await readInput('stdin', STDIN_MAX, signal, open)
-  return inputText(bytes, 'stdin')
+  return decodeText(bytes, 'stdin', failUsage)
 }
 
 /** Stdin, an empty line, the prompt; undefined when both are blank. */
@@ -9436,7 +9252,7 @@ export async function readPromptFile(
   const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
   const [, , mime] = signatureOf(bytes)
   if (mime !== undefined) return { kind: 'image', mime, base64: bytes.toString('base64') }
-  return textPart(frameFile(name, inputText(bytes, what)))
+  return textPart(frameFile(name, decodeText(bytes, what, failUsage)))
 }
 
 function frameFile(name: string, text: string) {
@@ -9460,8 +9276,7 @@ const RESERVED = ['ui', 'upgrade', 'licenses']
 type Flag = ReturnType<typeof flagRow>
 
 function flagRow(usage: string, help = '') {
-  const parts = /^(?:-(?<short>\w), )?--(?<name>\S+)(?: (?<value>.+))?$/.exec(usage)
-  const { name = '', short, value } = parts?.groups ?? {}
+  const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
   const type = value ? ('string' as const) : ('boolean' as const)
   return { usage, name, ...(short && { short }), value, type, help: help || settingHelp(name) }
 }
@@ -9509,6 +9324,10 @@ export const FLAGS = flagRows({
   '--mcp-hosts A,B': '',
 }).concat(COMMON_FLAGS)
 
+const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
+
+const SERVED_FLAGS = FLAGS.filter(({ name }) => !NOT_SERVED.test(name) && !/mcp/.test(name))
+
 const EXIT_HELP: Record<string, string> = {
   usage: 'the command line was wrong',
   model: 'the model could not be reached, or refused',
@@ -9519,7 +9338,7 @@ const EXIT_HELP: Record<string, string> = {
 
 /** The flags of a command line, by name. */
 export class Given extends Map<string, readonly string[]> {
-  literal: readonly string[] = []
+  literal: string[] = []
   text = (name: string) => this.get(name)?.at(-1)
   all = (name: string) => this.get(name) ?? []
 }
@@ -9527,22 +9346,28 @@ export class Given extends Map<string, readonly string[]> {
 export type Command<Host = never> = {
   name: string
   help: string
-  verbs: readonly Verb<Host>[]
+  verbs: Verb<Host>[]
 }
 
 type Verb<Host = never> = {
   name: string // '' where there is none
   args: string // such as `NAME [VALUE] WORDS...`
   help: string
-  flags: readonly Flag[]
-  run: (app: Host, ...words: string[]) => Promise<number>
+  flags: Flag[]
+  run: (app: Host, ...words: string[]) => Promise<number | void>
 }
 
 const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) => flags))]
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 
-const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+const isBareServe = (word?: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+
+function readFlags(args: string[], flags: Flag[], strict = false) {
+  const options = Object.fromEntries(flags.map((flag) => [flag.name, flag]))
+  const how = { args, options, strict, tokens: true, allowPositionals: true } as const
+  return builtin('node:util').parseArgs(how)
+}
 
 const usageOf = ({ name }: Command, verb: Verb) =>
   ['tai', name, verb.name, verb.args].filter(Boolean).join(' ')
@@ -9550,19 +9375,17 @@ const usageOf = ({ name }: Command, verb: Verb) =>
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
 /** Throws UsageError. */
-export function parseLine<Host>(argv: readonly string[], commands: readonly Command<Host>[]) {
-  const every = [...FLAGS, ...commands.flatMap(flagsOf)]
+export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const end = [...argv, '--'].indexOf('--')
-  const { tokens, positionals: words } = builtin('node:util').parseArgs({
-    args: argv.map((word, i) => (i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word)),
-    options: Object.fromEntries(every.map((flag) => [flag.name, flag])),
-    strict: false, // checkFlags says more
-    tokens: true,
-  })
-  const flags = tokens.filter((token) => token.kind === 'option')
+  const isBare = (i: number) => i < end && isBareServe(argv[i], argv[i + 1])
+  const args = argv.map((word, i) => (isBare(i) ? `${word}=` : word))
+  const every = [...FLAGS, ...commands.flatMap(flagsOf)]
+  const { tokens, positionals: words } = readFlags(args, every)
   const given = new Given()
   given.literal = argv.slice(end + 1)
-  for (const { name, value = 'true' } of flags) given.set(name, [...given.all(name), value])
+  for (const token of tokens)
+    if (token.kind === 'option')
+      given.set(token.name, [...given.all(token.name), token.value ?? 'true'])
 
   const first = tokens.find(({ kind }) => kind !== 'option')
   const word = first?.kind === 'positional' ? first.value : ''
@@ -9570,41 +9393,40 @@ export function parseLine<Host>(argv: readonly string[], commands: readonly Comm
   const command = commands.find((row) => row.name === word)
   if (given.has('help')) return { kind: 'help' as const, given, command }
   if (command === undefined) {
-    checkFlags(flags, FLAGS, '`tai --help` tells more')
+    checkFlags(args, FLAGS, '`tai --help` tells more')
     return { kind: 'turn' as const, given, words }
   }
-  const verbNamed = (name: string | undefined) => command.verbs.find((row) => row.name === name)
+  const verbNamed = (name?: string) => command.verbs.find((row) => row.name === name)
   const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
-  const rest = words.slice(verb.name === '' ? 1 : 2)
+  const rest = words.slice(verb.name ? 2 : 1)
   const hint = `\`tai ${command.name} --help\` tells more`
-  checkFlags(flags, [...verb.flags, ...COMMON_FLAGS], hint)
+  checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
   checkWords(rest, usageOf(command, verb), verb.args, hint)
   return { kind: 'command' as const, given, verb, words: rest, command }
 }
 
-type GivenFlag = { name: string; rawName: string } & Loose<{ value: string; inlineValue: boolean }>
-
-function checkFlags(given: readonly GivenFlag[], known: readonly Flag[], help: string) {
-  for (const { name, rawName, value, inlineValue } of given) {
-    const flag = known.find((row) => row.name === name)
-    if (flag === undefined) {
-      const close = rawName.length > 2 ? didYouMean(rawName, known.flatMap(spellings)) : undefined
-      return failUsage(`unknown flag ${visible(rawName)}`, close ?? `${help}; ${AS_PROMPT}`)
-    }
-    const hasValue = value !== undefined && (inlineValue || !/^-./.test(value))
-    if (flag.value && !hasValue) failUsage(`--${name} needs a value: --${name} ${flag.value}`, help)
-    if (!flag.value && hasValue) failUsage(`--${name} takes no value`, help)
+function checkFlags(args: string[], known: Flag[], help: string) {
+  try {
+    readFlags(args, known, true)
+  } catch (error) {
+    const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
+    const [, word = ''] = /^Unknown option (--.+)/.exec(fault) ?? []
+    const close = didYouMean(word, known.flatMap(spellings))
+    failUsage(
+      visible(fault).replace('Unknown option', 'unknown flag'),
+      close ?? `${help}; ${AS_PROMPT}`,
+    )
   }
 }
 
 function failVerb({ name, verbs }: Command, given = ''): never {
   const names = verbs.map((row) => row.name)
   const what = given ? `has no verb ${visible(given)}` : 'needs a verb'
-  const hints = [didYouMean(given, names), AS_PROMPT]
-  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, hints.filter(Boolean).join(' '))
+  const close = didYouMean(given, names) ?? ''
+  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, `${close} ${AS_PROMPT}`.trim())
 }
 
-function checkWords(words: readonly string[], usage: string, args: string, hint: string) {
+function checkWords(words: string[], usage: string, args: string, hint: string) {
   const wanted = args.split(' ').filter(Boolean)
   const least = wanted.filter((word) => !word.startsWith('[')).length
   const most = /\.\.\.\]?$/.test(args) ? Infinity : wanted.length
@@ -9613,11 +9435,11 @@ function checkWords(words: readonly string[], usage: string, args: string, hint:
   if (words.length > most) failUsage(`${extra} is too much: ${usage}`, `${hint}; ${AS_PROMPT}`)
 }
 
-const flagColumns = (flags: readonly Flag[]) =>
+const flagColumns = (flags: Flag[]) =>
   columns(flags.map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
 
 /** Of the program, or of one command. */
-export function helpText(commands: readonly Command[], command?: Command) {
+export function helpText(commands: Command[], command?: Command) {
   if (command !== undefined) return commandHelp(command)
   const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, EXIT_HELP[name] ?? name])
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
@@ -9645,7 +9467,7 @@ ${columns(exits)}
 function commandHelp(command: Command) {
   const flags = flagsOf(command)
   const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-  const list = flags.length > 0 ? `\nFlags:\n${flagColumns(flags)}\n` : ''
+  const list = flags[0] ? `\nFlags:\n${flagColumns(flags)}\n` : ''
   return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n${list}`
 }
 
@@ -9658,13 +9480,12 @@ const COMPLETIONS = new Map([
 ])
 
 /** Throws UsageError for an unknown shell. */
-export function completionScript(shell: string) {
-  const hint = `there are some for ${[...COMPLETIONS.keys()].join(', ')}`
-  return COMPLETIONS.get(shell) ?? failUsage(`no completions for ${visible(shell)}`, hint)
-}
+export const completionScript = (shell: string) =>
+  COMPLETIONS.get(shell) ??
+  failUsage(`no completions for ${visible(shell)}`, 'there are some for bash, zsh and fish')
 
 /** What the last word may become: a command, a verb or a flag. */
-export function completeLine(line: string, commands: readonly Command[]) {
+export function completeLine(line: string, commands: Command[]) {
   const words = line.split(/\s+/)
   const last = words.at(-1) ?? ''
   const command = commands.find(({ name }) => name === words[1])
@@ -9685,14 +9506,16 @@ export function completeLine(line: string, commands: readonly Command[]) {
 /** Ctrl-C goes to its claimant, or ends the run; a second one leaves it at once. */
 export function interruptsOf(end: () => void, leave: () => void) {
   let next = end
-  const claim = (handler: () => void) => {
-    next = () => {
-      next = leave
-      handler()
-    }
-    return { [Symbol.dispose]: () => void (next = end) }
+  return {
+    claim(handler: () => void) {
+      next = () => {
+        next = leave
+        handler()
+      }
+      return { [Symbol.dispose]: () => void (next = end) }
+    },
+    press: () => next(),
   }
-  return { claim, press: () => next() }
 }
 
 export type AppOptions = Readonly<{
@@ -9704,20 +9527,21 @@ export type AppOptions = Readonly<{
   prompter: Prompter
   signal: AbortSignal
   interrupts: ReturnType<typeof interruptsOf>
-  resolver?: (app: App, ...asked: Parameters<Resolver>) => ReturnType<Resolver>
 }>
 
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
 export interface App extends AppOptions {}
 
+function lazy<T>(open: () => T) {
+  let opened: T | undefined
+  return () => (opened ??= open())
+}
+
 /** What one run has opened. */
 export class App {
   readonly redactor = new Redactor()
   readonly #owned = new AsyncDisposableStack()
-  #store?: Promise<Store>
-  #config?: Promise<Config>
-  #http?: HttpClient
-  #bridge?: Promise<McpBridge>
+  resolve?: Resolver
 
   constructor(options: AppOptions) {
     Object.assign(this, options)
@@ -9725,13 +9549,24 @@ export class App {
       if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
   }
 
-  store() {
+  store = lazy(async () => {
     const { redactor, world, prompter, signal } = this
     const passphrase = async () =>
       world.env['TAI_SEAL_PASSPHRASE'] ??
       prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
-    return (this.#store ??= this.#adopt(Store.open(world, { redactor, passphrase })))
-  }
+    return this.own(await Store.open(world, { redactor, passphrase }), (store) => store.close())
+  })
+
+  #storeOrMemory = lazy(async () => {
+    try {
+      return await this.store()
+    } catch (error) {
+      if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
+      this.notice(`${error.message}: this session is not saved`)
+      const memory = await Store.memory(this.world, { redactor: this.redactor })
+      return this.own(memory, (store) => store.close())
+    }
+  })
 
   /** Unlocks a vault with secrets, or one in a prompt would not be known. */
   async forTurn() {
@@ -9741,51 +9576,37 @@ export class App {
     return { store, config: await this.config() }
   }
 
-  async #storeOrMemory() {
-    try {
-      return await this.store()
-    } catch (error) {
-      if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
-      this.notice(`${error.message}: this session is not saved`)
-      return (this.#store = this.#adopt(Store.memory(this.world, { redactor: this.redactor })))
-    }
-  }
-
-  async #adopt(opening: Promise<Store>) {
-    return this.own(await opening, (store) => store.close())
-  }
-
-  config = () => (this.#config ??= this.#loadConfig())
-
-  async #loadConfig() {
+  config = lazy(async () => {
     const stored = await (await this.#storeOrMemory()).getSettings()
     const sources = { flags: flagSettings(this.given), stored, root: this.root }
     const config = await Config.load(this.world, sources)
-    for (const notice of config.notices) this.notice(notice)
+    config.notices.forEach(this.notice)
     return config
-  }
+  })
 
+  #http = lazy(() => this.own(new HttpClient(this.world.env), (http) => http.close()))
   get http() {
-    return (this.#http ??= this.own(new HttpClient(this.world.env), (http) => http.close()))
+    return this.#http()
   }
 
-  bridge = () => (this.#bridge ??= this.#openBridge())
-
-  async #openBridge() {
-    const { world, notice, resolver } = this
+  bridge = lazy(async () => {
+    const { world, notice, watch, resolve } = this
     const store = await this.#storeOrMemory()
-    const watch = (label: string) => this.watch(label)
-    const http = () => this.http
-    const bridge = new McpBridge({ world, store, taken: OWN_NAMES, http, notice, watch })
-    if (resolver) bridge.resolve = (...asked) => resolver(this, ...asked)
+    const bridge = new McpBridge({
+      world,
+      store,
+      taken: OWN_NAMES,
+      http: this.#http,
+      notice,
+      watch,
+    })
+    if (resolve) bridge.resolve = resolve
     // Else every server is denied.
     await bridge.registry.unlockTrust().catch((error: unknown) => notice(messageOf(error)))
     return this.own(bridge, (it) => it.close())
-  }
+  })
 
-  own<T>(part: T, end: (part: T) => Promise<void> | void) {
-    return this.#owned.adopt(part, end)
-  }
+  own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
 
   get root() {
     return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
@@ -9793,7 +9614,7 @@ export class App {
 
   stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
 
-  watch(label: string) {
+  watch = (label: string) => {
     this.spinner.start(label)
     return { [Symbol.dispose]: this.spinner.stop }
   }
@@ -9802,18 +9623,11 @@ export class App {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
-  detail = (text: string) => {
-    if (this.given.has('verbose')) this.#tell(visible(text))
-  }
-
-  print(value: object, shown: string | readonly (readonly string[])[]) {
-    const text =
-      typeof shown === 'string'
-        ? visibleLines(shown)
-        : columns(shown.map((row) => row.map(visible)))
-    const ended = text.replace(/[^\n]$/, '$&\n')
-    this.out.write(this.given.has('json') ? jsonLine(value) : ended)
-    return EXIT.answered
+  print(value: object, shown: string | string[][]) {
+    const none = `no ${Object.keys(value)[0]}`
+    const tableOf = (rows: string[][]) => columns(rows.map((row) => row.map(visible))) || none
+    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(shown)
+    this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
   }
 
   report(error: unknown) {
@@ -9855,25 +9669,28 @@ function outcomeOf(
   redactor: Redactor,
   { session, model } = { session: '', model: '' },
 ) {
-  const exit = error === undefined ? EXIT.answered : exitCodeOf(error)
+  const exit = error ? exitCodeOf(error) : EXIT.answered
   const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
   const hint = (error instanceof TaiError && error.hint) || null
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  const failed = error !== undefined && { error: failure }
-  return { answer: redactor.known(answer), ...facts, ...failed }
+  return {
+    answer: redactor.known(answer),
+    ...facts,
+    ...(error !== undefined && { error: failure }),
+  }
 }
 
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
 
 /** The answer on stdout, the rest on stderr; with `hold`, text may be no answer. */
 export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
-  const { out, err } = app
+  const { out, err, notice, redactor } = app
   const spinner = err.isTerminal && !app.given.has('quiet') ? app.spinner : undefined
   const most = hold ? ANSWER_HOLD : 0
   let held = ''
   let room = most
   const print = (text: string) => {
-    if (text !== '') spinner?.stop()
+    if (text) spinner?.stop()
     out.write(text)
   }
   const flow = () => {
@@ -9881,9 +9698,7 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
     held = ''
     room = 0
   }
-  const aside = (text: string) => {
-    if (spinner) err.write(err.paint(visibleLines(text), 'dim'))
-  }
+  const aside = (text: string) => spinner && err.write(err.paint(visibleLines(text), 'dim'))
   spinner?.start('thinking')
   return {
     event(event: AgentEvent) {
@@ -9892,15 +9707,19 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
         if (held.length > room) flow()
       }
       if (event.kind === 'reasoning') aside(event.text)
-      if (event.kind === 'notice') app.notice(event.text)
+      if (event.kind === 'notice') notice(event.text)
       if (event.kind === 'call') {
-        if (held !== '') aside(`${held}\n`)
+        if (held) aside(`${held}\n`)
         held = ''
         room = most
         spinner?.start(event.call.name)
       }
       if (event.kind === 'result' && spinner) {
-        err.writeLine(resultLine(event, app))
+        const { call, reply, ms } = event
+        const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
+        const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
+        const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
+        err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
         spinner.start('thinking')
       }
     },
@@ -9913,37 +9732,26 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   }
 }
 
-function resultLine(
-  { call, reply, ms }: Extract<AgentEvent, { kind: 'result' }>,
-  { err, redactor }: App,
-) {
-  const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-  const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
-  const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-  return `${mark} ${visible(clip(call.name, 80))} ${facts}`
-}
-
 /** One object at the end; --stream-json: before it `start` and each event. */
-export function jsonPresenter(app: App, start?: JsonObject) {
-  const streams = app.given.has('stream-json')
-  const write = (value: object) => void app.out.write(jsonLine(value))
+export function jsonPresenter({ given, out, notice, redactor }: App, start?: JsonObject) {
+  const streams = given.has('stream-json')
+  const write = (value: object) => void out.write(jsonLine(value))
   if (streams && start) write({ type: 'start', ...start })
   return {
     event(event: AgentEvent) {
-      if (streams) write(streamLine(event, app.redactor))
-      else if (event.kind === 'notice') app.notice(event.text)
+      if (streams) write(streamLine(event, redactor))
+      else if (event.kind === 'notice') notice(event.text)
     },
     end: (outcome: TurnOutcome) => write(streams ? { type: 'end', ...outcome } : outcome),
   }
 }
 
 function streamLine(event: AgentEvent, redactor: Redactor) {
-  const { kind } = event
+  const { kind: type } = event
   const clean = (text: string) => redactor.redact(text)
-  if (kind === 'notice') return { type: kind, text: clean(event.text) }
-  if (kind === 'usage') return { type: kind, ...event.usage, cost: event.cost ?? null }
-  if ('text' in event) return { type: kind, text: event.text }
-  if (kind === 'call') {
+  if (type === 'usage') return { type, ...event.usage, cost: event.cost ?? null }
+  if ('text' in event) return { type, text: type === 'notice' ? clean(event.text) : event.text }
+  if (type === 'call') {
     const { id, name, args } = event.call
     return { type: 'tool_call', id, name, args: mapStrings(args, clean), digest: event.digest }
   }
@@ -9954,7 +9762,7 @@ function streamLine(event: AgentEvent, redactor: Redactor) {
 /** For `see`, without known secrets. The end is no event. */
 export function withoutSecrets(redactor: Redactor, see: (event: AgentEvent) => void) {
   const streams = { reasoning: redactor.stream(), text: redactor.stream() }
-  const say = (kind: keyof typeof streams, text: string) => text !== '' && see({ kind, text })
+  const say = (kind: keyof typeof streams, text: string) => text && see({ kind, text })
   return (event?: AgentEvent) => {
     if (event?.kind === 'text' || event?.kind === 'reasoning')
       return void say(event.kind, streams[event.kind].push(event.text))
@@ -9996,12 +9804,7 @@ async function rendererFor(app: App): Promise<Renderer> {
 const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-json')
 
 /** The result is what went wrong, when there is no answer. */
-export async function playTurn(
-  app: App,
-  talk: Conversation,
-  parts: readonly Part[],
-  signal: AbortSignal,
-) {
+export async function playTurn(app: App, talk: Conversation, parts: Part[], signal: AbortSignal) {
   const hold = talk.tools !== undefined && !app.out.isTerminal
   const presenter = wantsJson(app)
     ? jsonPresenter(app, { session: talk.session, model: talk.model })
@@ -10015,11 +9818,11 @@ export async function playTurn(
 
 const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
 
-const chatClient = (app: App, config: Config, choice: ModelChoice) =>
+const chatClient = ({ http, world }: App, config: Config, choice: ModelChoice) =>
   new ChatClient(choice, {
-    http: app.http,
+    http,
     idle: config.number('stream_idle') * SECOND,
-    random: () => app.world.randomBytes(1).readUInt8() / 255,
+    random: () => world.randomBytes(1).readUInt8() / 255,
   })
 
 const toolNames = (config: Config, profile: ProfileRow | undefined) =>
@@ -10033,8 +9836,8 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   const profile = await profileOf(store, config.get('profile'))
   const choice = await chosenModel(app, profile)
   const model = modelName(choice)
-  const tell = /first model of its list/.test(choice.why) ? app.notice : app.detail
-  tell(`using ${model}: ${choice.why}`)
+  const isGuess = /first model of its list/.test(choice.why)
+  if (isGuess || app.given.has('verbose')) app.notice(`using ${model}: ${choice.why}`)
   const earlier = goesOn ? await earlierSession(app, store) : undefined
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
@@ -10045,17 +9848,15 @@ export async function openConversation(app: App, title: string, goesOn = true) {
   return converse(app, { session, profile, choice, tools, schema })
 }
 
-type Talk = Pick<AgentOptions, 'session'> &
-  Loose<Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'>> & {
-    profile?: ProfileRow | undefined
-    choice: ModelChoice
-  }
+type Talk = Pick<AgentOptions, 'session'> & { choice: ModelChoice } & Loose<
+    Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'store'> & { profile: ProfileRow }
+  >
 
 /** With the session's messages in the vault or `store`. */
 export async function converse(app: App, { profile, choice, ...talk }: Talk) {
   const { session, tools, schema } = talk
   const { store: vault, config } = await app.forTurn()
-  const { store = vault } = talk
+  const { store = vault, maxSteps = config.number('max_steps') } = talk
   const { redactor, root, world } = app
   const own = preferred(config, 'system', profile?.prompt)
   const options = {
@@ -10063,11 +9864,11 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
     tools,
     store,
     session,
-    system: () => {
+    system() {
       const added = own && redactor.known(own)
       return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
     },
-    maxSteps: talk.maxSteps ?? config.number('max_steps'),
+    maxSteps,
     maxCost: config.number('max_cost'),
     schema,
     now: world.now,
@@ -10085,20 +9886,16 @@ function preferred(config: Config, key: SettingKey, own: string | undefined) {
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
   const { store, config } = await app.forTurn()
   const own = profile ?? (await profileOf(store, config.get('profile')))
-  const wanted = asked ?? preferred(config, 'model', own?.model)
+  const { http, signal, redactor } = app
   const choice = await chooseModel({
-    asked: wanted,
+    asked: asked ?? preferred(config, 'model', own.model),
     providers: configuredProviders(config),
     env: app.world.env,
     secret: (name) => store.secrets.get(name),
-    http: app.http,
-    signal: app.signal,
+    http,
+    signal,
   })
-  if (choice.key !== undefined) app.redactor.add(`${choice.provider.name}-key`, choice.key)
-  const [first] = choice.model.split('/', 1)
-  const isOfficial = choice.provider.own !== true // others have names with slashes
-  if (isOfficial && choice.model === wanted && first !== wanted)
-    app.notice(`${first} is no provider: asking ${choice.provider.name} for it`)
+  redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
   const window = config.number('context_window')
   return window < Infinity ? { ...choice, window } : choice
 }
@@ -10107,20 +9904,18 @@ function configuredProviders(config: Config) {
   try {
     return providersOf(config.table('providers'))
   } catch (error) {
-    if (!(error instanceof InvalidError)) throw error
-    const what = `${config.explain('providers').source}: ${error.message}`
-    return failUsage(what, error.hint ?? 'mend that table')
+    const { hint = 'mend that table' } = Object(error)
+    failUsage(`${config.explain('providers').source}: ${messageOf(error)}`, hint, error)
   }
 }
 
 async function resumed(store: Store, session: string) {
   const messages = await store.messages(session)
   const last = messages.findLast((row) => row.compacted)
-  if (last === undefined) return messages
   const kept = messages.filter((row) => !row.compacted)
   const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
   const record = summary && (await store.getRecord(summary.id))
-  if (record === undefined) return kept
+  if (!last || !record) return kept
   return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
@@ -10128,8 +9923,7 @@ async function profileOf(store: Store, name = 'default') {
   const row = await store.getProfile(name)
   if (row || name === 'default') return row ?? { name, created: 0 }
   const names = (await store.listProfiles()).map((each) => each.name).join(', ')
-  const hint = names ? `there are ${names}` : '`tai profile create` makes one'
-  return failUsage(`there is no profile ${visible(name)}`, hint)
+  return failUsage(`there is no profile ${visible(name)}`, `there are ${names || 'none'}`)
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
@@ -10137,44 +9931,33 @@ async function earlierSession({ given, root, notice }: App, store: Store) {
   const hint = '`tai session list` shows them'
   if (id !== undefined)
     return (await store.findSession(id)) ?? failUsage(`there is no session ${visible(id)}`, hint)
-  if (!given.has('continue')) return undefined
-  const row = await store.latestSession(root)
-  if (row === undefined) notice('no session to go on with here; a new one begins')
+  const row = given.has('continue') ? await store.latestSession(root) : undefined
+  if (given.has('continue') && !row) notice('no session to go on with here; a new one begins')
   return row
 }
 
 type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
   Partial<Pick<ToolContext, 'processes' | 'prompter'>> & {
     mode: Mode
-    only: readonly string[] | undefined
-    rows?: readonly Tool[]
+    only?: readonly string[] | undefined
+    rows?: Tool[]
     offersBridged?: boolean // default: yes
     lock?: WorkspaceLock
   }
 
 /** The tools of one session. */
-export async function openTools(
-  app: App,
-  {
-    mode,
-    only,
-    rows = TOOLS,
-    offersBridged,
-    lock,
-    prompter = app.prompter,
-    processes = app.own(new Processes(app.world, app.redactor), (it) => it.stopAll()),
-    ...seat
-  }: ToolSeat,
-) {
-  const { world, http, notice } = app
+export async function openTools(app: App, { mode, only, offersBridged, lock, ...seat }: ToolSeat) {
+  const { world, http, notice, prompter: person } = app
+  const { rows = TOOLS, prompter = person, workspace, profile } = seat
   const { store, config } = await app.forTurn()
-  const { root } = seat.workspace
-  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const approvals = new Approvals({ mode, store, prompter, world, root: workspace.root })
   const bridge = await app.bridge()
+  const own = () => app.own(new Processes(world, app.redactor), (it) => it.stopAll())
+  const { processes = own() } = seat
   return new Tools({
     rows,
-    context: { world, store, http, config, approvals, bridge, prompter, processes, ...seat },
-    bridged: () => bridgedTools(bridge, seat.profile, offersBridged),
+    context: { world, store, http, config, approvals, bridge, ...seat, prompter, processes },
+    bridged: () => bridgedTools(bridge, profile, offersBridged),
     resultMax: config.number('result_max'),
     only,
     lock,
@@ -10197,30 +9980,28 @@ async function answerSchema({ given, world }: App) {
 }
 
 /** Throws what left it without an answer. What fails early is JSON too. */
-export async function oneShot(app: App, ask: () => Promise<readonly Part[]>) {
-  const begin = async () => {
+export async function oneShot(app: App, ask: () => Promise<Part[]>) {
+  let talk: Conversation | undefined
+  try {
     const parts = await ask()
-    return { parts, talk: await openConversation(app, titleOf(parts)) }
-  }
-  const { parts, talk } = await begin().catch((error: unknown) => {
-    if (wantsJson(app)) jsonPresenter(app).end(outcomeOf({ error }, app.redactor))
+    talk = await openConversation(app, titleOf(parts))
+    const failure = await playTurn(app, talk, parts, app.signal)
+    if (failure) throw failure
+  } catch (error) {
+    if (!talk && wantsJson(app)) jsonPresenter(app).end(outcomeOf({ error }, app.redactor))
     throw error
-  })
-  const failure = await playTurn(app, talk, parts, app.signal)
-  if (failure !== undefined) throw failure
-  return EXIT.answered
+  }
 }
 
 /** The last line of a session's first prompt. */
-export function titleOf(parts: readonly Part[]) {
+export function titleOf(parts: Part[]) {
   const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
   return clip(visible(words.trim().replace(/^[^]*\n\s*/, '')), 60)
 }
 
-function safeParts(app: App, parts: readonly Part[]) {
-  const { redactor } = app
+function safeParts({ redactor, notice }: App, parts: Part[]) {
   if (parts.some((part) => part.kind === 'text' && redactor.knows(part.text)))
-    app.notice('a known secret in the prompt was replaced')
+    notice('a known secret in the prompt was replaced')
   return parts.map((part) => (part.kind === 'text' ? textPart(redactor.known(part.text)) : part))
 }
 
@@ -10273,18 +10054,16 @@ function packageNames(registry: string, name: Wire, programs: Wire, git: string)
 }
 
 function serverNames({ packages, remotes }: JsonObject) {
-  const named = asList(packages).map(({ registryType, registry_type, identifier }) => {
+  const named = asList(packages).map(({ registryType, identifier }) => {
     const [spec, bare = spec] = PACKAGE.exec(asText(identifier)) ?? [asText(identifier)]
-    return `${asText(registryType ?? registry_type)} ${bare}`
+    return `${asText(registryType)} ${bare}`
   })
   return [...named, ...asList(remotes).map(({ url }) => `url ${asText(url)}`)]
 }
 
 const WITNESSES: Record<string, (text: string, of: GithubPlace) => string[] | Promise<string[]>> = {
   registry: (text, { owner, name }) => {
-    const rows = asList(parseObject(text)?.['servers']).map(({ server, ...row }) =>
-      isObject(server) ? server : row,
-    )
+    const rows = asList(parseObject(text)?.['servers']).map(({ server }) => asObject(server))
     const isItsOwn = ({ name: full, repository }: JsonObject) => {
       const place = repositoryOf(asText(asObject(repository)['url']))
       const said = `${asText(full).split('/', 1)}/${place}`
@@ -10333,7 +10112,7 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal): Promi
       return { name, text: '', named: [], told: toldError(error, signal).message }
     }
   })
-  return await Promise.all(asked)
+  return Promise.all(asked)
 }
 
 const inBrief = (text: string) => visible(clip(text, FACT_MAX))
@@ -10412,24 +10191,21 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
 // Not here: line editing, which is node:readline's.
 
 const PASTE_WAIT = 30 // ms; faster lines are one message
-const HISTORY_LINES = 500
 
 type Chat = { app: App; talk: Conversation }
 
 // biome-ignore format: a table
 const SLASH: Record<string, [help: string, run: (chat: Chat) => Promise<string | undefined>]> = {
   '/help': ['this list', async () => columns(Object.entries(SLASH).map(([name, [help]]) => [name, help]))],
-  '/new': ['begin a new session', renew],
+  '/new': ['begin a new session', async (chat) => {
+    chat.talk = await openConversation(chat.app, 'chat', false)
+    return `session ${chat.talk.session}`
+  }],
   '/session': ['which session this is', async ({ talk }) => `session ${talk.session}`],
   '/model': ['which model answers', async ({ talk }) => talk.model],
   '/tools': ['tools the model is offered now', async ({ talk }) =>
     talk.tools?.offered.map((row) => row.name).join(', ') ?? 'none'],
   '/exit': ['leave (also Ctrl-D)', async () => undefined],
-}
-
-async function renew(chat: Chat) {
-  chat.talk = await openConversation(chat.app, 'chat', false)
-  return `session ${chat.talk.session}`
 }
 
 /** Until the person leaves. */
@@ -10443,18 +10219,16 @@ export async function beginChat(app: App) {
     said = line && (await takeLine(chat, line))
   }
   app.out.write('\n')
-  return EXIT.answered
 }
 
 async function takeLine(chat: Chat, line: string) {
   if (line.trim() === '') return ''
   await chat.talk.store.addHistory(line)
   if (!line.startsWith('/')) return answerLine(chat, line)
-  const [name = ''] = line.trim().split(/\s+/, 1)
+  const [name = ''] = line.split(/\s/, 1)
   const [, run] = SLASH[name] ?? []
-  if (run !== undefined) return run(chat)
   const guess = didYouMean(name, Object.keys(SLASH)) ?? '/help lists what there is'
-  return `there is no ${name}; ${guess}`
+  return run ? run(chat) : `there is no ${name}; ${guess}`
 }
 
 async function answerLine({ app, talk }: Chat, text: string) {
@@ -10462,13 +10236,13 @@ async function answerLine({ app, talk }: Chat, text: string) {
   using _ = app.interrupts.claim(() => stop.abort(new InterruptedError('interrupted')))
   const signal = AbortSignal.any([stop.signal, app.signal])
   const error = await playTurn(app, talk, [textPart(text)], signal)
-  if (error !== undefined) app.report(error)
+  if (error) app.report(error)
   return app.signal.aborted ? undefined : ''
 }
 
 async function readLine(store: Store) {
   const { createInterface } = builtin('node:readline')
-  const history = await store.listHistory(HISTORY_LINES)
+  const history = await store.listHistory(HISTORY_MAX)
   const { stdin: input, stdout: output } = process
   const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
@@ -10490,13 +10264,123 @@ async function readLine(store: Store) {
 
 //#endregion §repl
 
+//#region §resources: files of the workspace, as MCP resources
+//
+// 1. What is not listed is not read: what git ignores, where secrets usually lie, git's and tai's
+//    own. Nobody is told whether there is such a file.
+// 2. Text leaves redacted; bytes with a known secret in them do not leave.
+// Not here: subscriptions, and resources of other servers.
+
+const RESOURCE_ROOT = 'tai://workspace/'
+const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
+
+const SECRET_FILE =
+  /(?:^|\/)(?:\.git\/.*|\.env(?:\.(?!example$|sample$|template$).*)?|\.envrc|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk))$/i
+
+const isShown = (name: string) => !SECRET_FILE.test(name)
+
+const MIME_TYPES: Record<string, string> = {
+  gif: 'image/gif',
+  jpg: 'image/jpeg',
+  json: 'application/json',
+  pdf: 'application/pdf',
+  png: 'image/png',
+  webp: 'image/webp',
+}
+
+const mimeOf = (name: string, usual: string) =>
+  MIME_TYPES[path.extname(name).slice(1).toLowerCase()] ?? usual
+
+export type Resource = Readonly<
+  Record<'uri' | 'name' | 'description' | 'mimeType', string> &
+    Loose<Record<'text' | 'blob', string>>
+>
+
+/** What there is to read: the workspace, and `fixed`. */
+export type Shelf = Readonly<{
+  workspace: Workspace
+  redactor: Redactor
+  fixed: readonly Resource[]
+}>
+
+const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
+
+function nameAt(cursor: Json | undefined) {
+  const name = Buffer.from(`${cursor ?? ''}`, 'base64url').toString()
+  return sameCursor(name) === (cursor ?? '') ? name : failRpc('params', 'this cursor is not ours')
+}
+
+/** A page, by name (MCP 2025-11-25, Pagination). Throws RpcError. */
+export async function listResources(
+  { workspace, fixed }: Shelf,
+  cursor: Json | undefined,
+  signal: AbortSignal,
+) {
+  const last = nameAt(cursor)
+  const { entries, remarks } = await findFiles(workspace.root, isShown, workspace, signal)
+  const left = entries.map(({ at }) => workspace.show(at)).filter((name) => name > last)
+  const names = left.toSorted().slice(0, MCP_RESOURCES_PAGE)
+  const found = names.map((name) => ({
+    uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
+    name,
+    description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
+    mimeType: mimeOf(name, 'text/plain'),
+  }))
+  const others = last === '' ? fixed.map(({ text: _text, blob: _blob, ...row }) => row) : []
+  return {
+    resources: [...others, ...found],
+    ...(left.length > names.length && { nextCursor: sameCursor(names.at(-1) ?? '') }),
+    ...(remarks.length > 0 && { notes: remarks }), // such as where a walk stopped
+  }
+}
+
+const TEMPLATES = [
+  { uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace', description: 'A file by its path.' },
+]
+
+async function isHidden(real: string, { root, show }: Workspace) {
+  if (!isShown(show(real))) return true
+  const ignored = await ignoreRules(root)
+  for (let at = real; at !== root; at = path.dirname(at)) if (ignored(at, at !== real)) return true
+  return false
+}
+
+/** Throws TaiError. */
+export async function readResource({ workspace, redactor, fixed }: Shelf, uri: string) {
+  const { text: own, blob: raw, mimeType: type } = fixed.find((row) => row.uri === uri) ?? {}
+  if (own !== undefined || raw !== undefined) return { uri, mimeType: type, text: own, blob: raw }
+  const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? ''))
+  const isInner = name && !/\0|^[/~]|(?:^|[/\\])\.\.(?:[/\\]|$)/.test(name)
+  const real = isInner ? await workspace.read(name) : ''
+  const stats = attempt(() => fs.statSync(real))
+  if (!name || !stats?.isFile() || (await isHidden(real, workspace)))
+    fail('there is no such resource', 'resources/list names them')
+  if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
+  await using file = await workspace.openForRead(name)
+  const bytes = await file.readFile()
+  if (isUtf8Text(bytes)) {
+    const text = redactor.redact(bytes.toString())
+    return { uri, mimeType: mimeOf(name, 'text/plain'), text }
+  }
+  if (redactor.knows(bytes.toString('latin1'))) fail('it holds a secret')
+  return {
+    uri,
+    mimeType: mimeOf(name, 'application/octet-stream'),
+    blob: bytes.toString('base64'),
+  }
+}
+
+//#endregion §resources
+
 //#region §serve: what other agents are answered
 //
-// 1. The key is the authorization: what would need a person is refused. A call meets all gates.
-// 2. Calls of one session run one after the other; sessions, pings and lists never wait.
+// One dispatcher for HTTP and stdio, and for both eras of MCP: 2025-11-25 and 2026-07-28.
+// 1. What would need a person is refused. A call meets all gates.
+// 2. Calls of one session run one after the other; sessions, pings, lists and calls of the
+//    stateless era never wait.
 // 3. A session's id is signed under the key, so every server of one key knows it; its end is in
 //    the vault.
-// Not here: HTTP (§listen); tools of other servers, which are never served again.
+// Not here: how bytes travel (§listen, §lines); tools of other servers, which are never served again.
 
 const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
 const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
@@ -10506,39 +10390,48 @@ const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?,
 
 type ServeParts = Awaited<ReturnType<typeof servePartsOf>>
 
-async function servePartsOf(app: App, key: string, native: readonly Tool[]) {
-  if (!/^[\x21-\x7e]+$/.test(key)) failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
-  app.redactor.add('mcp-key', key)
+type ServeOptions = Loose<{
+  key: string // none: no client sends one
+  usual: Mode // where nothing sets one
+  native: readonly Tool[]
+  resources: readonly Resource[]
+  own: Record<Era, McpSession> // of clients that have none
+}>
+
+async function servePartsOf(app: App, options: ServeOptions) {
+  const { key, usual = 'prompt', native = TOOLS, resources = [], own = ownSessions(app) } = options
+  if (key !== undefined && !/^[\x21-\x7e]+$/.test(key))
+    failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
+  if (key !== undefined) app.redactor.add('mcp-key', key)
   await app.store() // calls that cannot be audited are not served
   const { store, config } = await app.forTurn()
   const workspace = new Workspace(app.root, app.world.home)
   const profile = await profileOf(store, config.get('profile'))
   const { value, source } = config.explain('permission_mode')
   const { scryptSync, timingSafeEqual } = builtin('node:crypto')
-  const asked = source === 'default' ? 'danger-full-access' : (value as Mode)
-  // Slow: a weak key must not be guessed from an id.
-  const signing = scryptSync(key, 'tai mcp session', 32)
+  const asked = source === 'default' ? usual : (value as Mode)
+  const secret = key ?? app.world.randomBytes(SESSION_BYTES).toString('hex')
+  // Slow: a weak key must not be guessed from an id, or from the lock.
+  const sign = lazy(() => scryptSync(secret, 'tai mcp session', 32))
+  const group = () => (key === undefined ? `${app.world.pid}` : sha256(sign()))
+  const claim = { world: app.world, db: store.db, root: workspace.root, group }
   return {
     app,
     store,
     config,
     workspace,
     native,
+    shelf: { workspace, redactor: app.redactor, fixed: resources },
     mode: tighterMode(asked, profile.mode ?? asked),
     only: toolNames(config, profile),
     profile: profile.name,
     turns: new Map<string, Lane>(),
-    bearer: Buffer.from(`Bearer ${key}`),
+    own,
+    bearer: Buffer.from(`Bearer ${secret}`),
     isSame: timingSafeEqual,
-    signing,
-    lock: lockOf(app, store, workspace, sha256(signing)),
+    sign,
+    lock: app.own(new WorkspaceLock({ ...claim, startOf: processStart }), (it) => it.release()),
   }
-}
-
-/** Released with the app, after its sessions. Without a group: of this process alone. */
-function lockOf(app: App, { db }: Store, { root }: Workspace, group = `${app.world.pid}`) {
-  const lock = new WorkspaceLock({ world: app.world, db, root, group, startOf: processStart })
-  return app.own(lock, () => lock.release())
 }
 
 function openServed(
@@ -10559,13 +10452,6 @@ function openServed(
   })
 }
 
-const CHAT = takes({
-  message: arg.text('What to do or to answer.', { minLength: 1 }),
-  session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
-  profile: maybe(arg.text('The profile a new session starts with.')),
-  max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
-})
-
 function agentTools(parts: ServeParts) {
   const { app, config, turns } = parts
   const talks = new Map<string, Promise<Tools>>()
@@ -10573,10 +10459,16 @@ function agentTools(parts: ServeParts) {
     chat: {
       description:
         'Give a task to the tai agent of this session, which works with all its tools until it can answer and remembers earlier messages.',
-      parameters: CHAT,
+      takes: {
+        message: arg.text('What to do or to answer.', { minLength: 1 }),
+        session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
+        profile: maybe(arg.text('The profile a new session starts with.')),
+        max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
+      },
       annotations: annotate('Medium', 'changes', { openWorld: true }),
       run: (args, { session: own, processes }, signal) => {
-        const { message, session = own, max_steps: maxSteps } = args
+        const begun = own === parts.own.modern.seat ? newId(parts.store.db) : own
+        const { message, session = begun, max_steps: maxSteps } = args
         const lane = turns.getOrInsertComputed(session, () => new Lane())
         const turn = lane.run(async () => {
           using clock = chatClock(signal)
@@ -10593,7 +10485,7 @@ function agentTools(parts: ServeParts) {
     },
     completions: {
       description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
-      parameters: takes({
+      takes: {
         messages: arg.list(
           takes({
             role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
@@ -10602,7 +10494,7 @@ function agentTools(parts: ServeParts) {
           'The conversation, oldest first.',
           { minItems: 1 },
         ),
-      }),
+      },
       annotations: annotate('Low', 'reads', { openWorld: true }),
       run: async ({ messages: given }, _, signal) => {
         using clock = chatClock(signal)
@@ -10628,7 +10520,11 @@ function asMessage(role: 'system' | 'user' | 'assistant', text: string) {
   return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
 }
 
-async function seatOf(parts: ServeParts, id: string, args: ArgsOf<typeof CHAT>) {
+async function seatOf(
+  parts: ServeParts,
+  id: string,
+  args: { message: string; session?: string; profile?: string },
+) {
   const { app, store, config } = parts
   const row = await store.findSession(id)
   if (args.session !== undefined && row?.id !== id)
@@ -10654,21 +10550,24 @@ async function playServed(app: App, talk: Conversation, message: string, signal:
   return { text: [said, explain(error)].filter(Boolean).join('\n\n'), isError: true, structured }
 }
 
-/** One client's session. */
+/** One client's session, or that of all who have none. */
 export class McpSession {
   readonly id
+  readonly seat
   readonly processes
   readonly lane = new Lane()
-  readonly calls = new Set<RpcCall>()
+  readonly calls = new Map<RpcCall, Promise<Outcome>>()
   tools: Promise<Tools> | undefined
   seen
   written = 0
   looked: number | undefined
 
-  constructor(id: string, created: number, processes: Processes) {
+  /** `seat` is its session in the vault. */
+  constructor({ world, redactor }: App, id: string, seat: string, created = world.now()) {
     this.id = id
+    this.seat = seat
     this.seen = created
-    this.processes = processes
+    this.processes = new Processes(world, redactor)
   }
 
   get isIdle() {
@@ -10676,17 +10575,23 @@ export class McpSession {
   }
 
   cancel(id: unknown) {
-    for (const call of this.calls)
+    for (const call of this.calls.keys())
       if (call.id === id) call.stop.abort(new InterruptedError('the client cancelled the call'))
   }
 
-  settled = () => this.lane.run(async () => {})
+  settled = () => Promise.allSettled(this.calls.values())
 
   async end() {
-    for (const { stop } of this.calls) stop.abort(new InterruptedError('the session has ended'))
+    for (const { stop } of this.calls.keys())
+      stop.abort(new InterruptedError('the session has ended'))
     await Promise.all([this.processes.stopAll(), this.settled()])
     await this.processes.stopAll() // what a call was about to start
   }
+}
+
+function ownSessions(app: App) {
+  const begun = () => new McpSession(app, '', idLetters(app.world.randomBytes(ID_BYTES)))
+  return { legacy: begun(), modern: begun() } satisfies Record<Era, McpSession>
 }
 
 /** Who may come in, and what they are answered. */
@@ -10713,8 +10618,18 @@ export class McpServeContext {
     this.list = JSON.stringify({ tools })
   }
 
-  static async open(app: App, key: string, native = TOOLS) {
-    return new McpServeContext(await servePartsOf(app, key, native))
+  static async open(app: App, options: ServeOptions = {}) {
+    return new McpServeContext(await servePartsOf(app, options))
+  }
+
+  reach = () => this
+
+  get own() {
+    return this.#parts.own
+  }
+
+  get redactor() {
+    return this.#parts.app.redactor
   }
 
   admits(header = '') {
@@ -10752,42 +10667,65 @@ export class McpServeContext {
     })
   }
 
-  told(error: unknown) {
-    if (error instanceof RpcError) return error
-    return new RpcError('internal', this.#parts.app.redactor.redact(messageOf(error)))
-  }
-
   async close() {
-    const sessions = [...this.sessions.values()]
+    const sessions = [...this.sessions.values(), ...Object.values(this.own)]
     await within(MCP_STOP_GRACE, Promise.all(sessions.map((it) => it.settled())))
     await Promise.all(sessions.map((it) => it.end()))
   }
 
   /** JSON, after the session's earlier calls. Throws RpcError. */
   async callTool(call: RpcCall) {
-    const { session = failRpc('request', 'there is no session'), stop } = call
+    const { session = failRpc('request', 'there is no session'), stop, era } = call
     const { name, arguments: args = {} } = call.params
     if (typeof name !== 'string') failRpc('params', 'params.name is no text')
     if (!isObject(args)) failRpc('params', 'params.arguments is no object')
     const { calls, lane } = session
-    const crowd = `${MCP_QUEUE_MAX} calls of this session are waiting`
-    if (calls.size >= MCP_QUEUE_MAX) failRpc('busy', crowd, { data: { retry_after_s: 1 } })
-    calls.add(call)
-    try {
+    const isShared = session === this.own.modern
+    const max = isShared ? MCP_CONNECTIONS_MAX : MCP_QUEUE_MAX
+    const crowd = `${max} calls of this session are waiting`
+    if (calls.size >= max) failRpc('busy', crowd, { data: { retry_after_s: 1 } })
+    const run = async () => {
       const tools = await (session.tools ??= this.#openTools(session))
-      const run = () => tools.dispatch(name, args as JsonObject, stop.signal)
-      return JSON.stringify(callResult(await lane.run(run)))
+      return tools.dispatch(name, args as JsonObject, stop.signal)
+    }
+    const work = isShared ? run() : lane.run(run)
+    calls.set(call, work)
+    try {
+      return JSON.stringify(callResult(await work, era))
     } finally {
       calls.delete(call)
-      this.#touch(session)
+      if (session.id !== '') this.#touch(session)
     }
+  }
+
+  async listResources({ params, stop }: RpcCall) {
+    return JSON.stringify(await listResources(this.#parts.shelf, params['cursor'], stop.signal))
+  }
+
+  async readResource({ params: { uri }, session }: RpcCall) {
+    if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
+    const { shelf, store } = this.#parts
+    const content = await readResource(shelf, uri).catch((error: unknown) => error as Error)
+    const outcome = content instanceof Error ? 'refused' : 'ok'
+    await store.audit(
+      'resource-read',
+      { uri: clip(uri, RECORD_PREVIEW), outcome },
+      session?.seat,
+      'soon',
+    )
+    const json = JSON.stringify({ contents: [content] })
+    const isLarge = byteLength(json) > MCP_HTTP_MAX_BODY
+    const fault = isLarge ? new TaiError('it is too large for one message') : content
+    if (!(fault instanceof Error)) return json
+    if (!(fault instanceof TaiError)) throw fault
+    const details = this.redactor.redact(fault.message)
+    return failRpc('params', details, { data: { uri, details } })
   }
 
   #rows = () => [...this.#parts.native, ...agentTools(this.#parts)]
 
-  #openTools({ id, processes }: McpSession) {
-    const bytes = Buffer.from(id, 'base64url').subarray(0, ID_BYTES)
-    const seat = { session: idLetters(bytes), processes, rows: this.#rows() }
+  #openTools({ seat: session, processes }: McpSession) {
+    const seat = { session, processes, rows: this.#rows() }
     return openServed(this.#parts, { ...seat, offersBridged: false })
   }
 
@@ -10812,7 +10750,7 @@ export class McpServeContext {
 
   #signed(body: string) {
     const { createHmac } = builtin('node:crypto')
-    const mac = createHmac('sha256', this.#parts.signing).update(body).digest('base64url')
+    const mac = createHmac('sha256', this.#parts.sign()).update(body).digest('base64url')
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
 
@@ -10823,9 +10761,9 @@ export class McpServeContext {
       const idle = this.sessions.values().find((it) => it.isIdle)
       this.sessions.delete(idle?.id ?? failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`))
     }
+    const seat = idLetters(Buffer.from(id, 'base64url').subarray(0, ID_BYTES))
     const created = Math.min(parseInt(made, 36), this.#world.now())
-    const processes = new Processes(this.#world, this.#parts.app.redactor)
-    return new McpSession(id, created, processes)
+    return new McpSession(this.#parts.app, id, seat, created)
   }
 
   #write(session: McpSession, ended: 0 | 1) {
@@ -10849,9 +10787,12 @@ const REFUSAL_KINDS = {
   interrupted: 'failed',
 } as const
 
-function callResult(outcome: Outcome) {
-  if (outcome.kind === 'refused')
-    failRpc(REFUSAL_KINDS[outcome.why], outcome.text, { data: outcome.data })
+function callResult(outcome: Outcome, era: Era) {
+  if (outcome.kind === 'refused') {
+    const isUnknown = outcome.why === 'unknown' && era === 'modern'
+    const kind = isUnknown ? 'params' : REFUSAL_KINDS[outcome.why]
+    return failRpc(kind, outcome.text, { data: outcome.data })
+  }
   const { text, images = [], blocks = [], structured, isError } = outcome.output
   const pictures = images.map(({ mime, base64 }) => {
     return { type: 'image', data: base64, mimeType: mime }
@@ -10864,25 +10805,97 @@ function callResult(outcome: Outcome) {
   }
 }
 
+type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
+
+const versionIn = ({ _meta: meta }: JsonObject) => Object(meta)[metaKey('protocolVersion')] as Json
+
+/** `version` is what an HTTP header says. */
+export function eraOf({ method, params }: RpcRequest, version?: unknown): Era {
+  const isModern = versionIn(params) !== undefined || method === 'server/discover'
+  return isModern || version === MODERN ? 'modern' : 'legacy'
+}
+
+/** `check` compares with headers. Throws RpcError. */
+function checkModern({ id, params }: RpcRequest, check = () => {}) {
+  const requested = versionIn(params)
+  const capabilities = Object(params['_meta'])[metaKey('clientCapabilities')]
+  if (typeof requested !== 'string' || !isObject(capabilities))
+    failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities', { id })
+  check()
+  const data = { supported: [MODERN], requested }
+  if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { id, data })
+}
+
+/** What this era says beside a result. */
+function modernResult(json: string, ttl: number | undefined) {
+  const more = {
+    resultType: 'complete',
+    _meta: { [metaKey('serverInfo')]: SELF },
+    ...(ttl !== undefined && { ttlMs: ttl, cacheScope: 'private' }),
+  }
+  return JSON.stringify(more).replace(/}$/, json === '{}' ? '}' : `,${json.slice(1)}`)
+}
+
+const MODERN_STATUSES: Record<number, number> = {
+  [RPC_CODES.method]: 404,
+  [RPC_CODES.needs]: 400,
+}
+
+/** Who answers, once it is asked something that needs it. */
+export type RpcHost = Readonly<{
+  redactor: Redactor
+  older?: string // the version of who names none
+  reach: () => McpServeContext | Promise<McpServeContext>
+}>
+
 export type RpcCall = Readonly<{
   id: RpcId
+  era: Era
   params: JsonObject
   session: McpSession | undefined
   stop: AbortController
 }>
 
-function greeting({ protocolVersion: asked }: JsonObject) {
-  const protocolVersion = MCP_VERSIONS.find((known) => known === asked) ?? MCP_PROTOCOL_VERSION
-  return JSON.stringify({ protocolVersion, capabilities: { tools: {} }, serverInfo: SELF })
+const CAPABILITIES = { tools: {}, resources: {} }
+
+function greeting({ protocolVersion: asked }: JsonObject, usual = MCP_PROTOCOL_VERSION) {
+  const protocolVersion =
+    MCP_VERSIONS.find((known) => known === (asked ?? usual)) ?? MCP_PROTOCOL_VERSION
+  return JSON.stringify({ protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF })
 }
 
-type RpcAnswer = (context: McpServeContext, call: RpcCall) => string | Promise<string> // JSON
+type RpcMethod = Readonly<{
+  only?: Era
+  isOpen?: boolean // to all, at once
+  ttl?: number // ms for which the result may be kept
+  answer: (host: RpcHost, call: RpcCall) => string | Promise<string> // JSON
+}>
 
-export const RPC_METHODS = new Map<string, { isOpen: boolean; answer: RpcAnswer }>([
-  ['initialize', { isOpen: true, answer: (_, { params }) => greeting(params) }],
-  ['ping', { isOpen: true, answer: () => '{}' }],
-  ['tools/list', { isOpen: false, answer: ({ list }) => list }],
-  ['tools/call', { isOpen: false, answer: (context, call) => context.callTool(call) }],
+/** At once, where there is a context. */
+const inContext =
+  (
+    work: (context: McpServeContext, call: RpcCall) => string | Promise<string>,
+  ): RpcMethod['answer'] =>
+  ({ reach }, call) => {
+    const context = reach()
+    return context instanceof McpServeContext
+      ? work(context, call)
+      : context.then((it) => work(it, call))
+  }
+
+// biome-ignore format: a table
+export const RPC_METHODS = new Map<string, RpcMethod>([
+  ['initialize', { only: 'legacy', isOpen: true,
+    answer: ({ older }, { params }) => greeting(params, older) }],
+  ['ping', { only: 'legacy', isOpen: true, answer: () => '{}' }],
+  ['server/discover', { only: 'modern', isOpen: true, ttl: MCP_LIST_TTL,
+    answer: () => JSON.stringify({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
+  ['tools/list', { ttl: MCP_LIST_TTL, answer: inContext(({ list }) => list) }],
+  ['tools/call', { answer: inContext((context, call) => context.callTool(call)) }],
+  ['resources/list', { ttl: 0, answer: inContext((context, call) => context.listResources(call)) }],
+  ['resources/templates/list', { ttl: MCP_LIST_TTL,
+    answer: () => JSON.stringify({ resourceTemplates: TEMPLATES }) }],
+  ['resources/read', { ttl: 0, answer: inContext((context, call) => context.readResource(call)) }],
 ])
 
 type RpcNews = (from: McpSession | undefined, params: JsonObject) => void
@@ -10892,23 +10905,35 @@ export const RPC_NOTIFICATIONS = new Map<string, RpcNews>([
   ['notifications/cancelled', (from, { requestId }) => from?.cancel(requestId)],
 ])
 
+/** What a peer may hear of any error. */
+export function rpcErrorOf(error: unknown, redactor: Redactor) {
+  return error instanceof RpcError
+    ? error
+    : new RpcError('internal', redactor.redact(messageOf(error)))
+}
+
 /** The reply, if one is due. Throws RpcError where a session is needed. */
 export async function answerRpc(
-  context: McpServeContext,
-  message: RpcMessage,
-  { session, stop }: Pick<RpcCall, 'session' | 'stop'>,
+  host: RpcHost,
+  { id, method, params }: RpcRequest,
+  { era, session, stop }: Pick<RpcCall, 'era' | 'session' | 'stop'>,
 ) {
-  if (message === undefined) return undefined
-  const { id, method, params } = message
   if (id === undefined) return void RPC_NOTIFICATIONS.get(method)?.(session, params)
-  const row = RPC_METHODS.get(method)
+  const known = RPC_METHODS.get(method)
+  const row = known?.only === undefined || known.only === era ? known : undefined
   if (session === undefined && row?.isOpen !== true)
     failRpc('request', 'Mcp-Session-Id is missing: initialize first')
   try {
     if (row === undefined) failRpc('method', `there is no method ${visible(clip(method, 80))}`)
-    return rpcResult(id, await row.answer(context, { id, params, session, stop }))
+    const json = await row.answer(host, { id, era, params, session, stop })
+    return {
+      status: 200,
+      body: rpcResult(id, era === 'modern' ? modernResult(json, row.ttl) : json),
+    }
   } catch (error) {
-    return rpcFailure(id, context.told(error))
+    const told = rpcErrorOf(error, host.redactor)
+    const status = (era === 'modern' && MODERN_STATUSES[told.code]) || 200
+    return { status, body: rpcFailure(id, told) }
   }
 }
 
@@ -10975,6 +11000,10 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
   response.end(body)
 }
 
+/** The id of a reply to what has none. */
+const nobody = (headers: IncomingHttpHeaders) =>
+  headers['mcp-protocol-version'] === MODERN ? undefined : null
+
 /** Where clients knock, and what is held for them. */
 export class Door {
   readonly context
@@ -11009,9 +11038,9 @@ export class Door {
   }
 
   /** Not a page of another server (DNS rebinding). */
-  expects({ headers: { host = '', origin }, rawHeaders }: IncomingMessage) {
-    const all = rawHeaders.filter((name, i) => i % 2 === 0 && /^host$/i.test(name))
-    if (all.length > 1) return false // `headers` has only one
+  expects({ headers: { origin }, headersDistinct }: IncomingMessage) {
+    const { host: [host = '', another] = [] } = headersDistinct
+    if (another !== undefined) return false
     const name = host.replace(/:\d*$/, '').toLowerCase()
     const hosts = this.#hosts ?? new Set([name])
     const from = origin === undefined ? name : URL.parse(origin)?.hostname
@@ -11045,17 +11074,14 @@ export class Door {
       }
       if (!builtin('node:buffer').isUtf8(body)) failRpc('parse', 'the body is not UTF-8')
       message = readRpc(body.toString())
-      const isNew = beginsSession(message, headers, session)
-      const reply = await answerRpc(context, message, { session, stop })
+      const { isNew, ...seat } = seatedBy(message, headers, session, context)
+      const reply = message && (await answerRpc(context, message, { ...seat, stop }))
       if (reply === undefined) return { status: 202 }
-      const more = isNew && { 'Mcp-Session-Id': context.newSession() }
-      return { status: 200, body: reply, headers: more }
+      return { ...reply, headers: isNew && { 'Mcp-Session-Id': context.newSession() } }
     } catch (error) {
-      const told = context.told(error)
-      return {
-        status: STATUSES[told.code] ?? 400,
-        body: rpcFailure(told.id ?? message?.id ?? null, told),
-      }
+      const told = rpcErrorOf(error, context.redactor)
+      const id = told.id ?? message?.id ?? nobody(headers)
+      return { status: STATUSES[told.code] ?? 400, body: rpcFailure(id, told) }
     }
   }
 
@@ -11084,6 +11110,43 @@ export class Door {
   }
 }
 
+/** RFC 9110; or =?base64?...?= (MCP 2026-07-28, Transports). */
+function headerValue(text: string | string[] = '') {
+  const [, base64] = /^=\?base64\?(.*)\?=$/.exec(`${text}`) ?? []
+  if (base64 === undefined) return text
+  const bytes = Buffer.from(base64, 'base64')
+  return bytes.toString('base64') === base64 ? bytes.toString() : undefined
+}
+
+const NAMED_BY: Record<string, string> = {
+  'tools/call': 'name',
+  'resources/read': 'uri',
+  'prompts/get': 'name',
+}
+
+function checkHeaders({ id, method, params }: RpcRequest, headers: IncomingHttpHeaders) {
+  const name = params[NAMED_BY[method] ?? '']
+  const said = { 'MCP-Protocol-Version': versionIn(params), 'Mcp-Method': method, 'Mcp-Name': name }
+  for (const [header, value] of Object.entries(said))
+    if (value !== undefined && headerValue(headers[header.toLowerCase()]) !== value)
+      failRpc('mismatch', `the header ${header} is not what the body says`, { id })
+}
+
+/** Throws RpcError. */
+function seatedBy(
+  message: RpcMessage,
+  headers: IncomingHttpHeaders,
+  session: McpSession | undefined,
+  { own }: McpServeContext,
+) {
+  const era = message ? eraOf(message, headers['mcp-protocol-version']) : 'legacy'
+  if (era === 'legacy') return { era, session, isNew: beginsSession(message, headers, session) }
+  // A notification could end calls of others.
+  if (message?.id === undefined) return { era, session: undefined, isNew: false }
+  checkModern(message, () => checkHeaders(message, headers))
+  return { era, session: own.modern, isNew: false }
+}
+
 function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
   const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
   if (message?.method === 'initialize' && message.id !== undefined)
@@ -11095,7 +11158,7 @@ function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, sessio
 
 export const mcpServeHandler = (door: Door) => door.serve
 
-const isLoopback = (address: string) => /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/i.test(address)
+const isLoopback = (address: string) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(address)
 
 async function listen(door: Door, bind: string, port: number) {
   const server = builtin('node:http').createServer({
@@ -11107,7 +11170,7 @@ async function listen(door: Door, bind: string, port: number) {
   server.maxConnections = MCP_CONNECTIONS_MAX
   for (const asked of ['request', 'checkContinue']) server.on(asked, mcpServeHandler(door))
   try {
-    await builtin('node:events').once(server.listen(port, bind), 'listening')
+    await once(server.listen(port, bind), 'listening')
     return server
   } catch (cause) {
     const hint = 'choose another with --mcp-port (0: a free one) or --mcp-bind'
@@ -11118,7 +11181,7 @@ async function listen(door: Door, bind: string, port: number) {
 function keyOf({ given, world }: App, bind: string) {
   const said = given.text('serve-mcp') || world.env['TAI_MCP_KEY']
   const key = said || failUsage('--serve-mcp has no key', KEY_HINT)
-  const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN // a shorter one could not be redacted
+  const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN
   if (key.length < least)
     failUsage(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
   return key
@@ -11126,7 +11189,7 @@ function keyOf({ given, world }: App, bind: string) {
 
 const inUrl = (host: string) => (builtin('node:net').isIPv6(host) ? `[${host}]` : host)
 
-function hostNames(bind: string, named: readonly string[]) {
+function hostNames(bind: string, named: string[]) {
   if (!isLoopback(bind) && named.length === 0) return undefined
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
   return new Set(all.map((it) => inUrl(it).toLowerCase()))
@@ -11137,7 +11200,10 @@ export async function mcpServeMain(app: App) {
   const { signal } = app
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
-  const context = await McpServeContext.open(app, keyOf(app, bind))
+  const context = await McpServeContext.open(app, {
+    key: keyOf(app, bind),
+    usual: 'danger-full-access',
+  })
   const hosts = hostNames(bind, config.list('mcp_hosts'))
   const door = new Door(context, hosts)
   builtin('node:v8').setFlagsFromString('--heap-growing-percent=50') // or old objects multiply
@@ -11146,15 +11212,12 @@ export async function mcpServeMain(app: App) {
   const { address, port } = server.address() as AddressInfo
   const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
   const { mode, toolCount: tools } = context
-  if (hosts === undefined)
-    app.notice(
-      'any host is let in, so a web page could pose as its own: name its hosts with --mcp-hosts',
-    )
+  if (!hosts) app.notice('any web page could pose as its own: name its hosts with --mcp-hosts')
   app.notice(`serving ${count(tools, 'tool')} of ${app.root} over MCP, permission mode ${mode}`)
   app.notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
   app.notice('it is sent as Authorization: Bearer KEY; Ctrl-C ends the server')
   app.print({ url, tools, mode, workspace: app.root }, url)
-  if (!signal.aborted) await builtin('node:events').once(signal, 'abort')
+  if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
   const closed = new Promise((resolve) => server.close(resolve))
@@ -11163,10 +11226,108 @@ export async function mcpServeMain(app: App) {
   server.closeIdleConnections()
   await within(SECOND / 4, closed)
   server.closeAllConnections()
-  return EXIT.answered
 }
 
 //#endregion §listen
+
+//#region §lines: MCP over stdin and stdout, the server's end
+//
+// One message a line (MCP 2025-11-25, Transports, stdio); stdout carries nothing else.
+// 1. Nothing is opened before it is needed: a client may start us only to look.
+// 2. The end of stdin, of stdout or a signal ends all, after MCP_STOP_GRACE for what runs.
+// 3. Who does not read what it asked for is not read from.
+// Not here: what a message is answered (§serve).
+
+const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
+
+/** Undefined: a line that is too long. */
+function lineTaker(take: (line: Buffer | undefined) => void) {
+  let pieces: Buffer[] = []
+  let size = 0
+  const keep = (piece: Buffer) => {
+    size += piece.length
+    if (size > MCP_HTTP_MAX_BODY) pieces = []
+    else pieces.push(piece)
+  }
+  const end = () => {
+    if (size > 0) take(size > MCP_HTTP_MAX_BODY ? undefined : Buffer.concat(pieces))
+    pieces = []
+    size = 0
+  }
+  const push = (chunk: Buffer) => {
+    let from = 0
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
+      keep(chunk.subarray(from, at))
+      end()
+      from = at + 1
+    }
+    keep(chunk.subarray(from))
+  }
+  return { push, end }
+}
+
+/** What needs a person is denied: a host's screen is not ours. */
+export async function mcpServePipe(app: App) {
+  const { signal, out, redactor, world } = app
+  const { stdin } = process
+  const settings = { flags: flagSettings(app.given), stored: {}, root: app.root }
+  await Config.load(world, settings) // a bad flag is told now
+  app.notice(`serving ${new Workspace(app.root, world.home).root} over MCP on stdin and stdout`)
+  const own = ownSessions(app)
+  let context: Promise<McpServeContext> | undefined
+  const reach = () => (context ??= McpServeContext.open(app, { own }))
+  const host = { redactor, reach, older: MCP_VERSIONS.at(-1) ?? '' }
+  const waiting = new Set<Promise<void>>()
+  const say = async (body: string) => {
+    if (
+      out.write(`${body}
+`)
+    )
+      return
+    stdin.pause()
+    await out.drained()
+    stdin.resume()
+  }
+  const lines = lineTaker((line) => {
+    const work = pipeAnswer(host, own, line).then((body) => (body ? say(body) : undefined))
+    const done: Promise<void> = work.then(() => {
+      if (waiting.delete(done) && waiting.size < PIPE_WAITING_MAX) stdin.resume()
+    })
+    if (waiting.add(done).size >= PIPE_WAITING_MAX) stdin.pause()
+  })
+  const ended = Promise.withResolvers<unknown>()
+  stdin.on('data', lines.push)
+  for (const end of ['end', 'error', 'close']) stdin.once(end, ended.resolve)
+  signal.addEventListener('abort', ended.resolve)
+  if (!signal.aborted) await ended.promise
+  lines.end()
+  await within(MCP_STOP_GRACE, Promise.all(waiting), signal)
+  await context?.then((it) => it.close()).catch(() => {})
+  stdin.destroy()
+  return EXIT.answered
+}
+
+/** Never throws. */
+async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: Buffer | undefined) {
+  let message: RpcMessage
+  try {
+    if (line === undefined)
+      return failRpc('request', `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+    if (!builtin('node:buffer').isUtf8(line)) failRpc('parse', 'the line is not UTF-8')
+    const text = line.toString().trim()
+    message = text ? readRpc(text) : undefined
+    if (message === undefined) return undefined
+    const era = eraOf(message)
+    if (era === 'modern' && message.id !== undefined) checkModern(message)
+    const seat = { era, session: own[era], stop: new AbortController() }
+    return (await answerRpc(host, message, seat))?.body
+  } catch (error) {
+    const told = rpcErrorOf(error, host.redactor)
+    return rpcFailure(told.id ?? message?.id ?? null, told)
+  }
+}
+
+//#endregion §lines
 
 //#region §doctor: is everything as it should be?
 //
@@ -11181,7 +11342,7 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   home: async ({ world: { home, platform } }) => {
     const { mode } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
     if (mode === undefined) return `${home} (made when first needed)`
-    const isOpen = platform !== 'win32' && (mode & 0o077) !== 0
+    const isOpen = platform !== 'win32' && mode & 0o077
     return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : home
   },
   vault: async (app) => {
@@ -11190,29 +11351,24 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   },
   seal: async (app) => {
     const { on, locked } = (await app.store()).secrets.seal
-    if (!on) return 'off: secrets are kept as they are, in a file only you can read'
-    if (!locked) return 'on'
-    return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
+    if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
+    return on ? 'on' : 'off: secrets are kept as they are, in a file only you can read'
   },
   settings: async (app) => {
-    const config = await app.config()
-    if (config.notices.length > 0) return ['warn', config.notices.join('; ')]
-    const set = config.all().filter((row) => row.source !== 'default')
-    return set.map((row) => `${row.key} (${row.source})`).join(', ') || 'all default'
+    const { notices } = await app.config()
+    return notices.length > 0 ? ['warn', notices.join('; ')] : 'as `tai config list` shows them'
   },
   audit: async (app) => {
     const found = await (await app.store()).verifyAudit()
-    const [problem] = found.problems
     const said = auditInWords(found)
-    return problem === undefined ? said : ['bad', `${said}, ${problem}`]
+    return found.problems.length > 0 ? ['bad', `${said}, ${found.problems[0]}`] : said
   },
   model: async (app) => {
     const choice = await chosenModel(app)
-    const { model, why, provider } = choice
     const models = await listModels(app.http, choice, app.signal)
     const offers = count(models.length, 'model')
-    const text = `${modelName(choice)} (${why}) at ${provider.baseUrl}, ${offers}`
-    const isListed = models.length === 0 || models.some(({ id }) => id === model)
+    const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
+    const isListed = models.length === 0 || models.some(({ id }) => id === choice.model)
     return isListed ? text : ['warn', `${text}, this one not among them`]
   },
   terminal: async ({ prompter }) =>
@@ -11226,8 +11382,8 @@ const brokenDown = (error: unknown): Seen => ['bad', explain(error).replace('\n 
 export const examine = (app: App) =>
   Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
     const seen = await look(app).catch(brokenDown)
-    const [health, text] = typeof seen === 'string' ? (['ok', seen] as const) : seen
-    return { name, health, text }
+    const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
+    return { health, name, text }
   })
 
 function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
@@ -11243,20 +11399,21 @@ function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>)
 // goes through the same door as a paste.
 // Not here: what is added, which the person picks (§commands).
 
+/** Each place begins with a name of `hostFolders`. */
 const HOSTS = {
-  'Claude Desktop': ['{config}/Claude/claude_desktop_config.json'],
-  'Claude Code': ['{home}/.claude.json', '{root}/.mcp.json'],
-  Cursor: ['{home}/.cursor/mcp.json', '{root}/.cursor/mcp.json'],
-  'VS Code': ['{code}/settings.json', '{code}/mcp.json', '{root}/.vscode/mcp.json'],
-  Codex: ['{codex}/config.toml', '{root}/.codex/config.toml'],
-  Windsurf: ['{home}/.codeium/windsurf/mcp_config.json'],
-  Zed: ['{xdg}/zed/settings.json', '{root}/.zed/settings.json'],
-  opencode: ['{xdg}/opencode/opencode.json', '{root}/opencode.json'],
-  'Gemini CLI': ['{home}/.gemini/settings.json', '{root}/.gemini/settings.json'],
-  pi: ['{home}/.pi/agent/mcp.json', '{root}/.pi/mcp.json'],
+  'Claude Desktop': 'config/Claude/claude_desktop_config.json',
+  'Claude Code': 'home/.claude.json root/.mcp.json',
+  Cursor: 'home/.cursor/mcp.json root/.cursor/mcp.json',
+  'VS Code': 'code/settings.json code/mcp.json root/.vscode/mcp.json',
+  Codex: 'codex/config.toml root/.codex/config.toml',
+  Windsurf: 'home/.codeium/windsurf/mcp_config.json',
+  Zed: 'xdg/zed/settings.json root/.zed/settings.json',
+  opencode: 'xdg/opencode/opencode.json root/opencode.json',
+  'Gemini CLI': 'home/.gemini/settings.json root/.gemini/settings.json',
+  pi: 'home/.pi/agent/mcp.json root/.pi/mcp.json',
 }
 
-function hostFolders({ env, platform }: World, root: string) {
+function hostFolders({ env, platform }: World, root: string): Record<string, string> {
   const home = env['HOME'] || env['USERPROFILE'] || builtin('node:os').homedir()
   const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
   const own: NodeJS.Dict<string> = {
@@ -11287,13 +11444,12 @@ export async function hostedServers(world: World, root: string) {
   const folders = hostFolders(world, root)
   const faults: string[] = []
   const readPlace = async (host: string, place: string) => {
-    const [, folder = '', rest = ''] = /^\{(\w+)\}(.*)/.exec(place) ?? []
-    const file = path.join(folders[folder as keyof typeof folders], rest)
+    const [folder = '', ...rest] = place.split('/')
+    const file = path.join(`${folders[folder]}`, ...rest)
     if (!isFile(file)) return []
     try {
-      const { entries, rejects, notes } = await mcpNormalize(await serversPart(file, root))
+      const { entries, rejects, notes, from } = await mcpNormalize(await serversPart(file, root))
       faults.push(...rejects.map((error) => `${file}: ${error.message}`))
-      const from = file.endsWith('.toml') ? 'config-toml' : 'config-json'
       const isOwn = folder !== 'root' // a project enables nothing
       const found = isOwn ? entries : entries.map((entry) => ({ ...entry, enabled: undefined }))
       return found.map((entry) => ({ host, file, from, notes, isOwn, entry }))
@@ -11303,8 +11459,8 @@ export async function hostedServers(world: World, root: string) {
       return []
     }
   }
-  const found = Object.entries(HOSTS).flatMap(([host, files]) =>
-    files.map((file) => readPlace(host, file)),
+  const found = Object.entries(HOSTS).flatMap(([host, places]) =>
+    places.split(' ').map((place) => readPlace(host, place)),
   )
   const all = (await Promise.all(found)).flat()
   return { found: all.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)), faults }
@@ -11323,61 +11479,56 @@ type Run = Verb<App>['run']
 const LIMIT = flagRow('-n, --limit N', 'at most this many (50)')
 const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
 const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
-  /^(?:model|system|tools|permission-mode)$/.test(name),
+  /^(model|system|tools|permission-mode)$/.test(name),
 )
-const GRANT_FLAGS = [
-  flagRow('--path GLOB', 'only for paths like this; repeatable'),
-  flagRow('--command PREFIX', 'only for commands that begin so; repeatable'),
-  flagRow('--mode MODE', 'only in this permission mode'),
-]
-const AUDIT_FLAGS = [
-  LIMIT,
-  flagRow('--kind KIND', 'tool-call, approval, grant, ...'),
-  flagRow('--tool NAME', 'what concerns this tool'),
-  flagRow('--since TIME', 'an ISO date or time'),
-]
-
+const GRANT_FLAGS = flagRows({
+  '--path GLOB': 'only for paths like this; repeatable',
+  '--command PREFIX': 'only for commands that begin so; repeatable',
+})
+const AUDIT_FLAGS = flagRows({
+  '--kind KIND': 'tool-call, approval, grant, ...',
+  '--tool NAME': 'what concerns this tool',
+}).concat(LIMIT)
 const YES = flagRow('--yes', 'agree to what is shown, without being asked')
 
 const CELL_MAX = 160 // characters; --json has all of it
 
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
-const CELL_FORMS: Record<string, (value: number) => string> = {
-  updated: when,
-  ts: when,
-  bytes: formatBytes,
-  messages: (value) => count(value, 'message'),
-}
-
 function cellOf([key, value]: [string, unknown]) {
-  if (typeof value === 'number') return (CELL_FORMS[key] ?? String)(value)
+  if (key === 'bytes') return formatBytes(Number(value))
+  if (/^(created|updated|ts)$/.test(key)) return when(Number(value))
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
   return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
 }
 
-const factCells = (item: object) => Object.entries(item).map((pair) => [pair[0], cellOf(pair)])
+function printFacts(app: App, facts: object) {
+  const rows = Object.entries(facts).map((fact) => [fact[0], cellOf(fact)])
+  app.print(facts, rows)
+}
 
+/** `members` are for the screen. */
 function listVerb<T>(
   key: string,
   members: readonly (keyof T & string)[],
-  read: (store: Store, limit: number, asked: string, app: App) => Promise<readonly T[]>,
+  read: (store: Store, asked: Search, app: App) => Promise<T[]>,
 ): Run {
-  return async (app, ...asked) => {
-    const items = await read(await app.store(), limitOf(app), asked.join(' '), app)
+  return async (app, ...words) => {
+    const query = words.join(' ').trim() || undefined
+    const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
     const rows = items.map((item) => members.map((name) => cellOf([name, item[name]])))
-    return app.print({ [key]: items }, rows.length > 0 ? rows : `no ${key}`)
+    app.print({ [key]: items }, rows)
   }
 }
 
 function showVerb<T extends object>(
   command: string,
   find: (store: Store, name: string) => Promise<T | undefined>,
-  shown: (item: T) => string | string[][],
+  shown?: (item: T) => string,
 ): Run {
   return async (app, name = '') => {
     const item = (await find(await app.store(), name)) ?? failUnknown(command, name)
-    return app.print(item, shown(item))
+    return shown ? app.print(item, shown(item)) : printFacts(app, item)
   }
 }
 
@@ -11387,27 +11538,45 @@ function deleteVerb(
 ): Run {
   return async (app, name = '') => {
     if (!(await remove(await app.store(), name))) failUnknown(command, name)
-    return app.print({ deleted: name }, `deleted ${name}`)
+    printDone(app, 'deleted', name)
   }
+}
+
+function printDone(app: App, what: string, name: string) {
+  app.print({ [what]: name }, `${what} ${name}`)
 }
 
 function failUnknown(command: string, name: string): never {
   fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
-type VerbSpec = [usage: string, help: string, run: Run, flags?: readonly Flag[]]
-
 const recordsVerb = listVerb(
   'records',
   ['id', 'kind', 'updated', 'bytes', 'title'],
-  (store, limit, query) => store.listRecords({ query: query.trim() || undefined, limit }),
+  (store, asked) => store.listRecords(asked),
 )
 const sessionsVerb = listVerb(
   'sessions',
   ['id', 'updated', 'messages', 'model', 'title'],
-  (store, limit, query) => store.listSessions({ query: query || undefined, limit }),
+  (store, asked) => store.listSessions(asked),
 )
-const sessionVerb = showVerb('session', wholeSession, sessionMarkdown)
+const sessionVerb = showVerb(
+  'session',
+  async (store, id) => {
+    const session = await store.findSession(id)
+    return session && { ...session, messages: await store.messages(session.id) }
+  },
+  ({ title, id, model, created, messages }) => {
+    const said = messages.map(({ message }) =>
+      message.role === 'tool'
+        ? `## Tool ${message.name}\n\n${message.text.replace(/^/gm, '    ')}\n` // no text ends that
+        : `## ${message.role}\n\n${wordsOf(message)}\n`,
+    )
+    return [`# ${title}\n\nSession ${id}, ${model}, ${when(created)}\n`, ...said].join('\n')
+  },
+)
+
+type VerbSpec = [usage: string, help: string, run: Run, flags?: Flag[]]
 
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
@@ -11420,7 +11589,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['on', 'encrypt all secrets', sealVerb('on'), [KEYCHAIN]],
     ['off', 'decrypt them again', sealVerb('off')],
     ['rotate', 'encrypt them with a new key', sealVerb('rotate'), [KEYCHAIN]],
-    ['status', 'whether the seal is on', (app) => showSeal(app, [])],
+    ['status', 'whether the seal is on', showSeal],
   ],
   vault: ['notes, memories and kept results',
     ['list', 'the newest records', recordsVerb, [LIMIT]],
@@ -11439,9 +11608,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   profile: ['named sets of model, prompt, tools and permissions',
     ['list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())],
-    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name), factCells)],
-    ['create NAME', 'make a profile', profileVerb('new'), PROFILE_FLAGS],
-    ['edit NAME', 'change what the flags name', profileVerb('known'), PROFILE_FLAGS],
+    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name))],
+    ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
+    ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
     ['use NAME', 'use it from now on', profileUse],
     ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
   ],
@@ -11462,7 +11631,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show NAME', 'one tool with its schema', toolsShow],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'root'], (store) => store.listGrants())],
+    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'digest', 'root'], (store) => store.listGrants())],
     ['grant TOOL', 'always allow a tool', grantVerb('always'), GRANT_FLAGS],
     ['deny TOOL', 'never allow it, in any mode', grantVerb('deny'), GRANT_FLAGS],
     ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
@@ -11477,27 +11646,32 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       flagRow('--name NAME', 'name for the one server'), YES]],
     ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, [YES]],
     ['list', 'all servers', mcpList],
-    ['tools [SERVER]', 'their tools, and which are offered', mcpTools],
+    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools', ['name', 'state', 'description'], async (_, { query }, app) =>
+      toolFacts(await app.bridge(), await currentProfile(app), query))],
     ['enable SERVER', 'let models of this profile use it', enableVerb(true), [YES]],
     ['disable SERVER', 'take that back', enableVerb(false)],
-    ['remove SERVER', 'delete it, with what was accepted of it', mcpRemove],
+    ['remove SERVER', 'delete it, with what was accepted of it', async (app, server = '') => {
+      await (await app.bridge()).remove(server)
+      printDone(app, 'removed', server)
+    }],
     ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
-    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, [
-      flagRow('--grant TOOL', 'accept this tool as it is now; repeatable'),
-      flagRow('--grant-all', 'accept all of them')]],
+    ['pins SERVER', 'tools that are new or changed, compared with what was accepted', mcpPins, flagRows({
+      '--grant TOOL': 'accept this tool as it is now; repeatable',
+      '--grant-all': 'accept all of them'})],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
-    ['trust ACTION [SERVER]', 'list, inspect, allow, deny (whatever the mode) or revoke', mcpTrust, [
-      flagRow('--tool NAME', 'this tool only, or tools like `get_*`; repeatable'),
-      flagRow('--ttl TIME', 'allow it for so long, such as 30m, 12h or 7d')]],
+    ['trust ACTION [SERVER]', 'list, inspect, allow, deny (whatever the mode) or revoke', mcpTrust, flagRows({
+      '--tool NAME': 'this tool only, or tools like `get_*`; repeatable',
+      '--ttl TIME': 'allow it for so long, such as 30m, 12h or 7d'})],
+    ['serve', 'offer the tools of tai to another agent, over stdin and stdout', mcpServePipe, SERVED_FLAGS],
   ],
   audit: ['the record of every tool call and approval',
-    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (store, limit, _asked, app) =>
-      store.listAudit({ ...auditFilter(app), limit })), AUDIT_FLAGS],
+    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (_, { limit }, app) =>
+      auditEntries(app, limit)), AUDIT_FLAGS],
     ['verify', 'whether anything was changed or is missing', auditVerify],
     ['export', 'all entries, one JSON object a line', auditExport, AUDIT_FLAGS],
   ],
   completion: ['completions for a shell',
-    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => printText(out, completionScript(shell))],
+    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => void out.write(completionScript(shell))],
     ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
   ],
   doctor: ['check the installation', ['', 'check everything', runDoctor]],
@@ -11506,9 +11680,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
 }
 
-export const COMMANDS: readonly Command<App>[] = Object.entries(VERBS).map(
-  ([name, [help, ...verbs]]) => ({ name, help, verbs: verbs.map(verbOf) }),
-)
+export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
+  name,
+  help,
+  verbs: verbs.map(verbOf),
+}))
 
 function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
   const name = /^[a-z]\S*/.exec(usage)?.[0] ?? ''
@@ -11519,96 +11695,57 @@ const askSecret = ({ prompter, signal }: App, question: string) =>
   prompter.ask(question, { secret: true }, signal)
 
 async function secretSet(app: App, name = '') {
-  const form = 'use letters, digits and _, such as OPENAI_API_KEY'
-  if (!/^[A-Za-z_]\w*$/.test(name)) failUsage(`${visible(name)} is no name for a secret`, form)
+  if (!/^[A-Za-z_]\w*$/.test(name))
+    failUsage(`${visible(name)} is no name for a secret`, 'use letters, digits and _')
   const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
-  if (!value) return failUsage('no value was given', 'type it on the terminal, or pipe it in')
-  const store = await app.store()
-  store.redactor.add(name, value)
-  await store.secrets.set(name, value)
-  return app.print({ name, stored: true }, `stored ${name}`)
+  if (!value) failUsage('no value was given', 'type it on the terminal, or pipe it in')
+  await (await app.store()).secrets.set(name, value)
+  printDone(app, 'stored', name)
 }
 
 function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
   return async (app) => {
     const { secrets } = await app.store()
-    if (to === 'on' && secrets.seal.on)
-      fail('the seal is on already', '`tai seal rotate` changes its key')
-    const passphrase = to === 'off' ? undefined : await newPassphrase(app)
-    return showSeal(app, await secrets.turn(to, passphrase))
+    const isKeyless = to === 'off' || app.given.has('keychain')
+    const passphrase = isKeyless ? undefined : await newPassphrase(app)
+    for (const note of await secrets.turn(to, passphrase)) app.notice(note)
+    await showSeal(app)
   }
 }
 
-async function showSeal(app: App, notes: readonly string[]) {
-  const status = await (await app.store()).secrets.status()
-  return app.print({ ...status, notes }, [...factCells(status), ...notes.map((note) => [note])])
+async function showSeal(app: App) {
+  printFacts(app, await (await app.store()).secrets.status())
 }
 
-/** Undefined: a key in the keychain. TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
+/** TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
 async function newPassphrase(app: App) {
-  const { env } = app.world
-  if (app.given.has('keychain')) return undefined
-  const given = env['TAI_SEAL_NEW_PASSPHRASE'] ?? env['TAI_SEAL_PASSPHRASE']
-  if (given) return given
+  const { TAI_SEAL_PASSPHRASE, TAI_SEAL_NEW_PASSPHRASE = TAI_SEAL_PASSPHRASE } = app.world.env
+  if (TAI_SEAL_NEW_PASSPHRASE) return TAI_SEAL_NEW_PASSPHRASE
   const first = await askSecret(app, 'New passphrase: ')
   const hint = 'type one on a terminal, or set TAI_SEAL_PASSPHRASE'
   if (!first) failUsage('no passphrase was given', hint)
   if (first === (await askSecret(app, 'The same again: '))) return first
-  return failUsage('the two passphrases differ', 'nothing was changed; try again')
+  failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
 
-async function wholeSession(store: Store, id: string) {
-  const session = await store.findSession(id)
-  return session && { ...session, messages: await store.messages(session.id) }
-}
-
-type WholeSession = NonNullable<Awaited<ReturnType<typeof wholeSession>>>
-
-const SPEAKERS = { system: 'System', user: 'You', assistant: 'tai' }
-
-function sessionMarkdown({ title, id, model, created, messages }: WholeSession) {
-  const facts = `Session ${id}, ${model}, ${new Date(created).toISOString()}`
-  const said = messages.map(({ message }) =>
-    message.role === 'tool'
-      ? `## Tool ${message.name}\n\n${inFence(message.text)}\n`
-      : `## ${SPEAKERS[message.role]}\n\n${wordsOf(message)}\n`,
-  )
-  return [`# ${title}\n\n${facts}\n`, ...said].join('\n')
-}
-
-/** In a fence that the text cannot close. */
-function inFence(text: string) {
-  const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([run]) => run.length))
-  const fence = '`'.repeat(longest + 1)
-  return `${fence}\n${text}\n${fence}`
-}
-
-function profileVerb(wanted: 'new' | 'known'): Run {
+function profileVerb(isNew: boolean): Run {
   return async (app, name = '') => {
     const { given } = app
     const store = await app.store()
     const found = await store.getProfile(name)
-    if (wanted === 'known' && found === undefined) failUnknown('profile', name)
-    if (wanted === 'new' && found !== undefined)
-      fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+    if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+    if (!isNew && !found) failUnknown('profile', name)
     const old: Partial<ProfileRow> = found ?? {}
-    const tools = given.text('tools')?.split(/\s*,\s*/) ?? old.tools
+    const tools = given.has('tools') ? splitNames(given.text('tools')) : old.tools
     for (const each of tools ?? []) pickTool(TOOLS, each)
     const prompt = given.text('system') ?? old.prompt
     const model = given.text('model') ?? old.model
-    const mode = givenMode(app, 'permission-mode') ?? old.mode
+    const limit = given.text('permission-mode')
+    const mode = limit ? (parseSetting('permission_mode', limit) as Mode) : old.mode
     await store.saveProfile({ name, prompt, model, tools, mode })
-    return app.print(
-      { name, saved: true },
-      `saved; \`tai profile use ${name}\` makes it the usual one`,
-    )
+    printDone(app, 'saved', name)
   }
-}
-
-function givenMode({ given }: App, flag: string) {
-  const mode = given.text(flag)
-  return mode === undefined ? undefined : (parseSetting('permission_mode', mode) as Mode)
 }
 
 async function profileUse(app: App, name = '') {
@@ -11619,18 +11756,14 @@ async function profileUse(app: App, name = '') {
 async function modelShow(app: App) {
   const choice = await chosenModel(app)
   const { window, why, provider } = choice
-  const facts = { model: modelName(choice), base_url: provider.baseUrl, window, why }
-  const text = `${facts.model}\n  ${why}; at ${facts.base_url}; window ${window} tokens`
-  return app.print(facts, text)
+  printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
 }
 
 async function modelList(app: App, provider?: string) {
   const choice = await chosenModel(app, undefined, provider)
   const models = await listModels(app.http, choice, app.signal)
-  const rows = models.map(({ provider: by, id, window }) => {
-    return [`${by}/${id}`, window ? `${window} tokens` : '']
-  })
-  return app.print({ models }, rows)
+  const rows = models.map(({ provider: by, id, window = '' }) => [`${by}/${id}`, `${window}`])
+  app.print({ models }, rows)
 }
 
 async function changeSetting(app: App, key = '', value?: string) {
@@ -11648,35 +11781,32 @@ async function configList(app: App) {
     const hidden = shadows.map((other) => `, hides ${other.value} (${other.source})`)
     return [key, value, source + hidden.join('')]
   })
-  return app.print({ settings }, rows)
+  app.print({ settings }, rows)
 }
 
 async function configGet(app: App, key = '') {
   const setting = (await app.config()).explain(key)
-  return app.print(setting, setting.value ?? '')
+  app.print(setting, setting.value ?? '')
 }
 
 async function configShowPaths(app: App) {
   const vault = path.join(app.world.home, 'vault.db')
-  const files = { vault, ...configPaths(app.world, app.root) }
-  const rows = Object.entries(files).map(([name, file = '-']) => {
-    return [name, fs.existsSync(file) ? file : `${file} (not there)`]
-  })
-  return app.print(files, rows)
+  printFacts(app, { vault, ...configPaths(app.world, app.root) })
 }
 
 async function toolsList(app: App) {
   const rows = TOOLS.map(({ name, core, annotations, description }) => {
     return [name, core ? 'offered' : 'on demand', annotations.securityTier, description]
   })
-  return app.print({ tools: TOOLS }, rows)
+  app.print({ tools: TOOLS }, rows)
 }
 
 async function toolsShow(app: App, name = '') {
   const tool = await knownTool(app, name)
-  const head = `${name} (${tool.family}, ${tool.annotations.securityTier})`
-  const schema = JSON.stringify(tool.parameters, undefined, 2)
-  return app.print(tool, `${head}\n${tool.description}\n\n${schema}`)
+  const { family, annotations, description, parameters } = tool
+  const schema = JSON.stringify(parameters, undefined, 2)
+  const head = `${name} (${family}, ${annotations.securityTier})`
+  app.print(tool, `${head}\n${description}\n\n${schema}`)
 }
 
 async function knownTool(app: App, name: string) {
@@ -11686,16 +11816,14 @@ async function knownTool(app: App, name: string) {
 function grantVerb(scope: 'always' | 'deny'): Run {
   return async (app, name = '') => {
     const row = await knownTool(app, name)
-    const tool = grantNameOf(row)
     const store = await app.store()
-    const [paths, commands] = [app.given.all('path'), app.given.all('command')]
+    const [paths = [], commands = []] = ['path', 'command'].map(app.given.all)
     if (row.origin && paths.length + commands.length > 0)
       failUsage('a tool of a server is granted whole', 'leave out --path and --command')
-    const bounds = { mode: givenMode(app, 'mode'), paths, commands }
-    const open = { digest: undefined, session: undefined, root: undefined, expires: undefined }
-    const grant = await store.addGrant({ tool, scope, ...bounds, ...open })
-    await store.audit('grant', { id: grant.id, tool, scope, paths, commands })
-    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
+    const facts = { tool: grantNameOf(row), scope, paths, commands }
+    const grant = await store.addGrant(facts)
+    await store.audit('grant', { ...facts, id: grant.id })
+    app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
   }
 }
 
@@ -11708,83 +11836,73 @@ async function dropGrant(store: Store, id: string) {
 const argsIn = (text: string) =>
   parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
-async function approvalCheck(app: App, name = '', text = '{}') {
-  const { world, prompter, root } = app
-  const row = await knownTool(app, name)
+async function approvalCheck(app: App, tool = '', text = '{}') {
+  const row = await knownTool(app, tool)
   const args = argsIn(text)
-  const store = await app.store()
   const mode = (await app.config()).get('permission_mode') as Mode
-  const approvals = new Approvals({ mode, store, prompter, world, root })
+  const approvals = new Approvals({ ...app, store: await app.store(), mode, root: app.root })
   const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
-  const hint = `\`tai tools show ${name}\` tells more`
+  const hint = `\`tai tools show ${tool}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
-  const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
-  const call = { tool: name, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
+  const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
+  const call = { tool, args, paths, annotations, session: '', grantAs: grantNameOf(row) }
   const { verdict, reason, grant } = await approvals.check(call)
   const facts = { verdict, reason, mode, grant: grant?.id ?? null }
-  return app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
+  app.print(facts, `${verdict}: ${reason} (mode ${mode})`)
 }
 
-function auditFilter({ given }: App) {
-  const time = given.text('since')
-  const since = time === undefined ? undefined : Date.parse(time)
-  const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
-  if (Number.isNaN(since)) failUsage(`${visible(time ?? '')} is no time`, hint)
-  return { kind: given.text('kind'), tool: given.text('tool'), since }
+async function auditEntries(app: App, limit: number) {
+  const [kind, tool] = ['kind', 'tool'].map(app.given.text)
+  return (await app.store()).listAudit({ kind, tool, limit })
 }
 
 async function auditVerify(app: App) {
   const state = await (await app.store()).verifyAudit()
   app.print(state, [auditInWords(state), ...state.problems].join('\n'))
-  return state.problems.length === 0 ? EXIT.answered : EXIT.failed
+  return state.problems.length > 0 ? EXIT.failed : EXIT.answered
 }
 
 async function auditExport(app: App) {
-  const limit = app.given.has('limit') ? limitOf(app) : Number.MAX_SAFE_INTEGER
-  for (const entry of await (await app.store()).listAudit({ ...auditFilter(app), limit })) {
+  for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
     app.out.write(jsonLine(entry))
     await app.out.drained(app.signal)
   }
-  return EXIT.answered
 }
 
 async function currentProfile(app: App) {
   return (await app.config()).get('profile') ?? 'default'
 }
 
-const agreement = (app: App) => ({
-  prompter: app.prompter,
-  granted: app.given.has('yes') ? '--yes' : undefined,
-  show: (line: string) => app.notice(line),
-  signal: app.signal,
+const agreement = ({ prompter, given, notice, signal }: App) => ({
+  prompter,
+  granted: given.has('yes') ? '--yes' : undefined,
+  show: notice,
+  signal,
 })
 
 /** A paste, to its end, which on a terminal is Ctrl-D. */
 async function pasted(app: App) {
   if (fdKind(0) !== 'terminal') return app.stdin()
   app.notice('paste it now, and end with Ctrl-D on a line of its own')
-  const stdin = process.stdin.setEncoding('utf8')
-  const pieces: Promise<string[]> = Array.fromAsync(stdin)
-  if (await within(STDIN_ALONE_WAIT, pieces, app.signal)) return (await pieces).join('')
-  pieces.catch(() => {}) // of what is ended here
-  stdin.destroy()
+  const text = builtin('node:stream/consumers').text(process.stdin)
+  if (await within(STDIN_ALONE_WAIT, text, app.signal)) return text
+  text.catch(() => {}) // of what is ended here
+  process.stdin.destroy()
   throw app.signal.reason
 }
 
 /** What a word stands for; a file and a paste hold configurations and nothing else. */
-async function sourceOf(app: App, word: string): Promise<{ text: string; kind: SourceKind }> {
+async function sourceOf(app: App, word = ''): Promise<[text: string, kind: SourceKind]> {
   const file = path.resolve(app.world.cwd, word)
-  const hint = 'pipe or paste a configuration'
-  if (word === '-')
-    return {
-      text: (await pasted(app)) || failUsage('nothing came on stdin', hint),
-      kind: 'config' as const,
-    }
-  if (isFile(file)) return { text: await fs.promises.readFile(file, 'utf8'), kind: 'config' }
+  if (word === '-') {
+    const text = await pasted(app)
+    return [text || failUsage('nothing came on stdin', 'pipe or paste a configuration'), 'config']
+  }
+  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8'), 'config']
   const kind = sourceKind(word)
-  if (kind === 'name' && /\.(?:json|toml)$/.test(word))
+  if (kind === 'name' && /\.(json|toml)$/.test(word))
     fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
-  return { text: word, kind }
+  return [word, kind]
 }
 
 /** One source, or a command after --, with a name before it. */
@@ -11792,16 +11910,13 @@ async function mcpAdd(app: App, ...words: string[]) {
   const { given, signal } = app
   const { literal } = given
   const [word, ...more] = words.slice(0, words.length - literal.length)
-  const name = given.text('name')
-  const bridge = await app.bridge()
   if (more.length > 0)
     failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
-  if (literal.length > 0) {
-    const how = { name: name ?? word, signal, kind: 'command' } as const
-    return addFound(app, await readSource(bridge, literal, how))
-  }
-  const { text, kind } = await sourceOf(app, word ?? '')
-  return addFound(app, await readSource(bridge, [text], { name, signal, kind }))
+  const isCommand = literal.length > 0
+  const name = given.text('name') ?? (isCommand ? word : undefined)
+  const [text, kind] = isCommand ? ['', 'command' as const] : await sourceOf(app, word)
+  const source = isCommand ? literal : [text]
+  return addFound(app, await readSource(await app.bridge(), source, { name, signal, kind }))
 }
 
 async function addFound(app: App, found: McpSource) {
@@ -11812,45 +11927,38 @@ async function addFound(app: App, found: McpSource) {
   if (added.length === 0 && failed.length === 1) throw failed[0]
   for (const error of failed) app.report(error)
   const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
-  const hints = added.flatMap(({ name, profiles }) =>
-    profiles.length > 0 ? [] : `\`tai mcp enable ${name}\` lets models use it`,
-  )
-  const lines = [...added.map(addedLine), ...hints].join('\n')
-  app.print({ servers, failed: failed.map(messageOf) }, lines)
+  const lines = added.map((each) => {
+    const hint = `\n\`tai mcp enable ${each.name}\` lets models use it`
+    return addedLine(each) + (each.profiles.length > 0 ? '' : hint)
+  })
+  app.print({ servers, failed: failed.map(messageOf) }, lines.join('\n'))
   if (failed.length === 0) return EXIT.answered
   const isDenied = added.length === 0 && failed.every((error) => error.exitCode === EXIT.denied)
   return isDenied ? EXIT.denied : EXIT.failed
 }
 
-async function mcpImport(app: App, ...words: string[]) {
+async function mcpImport(app: App, ...names: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   for (const fault of faults) app.notice(fault)
-  const byName = new Map(found.toReversed().map((each) => [each.entry.name, each]))
-  for (const each of found)
-    if (byName.get(each.entry.name) !== each)
-      app.notice(`${each.entry.name} of ${each.file} is left out: another has its name`)
-  const all = [...byName.values()].toReversed()
-  const servers = all.map(({ host, file, entry: { name, transport } }) => {
-    return { name, host, transport, file }
-  })
-  const table = columns(servers.map((row) => Object.values(row).map(visible)))
-  const picked = words.length > 0 || all.length === 0 ? words : await askNames(app, table)
-  const names = picked.includes('all') ? servers.map(({ name }) => name) : picked
-  const chosen = names.map((name) => {
-    const hint = didYouMean(name, [...byName.keys()])
+  const byName = new Map<string, (typeof found)[number]>()
+  for (const each of found) {
+    const { name } = each.entry
+    if (byName.getOrInsert(name, each) !== each)
+      app.notice(`${name} of ${each.file} is left out: another has its name`)
+  }
+  const known = [...byName.keys()]
+  const chosen = (names.includes('all') ? known : names).map((name) => {
+    const hint = didYouMean(name, known)
     return byName.get(name) ?? fail(`no host has a server ${visible(name)}`, hint)
   })
   const notes = [...new Set(chosen.flatMap((each) => each.notes))]
   if (chosen.length > 0) return addFound(app, { servers: chosen, notes, rejects: [] })
-  const hint = '`tai mcp import NAME...` adds some, `tai mcp import all` adds all'
-  const shown = all.length > 0 ? `${table}\n${hint}` : 'no other program has servers here'
-  return app.print({ servers }, shown)
-}
-
-async function askNames({ prompter, signal, given }: App, table: string) {
-  if (!prompter.available || given.has('json')) return []
-  const said = await prompter.ask(`${table}\nWhich of them? (names, or all) `, {}, signal)
-  return said?.split(/[\s,]+/).filter(Boolean) ?? []
+  if (known[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
+  const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
+    return { name, host, transport, file }
+  })
+  const rows = servers.map((row) => Object.values(row))
+  return app.print({ servers }, rows)
 }
 
 async function mcpList(app: App) {
@@ -11860,13 +11968,7 @@ async function mcpList(app: App) {
     const waiting = withheld.length > 0 ? `, ${withheld.length} withheld` : ''
     return [name, transport, use, count(tools, 'tool') + waiting, clip(address, CELL_MAX)]
   })
-  return app.print({ servers }, rows.length > 0 ? rows : 'no servers; `tai mcp add` adds some')
-}
-
-async function mcpTools(app: App, server?: string) {
-  const tools = toolFacts(await app.bridge(), await currentProfile(app), server)
-  const rows = tools.map(({ name, state, description }) => [name, state, description])
-  return app.print({ tools }, rows.length > 0 ? rows : 'no tools; `tai mcp list` shows the servers')
+  app.print({ servers }, rows)
 }
 
 function enableVerb(enabled: boolean): Run {
@@ -11875,13 +11977,8 @@ function enableVerb(enabled: boolean): Run {
     if (enabled) await agreeToStored(bridge, server, agreement(app))
     await bridge.enable(server, profile, enabled)
     const state = enabled ? 'enabled' : 'disabled'
-    return app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
+    app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
   }
-}
-
-async function mcpRemove(app: App, server = '') {
-  await (await app.bridge()).remove(server)
-  return app.print({ removed: server }, `removed ${server}`)
 }
 
 /** Whoever types it has allowed it. */
@@ -11891,7 +11988,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const args = argsIn(text)
   const workspace = new Workspace(app.root, app.world.home)
   const mode = 'danger-full-access'
-  const tools = await openTools(app, { session: '', workspace, mode, only: undefined, profile })
+  const tools = await openTools(app, { session: '', workspace, mode, profile })
   const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
   if (ran.kind === 'refused') fail(ran.text)
   const { text: said, isError = false, structured } = ran.output
@@ -11911,18 +12008,15 @@ async function pinDiff({ now, before }: McpDrift) {
 }
 
 async function mcpPins(app: App, server = '') {
-  const { given, signal } = app
+  const { given, signal, notice } = app
   const bridge = await app.bridge()
   const seen = bridge.registry.drift(server)
   const drift = await bridge.refresh(server, signal).catch((error: unknown) => {
-    const { message } = toldError(error, signal)
-    app.notice(`it was not asked now (${message}); this is what was seen last`)
+    notice(`it was not asked now (${toldError(error, signal).message}); this is what was seen last`)
     return seen
   })
-  const granted = await bridge.grant(
-    server,
-    given.has('grant-all') ? undefined : given.all('grant'),
-  )
+  const wanted = given.has('grant-all') ? undefined : given.all('grant')
+  const granted = await bridge.grant(server, wanted)
   const left = drift.filter(({ now }) => !granted.includes(now.name))
   const tools = await Promise.all(left.map(pinDiff))
   const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
@@ -11930,14 +12024,14 @@ async function mcpPins(app: App, server = '') {
   const hint = `\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`
   if (tools.length > 0) lines.push(hint)
   const shown = lines.join('\n') || `all tools of ${server} are as they were accepted`
-  return app.print({ server, granted, tools }, shown)
+  app.print({ server, granted, tools }, shown)
 }
 
 async function mcpConsent(app: App, server?: string) {
   const bridge = await app.bridge()
   const { registry } = bridge
   const agreed = app.given.has('yes') || app.prompter.available
-  const waiting: { server: string; plan: string }[] = []
+  const waiting = []
   for (const { name } of server ? [registry.row(server)] : registry.list()) {
     const entry = await registry.get(name)
     if (registry.hasConsent(entry)) continue
@@ -11945,7 +12039,7 @@ async function mcpConsent(app: App, server?: string) {
     if (agreed) await agreeToStored(bridge, name, agreement(app))
   }
   const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
-  return app.print({ waiting, agreed }, shown)
+  app.print({ waiting, agreed }, shown)
 }
 
 const TTL_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
@@ -12016,34 +12110,26 @@ async function mcpTrust(app: App, action = '', server = '') {
 }
 
 async function printLineEnds({ out, world }: App) {
-  const ends = completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)
-  return printText(out, ends.map((word) => `${word}\n`).join(''))
+  for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
 }
 
 async function runDoctor(app: App) {
   const checks = await examine(app)
   const ok = checks.every((row) => row.health !== 'bad')
-  const rows = checks.map((row) => [row.health, row.name, row.text])
+  const rows = checks.map((row) => Object.values(row))
   app.print({ ok, checks }, rows)
   return ok ? EXIT.answered : EXIT.failed
 }
 
-async function printHelp(app: App, name?: string) {
+async function printHelp({ out }: App, name?: string) {
   const command = COMMANDS.find((row) => row.name === name)
-  const hint = `there are ${COMMANDS.map((row) => row.name).join(', ')}`
-  if (name !== undefined && command === undefined)
-    failUsage(`there is no command ${visible(name)}`, hint)
-  return printText(app.out, helpText(COMMANDS, command))
+  if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
+  out.write(helpText(COMMANDS, command))
 }
 
-function printText(out: Output, text: string) {
-  out.write(text)
-  return EXIT.answered
-}
-
-function limitOf({ given }: App) {
-  const text = given.text('limit') ?? '50'
-  if (/^[1-9]\d{0,6}$/.test(text)) return Number(text)
+function limitOf({ given }: App, usual = 50) {
+  const text = given.text('limit') ?? `${usual}`
+  if (/^[1-9]\d*$/.test(text)) return Number(text)
   return failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
 }
 
@@ -12061,19 +12147,23 @@ const STOP_GRACE = 8 * SECOND
 export type Outside = Omit<AppOptions, 'given'>
 
 /** Runs one command line to its exit code. */
-export async function main(argv: readonly string[], outside: Outside): Promise<number> {
+export async function main(argv: string[], outside: Outside): Promise<number> {
   const { out } = outside
   const signal = AbortSignal.any([outside.signal, out.gone])
   let app = new App({ ...outside, given: new Given() })
   try {
     const line = parseLine(argv, COMMANDS)
     const { given } = line
-    const prompter = given.has('serve-mcp') ? denyPrompter : outside.prompter // its host's screen is not ours
-    app = new App({ ...outside, prompter, signal, given, resolver: resolveGithub })
+    // A served host's screen is not ours.
+    const isServed =
+      given.has('serve-mcp') || (line.kind === 'command' && line.verb.run === mcpServePipe)
+    const prompter = isServed ? denyPrompter : outside.prompter
+    app = new App({ ...outside, prompter, signal, given })
+    app.resolve = resolveGithub.bind(undefined, app)
     reapOrphans(app.world)
     const code = await runLine(app, line)
     await out.drained(outside.signal)
-    return endCode(app, code)
+    return endCode(app, code ?? EXIT.answered)
   } catch (error) {
     return endCode(app, error)
   } finally {
@@ -12089,37 +12179,33 @@ function endCode(app: App, result: unknown) {
   return exitCodeOf(error)
 }
 
-const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
-
 async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
-  if (line.kind === 'help') return printText(app.out, helpText(COMMANDS, line.command))
-  if (line.given.has('version')) return printText(app.out, `tai ${VERSION}\n`)
+  if (line.kind === 'help') return void app.out.write(helpText(COMMANDS, line.command))
+  if (line.given.has('version')) return void app.out.write(`tai ${VERSION}\n`)
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
-  const key = line.given.text('serve-mcp')
-  if (COMMANDS.some(({ name }) => name === key))
-    failUsage(`${key} is a command, not a key`, KEY_HINT)
   const stray = line.given.keys().find((name) => NOT_SERVED.test(name))
   if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
   const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
   return failUsage(`--serve-mcp ${what}`, 'the key stands right after it; ask without that flag')
 }
 
-function runPrompt(app: App, given: readonly string[]) {
+function runPrompt(app: App, given: string[]) {
   const asksNothing = given.length === 0 && !app.given.has('file')
   if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
   return oneShot(app, () => promptParts(app, given))
 }
 
-async function promptParts(app: App, given: readonly string[]) {
-  const prompt = given.filter((word) => word !== '-').join(' ')
-  const files = app.given.all('file')
-  const prompted = (prompt !== '' || files.length > 0) && !given.includes('-')
-  const wait = prompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
-  const text = composePrompt(app.given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
-  const read = (file: string) => readPromptFile(file, app.world.cwd, app.signal)
+async function promptParts(app: App, words: string[]) {
+  const { given, world, signal } = app
+  const prompt = words.filter((word) => word !== '-').join(' ')
+  const files = given.all('file')
+  const isPrompted = (prompt || files[0]) && !words.includes('-')
+  const wait = isPrompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
+  const text = composePrompt(given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
+  const read = (file: string) => readPromptFile(file, world.cwd, signal)
   const parts: Part[] = await Array.fromAsync(files, read)
-  if (text !== undefined) parts.push(textPart(text))
+  if (text) parts.push(textPart(text))
   if (parts.length > 0) return parts
   const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
   return failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
@@ -12142,34 +12228,30 @@ function realWorld(): World {
 
 function endOnSignals() {
   const controller = new AbortController()
-  const end = (code: number) => {
+  const end = (code?: number) => {
     if (controller.signal.aborted) exitNow(code)
     controller.abort(new InterruptedError('interrupted', code))
-    setTimeout(() => exitNow(code), STOP_GRACE).unref()
+    setTimeout(exitNow, STOP_GRACE, code).unref()
   }
-  const code = EXIT.interrupted
-  const interrupts = interruptsOf(
-    () => end(code),
-    () => exitNow(code),
-  )
+  const interrupts = interruptsOf(end, exitNow)
   process.on('SIGINT', interrupts.press)
   process.on('SIGTERM', () => end(143))
   process.on('SIGHUP', () => end(129))
   return { signal: controller.signal, interrupts }
 }
 
-function exitNow(code: number): never {
+function exitNow(code: number = EXIT.interrupted): never {
   ChildGroup.endAll()
   process.exit(code)
 }
 
-async function runProcess(argv: readonly string[]) {
+async function runProcess(argv: string[]) {
   process.exitCode = EXIT.failed // should the event loop run empty
   const options = { env: process.env, noColor: argv.includes('--no-color') }
   const out = new Output(1, options)
   if (/^(--version|-V)$/.test(argv.join(' '))) {
     out.write(`tai ${VERSION}\n`)
-    if (out.failure !== undefined) throw out.failure
+    if (out.failure) throw out.failure
     process.exitCode = EXIT.answered
     return
   }

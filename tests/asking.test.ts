@@ -114,7 +114,7 @@ t.test('text_diff compares texts and files', async (t) => {
     [{ a: files['a.txt'], b: files['b.txt'] }, patch],
     [
       { path_a: 'a.txt', path_b: './b.txt' },
-      patch.replace('a\n', 'a.txt\n').replace('b\n', './b.txt\n'),
+      patch.replace('a\n', 'a.txt\n').replace('b\n', 'b.txt\n'),
     ],
     [
       { path_a: 'a.txt', b: files['b.txt'], context: 0 },

@@ -55,7 +55,7 @@ t.test('the seal goes on, round, and off, and the wrong passphrase opens nothing
   await runMain(['secret', 'set', 'API_KEY'], { home, prompter: person('s3cret-value') })
   const one = { TAI_SEAL_PASSPHRASE: 'first passphrase' }
   t.match(await runMain(['seal', 'on'], { home, env: one }), { code: 0 })
-  t.match(await runMain(['seal', 'on'], { home, env: one }), { code: 1, err: /on already/ })
+  t.match(await runMain(['seal', 'on'], { home, env: one }), { code: 1, err: /sealed already/ })
   t.match(json(await runMain(['seal', 'status', '--json'], { home })), { on: true })
   const two = { ...one, TAI_SEAL_NEW_PASSPHRASE: 'second passphrase' }
   t.match(await runMain(['seal', 'rotate'], { home, env: two }), { code: 0 })
@@ -158,7 +158,6 @@ t.test('grants are given, checked and taken back', async (t) => {
   t.match((await runMain(['audit', 'list', '--json'], { home })).out, /grant-revoked/)
   t.match(await runMain(['audit', 'verify'], { home }), { code: 0, out: /unbroken/ })
   t.match((await runMain(['audit', 'export'], { home })).out, /^\{.*\}\n\{/)
-  t.match(await runMain(['audit', 'list', '--since', 'yesterday'], { home }), { code: 2 })
 })
 
 t.test('tools are listed with what they may do', async (t) => {

@@ -100,8 +100,11 @@ t.test('what is no text, or too much, is refused by name', together, async (t) =
     [`printf '\\x89PNG\\r\\n\\x1a\\n\\0\\0' |`, /^stdin is binary \(PNG image, 10 B\)\n.*--file/],
     [`head -c 20000 '${process.execPath}' |`, /^stdin is binary \(.*program, 19\.5 KB\)/],
     [`printf hello | gzip |`, /^stdin is binary \(gzip archive, 25 B\)/],
-    [`printf '\\xff\\xfeh\\0i\\0' |`, /^stdin is not UTF-8 \(UTF-16 text, 6 B\)\n.*iconv/],
-    [`printf 'caf\\xe9' |`, /^stdin is not UTF-8 \(another encoding, 4 B\)\n.*iconv/],
+    [
+      `printf '\\xff\\xfeh\\0i\\0' |`,
+      /^stdin is not UTF-8 on line 1 \(UTF-16 text, 6 B\)\n.*iconv/,
+    ],
+    [`printf 'caf\\xe9' |`, /^stdin is not UTF-8 on line 1 \(another encoding, 4 B\)\n.*iconv/],
     [`printf 'a\\0b' |`, /^stdin is binary \(unknown kind, 3 B\)/],
     [`head -c 9000000 /dev/zero |`, /^stdin is larger than 8\.0 MB\n.*--file/],
   ]

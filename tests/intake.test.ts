@@ -39,11 +39,8 @@ const variant = (id: string, name: string) =>
 const none: McpLookup = () => undefined
 const from =
   (env: Record<string, string>, secrets: Record<string, string> = {}): McpLookup =>
-  (name) => {
-    const [value, secret] = [env[name], secrets[name.replace('input:', '')]]
-    if (value !== undefined) return { value, isSecret: false }
-    return secret === undefined ? undefined : { value: secret, isSecret: true }
-  }
+  (name) =>
+    env[name] ?? secrets[name.replace('input:', '')]
 
 const mcpExpandVars = async (entry: McpEntry, lookup: McpLookup) => expandVars(entry, lookup)
 
@@ -134,12 +131,12 @@ t.test('a07: the shape of opencode', async (t) => {
   ])
   t.match(notes.join('\n'), /\$schema,tools: ignored/)
   t.match(notes.join('\n'), /mongodb\.timeout: ignored: the limits of tai/)
-  t.match(await failure(mcpExpandVars(entries[1]!, none)), /headers\.Authorization.*API_KEY/)
+  t.match(await failure(mcpExpandVars(entries[1]!, none)), /headers: .*API_KEY/)
 })
 
 t.test("a09: an argument stays one, and the entry's own env fills it", async (t) => {
   const [remote, wsl] = (await mcpNormalize(textOf('a09'))).entries
-  const { entry } = await mcpExpandVars(remote!, none)
+  const entry = await mcpExpandVars(remote!, none)
   t.strictSame(entry.args.slice(2), [
     'https://mcp.example.com/sse',
     '--header',
@@ -147,7 +144,7 @@ t.test("a09: an argument stays one, and the entry's own env fills it", async (t)
     '--header',
     'x-workspace-slug:acme',
   ])
-  t.equal((await mcpExpandVars(wsl!, none)).entry.args.at(-1), wsl?.args.at(-1))
+  t.equal((await mcpExpandVars(wsl!, none)).args.at(-1), wsl?.args.at(-1))
   t.match(wsl?.args.at(-1) ?? '', /activate && python3/)
 })
 
@@ -160,7 +157,7 @@ t.test('a11: placeholders as they are written', async (t) => {
     const value = field === 'args' ? [text] : { K: text }
     const entry = await one({ ...server, [field]: value })
     if (entry.options['disabled']) t.fail('disabled')
-    const { entry: whole } = await mcpExpandVars(entry, lookup)
+    const whole = await mcpExpandVars(entry, lookup)
     return (field === 'args' ? whole.args[0] : whole[field as 'env' | 'headers']['K']) ?? ''
   }
   const wanted: Record<string, string> = {
@@ -183,7 +180,7 @@ t.test('a11: placeholders as they are written', async (t) => {
     /x\.env\.K: \$\{MISSING\}.*tai secret set MISSING/,
   )
   const base = await one({ url: '${API_BASE_URL:-https://api.example.com:8443}/mcp' })
-  t.equal((await mcpExpandVars(base, lookup)).entry.url, 'https://api.example.com:8443/mcp')
+  t.equal((await mcpExpandVars(base, lookup)).url, 'https://api.example.com:8443/mcp')
   t.equal(base.url, '${API_BASE_URL:-https://api.example.com:8443}/mcp', 'kept as it was')
 })
 
@@ -476,7 +473,7 @@ enabled = false
   ])
     t.match(told, note)
   t.notMatch(told, /\.enabled/)
-  const { entry } = await mcpExpandVars(entries[1]!, from({ B_VAR: 'b' }, { TOKEN: 's3cr3t' }))
+  const entry = await mcpExpandVars(entries[1]!, from({ B_VAR: 'b' }, { TOKEN: 's3cr3t' }))
   t.strictSame(entry.headers, { Authorization: 'Bearer s3cr3t', 'X-A': '1', 'X-B': 'b' })
   const dotted = 'mcp_servers.a.command = "x"\n'
   t.match(await entriesOf(dotted), [{ name: 'a', command: 'x' }])
@@ -625,7 +622,7 @@ t.test('mcpNormalize keeps names that are sane, and makes others so', async (t) 
 
 // --- at use ---
 
-t.test('mcpExpandVars fills every field once, and tells which secrets it used', async (t) => {
+t.test('mcpExpandVars fills every field once', async (t) => {
   const entry = await one({
     command: '${BIN:-run}',
     args: ['${A}-${A}', '$5 $$ ${input:tok.en}'],
@@ -633,7 +630,7 @@ t.test('mcpExpandVars fills every field once, and tells which secrets it used', 
     cwd: '~/w',
   })
   const env = { C: '${D}', PATH: '/bin', HOME: '/home/u', D: 'never' }
-  const { entry: whole, secrets } = await mcpExpandVars(
+  const whole = await mcpExpandVars(
     entry,
     from(env, { 'tok.en': 's3cr3t', X: 'x-secret', unused: 'no' }),
   )
@@ -645,15 +642,14 @@ t.test('mcpExpandVars fills every field once, and tells which secrets it used', 
     env: { A: 'b${D}', B: 'b${D}', P: 'x-secret', PATH: '/x:/bin', SELF: 'none' },
     cwd: '/home/u/w',
   })
-  t.strictSame([...secrets.values()].toSorted(), ['s3cr3t', 'x-secret'])
   t.equal(entry.cwd, '~/w')
   t.equal(
     (await mcpExpandVars(await one({ command: 'a', cwd: '~' }), from({ USERPROFILE: 'C:\\u' })))
-      .entry.cwd,
+      .cwd,
     'C:\\u',
   )
   const own = await one({ url: 'https://h.example', headers: { A: 'k ${K}' }, env: { K: 'own' } })
-  t.equal((await mcpExpandVars(own, from({ K: 'outer' }))).entry.headers['A'], 'k own')
+  t.equal((await mcpExpandVars(own, from({ K: 'outer' }))).headers['A'], 'k own')
 })
 
 t.test('mcpExpandVars refuses rather than leave a placeholder', async (t) => {
@@ -661,7 +657,7 @@ t.test('mcpExpandVars refuses rather than leave a placeholder', async (t) => {
     [
       { command: 'a', args: ['x', '${M}'] },
       none,
-      /x\.args\[1\]: \$\{M\} is not set \| .*tai secret set M/,
+      /x\.args: \$\{M\} is not set \| .*tai secret set M/,
     ],
     [
       { command: 'a', args: ['${input:id-1}'] },
@@ -678,9 +674,9 @@ t.test('mcpExpandVars refuses rather than leave a placeholder', async (t) => {
     [
       { url: 'https://h.example', headers: { A: '${K}' } },
       from({ K: 'a\r\nb: c' }),
-      /x\.headers\.A holds a character/,
+      /x\.headers holds a character/,
     ],
-    [{ command: 'a', args: ['${K}'] }, from({ K: 'a\0' }), /x\.args\[0\] holds a character/],
+    [{ command: 'a', args: ['${K}'] }, from({ K: 'a\0' }), /x\.args holds a character/],
     [{ command: 'a', args: ['${K}'.repeat(2_000)] }, from({ K: 'x'.repeat(1_000) }), /too much/],
   ]
   for (const [entry, lookup, why] of rows)

@@ -81,7 +81,7 @@ t.test('--yes agrees, shows to what, and is named in the audit', async (t) => {
 t.test('nothing is stored of a server that does not answer as one', async (t) => {
   const cases: [string[], RegExp, RegExp][] = [
     [['no-such-program'], /there is no program no-such-program in PATH/, /full path/],
-    [['/bin/echo', 'hi'], /ended with exit code 0/, /1 line on its stdout.*: hi/],
+    [['/bin/echo', 'hi'], /ended with exit code 0/, /it said: hi/],
     [[process.execPath, '-e', 'process.exit(7)'], /ended with exit code 7/, /./],
   ]
   for (const [words, message, hint] of cases) {
@@ -227,7 +227,7 @@ t.test('a header of an entry is sent, and comes back redacted', async (t) => {
   const paste = JSON.stringify({ mcpServers: { web: { url, headers } } })
   const added = await w.mcp(['add', '--yes', '--profile', 'default', paste])
   t.match(added, { code: 0, out: /^web: http, 2 tools/, err: /sends headers: Authorization/ })
-  t.match(added.err, /fills in: WEB_TOKEN \(a secret of the vault\)/)
+  t.match(added.err, /fills in: WEB_TOKEN/)
   const run = await w.mcp(['call', 'web', 'whoami', '--json'])
   t.match(run, { code: 1, out: /not you: (Bearer )?\[redacted:\w+\]/ })
   t.notMatch(run.out + run.err + added.out + added.err, secret)
@@ -318,7 +318,7 @@ t.test('call prints what the tool says; one that failed fails the run', async (t
   t.match(await w.mcp(['call', 'demo', 'die']), {
     code: 1,
     out: '',
-    err: /exit code 3: out of cheese/,
+    err: /exit code 3\s.*out of cheese/,
   })
   t.match(json(await w.mcp(['call', 'demo', 'die', '--json'])), {
     structured: { code: 'upstream_mcp_unavailable', server: 'demo', tool: 'die' },
@@ -407,20 +407,21 @@ t.test('removal is for good', async (t) => {
 t.test('servers of other programs are listed, and added by name or all of them', async (t) => {
   const w = homeWith()
   const none = await w.mcp(['import'])
-  t.match(none, { code: 0, out: 'no other program has servers here\n' })
+  t.match(none, { code: 0, out: 'no servers\n' })
   const second = { ...w.stub.entry, name: 'second' }
   writeFileSync(join(w.home, '.claude.json'), pasteOf(w.stub.entry, second))
   const listed = await w.mcp(['import'])
   t.match(listed.out, /^demo +Claude Code {2}stdio {2}\S+\.claude\.json\nsecond +Claude Code/)
-  t.match(listed.out, /`tai mcp import NAME\.\.\.` adds some, `tai mcp import all` adds all\n$/)
+  t.match(listed.err, /`tai mcp import NAME\.\.\.` adds some, `tai mcp import all` adds all\n$/)
   t.strictSame(await w.names(), [], 'nothing is added by looking')
   t.match(json(await w.mcp(['import', '--json'])), {
     servers: [{ name: 'demo', host: 'Claude Code', transport: 'stdio' }, { name: 'second' }],
   })
   complains(t, await w.mcp(['import', '--yes', 'demi']), 1, /no host has a server demi/, 'a name')
-  const typed = person('demo', 'y')
-  t.match(await w.mcp(['import'], { prompter: typed }), { code: 0, out: /^demo: stdio, 1 tool/ })
-  t.match(typed.questions, [/Which of them\?/, /^demo starts: /])
+  const typed = person('y')
+  const one = await w.mcp(['import', 'demo'], { prompter: typed })
+  t.match(one, { code: 0, out: /^demo: stdio, 1 tool/ })
+  t.match(typed.questions, [/^demo starts: /])
   t.match(await w.mcp(['import', '--yes', 'all']), { code: 0, out: /second: stdio, 1 tool/ })
   t.strictSame(await w.names(), ['demo', 'second'])
   const before = readFileSync(join(w.home, '.claude.json'), 'utf8')

@@ -49,7 +49,6 @@ const methods = [...RPC_METHODS.keys()]
 const notifications = [...RPC_NOTIFICATIONS.keys()]
 const verbs = COMMANDS.find(({ name }) => name === 'mcp')?.verbs.map(({ name }) => name) ?? []
 const agentTools = TOOLS.filter(({ name }) => name.startsWith('mcp_')).map(({ name }) => name)
-const CLIENT_METHODS = ['server/discover']
 const listen = source.slice(
   source.indexOf('//#region §listen'),
   source.indexOf('//#endregion §listen'),
@@ -131,7 +130,7 @@ const CHECKS: Check[] = [
     ['TAI_HOME', 'TAI_SEAL_PASSPHRASE', ...SETTINGS.map(({ key }) => variableOf(key))]],
   ['flag', (text) => every(text, /(?<![\w-])--(?:mcp|serve)[a-z-]*/g), [], flags],
   ['method', (text) => every(text, METHOD_NAME), [],
-    [...methods, ...notifications, ...CLIENT_METHODS]],
+    [...methods, ...notifications]],
   ['method', (text) => every(text, /"method":"([^"]*)"/g), [], [...methods, ...notifications]],
   ['code', (text) => every(text, /-32\d{3}\b/g), [], Object.values(RPC_CODES).map(String)],
   ['section', (text) => every(text, /§[a-z]+/g), ['§serve', '§listen'], every(source, /^\/\/#region (§[a-z]+)/gm)],
@@ -169,12 +168,12 @@ const LIES: [what: string, text: string, found: string][] = [
   ['a version left out', without('`2025-03-26`'), 'no version 2025-03-26'],
   ['a version made up', instead('| `2025-03-26`', '| `2026-07-28`'), 'version 2026-07-28?'],
   ['a method left out', without('`tools/list`'), 'no method tools/list yes'],
-  ['a method made up', `${page}\nresources/list`, 'method resources/list?'],
+  ['a method made up', `${page}\nprompts/list`, 'method prompts/list?'],
   ['a method in an example', instead('"method":"ping"', '"method":"pong"'), 'method pong?'],
   ['who needs a session', instead('| `ping` | no |', '| `ping` | yes |'), 'method ping yes?'],
   ['a notification', without('`notifications/cancelled`'), 'no notification notifications/cancelled'],
   ['a code left out', without('-32002'), 'no code -32002 busy'],
-  ['a code made up', `${page}\n-32020`, 'code -32020?'],
+  ['a code made up', `${page}\n-32042`, 'code -32042?'],
   ['a status left out', without('413'), 'no status 413'],
   ['a status made up', instead('| 500 |', '| 501 |'), 'status 501?'],
   ['a table left out', without('`mcp_consents`'), 'no table mcp_consents'],

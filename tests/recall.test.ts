@@ -177,7 +177,7 @@ t.test('every kind of message comes back as it was', async (t) => {
   const summary = await store.compact(id, 3, 'They looked.')
   t.match(await store.getRecord(summary), { kind: 'summary', session: id, body: 'They looked.' })
   t.strictSame(
-    (await store.messages(id)).map(({ compacted }) => compacted),
+    (await store.messages(id)).map(({ compacted }) => Boolean(compacted)),
     [true, true, true, false, false],
   )
 })

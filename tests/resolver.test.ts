@@ -318,10 +318,12 @@ t.test('a private package is not looked for where others publish', async (t) => 
   t.match(run, { code: 1, err: 'package.json: names nothing' })
 })
 
-t.test('older forms of those files are read too', async (t) => {
+t.test('other forms of those files are read too', async (t) => {
   const pages = {
     [REGISTRY]: {
-      servers: [{ ...REGISTERED, packages: [{ registry_type: 'npm', identifier: 'a' }] }],
+      servers: [
+        { server: { ...REGISTERED, packages: [{ registryType: 'npm', identifier: 'a' }] } },
+      ],
     },
     [`${RAW}/pyproject.toml`]: '[tool.poetry]\nname = "b"\n[tool.poetry.scripts]\nc = "d:e"',
     [`${RAW}/package.json`]: { name: '@acme/f', bin: 'main.js' },

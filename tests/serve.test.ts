@@ -14,6 +14,7 @@ import {
   MINUTE,
   RPC_METHODS,
   RPC_NOTIFICATIONS,
+  rpcErrorOf,
   TOOLS,
   type JsonObject,
   type RpcCall,
@@ -35,7 +36,7 @@ async function inside(t: Test, { turns = [], key = KEY, ...setup }: Setup = {}) 
   t.teardown(() => model.close())
   const env = { ...modelEnv(model), ...setup.env }
   const opened = openApp(t, { ...setup, env })
-  const context = await McpServeContext.open(opened.app, key)
+  const context = await McpServeContext.open(opened.app, { key, usual: 'danger-full-access' })
   t.teardown(() => context.close())
   const store = await opened.app.store()
   let ids = 0
@@ -44,7 +45,8 @@ async function inside(t: Test, { turns = [], key = KEY, ...setup }: Setup = {}) 
     const session = context.session(id)
     const params = { name, arguments: args }
     const request = { id: ++ids, method: 'tools/call', params }
-    return JSON.parse(`${await answerRpc(context, request, { session, stop })}`) as Body
+    const reply = await answerRpc(context, request, { era: 'legacy', session, stop })
+    return JSON.parse(`${reply?.body}`) as Body
   }
   const history = async (id: string): Promise<Message[]> =>
     (await store.messages(id)).map((row) => row.message)
@@ -62,9 +64,21 @@ const told = (model: FakeModel, n: number): string =>
   JSON.stringify(model.requests[n]?.body.messages)
 
 t.test('every method and notification that is answered is listed', async (t) => {
-  t.strictSame([...RPC_METHODS.keys()], ['initialize', 'ping', 'tools/list', 'tools/call'])
+  t.strictSame(
+    [...RPC_METHODS.keys()],
+    [
+      'initialize',
+      'ping',
+      'server/discover',
+      'tools/list',
+      'tools/call',
+      'resources/list',
+      'resources/templates/list',
+      'resources/read',
+    ],
+  )
   const open = [...RPC_METHODS].filter(([, { isOpen }]) => isOpen).map(([name]) => name)
-  t.strictSame(open, ['initialize', 'ping'])
+  t.strictSame(open, ['initialize', 'ping', 'server/discover'])
   t.strictSame(
     [...RPC_NOTIFICATIONS.keys()],
     ['notifications/initialized', 'notifications/cancelled'],
@@ -107,7 +121,10 @@ t.test('the key is compared whole', async (t) => {
   ])
     t.equal(context.admits(header), false, `${header}`)
   t.notMatch(err.text, KEY)
-  t.equal(context.told(new Error(`it was ${KEY}`)).message, 'it was [redacted:mcp-key]')
+  t.equal(
+    rpcErrorOf(new Error(`it was ${KEY}`), context.redactor).message,
+    'it was [redacted:mcp-key]',
+  )
 })
 
 t.test('a flood of initialize leaves nothing in memory, and forged ids neither', async (t) => {
@@ -240,8 +257,9 @@ t.test(
     t.equal(context.sessions.size, MCP_SESSIONS_MAX)
 
     const call = { stop: new AbortController() } as RpcCall
+    const idle = new Promise<never>(() => {})
     const busy = Array.from({ length: MCP_SESSIONS_MAX }, () => context.newSession())
-    for (const id of busy) context.session(id)?.calls.add(call)
+    for (const id of busy) context.session(id)?.calls.set(call, idle)
     t.throws(() => context.session(context.newSession()), {
       code: -32002,
       message: /1000 sessions are at work/,
@@ -341,7 +359,13 @@ t.test('of calls with the same id both end with their session', async (t) => {
   const id = context.newSession()
   const session = context.session(id)
   const params = { name: 'shell_exec', arguments: { command: 'sleep 30' } }
-  const call = (): RpcCall => ({ id: 1, params, session, stop: new AbortController() })
+  const call = (): RpcCall => ({
+    id: 1,
+    era: 'legacy',
+    params,
+    session,
+    stop: new AbortController(),
+  })
   const both = [context.callTool(call()), context.callTool(call())]
   await ask(context.newSession(), 'time_now', {})
   if (session !== undefined) context.endSession(session)

@@ -96,7 +96,7 @@ t.test(
     t.equal(await call(), 'ok garbageIn=0', 'nothing was answered to them')
     await ask('tools/list')
     const hint = transport.hint ?? ''
-    t.match(hint, /^11 lines on its stdout, where only messages belong: My MCP Server/)
+    t.match(hint, /^it said: My MCP Server/)
     for (const line of [
       ' | 42 | [] | {"level":"info","msg":"db ok"} | ',
       'Shops response: [ | done',
@@ -238,7 +238,7 @@ t.test('b13: a program that cannot be started is told by what is missing', async
   })
   t.match(await failed({ command: 'npx', env: { PATH: at('ok') } }), {
     message: `there is no program npx in PATH (${at('ok')})`,
-    hint: 'npx comes with Node; give its full path',
+    hint: 'give its full path',
   })
   t.match(await failed({ command: 'srv', env: { PATH: `${at('bin')}:/usr/bin:/bin` } }), {
     message: `${at('bin', 'srv')} is not executable`,
@@ -260,7 +260,8 @@ t.test('b13: a program that cannot be started is told by what is missing', async
   const wrapped = await start(t, serverOf({ command: at('ok', 'wrap'), args: [] }), { world })
   t.match(await failure(wrapped.ask('ping')), {
     kind: 'lost',
-    message: /it ended with exit code 127: .*no-such-node.*No such file/,
+    message: 'it ended with exit code 127',
+    hint: /no-such-node.*No such file/,
   })
 })
 
@@ -279,7 +280,7 @@ t.test('complaint 37: on Windows npx is started by cmd', async (t) => {
   fs.chmodSync(path.join(home, 'cmd'), 0o755)
   const world: World = { ...worldIn(home, { Path: `${home}:${PATH}` }), platform: 'win32' }
   const { ask } = await start(t, serverOf({ command: 'npx', args: ['-y', 'x'] }), { world })
-  t.match(await failure(ask('ping')), { message: 'it ended with exit code 1: /c npx -y x' })
+  t.match(await failure(ask('ping')), { hint: 'it said: /c npx -y x' })
 })
 
 t.test('on Windows a script needs cmd, a program does not', async (t) => {
@@ -298,7 +299,6 @@ t.test('a server sees what its entry declares and nothing of tai', async (t) => 
   const world = worldIn(fs.realpathSync(t.testdir({ sub: {} })), {
     ...harmless,
     PATH,
-    SHELL: '() { :; }',
     TAI_HOME: '/x',
     OPENAI_API_KEY: 'k',
     NODE_OPTIONS: '--inspect',
@@ -371,8 +371,8 @@ t.test('a server that ends tells every waiting call how, and its last words', as
   for (const error of await Promise.all([first, second]))
     t.match(error, {
       kind: 'lost',
-      message: `it ended with exit code 3: ${said}`,
-      hint: '1 line on its stdout, where only messages belong: connecting with [redacted:db]',
+      message: 'it ended with exit code 3',
+      hint: `it said: connecting with [redacted:db] | ${said}`,
     })
   t.match(await failure(ask('echo')), { message: /exit code 3/ }, 'later ones too')
   t.match(await failure(peer.notify('later')), { message: /exit code 3/ })
@@ -389,7 +389,7 @@ t.test('a call without an answer tells what else the server said', async (t) => 
   t.match(await failure(ask('no reply', {}, 100)), {
     kind: 'timeout',
     message: 'no answer to no reply in 100 ms',
-    hint: 'it said: connecting | to the database; 3 lines on its stdout, where only messages belong: { level: 30 } | {"level":30} | "text"',
+    hint: 'it said: connecting | to the database | { level: 30 } | {"level":30} | "text"',
   })
 })
 

@@ -30,10 +30,10 @@ const probe = (run: () => Promise<ToolOutput>, more: object = {}) =>
   toolsOf('test', {
     probe: {
       description: 'A probe.',
-      parameters: takes({
+      takes: {
         word: arg.text('Any word.'),
         times: arg.whole('How often.', { minimum: 1, default: 2 }),
-      }),
+      },
       annotations: annotate('Low', 'reads'),
       core: true,
       run,

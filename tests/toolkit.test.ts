@@ -5,13 +5,12 @@ import {
   maybe,
   takes,
   toolsOf,
-  type ArgsOf,
   type Tool,
   type ToolContext,
   type ToolRow,
 } from '../tai.ts'
 
-const schema = takes({
+const fields = {
   path: arg.text('Where.'),
   from: maybe(arg.whole('First line.', { minimum: 1 })),
   limit: arg.whole('How many.', { default: 10 }),
@@ -19,10 +18,11 @@ const schema = takes({
   kind: arg.oneOf(['a', 'b'], 'Which.', { default: 'a' }),
   names: maybe(arg.texts('Names.')),
   env: maybe(arg.map('Variables.')),
-})
+}
+const rowOf = <A>(row: ToolRow<A>) => row
 
 t.test('one line an argument makes a JSON Schema', async (t) => {
-  t.strictSame(schema, {
+  t.strictSame(takes(fields), {
     type: 'object',
     properties: {
       path: { type: 'string', description: 'Where.' },
@@ -41,7 +41,8 @@ t.test('one line an argument makes a JSON Schema', async (t) => {
 t.test(
   'arguments have the types of their schema: required or with a default, else optional',
   async (t) => {
-    type Args = ArgsOf<typeof schema>
+    const { run } = rowOf({ description: 'd', takes: fields, run: async () => '' })
+    type Args = Parameters<typeof run>[0]
     const full: Args = {
       path: 'a',
       limit: 1,
@@ -81,18 +82,17 @@ t.test('annotations repeat themselves in the words of MCP', async (t) => {
 })
 
 t.test('a row is a tool of its family, with its defaults', async (t) => {
-  const row: ToolRow<ArgsOf<typeof schema>> = {
+  const row = rowOf({
     description: 'd',
-    parameters: schema,
+    takes: fields,
     annotations: annotate('Low', 'reads'),
     rateLimit: { maxCalls: 1, windowSeconds: 60 },
     run: async ({ path, limit: most }) => `${path} ${most}`,
-  }
-  const more: ToolRow<ArgsOf<typeof schema>> = { ...row, core: true, paths: () => [] }
+  })
+  const more = { ...row, core: true, paths: () => [] }
   const pathless = {
     description: 'd',
-    parameters: takes({}),
-    annotations: row.annotations,
+    annotations: annotate('Low', 'reads'),
     run: async () => ({ text: 'none' }),
   }
   const tools: Tool[] = toolsOf('f', { n: row, more, pathless })
@@ -115,7 +115,7 @@ t.test('what the system says is a failed run, anything else a bug', async (t) =>
   const error = Object.assign(new Error('ENOSPC: disk full'), { errno: -28 })
   const failing = (thrown: Error) => {
     const work = { run: () => Promise.reject(thrown), preview: () => Promise.reject(thrown) }
-    const row = { description: 'd', parameters: takes({}) }
+    const row = { description: 'd' }
     return toolsOf('f', {
       n: { ...row, ...work, annotations: annotate('Low', 'reads') },
     })[0] as Tool

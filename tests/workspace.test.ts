@@ -259,7 +259,8 @@ async function locksOver(t: Test) {
   const lock = (pid: number, group = `${pid}`, root = '/work') => {
     if (!starts.has(pid)) starts.set(pid, `start of ${pid}`)
     const world = { ...makeWorld(home), pid }
-    return new WorkspaceLock({ world, db: store.db, root, group, startOf: (of) => starts.get(of) })
+    const startOf = (of: number) => starts.get(of)
+    return new WorkspaceLock({ world, db: store.db, root, group: () => group, startOf })
   }
   const say = (text: string) => fs.writeFileSync(registryOf(home), text)
   return { home, starts, lock, say, locks: () => locksIn(home) }

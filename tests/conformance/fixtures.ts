@@ -1,6 +1,15 @@
 // The tools that the conformance suite calls: real rows beside the real ones, which tai never
 // serves by itself.
-import { annotate, takes, toolsOf, type JsonObject, type Tool, type ToolOutput } from '../../tai.ts'
+import {
+  annotate,
+  RPC_METHODS,
+  RpcError,
+  toolsOf,
+  type JsonObject,
+  type Resource,
+  type Tool,
+  type ToolOutput,
+} from '../../tai.ts'
 
 // One red pixel, and eight samples of silence.
 const PNG =
@@ -29,6 +38,9 @@ const OUTPUTS: Readonly<Record<string, ToolOutput>> = {
     images: [image],
     blocks: [resource('test://mixed-content-resource', 'application/json', '{"test":"data"}')],
   },
+  test_logging_tool: { text: 'Nothing is logged to a client.' },
+  test_streaming_elicitation: { text: 'Nothing is asked back.' },
+  test_missing_capability: { text: 'The client declared what this needs.' },
   test_error_handling: {
     text: 'This tool intentionally returns an error for testing',
     isError: true,
@@ -63,7 +75,7 @@ const SCHEMA = {
 const annotations = annotate('Low', 'reads')
 const fixed = Object.entries(OUTPUTS).map(([name, output]) => {
   const description = `Always gives the same: ${name}.`
-  return [name, { description, annotations, parameters: takes({}), run: async () => output }]
+  return [name, { description, annotations, run: async () => output }]
 })
 
 export const FIXTURES: readonly Tool[] = toolsOf('test', {
@@ -76,6 +88,38 @@ export const FIXTURES: readonly Tool[] = toolsOf('test', {
   },
 })
 
+/** No tool of tai needs a client that can do more; this one wants to be asked through sampling. */
+export function demandSampling(): void {
+  const { answer, ...row } = RPC_METHODS.get('tools/call') ?? { answer: () => '{}' }
+  const checked: typeof answer = (host, call) => {
+    const { name, _meta: meta } = call.params
+    const { sampling } = Object(Object(meta)['io.modelcontextprotocol/clientCapabilities'])
+    if (name === 'test_missing_capability' && sampling === undefined)
+      throw new RpcError('needs', 'the client cannot do sampling', {
+        data: { requiredCapabilities: { sampling: {} } },
+      })
+    return answer(host, call)
+  }
+  RPC_METHODS.set('tools/call', { ...row, answer: checked })
+}
+
+export const FIXED_RESOURCES: readonly Resource[] = [
+  {
+    uri: 'test://static-text',
+    name: 'Static text',
+    description: 'Always the same text.',
+    mimeType: 'text/plain',
+    text: 'This is the content of the static text resource.',
+  },
+  {
+    uri: 'test://static-binary',
+    name: 'Static picture',
+    description: 'Always the same pixel.',
+    mimeType: 'image/png',
+    blob: PNG,
+  },
+]
+
 /** The scenarios that cannot pass without them. */
 export const NEED_FIXTURES: readonly string[] = [
   'tools-call-simple-text',
@@ -85,4 +129,11 @@ export const NEED_FIXTURES: readonly string[] = [
   'tools-call-mixed-content',
   'tools-call-error',
   'json-schema-2020-12',
+  'resources-read-text',
+  'resources-read-binary',
+  'http-header-validation:sep-2243-server-accepts-whitespace-header-value', // of a call without arguments
+  'server-stateless:sep-2575-server-rejects-undeclared-capability',
+  'server-stateless:sep-2575-missing-capability-http-400',
+  'server-stateless:sep-2575-http-server-no-independent-requests-on-stream',
+  'server-stateless:sep-2575-server-no-log-without-loglevel',
 ]

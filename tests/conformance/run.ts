@@ -8,9 +8,8 @@ import { NEED_FIXTURES } from './fixtures.ts'
 import { openBinary, openFixtureServer, type Target } from './servers.ts'
 import { isSurprise, readExpected, runClientScenario, runSuite, type Verdict } from './suite.ts'
 
-const VERSION = '2025-11-25'
+const VERSIONS = ['2025-11-25', '2026-07-28']
 const dir = process.argv[2] === undefined ? folder() : resolve(process.argv[2])
-const listed = readExpected(VERSION)
 
 type Entrant = { name: string; open: () => Promise<Target>; cannot: readonly string[] }
 
@@ -19,37 +18,52 @@ const ENTRANTS: readonly Entrant[] = [
   { name: 'binary', open: openBinary, cannot: NEED_FIXTURES },
 ]
 
-async function enter({ name, open, cannot }: Entrant): Promise<Verdict[]> {
-  const expected = [...listed, ...cannot]
+async function enter({ name, open, cannot }: Entrant, version: string): Promise<Verdict[]> {
+  const expected = [...readExpected(version), ...cannot]
   const target = await open()
   try {
-    return await runSuite({ url: target.url, version: VERSION, expected, dir: join(dir, name) })
+    const at = join(dir, version, name)
+    return await runSuite({ url: target.url, version, expected, dir: at })
   } finally {
     await target.close()
   }
 }
 
-function word(verdict: Verdict | undefined): string {
+function word(verdict: Verdict | undefined, listed: readonly string[] = []): string {
   if (verdict === undefined) return 'not run'
   if (isSurprise(verdict)) return verdict.passed ? 'PASSES, BUT IS LISTED' : 'FAILS'
   if (verdict.passed) return 'passes'
   return listed.includes(verdict.scenario) ? 'listed' : '-'
 }
 
-const columns: Verdict[][] = []
-for (const entrant of ENTRANTS) columns.push(await enter(entrant))
-
-const names = [...new Set(columns.flat().map(({ scenario }) => scenario))]
 const line = (cells: readonly string[]) =>
   console.log(
     cells
-      .map((cell, i) => cell.padEnd(i === 0 ? 32 : 10))
+      .map((cell, i) => cell.padEnd(i === 0 ? 40 : 10))
       .join(' ')
       .trimEnd(),
   )
-line([`conformance, ${VERSION}`, ...ENTRANTS.map(({ name }) => name)])
-for (const name of names)
-  line([name, ...columns.map((rows) => word(rows.find(({ scenario }) => scenario === name)))])
+
+const columns: { side: string; rows: Verdict[] }[] = []
+for (const version of VERSIONS) {
+  const here: Verdict[][] = []
+  for (const entrant of ENTRANTS) here.push(await enter(entrant, version))
+  ENTRANTS.forEach(({ name }, i) =>
+    columns.push({ side: `${name} ${version}`, rows: here[i] ?? [] }),
+  )
+  const listed = readExpected(version)
+  line([`conformance, ${version}`, ...ENTRANTS.map(({ name }) => name)])
+  for (const name of new Set(here.flat().map(({ scenario }) => scenario)))
+    line([
+      name,
+      ...here.map((rows) =>
+        word(
+          rows.find(({ scenario }) => scenario === name),
+          listed,
+        ),
+      ),
+    ])
+}
 
 // --- the client ---
 
@@ -78,16 +92,15 @@ for (const [version, scenarios] of Object.entries(CLIENT_SCENARIOS)) {
   }
 }
 
-const all = [...columns, clients]
-const sides = [...ENTRANTS.map(({ name }) => name), 'client']
-const surprises = all.flatMap((rows, i) =>
-  rows.filter(isSurprise).map((verdict) => ({ ...verdict, at: sides[i] })),
+const all = [...columns, { side: 'client', rows: clients }]
+const surprises = all.flatMap(({ side, rows }) =>
+  rows.filter(isSurprise).map((verdict) => ({ ...verdict, side })),
 )
-for (const { at, scenario, why } of surprises)
-  console.log(`${at}: ${scenario}: ${why || 'passes: take it off the list'}`)
-const totals = all.map((rows, i) => {
+for (const { side, scenario, why } of surprises)
+  console.log(`${side}: ${scenario}: ${why || 'passes: take it off the list'}`)
+const totals = all.map(({ side, rows }) => {
   const passed = rows.filter((verdict) => verdict.passed).length
-  return `${sides[i]} ${passed} of ${rows.length} pass`
+  return `${side} ${passed} of ${rows.length} pass`
 })
 console.log(`${totals.join(', ')}; ${surprises.length} surprises`)
 process.exitCode = surprises.length === 0 ? 0 : 1
