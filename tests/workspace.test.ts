@@ -2,7 +2,8 @@ import t from 'tap'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { Workspace, WorkspaceLock } from '../tai.ts'
-import { begin, serve, type Peer } from './fakes/served.ts'
+import { pipe } from './fakes/piped.ts'
+import { begin, INITIALIZE, serve, type Peer } from './fakes/served.ts'
 import { folder } from './fakes/tai.ts'
 import { makeHome, makeWorld, openStore } from './fakes/vault.ts'
 
@@ -241,6 +242,32 @@ t.test(
     t.match((await write(two, 'b')).body, { result: {} })
     t.match(locks(), [{ owner_pid: all[1]!.child.pid }])
     t.equal(locks().length, 1)
+  },
+)
+
+t.test(
+  'a server on stdio is a group of its own, and releases the lock when its host leaves',
+  async (t) => {
+    const [home, cwd] = [folder(), fs.realpathSync(folder())]
+    const args = ['--permission-mode', 'allow']
+    const [one, two] = [await pipe(t, { home, cwd, args }), await pipe(t, { home, cwd, args })]
+    const http = await begin(await serve(t, { home, cwd }))
+    const change = (server: typeof one, name: string) =>
+      server.ask('tools/call', { name: 'write_file', arguments: { path: name, content: name } })
+    for (const server of [one, two]) await server.ask('initialize', INITIALIZE)
+    t.match(await change(one, 'a'), { result: {} })
+    t.match(await change(one, 'b'), { result: {} })
+    const owner_pid = one.child.pid!
+    t.match(await change(two, 'c'), { error: { code: -32003, data: { owner_pid } } })
+    t.match((await write(http, 'c')).body, { error: { code: -32003, data: { owner_pid } } })
+    t.match(await two.ask('tools/list'), { result: {} })
+    one.child.stdin.end()
+    t.match(await one.done, { code: 0 })
+    t.strictSame(locksIn(path.join(home, '.tai')), [])
+    t.match(await change(two, 'c'), { result: {} })
+    two.child.kill('SIGINT')
+    await two.done
+    t.match((await write(http, 'd')).body, { result: {} })
   },
 )
 
