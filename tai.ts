@@ -5101,7 +5101,8 @@ export class McpRegistry {
   trust = (server: string) => this.trusts().get(server) ?? TRUSTED
 
   async unlockTrust() {
-    if (this.#db.get('SELECT 1 FROM mcp_trust')) await this.#secrets.within(() => {})
+    const isNeeded = this.#secrets.seal.locked && this.#db.get('SELECT 1 FROM mcp_trust')
+    if (isNeeded) await this.#secrets.within(() => {})
   }
 
   changeTrust = (server: string, change: (old: McpTrust) => McpTrust) =>
