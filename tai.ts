@@ -42,7 +42,7 @@
 //   §store      the vault, as the program sees it
 //     Grant Store
 //   §workspace  the jail
-//     Workspace
+//     Workspace WorkspaceLock
 //   §process    child processes that always end
 //     ChildGroup RunOptions runCommand shellArgv childEnv ...
 //   §http       requests with deadlines
@@ -2079,6 +2079,7 @@ export class Store {
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
 // 2. A link that leads nowhere is not followed: its end could appear later.
 // 3. tai's home is closed; `.git` and `.tai`, which run programs or widen permissions, are read only.
+// 4. Servers that share no lock do not change one workspace at a time. Who was killed holds none.
 
 /** And what disks take for them. */
 const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)?(?:\/|$)/i
@@ -2176,6 +2177,70 @@ function resolveReal(absolute: string): string {
 
 function isLink(absolute: string) {
   return attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
+}
+
+type LockOptions = {
+  world: World
+  db: Db // who may write to it may write the registry
+  root: string // real
+  group: () => string // whose processes share the lock
+  startOf: (pid: number) => string | undefined // undefined: it does not live
+}
+
+/** The right of a group of servers to change a workspace, from the first `take` to `release`. */
+export class WorkspaceLock {
+  readonly #options
+  readonly #file
+  #isHeld = false
+
+  constructor(options: LockOptions) {
+    this.#options = options
+    this.#file = path.join(options.world.home, 'workspace_registry.json')
+  }
+
+  /** Undefined: it is ours; else the record of who has it. Throws VaultError. */
+  take() {
+    if (this.#isHeld) return undefined
+    const { world, root: workspace_path, startOf, db } = this.#options
+    const [owner_pid, group] = [world.pid, this.#options.group()]
+    return db.tx(() => {
+      const others = this.#others()
+      const ofSame = others.filter((it) => it['workspace_path'] === workspace_path)
+      const holder = ofSame.find((it) => it['group'] !== group)
+      if (holder) return holder
+      const acquired_at = new Date(world.now()).toISOString()
+      const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
+      this.#write([...others, own])
+      this.#isHeld = true
+      return undefined
+    })
+  }
+
+  /** If it fails, the end of the process does it. */
+  release() {
+    if (this.#isHeld) attempt(() => this.#options.db.tx(() => this.#write(this.#others())))
+    this.#isHeld = false
+  }
+
+  /** Of those who live, without this process. */
+  #others() {
+    const { world, root, startOf } = this.#options
+    const text = attempt(() => fs.readFileSync(this.#file, 'utf8')) ?? ''
+    const found: unknown[] = [parseObject(text)?.['locks']].flat()
+    return found.filter(isObject).filter(({ workspace_path, owner_pid, started }) => {
+      if (owner_pid === world.pid && workspace_path === root) return false
+      const start = startOf(Number(owner_pid))
+      return start !== undefined && start === (started ?? start)
+    })
+  }
+
+  #write(locks: readonly object[]) {
+    const half = `${this.#file}.tmp`
+    withFaults(this.#file, () => {
+      fs.writeFileSync(half, JSON.stringify({ locks }), { mode: 0o600 })
+      fs.renameSync(half, this.#file)
+    })
+  }
 }
 
 //#endregion §workspace
@@ -3769,6 +3834,7 @@ export const RPC_CODES = {
   denied: -32001,
   session: -32001, // and HTTP 404
   busy: -32002,
+  locked: -32003,
   mismatch: -32020, // of a header and the body
   needs: -32021, // a capability that the client did not declare
   version: -32022, // none that is served
@@ -4850,14 +4916,16 @@ export class McpClient {
 // 1. Consent is for one digest of what would be started or reached; another needs another.
 // 2. A tool that is new, or not as its pin, is withheld until it is granted, its old description
 //    kept beside it. One that is gone goes silently.
-// 3. env and headers are sealed with the vault; all else can be read while it is locked.
+// 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
+// 4. Trust is by name and outlives its server: no denial is lifted by adding that anew.
 // Not here: connections (§bridge), who asks the person (§servers).
 
 const shellWord = (word: string) =>
   /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
-const MCP_TABLES =
-  'server_profiles server_options server_tools tool_pins consents tokens trust'.split(' ')
+const MCP_TABLES = 'server_profiles server_options server_tools tool_pins consents tokens'.split(
+  ' ',
+)
 
 const WITHHELD = 'withheld'
 
@@ -4893,6 +4961,16 @@ export type McpDrift = { now: McpDefinition; before: McpDefinition | undefined }
 /** Of what would be started or reached, as it is written: the values of variables do not count. */
 export const consentDigest = ({ command, args, cwd, env, url, socket, headers }: McpEntry) =>
   digest({ command, args, cwd, url, socket, env: Object.keys(env), headers: Object.keys(headers) })
+
+/** The lists hold globs; one that allows none allows all. */
+type McpTrust = Readonly<{
+  trusted: boolean
+  allowed_tools: string[]
+  denied_tools: string[]
+  expires_at: string | null
+}>
+
+const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
 
 /** What grants call a tool of a server: no other can come by that name. */
 export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
@@ -4972,8 +5050,7 @@ export class McpRegistry {
 
   remove(name: string) {
     return this.#db.tx(() => {
-      for (const table of MCP_TABLES)
-        this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, name)
+      this.#forget(name, MCP_TABLES)
       this.#db.run('DELETE FROM approvals WHERE instr(tool, ?) = 1', grantedAs(name, ''))
       return this.#db.run('DELETE FROM mcp_servers WHERE name = ?', name) > 0
     })
@@ -4989,8 +5066,46 @@ export class McpRegistry {
       WHERE server = ${entry.name} AND digest = ${consentDigest(entry)}`
 
   consent(entry: McpEntry) {
-    const row = { server: entry.name, digest: consentDigest(entry), created: this.#now() }
+    const { name: server } = entry
+    const row = { server, digest: consentDigest(entry), created: this.#now() }
     this.#db.insert('mcp_consents', row, 'REPLACE')
+    if (!this.trusts().has(server)) this.setTrust(server)
+  }
+
+  /** By server. Throws TaiError: the vault is locked. */
+  trusts = () =>
+    this.once('trust', () => {
+      const rows = this.#db.all<Record<'server' | 'value', string>>('SELECT * FROM mcp_trust')
+      const open = (server: string, value: string): McpTrust =>
+        JSON.parse(this.#store.secrets.seal.open(value, columnSlot('mcp_trust', 'value', server)))
+      return new Map(rows.map(({ server, value }) => [server, open(server, value)]))
+    })
+
+  trust = (server: string) => this.trusts().get(server) ?? TRUSTED
+
+  async unlockTrust() {
+    const isNeeded = this.#store.secrets.seal.locked && this.#db.get('SELECT 1 FROM mcp_trust')
+    if (isNeeded) await this.#store.secrets.within(() => {})
+  }
+
+  changeTrust = (server: string, change: (old: McpTrust) => McpTrust) =>
+    this.#store.secrets.within(() => this.setTrust(server, change(this.trust(server))))
+
+  setTrust(server: string, trust = TRUSTED) {
+    const value = this.#store.secrets.seal.seal(
+      JSON.stringify(trust),
+      columnSlot('mcp_trust', 'value', server),
+    )
+    this.#db.insert('mcp_trust', { server, value, updated: this.#now() }, 'REPLACE')
+    return trust
+  }
+
+  /** As if nobody had agreed to it: enabled nowhere, and consent is asked anew. */
+  revokeTrust = (server: string) =>
+    this.#db.tx(() => this.#forget(server, ['trust', 'consents', 'server_profiles']))
+
+  #forget(server: string, tables: readonly string[]) {
+    for (const table of tables) this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, server)
   }
 
   definitions = (server: string) =>
@@ -5069,7 +5184,7 @@ export class McpRegistry {
 //
 // Connects to a server of §registry when a tool of it is called, and makes its answer an output.
 // 1. Nothing is started or reached without consent to exactly that; no tool is called that is
-//    withheld, or whose server is not enabled for the profile.
+//    withheld or denied, or whose server is not enabled for the profile.
 // 2. One map leads from a name to its server and tool: no name is taken apart to find them.
 // 3. A failure keeps its kind: the tool failed, its server refused, or no server was there.
 // Not here: whether a call is allowed (§policy), its redaction, size and audit (§toolbox).
@@ -5087,6 +5202,7 @@ const namings = (server: string, tool: string) =>
   ])
 
 export const UNBOUND = [
+  'trust_denied',
   'disabled',
   'not_enabled',
   'pin_pending',
@@ -5157,6 +5273,7 @@ function blockText(block: JsonObject) {
 
 function faultOf(error: TaiError) {
   if (error instanceof RpcError) return 'upstream_error'
+  if (error instanceof DeniedError) return 'trust_denied'
   const isThere = error instanceof KindError && /^(timeout|protocol|too-large)$/.test(error.kind)
   return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
@@ -5231,6 +5348,7 @@ export class McpBridge {
     let left = MCP_MAX_TOOLS
     const unboundAs = (name: string, exposed: string): Unbound | undefined => {
       const isIn = (globs: RegExp) => globs.test(name) || globs.test(exposed)
+      if (!attempt(() => this.checkTrust(server, name, exposed))) return 'trust_denied'
       if (options['disabled'] === true) return 'disabled'
       if (!isEnabled) return 'not_enabled'
       if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
@@ -5309,6 +5427,7 @@ export class McpBridge {
   async enable(server: string, profile: string, enabled = true) {
     if (enabled && this.registry.row(server).options['disabled'] === true)
       fail(`${server} stays off: its entry says "disabled"`, 'remove it, and add it without that')
+    if (enabled) this.checkTrust(server)
     this.registry.enable(server, profile, enabled)
     await this.audit('mcp-enable', { server, profile, enabled })
   }
@@ -5329,10 +5448,27 @@ export class McpBridge {
     return this.registry.drift(server)
   }
 
+  /** A server, or its tool of these names. Throws DeniedError, or that the vault is locked. */
+  checkTrust(server: string, ...names: readonly string[]) {
+    const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
+    const isIn = (globs: string[]) => names.some((name) => globPattern(globs).test(name))
+    const isLeftOut = names.length > 0 && allowed_tools.length > 0 && !isIn(allowed_tools)
+    const isOver = expires_at !== null && Date.parse(expires_at) <= this.#options.world.now()
+    const why =
+      (!trusted && `${server} is not trusted: the user denied it`) ||
+      (isOver && `the trust in ${server} has expired`) ||
+      ((isLeftOut || isIn(denied_tools)) && 'the user denied this tool')
+    const hint = `the user can change that: \`tai mcp trust allow ${server}\``
+    if (why) throw new DeniedError(why, { hint })
+    return true
+  }
+
   /** Throws only the signal's reason. */
   async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
     const { server, name } = row
     try {
+      if (!attempt(() => this.checkTrust(server))) await this.#drop(server)
+      this.checkTrust(server, name, row.exposed)
       const { client, tools } = await this.#link(server, signal)
       const tool = (await tools()).get(name) ?? noMcp('its server has no such tool any more')
       if (!this.registry.accepts(server, tool)) {
@@ -5409,6 +5545,7 @@ export class McpBridge {
   async #open(entry: McpEntry, options: ClientOptions) {
     const { world, store, http, watch } = this.#options
     const { redactor } = store
+    this.checkTrust(entry.name)
     using _ = watch(`starting ${entry.name}`)
     const filled = mcpExpandVars(entry, await this.#lookup())
     for (const [key, value] of Object.entries(filled.env))
@@ -8621,12 +8758,13 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
   const rows = toolFacts(bridge, profile, server)
   const names = rows.map((row) => row.tool)
   const hint = '`tai mcp tools`, or mcp_tools, tells more'
-  const { state } =
+  const { state, ...found } =
     rows.find((row) => row.tool === name || row.name === name) ??
     fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
   if (isCallable(state)) return
   const remedy = REMEDIES[state]
   const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
+  bridge.checkTrust(server, found.tool, found.name)
   fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
@@ -8796,8 +8934,8 @@ function hitWeight(word: string, among: string[]) {
 
 //#region §toolbox: every tool, and the one way to call it
 //
-// Whoever calls, the gates are the same: known name, valid arguments, permission, rate limit,
-// work, redaction, size, audit.
+// Whoever calls, the gates are the same: known name, valid arguments, permission, the workspace's
+// lock (if served), rate limit, work, redaction, size, audit.
 // 1. `dispatch` never throws.
 // 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session: the provider's cache survives.
@@ -8852,7 +8990,7 @@ export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) 
 
 const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
 
-type Refusal = 'unknown' | 'invalid' | 'denied' | 'busy' | 'crashed' | 'interrupted'
+type Refusal = 'unknown' | 'invalid' | 'denied' | 'locked' | 'busy' | 'crashed' | 'interrupted'
 
 type Outcome =
   | { kind: 'done'; output: ToolOutput }
@@ -8867,6 +9005,7 @@ type ToolsOptions = {
   say: (line: string) => void
   only: readonly string[] | undefined // all offered at once
   bridged: () => readonly Tool[]
+  lock?: WorkspaceLock | undefined // of those that are served
 }
 
 /** The tools of one session. */
@@ -9006,7 +9145,7 @@ export class Tools {
     this.#offered.add(name)
     const { args } = checked
     const decision = await this.#decide(row, raw, args, signal)
-    const refusal = this.#denial(decision) ?? this.#overRate(row)
+    const refusal = this.#denial(decision) ?? this.#lockedOut(row, args) ?? this.#overRate(row)
     if (refusal) return refusal
     if (!(await this.#context.approvals.spend(decision))) return this.#attempt(row, raw, signal)
     return { kind: 'done', output: await row.run(args, this.#context, signal) }
@@ -9042,6 +9181,16 @@ export class Tools {
     const { message: details, hint } = denial
     const facts = { details, reason, mode, digest: exact, hint }
     return refuse('denied', tool, `${details}\n${hint}`, facts)
+  }
+
+  #lockedOut(row: Tool, args: JsonObject) {
+    const { lock } = this.#options
+    const holder = lock && !annotationsOf(row, args).readOnly ? lock.take() : undefined
+    if (holder === undefined) return undefined
+    const { workspace_path, owner_pid, acquired_at } = holder
+    const text = `process ${owner_pid} changes the workspace ${workspace_path}; only reading works`
+    const facts = { workspace_path, owner_pid, acquired_at } as JsonObject
+    return refuse('locked', row.name, text, facts)
   }
 
   #overRate({ name, rateLimit }: Tool) {
@@ -10368,6 +10517,8 @@ export class App {
       watch,
     })
     if (resolve) bridge.resolve = resolve
+    // Else every server is denied.
+    await bridge.registry.unlockTrust().catch((error: unknown) => notice(messageOf(error)))
     return this.own(bridge, closePart)
   })
 
@@ -10713,10 +10864,11 @@ type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
     only?: readonly string[] | undefined
     rows?: Tool[]
     offersBridged?: boolean // default: yes
+    lock?: WorkspaceLock
   }
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, only, offersBridged, ...seat }: ToolSeat) {
+export async function openTools(app: App, { mode, only, offersBridged, lock, ...seat }: ToolSeat) {
   const { world, http, notice, approved } = app
   const { rows = TOOLS, prompter = app.prompter, processes = app.processes, profile } = seat
   const { store, config } = await app.forTurn()
@@ -10731,6 +10883,7 @@ export async function openTools(app: App, { mode, only, offersBridged, ...seat }
     ticks: () => process.uptime() * SECOND,
     resultMax: config.number('result_max'),
     only,
+    lock,
     say: notice,
   })
 }
@@ -11228,6 +11381,10 @@ async function servePartsOf(app: App, options: ServeOptions) {
   const { scryptSync, timingSafeEqual } = builtin('node:crypto')
   const asked = source === 'default' ? usual : (value as Mode)
   const secret = key ?? app.world.randomBytes(SESSION_BYTES).toString('hex')
+  // Slow: a weak key must not be guessed from an id, or from the lock.
+  const sign = lazy(() => scryptSync(secret, 'tai mcp session', 32))
+  const group = () => (key === undefined ? `${app.world.pid}` : sha256(sign()))
+  const claim = { world: app.world, db: store.db, root: workspace.root, group }
   return {
     app,
     store,
@@ -11242,8 +11399,8 @@ async function servePartsOf(app: App, options: ServeOptions) {
     own,
     bearer: Buffer.from(`Bearer ${secret}`),
     isSame: timingSafeEqual,
-    // Slow: a weak key must not be guessed from an id.
-    sign: () => scryptSync(secret, 'tai mcp session', 32),
+    sign,
+    lock: app.own(new WorkspaceLock({ ...claim, startOf: processStart }), (it) => it.release()),
   }
 }
 
@@ -11252,11 +11409,12 @@ function openServed(
   seat: Pick<ToolSeat, 'session' | 'processes' | 'rows' | 'offersBridged'>,
   profile?: ProfileRow,
 ) {
-  const { app, workspace, only: names = profile?.tools } = parts
+  const { app, workspace, lock, only: names = profile?.tools } = parts
   const { rows = TOOLS } = seat
   return openTools(app, {
     ...seat,
     workspace,
+    lock,
     mode: tighterMode(parts.mode, profile?.mode ?? parts.mode),
     only: names?.filter((name) => rows.some((row) => row.name === name)),
     prompter: denyPrompter,
@@ -11399,7 +11557,6 @@ export class McpServeContext {
   readonly #parts
   readonly #world
   readonly #db
-  #signing?: Buffer
   readonly sessions = new Map<string, McpSession>() // the longest unused first
   readonly mode
   readonly list
@@ -11551,8 +11708,7 @@ export class McpServeContext {
 
   #signed(body: string) {
     const { createHmac } = builtin('node:crypto')
-    this.#signing ??= this.#parts.sign()
-    const mac = createHmac('sha256', this.#signing).update(body).digest('base64url')
+    const mac = createHmac('sha256', this.#parts.sign()).update(body).digest('base64url')
     return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
   }
 
@@ -11583,6 +11739,7 @@ const REFUSAL_KINDS = {
   unknown: 'method',
   invalid: 'params',
   denied: 'denied',
+  locked: 'locked',
   busy: 'busy',
   crashed: 'failed',
   interrupted: 'failed',
@@ -12078,11 +12235,7 @@ export async function mcpServePipe(app: App) {
   const host = { redactor, reach, older: MCP_VERSIONS.at(-1) ?? '' }
   const waiting = new Set<Promise<void>>()
   const say = async (body: string) => {
-    if (
-      out.write(`${body}
-`)
-    )
-      return
+    if (out.write(`${body}\n`)) return
     stdin.pause()
     await out.drained()
     stdin.resume()
@@ -12487,6 +12640,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       '--grant TOOL': 'accept this tool as it is now; repeatable',
       '--grant-all': 'accept all of them'})],
     ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
+    ['trust ACTION [SERVER]', 'list, inspect, allow, deny (whatever the mode) or revoke', mcpTrust, flagRows({
+      '--tool NAME': 'this tool only, or tools like `get_*`; repeatable',
+      '--ttl TIME': 'allow it for so long, such as 30m, 12h or 7d'})],
     ['serve', 'offer the tools of tai to another agent, over stdin and stdout', mcpServePipe, SERVED_FLAGS],
   ],
   audit: ['the record of every tool call and approval',
@@ -12840,7 +12996,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   if (ran.kind === 'refused') fail(ran.text)
   const { text: said, isError = false, structured } = ran.output
   const { code = '' } = Object(structured)
-  if (/^(?:upstream_|mcp_dispatch_|pin_)/.test(code) && !app.given.has('json')) fail(said)
+  if (/^(?:upstream_|mcp_dispatch_|pin_|trust_)/.test(code) && !app.given.has('json')) fail(said)
   app.print({ text: said, isError, structured }, said)
   return isError ? EXIT.failed : EXIT.answered
 }
@@ -12887,6 +13043,73 @@ async function mcpConsent(app: App, server?: string) {
   }
   const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
   app.print({ waiting, agreed }, shown)
+}
+
+const TTL_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
+
+function timeIn({ world }: App, text: string) {
+  const [, number = '', unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(text) ?? []
+  const ms = TTL_UNITS[unit] ?? failUsage(`${visible(text)} is no time`, 'such as 30m, 12h or 7d')
+  return new Date(world.now() + Number(number) * ms).toISOString()
+}
+
+const TRUST_CHANGES: Record<string, (old: McpTrust, tools: ReadonlySet<string>) => McpTrust> = {
+  allow: ({ allowed_tools, denied_tools }, tools) => ({
+    ...TRUSTED,
+    allowed_tools: [...new Set(allowed_tools).union(tools)],
+    denied_tools: [...new Set(denied_tools).difference(tools)],
+  }),
+  // They stay in the list of those that are allowed: an empty one allows all.
+  deny: (old, tools) => ({
+    ...old,
+    trusted: old.trusted && tools.size > 0,
+    denied_tools: [...new Set(old.denied_tools).union(tools)],
+  }),
+}
+
+const TRUST_FORM =
+  /^(?:list|inspect SERVER|revoke SERVER|deny SERVER(?: --tool)?|allow SERVER(?: --tool)?(?: --ttl)?)$/
+
+function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
+  const servers = Object.fromEntries(trusts)
+  const rows = [['server', ...Object.keys(TRUSTED)]]
+  for (const [name, trust] of trusts) rows.push([name, ...Object.entries(trust).map(cellOf)])
+  return app.print({ ok: true, policy: { servers } }, rows)
+}
+
+async function mcpTrust(app: App, action = '', server = '') {
+  const [tools, ttl] = [new Set(app.given.all('tool')), app.given.text('ttl')]
+  const words = [action, server && 'SERVER', tools.size > 0 && '--tool', ttl && '--ttl']
+  const form = words.filter(Boolean).join(' ')
+  const hint = 'there are list, and inspect, allow, deny and revoke SERVER'
+  if (!TRUST_FORM.test(form)) failUsage(`no such form: tai mcp trust ${visible(form)}`, hint)
+  const { registry, audit } = await app.bridge()
+  const change = TRUST_CHANGES[action]
+  if (change) {
+    const end = ttl && { expires_at: timeIn(app, ttl) }
+    const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
+    await audit('mcp_server_trust_changed', { server, ...trust })
+    if (!registry.list().some(({ name }) => name === server))
+      app.notice(`there is no server ${server} yet; this counts once there is one`)
+    return printTrust(app, [[server, trust]])
+  }
+  const trusts = registry.trusts()
+  if (action === 'list') return printTrust(app, trusts)
+  const trust = trusts.get(server)
+  if (trust === undefined) {
+    const error = `${visible(server)} is neither trusted nor denied`
+    if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
+    app.print({ ok: false, error }, '')
+    return EXIT.failed
+  }
+  if (action === 'inspect') return printTrust(app, [[server, trust]])
+  registry.revokeTrust(server)
+  const counts = {
+    allowed_tools: trust.allowed_tools.length,
+    denied_tools: trust.denied_tools.length,
+  }
+  await audit('mcp_server_trust_revoked', { server, ...counts })
+  return printTrust(app, registry.trusts())
 }
 
 async function printLineEnds({ out, world }: App) {

@@ -17,14 +17,15 @@ import {
   type McpEntry,
   type Resolver,
   grantedAs,
+  Store,
   UNBOUND,
 } from '../tai.ts'
 import { groupIsGone } from './fakes/groups.ts'
 import { startModel } from './fakes/model.ts'
 import { runMain } from './fakes/outside.ts'
 import { modelEnv } from './fakes/tai.ts'
-import { toolNamed, upstream, type Saying } from './fakes/upstream.ts'
-import { never, openWorld, person, type Setup } from './fakes/world.ts'
+import { pasteOf, toolNamed, upstream, type Saying } from './fakes/upstream.ts'
+import { bridgeOf, never, openWorld, person, type Setup } from './fakes/world.ts'
 
 type Case = { id: string; input: { server_name?: string; result?: Saying; results?: JsonObject } }
 const CASES = readFileSync(new URL('data/cases.jsonl', import.meta.url), 'utf8')
@@ -227,7 +228,11 @@ t.test('a server that is switched off in its entry stays off', async (t) => {
 t.test('a server is used for the profiles it is enabled for, and after that no more', async (t) => {
   const w = await worldWith(t, { s: { tools: [toolNamed('a')] } })
   t.match(w.bridge.catalog('work'), [{ name: 'a', unbound: 'not_enabled' }])
-  t.strictSame(UNBOUND.slice(0, 2), ['disabled', 'not_enabled'], 'asked in this order')
+  t.strictSame(
+    UNBOUND.slice(0, 3),
+    ['trust_denied', 'disabled', 'not_enabled'],
+    'asked in this order',
+  )
   await w.bridge.enable('s', 'default', false)
   t.strictSame(w.states(), { 's/a': 'not_enabled' })
   t.match(await w.call('mcp_s_a'), { isError: true, text: /not offered: not_enabled/ })
@@ -663,6 +668,130 @@ t.test('a locked vault starts nothing, and the call says how to open it', async 
   const list = await runMain(['mcp', 'list'], { home: w.dir })
   t.match(list, { code: 0, out: /^s .*1 tool/ })
   t.equal(w.stub.seen().length, before)
+})
+
+// --- trust ---
+
+const TRUST = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
+
+t.test('a server that was denied is not offered, not called and not connected to', async (t) => {
+  const w = await worldWith(t, {
+    s: { tools: [toolNamed('a')] },
+    other: { tools: [toolNamed('a')] },
+  })
+  w.bridge.registry.setTrust('s', { ...TRUST, trusted: false })
+  t.strictSame(w.states(), { 'other/a': 'mcp_other_a', 's/a': 'trust_denied' })
+  const before = w.stub.seen().length
+  const denied = /s is not trusted: the user denied it/
+  for (const [name, args, text] of [
+    ['mcp_s_a', {}, /mcp_s_a is not offered: trust_denied/],
+    ['mcp_call', { server: 's', tool: 'a' }, denied],
+    ['mcp_enable', { server: 's' }, denied],
+  ] as const)
+    t.match(await w.call(name, args), { isError: true, text }, name)
+  await t.rejects(w.bridge.enable('s', 'work'), { message: denied, hint: /mcp trust allow s`/ })
+  await t.rejects(w.bridge.refresh('s', never), { message: denied })
+  await t.rejects(w.bridge.add(w.stub.entry, 'explicit', never), { message: denied })
+  t.equal(w.stub.seen().length, before, 'nothing was started for any of it')
+  t.match(await w.call('mcp_other_a'), { isError: false }, 'another is as it was')
+  await w.bridge.enable('s', 'default', false)
+  w.bridge.registry.setTrust('s')
+  t.strictSame(w.states()['s/a'], 'not_enabled', 'it was disabled meanwhile')
+})
+
+t.test('a model that may do all cannot lift a denial by adding the server anew', async (t) => {
+  const w = await worldWith(t, { s: { tools: [toolNamed('a')] } })
+  w.bridge.registry.setTrust('s', { ...TRUST, denied_tools: ['a'] })
+  t.match(await w.call('mcp_remove', { server: 's' }), { isError: false })
+  const source = pasteOf(w.stub.entry)
+  t.match(await w.call('mcp_add', { source, profile: 'default' }), { isError: false })
+  t.strictSame(w.states(), { 's/a': 'trust_denied' })
+  t.match(await w.call('mcp_call', { server: 's', tool: 'a' }), {
+    text: /the user denied this tool/,
+  })
+  w.bridge.registry.setTrust('s', { ...TRUST, trusted: false })
+  t.match(await w.call('mcp_remove', { server: 's' }), { isError: false })
+  t.match(await w.call('mcp_add', { source }), { isError: true, text: /s is not trusted/ })
+})
+
+t.test(
+  'a denial ends the connection that is open, at the next call of the same list',
+  async (t) => {
+    const w = await worldWith(t, { s: { tools: [toolNamed('a')] } })
+    await w.call('mcp_s_a')
+    const pid = w.stub.calls().at(-1)!.pid
+    const [row] = w.bridge.catalog('default') as [BridgedTool]
+    w.bridge.registry.setTrust('s', { ...TRUST, trusted: false })
+    t.match(await w.bridge.call(row, {}, never), {
+      isError: true,
+      structured: { code: 'trust_denied', server: 's', tool: 'a' },
+      text: /^trust_denied: server s, tool a: s is not trusted.*\n.*`tai mcp trust allow s`/,
+    })
+    t.ok(await groupIsGone(pid))
+    t.equal(w.stub.calls().length, 1)
+  },
+)
+
+t.test('lists of tools deny or allow some, by either name or by a pattern', async (t) => {
+  const tools = ['get_a', 'get_b', 'delete_a'].map((name) => toolNamed(name))
+  const w = await worldWith(t, { s: { tools } })
+  const left = () =>
+    Object.entries(w.states()).flatMap(([name, state]) =>
+      state === 'trust_denied' ? [] : name.replace('s/', ''),
+    )
+  const cases: [lists: object, left: string[]][] = [
+    [{}, ['get_a', 'get_b', 'delete_a']],
+    [{ denied_tools: ['get_a'] }, ['get_b', 'delete_a']],
+    [{ denied_tools: ['mcp_s_get_a'] }, ['get_b', 'delete_a']],
+    [{ denied_tools: ['delete_*'] }, ['get_a', 'get_b']],
+    [{ denied_tools: ['get'] }, ['get_a', 'get_b', 'delete_a']],
+    [{ allowed_tools: ['get_a'] }, ['get_a']],
+    [{ allowed_tools: ['get_*'], denied_tools: ['get_a'] }, ['get_b']],
+    [{ allowed_tools: ['get_a'], denied_tools: ['get_a'] }, []],
+  ]
+  for (const [lists, names] of cases) {
+    w.bridge.registry.setTrust('s', { ...TRUST, ...lists })
+    t.strictSame(left(), names, JSON.stringify(lists))
+  }
+  t.match(await w.call('mcp_call', { server: 's', tool: 'get_a' }), {
+    isError: true,
+    text: /the user denied this tool/,
+  })
+  t.strictSame(w.stub.calls(), [])
+})
+
+t.test('trust that was given for a time ends with it', async (t) => {
+  const w = await worldWith(t, { s: { tools: [toolNamed('a')] } })
+  const end = Date.parse('2026-05-01T13:00:00Z')
+  w.bridge.registry.setTrust('s', { ...TRUST, expires_at: new Date(end).toISOString() })
+  t.match(await w.call('mcp_s_a'), { isError: false })
+  w.pass(60 * 60_000 - 1)
+  t.match(await w.call('mcp_s_a'), { isError: false })
+  w.pass(1)
+  const over = { isError: true, text: /the trust in s has expired/ }
+  t.match(await w.call('mcp_s_a'), over, 'a list that was made before')
+  t.match(await w.call('mcp_call', { server: 's', tool: 'a' }), over)
+  t.strictSame(w.states(), { 's/a': 'trust_denied' })
+  t.match(await w.call('mcp_s_a'), over)
+  await t.rejects(w.bridge.enable('s', 'default'), { message: /has expired/ })
+  t.equal(w.stub.calls().length, 2)
+})
+
+t.test('while the vault is locked no server is trusted', async (t) => {
+  const w = await worldWith(t, { s: { tools: [toolNamed('a')] } })
+  await w.store.secrets.turn('on', 'correct horse')
+  const other = await Store.open(w.world)
+  t.teardown(() => other.close())
+  const locked = bridgeOf({ world: w.world, store: other, http: () => w.http, notice: () => {} })
+  t.teardown(() => locked.close())
+  t.strictSame(statesOf(locked), { 's/a': 'trust_denied' })
+  t.throws(() => locked.checkTrust('s'), { message: /needs-unlock/, hint: /TAI_SEAL_PASSPHRASE/ })
+  t.strictSame(w.states(), { 's/a': 'mcp_s_a' }, 'who has the key sees more')
+  const run = (env: Record<string, string>) =>
+    runMain(['mcp', 'tools', '--json'], { home: w.dir, env })
+  const state = async (env = {}) => JSON.parse((await run(env)).out).tools[0].state
+  t.equal(await state(), 'trust_denied')
+  t.equal(await state({ TAI_SEAL_PASSPHRASE: 'correct horse' }), 'offered')
 })
 
 // --- approvals ---

@@ -494,3 +494,129 @@ t.test('Ctrl-C while a server starts stores nothing and leaves nothing running',
   t.ok(await groupIsGone(pid))
   t.strictSame(await w.names(), [])
 })
+
+// --- trust ---
+
+const policyOf = (run: { out: string }) => {
+  const { ok, policy } = json(run)
+  t.equal(ok, true)
+  return policy.servers
+}
+
+t.test('trust: an empty policy, allow, deny, inspect, revoke', async (t) => {
+  const w = homeWith()
+  const trust = (...args: string[]) => w.mcp(['trust', ...args])
+  const fresh = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
+  t.match(await trust('list', '--json'), { code: 0, out: '{"ok":true,"policy":{"servers":{}}}\n' })
+  await w.add('--yes')
+  t.strictSame(policyOf(await trust('list', '--json')), { demo: fresh }, 'by consent')
+  t.strictSame(policyOf(await trust('deny', 'demo', '--json')), {
+    demo: { ...fresh, trusted: false },
+  })
+  const steps: [words: string, servers: object][] = [
+    ['deny demo --tool a --tool b', { trusted: false, denied_tools: ['a', 'b'] }],
+    ['allow demo --tool a --tool c', { allowed_tools: ['a', 'c'], denied_tools: ['b'] }],
+    ['deny demo --tool a', { allowed_tools: ['a', 'c'], denied_tools: ['b', 'a'] }],
+    ['deny demo --tool a', { allowed_tools: ['a', 'c'], denied_tools: ['b', 'a'] }],
+    ['inspect demo', { allowed_tools: ['a', 'c'], denied_tools: ['b', 'a'] }],
+  ]
+  for (const [words, facts] of steps)
+    t.strictSame(
+      policyOf(await trust(...words.split(' '), '--json')),
+      { demo: { ...fresh, ...facts } },
+      words,
+    )
+  t.match(await trust('list'), { code: 0, out: /demo +true +\["a","c"\] +\["b","a"\] +-\n$/ })
+  t.strictSame(policyOf(await trust('revoke', 'demo', '--json')), {})
+  for (const verb of ['inspect', 'revoke']) {
+    const run = await trust(verb, 'demo', '--json')
+    t.equal(run.code, 1)
+    t.match(json(run), { ok: false, error: /^demo is neither trusted nor denied$/ })
+    complains(t, await trust(verb, 'demo'), 1, /^tai: demo is neither/, verb)
+  }
+  const audit = await runMain(['audit', 'list', '--json'], { home: w.home })
+  const entries: { kind: string; data: object }[] = json(audit).entries
+  t.match(
+    entries.find(({ kind }) => kind === 'mcp_server_trust_revoked')?.data,
+    { server: 'demo', allowed_tools: 2, denied_tools: 2 },
+    'with what there was',
+  )
+  t.equal(entries.filter(({ kind }) => kind === 'mcp_server_trust_changed').length, 5)
+})
+
+t.test('trust deny stands above enablement, until it is allowed again', async (t) => {
+  const w = homeWith()
+  await w.add('--yes', '--profile', 'default')
+  t.equal((await w.mcp(['trust', 'deny', 'demo'])).code, 0)
+  const seen = w.stub.seen().length
+  const state = async () => json(await w.mcp(['tools', '--json'])).tools[0].state
+  t.equal(await state(), 'trust_denied')
+  const denied = /^tai: demo is not trusted: the user denied it\n.*tai mcp trust allow demo/
+  for (const words of ['enable demo --yes', 'call demo ping', 'add demo --yes'])
+    complains(t, await w.mcp(words.split(' ')), 5, denied, words)
+  t.equal(w.stub.seen().length, seen)
+  t.equal((await w.mcp(['trust', 'allow', 'demo'])).code, 0)
+  t.equal(await state(), 'offered')
+  t.equal((await w.mcp(['call', 'demo', 'ping'])).code, 0)
+  t.equal((await w.mcp(['trust', 'revoke', 'demo'])).code, 0)
+  t.equal(await state(), 'not_enabled')
+  complains(t, await w.mcp(['enable', 'demo']), 5, /^tai: nobody agreed to this/, 'asked anew')
+  t.equal((await w.mcp(['enable', 'demo', '--yes'])).code, 0)
+  t.equal(await state(), 'offered')
+})
+
+t.test('a server can be denied before it is there', async (t) => {
+  const w = homeWith()
+  const run = await w.mcp(['trust', 'deny', 'demo'])
+  t.match(run, {
+    code: 0,
+    err: 'tai: there is no server demo yet; this counts once there is one\n',
+  })
+  complains(t, await w.add('--yes', '-q'), 5, /^tai: demo is not trusted/, 'denied')
+  t.strictSame(w.stub.seen(), [])
+  t.strictSame(await w.names(), [])
+})
+
+t.test('trust for a time says until when', async (t) => {
+  const w = homeWith()
+  for (const [given, ms] of [
+    ['90s', 90_000],
+    ['30m', 1_800_000],
+    ['12h', 43_200_000],
+    ['7d', 604_800_000],
+  ] as const) {
+    const before = Date.now()
+    const run = await w.mcp(['trust', 'allow', 'demo', '--ttl', given, '--json'])
+    const end = Date.parse(policyOf(run).demo.expires_at)
+    t.ok(end >= before + ms && end <= Date.now() + ms, given)
+  }
+  const again = await w.mcp(['trust', 'allow', 'demo', '--json'])
+  t.equal(policyOf(again).demo.expires_at, null, 'only when it is given')
+  for (const wrong of ['0d', '-1h', '1', 'd', '1w', '999999d', '1.5h', 'never'])
+    t.match(
+      await w.mcp(['trust', 'allow', 'demo', `--ttl=${wrong}`]),
+      { code: 2, err: /is no time\n {2}such as 30m, 12h or 7d\n$/ },
+      wrong,
+    )
+})
+
+t.test('a form of trust that is none is a usage error and changes nothing', async (t) => {
+  const w = homeWith()
+  for (const words of [
+    'show',
+    'allow',
+    'deny',
+    'revoke',
+    'inspect',
+    'list demo',
+    'constructor demo',
+    'deny demo --ttl 1h',
+    'revoke demo --tool a',
+    'inspect demo --tool a',
+    'list --ttl 1h',
+  ])
+    complains(t, await w.mcp(['trust', ...words.split(' ')]), 2, /^tai: /, words)
+  t.match(await w.mcp(['trust', 'list', '--json']), {
+    out: '{"ok":true,"policy":{"servers":{}}}\n',
+  })
+})

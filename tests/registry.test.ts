@@ -111,7 +111,7 @@ t.test('a locked vault tells which servers there are, and gives none away', asyn
   await t.rejects(there.get('s'), { message: /seal|lock/, hint: /TAI_SEAL_PASSPHRASE/ })
 })
 
-t.test('removal leaves no row behind', async (t) => {
+t.test('removal leaves no row behind, but what was said of its trust', async (t) => {
   const { registry, store } = await registryIn(t)
   const sql =
     "SELECT name FROM sqlite_schema WHERE name LIKE 'mcp\\_%' ESCAPE '\\' AND type = 'table'"
@@ -130,12 +130,11 @@ t.test('removal leaves no row behind', async (t) => {
     registry.enable(name, 'default')
     registry.learn(name, [one])
     store.db.insert('mcp_tokens', { server: name, kind: 'oauth', value: 'v', updated: 1 })
-    store.db.insert('mcp_trust', { server: name, value: 'v', updated: 1 })
   }
   const all = holding('s')
   t.ok(all.length >= 7, all.join())
   t.equal(registry.remove('s'), true)
-  t.strictSame(holding('s'), [])
+  t.strictSame(holding('s'), ['mcp_trust'])
   t.strictSame(holding('stays'), all)
   t.equal(registry.remove('s'), false)
 })
@@ -280,4 +279,59 @@ t.test('a listing is compared with the pins, whatever another listing said', asy
   registry.learn('s', [one]) // of another process
   t.equal(registry.accepts('s', pinnedAs(one)), true)
   t.equal(registry.accepts('s', pinnedAs(evil)), false)
+})
+
+// --- trust ---
+
+const ALLOWED = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
+const DENIED = { ...ALLOWED, trusted: false }
+
+t.test('consent brings trust, and lifts no denial', async (t) => {
+  const { registry } = await registryIn(t)
+  for (const name of ['s', 'd']) await registry.add(stdio({ name }), 'explicit')
+  registry.setTrust('d', DENIED)
+  t.strictSame([...registry.trusts()], [['d', DENIED]])
+  for (const name of ['s', 'd']) registry.consent(stdio({ name }))
+  t.strictSame(Object.fromEntries(registry.trusts()), { s: ALLOWED, d: DENIED })
+})
+
+t.test('what is revoked is as if nobody had agreed to it', async (t) => {
+  const { registry } = await registryIn(t)
+  for (const name of ['s', 'stays']) {
+    await registry.add(stdio({ name }), 'explicit')
+    registry.consent(stdio({ name }))
+    registry.enable(name, 'default')
+  }
+  registry.revokeTrust('s')
+  t.strictSame([...registry.trusts().keys()], ['stays'])
+  t.notOk(registry.hasConsent(stdio()))
+  t.ok(registry.hasConsent(stdio({ name: 'stays' })))
+  t.match(registry.list(), [{ profiles: [] }, { profiles: ['default'] }])
+})
+
+t.test('trust is sealed with the vault, and a locked one gives none', async (t) => {
+  const { home, registry, store } = await registryIn(t)
+  registry.setTrust('before', { ...ALLOWED, denied_tools: ['a-tool-of-before'] })
+  await store.secrets.turn('on', 'correct horse')
+  registry.setTrust('after', { ...ALLOWED, denied_tools: ['a-tool-of-after'] })
+  for (const word of ['a-tool-of-before', 'a-tool-of-after'])
+    t.notOk(vaultBytes(home).includes(word), word)
+  t.equal(registry.trusts().size, 2)
+  const passphrases = ['correct horse']
+  const passphrase = async () => passphrases.shift()
+  const locked = await openStore(t, { passphrase }, makeWorld(home))
+  const there = new McpRegistry(locked, () => 1)
+  t.throws(() => there.trusts(), { message: /needs-unlock/, hint: /TAI_SEAL_PASSPHRASE/ })
+  t.throws(() => there.trust('of nobody'), { message: /needs-unlock/ }, 'a row may be about it')
+  await there.unlockTrust()
+  t.strictSame(there.trust('after').denied_tools, ['a-tool-of-after'])
+})
+
+t.test('where nothing was said of trust, nobody is asked for the passphrase', async (t) => {
+  const { home, store } = await registryIn(t)
+  await store.secrets.turn('on', 'correct horse')
+  const passphrase = () => Promise.reject(new Error('asked'))
+  const there = new McpRegistry(await openStore(t, { passphrase }, makeWorld(home)), () => 1)
+  await there.unlockTrust()
+  t.equal(there.trusts().size, 0)
 })

@@ -121,9 +121,10 @@ t.test('a failure says its code, its words and its data', async (t) => {
     rpcFailure(null, new RpcError('internal', 'x')),
     '{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"x"}}',
   )
+  const codes = '32700 32600 32601 32602 32603 32000 32001 32001 32002 32003 32020 32021 32022'
   t.strictSame(
     Object.values(RPC_CODES),
-    [-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32001, -32002],
+    codes.split(' ').map((code) => -Number(code)),
   )
   const bell = refusal('{"a": \u0007 \u001b[31m')
   t.notMatch(bell.message, /\p{Cc}/u, 'what is quoted is made visible')

@@ -1,7 +1,11 @@
 import t from 'tap'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
-import { Workspace } from '../tai.ts'
+import { Workspace, WorkspaceLock } from '../tai.ts'
+import { pipe } from './fakes/piped.ts'
+import { begin, INITIALIZE, serve, type Peer } from './fakes/served.ts'
+import { folder } from './fakes/tai.ts'
+import { makeHome, makeWorld, openStore } from './fakes/vault.ts'
 
 /** A tree with a workspace, tai's home inside it, and a neighbour that must stay out of reach. */
 async function makeTree(dir: string) {
@@ -147,4 +151,224 @@ t.test('a workspace inside the home of tai opens, and nothing in it can be touch
   const { at } = await makeTree(t.testdir())
   const workspace = new Workspace(at('src'), at())
   await t.rejects(workspace.read('a.txt'), { message: /belongs to tai/ })
+})
+
+// --- the lock ---
+
+type Test = Parameters<typeof makeHome>[0]
+type Lock = { workspace_path: string; owner_pid: number; acquired_at: string } & Record<
+  string,
+  unknown
+>
+
+const registryOf = (home: string) => path.join(home, 'workspace_registry.json')
+const locksIn = (home: string): Lock[] =>
+  JSON.parse(fs.readFileSync(registryOf(home), 'utf8')).locks
+
+/** Servers of one home and workspace, each with its key. */
+async function serversOf(t: Test, ...keys: string[]) {
+  const [home, cwd] = [folder(), fs.realpathSync(folder())]
+  const all = await Array.fromAsync(keys, (key) => serve(t, { home, cwd, key }))
+  const peers = await Promise.all(all.map((server) => begin(server)))
+  const locks = () => locksIn(path.join(home, '.tai'))
+  return { home, cwd, all, peers, locks, at: (name: string) => path.join(cwd, name) }
+}
+const write = (peer: Peer | undefined, name: string) =>
+  peer!.call('write_file', { path: name, content: name })
+const [A, B] = ['key-of-one-0123456789', 'key-of-two-0123456789']
+
+t.test('of two servers with one workspace, one changes it, and both read it', async (t) => {
+  const { all, peers, locks, cwd, at } = await serversOf(t, A, B)
+  const [one, two] = peers
+  fs.writeFileSync(at('old'), 'x')
+  t.match((await two!.call('read_file', { path: 'old' })).body, { result: {} })
+  t.notOk(fs.existsSync(registryOf(path.join(all[0]!.home, '.tai'))), 'reading takes no lock')
+  t.match((await write(one, 'first')).body, { result: {} })
+  const pid = all[0]!.child.pid!
+  const [lock] = locks()
+  t.match(lock, { workspace_path: cwd, owner_pid: pid, acquired_at: /^\d{4}-\d\d-\d\dT.*Z$/ })
+  t.equal(fs.statSync(registryOf(path.join(all[0]!.home, '.tai'))).mode & 0o777, 0o600)
+  t.notMatch(JSON.stringify(locks()), A, 'the key is not in it')
+  const changing = {
+    write_file: { path: 'second', content: 'x' },
+    shell_exec: { command: 'touch second' },
+    todo_write: { items: [] },
+    git_branch: { action: 'create', name: 'second' },
+    chat: { message: 'hi' },
+  }
+  for (const [tool, args] of Object.entries(changing)) {
+    const { body } = await two!.call(tool, args)
+    t.match(body.error, { code: -32003, message: new RegExp(`process ${pid} .*${cwd}`) }, tool)
+    const { acquired_at } = lock!
+    const data = { tool, details: /read/, workspace_path: cwd, owner_pid: pid, acquired_at }
+    t.match(body.error.data, data, tool)
+  }
+  t.notOk(fs.existsSync(at('second')))
+  t.match((await two!.call('list_dir', { path: '.' })).body, { result: {} }, 'it reads on')
+  t.match((await two!.ask('tools/list')).body, { result: {} })
+  t.match((await two!.call('git_branch', { action: 'list' })).body, { result: {} }, 'by arguments')
+  all[0]!.child.kill('SIGTERM')
+  t.match(await all[0]!.done, { code: 143 })
+  t.strictSame(locks(), [], 'a clean end releases it')
+  t.match((await write(two, 'second')).body, { result: {} })
+  all[1]!.child.kill('SIGINT')
+  await all[1]!.done
+  t.strictSame(locks(), [])
+})
+
+t.test('servers of one key share it, until the last of them ends', async (t) => {
+  const { all, peers, locks } = await serversOf(t, A, A, B)
+  const [one, two, other] = peers
+  for (const peer of [one, two]) t.match((await write(peer, 'a')).body, { result: {} })
+  t.equal(locks().length, 2)
+  all[0]!.child.kill('SIGTERM')
+  await all[0]!.done
+  t.match((await write(other, 'b')).body.error, { data: { owner_pid: all[1]!.child.pid } })
+  t.match((await write(two, 'c')).body, { result: {} })
+  all[1]!.child.kill('SIGTERM')
+  await all[1]!.done
+  t.match((await write(other, 'b')).body, { result: {} })
+})
+
+t.test(
+  'the lock of a server that was killed is free, and its group has no say in it',
+  async (t) => {
+    const { all, peers, locks } = await serversOf(t, A, B)
+    const [one, two] = peers
+    await write(one, 'a')
+    all[0]!.child.kill('SIGKILL')
+    await all[0]!.done
+    t.equal(locks().length, 1, 'it could not be released')
+    t.match((await write(two, 'b')).body, { result: {} })
+    t.match(locks(), [{ owner_pid: all[1]!.child.pid }])
+    t.equal(locks().length, 1)
+  },
+)
+
+t.test(
+  'a server on stdio is a group of its own, and releases the lock when its host leaves',
+  async (t) => {
+    const [home, cwd] = [folder(), fs.realpathSync(folder())]
+    const args = ['--permission-mode', 'allow']
+    const [one, two] = [await pipe(t, { home, cwd, args }), await pipe(t, { home, cwd, args })]
+    const http = await begin(await serve(t, { home, cwd }))
+    const change = (server: typeof one, name: string) =>
+      server.ask('tools/call', { name: 'write_file', arguments: { path: name, content: name } })
+    for (const server of [one, two]) await server.ask('initialize', INITIALIZE)
+    t.match(await change(one, 'a'), { result: {} })
+    t.match(await change(one, 'b'), { result: {} })
+    const owner_pid = one.child.pid!
+    t.match(await change(two, 'c'), { error: { code: -32003, data: { owner_pid } } })
+    t.match((await write(http, 'c')).body, { error: { code: -32003, data: { owner_pid } } })
+    t.match(await two.ask('tools/list'), { result: {} })
+    one.child.stdin.end()
+    t.match(await one.done, { code: 0 })
+    t.strictSame(locksIn(path.join(home, '.tai')), [])
+    t.match(await change(two, 'c'), { result: {} })
+    two.child.kill('SIGINT')
+    await two.done
+    t.match((await write(http, 'd')).body, { result: {} })
+  },
+)
+
+t.test('what a mode denies takes no lock', async (t) => {
+  const [home, cwd] = [folder(), folder()]
+  const server = await serve(t, { home, cwd, args: ['--permission-mode', 'read-only'] })
+  t.match((await write(await begin(server), 'a')).body.error, { code: -32001 })
+  t.notOk(fs.existsSync(registryOf(path.join(home, '.tai'))))
+})
+
+/** Locks as processes with these pids have them, over one vault. `starts`: who lives. */
+async function locksOver(t: Test) {
+  const home = makeHome(t)
+  const store = await openStore(t, {}, makeWorld(home))
+  const starts = new Map<number, string>()
+  const lock = (pid: number, group = `${pid}`, root = '/work') => {
+    if (!starts.has(pid)) starts.set(pid, `start of ${pid}`)
+    const world = { ...makeWorld(home), pid }
+    const startOf = (of: number) => starts.get(of)
+    return new WorkspaceLock({ world, db: store.db, root, group: () => group, startOf })
+  }
+  const say = (text: string) => fs.writeFileSync(registryOf(home), text)
+  return { home, starts, lock, say, locks: () => locksIn(home) }
+}
+
+t.test('a process that has the pid of an owner, but is another, holds nothing', async (t) => {
+  const { lock, starts, locks } = await locksOver(t)
+  t.equal(lock(10).take(), undefined)
+  t.match(lock(20).take(), { owner_pid: 10 })
+  starts.set(10, 'later')
+  t.equal(lock(20).take(), undefined)
+  t.strictSame(
+    locks().map((it) => it.owner_pid),
+    [20],
+  )
+})
+
+t.test(
+  'the real start time is looked at: a forged record of a live process is dropped',
+  async (t) => {
+    const home = folder()
+    const cwd = fs.realpathSync(folder())
+    const record = {
+      workspace_path: cwd,
+      owner_pid: process.pid,
+      acquired_at: '2026-01-01T00:00:00Z',
+    }
+    const server = await serve(t, { home, cwd })
+    const peer = await begin(server)
+    const say = (more: object) =>
+      fs.writeFileSync(
+        registryOf(path.join(home, '.tai')),
+        JSON.stringify({ locks: [{ ...record, ...more }] }),
+      )
+    say({})
+    t.match((await write(peer, 'a')).body.error, { code: -32003, data: record }, 'it lives')
+    say({ started: 'before the system was started', group: 'g' })
+    t.match((await write(peer, 'a')).body, { result: {} })
+  },
+)
+
+t.test('the same process or group may take it twice, and releases only its own', async (t) => {
+  const { lock, locks } = await locksOver(t)
+  const [one, two] = [lock(10, 'g'), lock(11, 'g')]
+  for (const each of [one, one, two, lock(10, 'g')]) t.equal(each.take(), undefined)
+  t.equal(locks().length, 2)
+  lock(12).release()
+  t.equal(locks().length, 2, 'who holds nothing releases nothing')
+  one.release()
+  t.match(locks(), [{ owner_pid: 11 }])
+  t.match(lock(12).take(), { owner_pid: 11 })
+  two.release()
+  t.strictSame(locks(), [])
+  t.equal(lock(12).take(), undefined)
+})
+
+t.test('nested workspaces are different ones', async (t) => {
+  const { lock, locks } = await locksOver(t)
+  for (const [pid, root] of [10, 11, 12].map((id, i) => [id, `/work${'/in'.repeat(i)}`] as const))
+    t.equal(lock(pid, undefined, root).take(), undefined, root)
+  t.equal(locks().length, 3)
+})
+
+t.test('a registry that cannot be read is an empty one', async (t) => {
+  const { lock, say, locks, home } = await locksOver(t)
+  lock(10).take()
+  const texts = ['', '{', '[]', 'null', '{"locks":{}}', '{"locks":7}', '{"locks":[null,7,{}]}']
+  for (const [i, text] of texts.entries()) {
+    say(text)
+    t.equal(lock(20 + i).take(), undefined, text)
+    t.match(locks(), [{ owner_pid: 20 + i }])
+  }
+  fs.rmSync(registryOf(home))
+  fs.mkdirSync(registryOf(home))
+  t.throws(() => lock(50).take(), { name: 'VaultError', message: /workspace_registry/ })
+})
+
+t.test('of many who take it at once, one has it', async (t) => {
+  const { peers, locks } = await serversOf(t, ...[1, 2, 3].map((n) => `key-number-${n}-0123456789`))
+  const all = await Promise.all(peers.map((peer, i) => write(peer, `f${i}`)))
+  const codes = all.map(({ body }) => body.error?.code ?? 0).toSorted()
+  t.strictSame(codes, [-32003, -32003, 0])
+  t.equal(locks().length, 1)
 })
