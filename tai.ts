@@ -8524,10 +8524,10 @@ export const SELF_TOOLS = toolsOf('sessions', {
           return isAbsent && !only ? [] : [{ provider: name, failed: messageOf(error) }]
         }
       })
-      return linesOf(
-        (await Promise.all(lists)).flat(),
-        `no provider ${visible(only ?? 'is set up')}`,
-      )
+      const names = all.map(({ name }) => name).join(', ')
+      if (asked.length === 0)
+        fail(`there is no provider ${visible(`${only}`)}`, `there are ${names}`)
+      return linesOf((await Promise.all(lists)).flat(), 'no provider is set up')
     },
   },
   model_switch: {
@@ -8986,7 +8986,8 @@ export function bridgedTools(bridge: McpBridge, profile: string, offers = true):
 const grantNameOf = ({ name, origin }: Tool) =>
   origin ? grantedAs(origin.server, origin.tool) : name
 
-export const annotationsOf = (row: Tool, args: JsonObject) => row.judge?.(args) ?? row.annotations
+export const annotationsOf = (row: Tool, args: JsonObject) =>
+  attempt(() => row.judge?.(args)) ?? row.annotations // arguments may be unchecked
 
 const CUT = '\n\n[cut here: the text of the result tells where the rest is]'
 
