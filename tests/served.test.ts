@@ -1,8 +1,9 @@
 // Clients that others wrote, in front of the built binary's --serve-mcp.
 import t from 'tap'
 import { execFile } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { binary } from './fakes/binary.ts'
 import { startModel } from './fakes/model.ts'
 import { peer } from './fakes/peers.ts'
 import { KEY, serve } from './fakes/served.ts'
@@ -172,3 +173,38 @@ t.test('mcp-remote in front of it is a stdio server', async (t) => {
   const read = await client.callTool({ name: 'read_file', arguments: { path: 'a.txt' } })
   t.match(read, { content: [{ type: 'text', text: 'one\ntwo\n' }] })
 })
+
+const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8')
+
+t.test(
+  "the README's entries for Claude Code, Cursor and VS Code start a server on stdio",
+  async (t) => {
+    const blocks = [...readme.matchAll(/```json\n(\{[^]*?)```/g)].map(([, json = '']) => json)
+    const entries = blocks.filter((json) => json.includes('"mcp", "serve"'))
+    t.equal(entries.length, 2)
+    const cwd = workspace()
+    const launcher = '@modelcontextprotocol/inspector/clients/launcher/build/index.js'
+    for (const json of entries) {
+      const { mcpServers, servers = mcpServers } = JSON.parse(json)
+      const { command, args } = servers.tai
+      t.equal(command, 'tai')
+      const here = args.map((it: string) => (/^\/path|^\$\{/.test(it) ? cwd : it))
+      const config = join(folder(), 'mcp.json')
+      const tai = { command: await binary(), args: here }
+      writeFileSync(config, JSON.stringify({ mcpServers: { tai } }))
+      for (const era of ['legacy', 'auto', 'modern']) {
+        const how = ['--cli', '--config', config, '--server', 'tai', '--protocol-era', era]
+        const inspect = (...method: string[]) =>
+          run(launcher, [...how, '--format', 'json', '-q', '--method', ...method])
+        const { out } = await inspect('tools/list')
+        t.equal(JSON.parse(out).result.tools.length, 62, era)
+        const read = ['--tool-name', 'read_file', '--tool-arg', 'path=a.txt']
+        const { code, out: said } = await inspect('tools/call', ...read)
+        t.equal(code, 0)
+        t.match(JSON.parse(said).result.content, [{ type: 'text', text: 'one\ntwo\n' }], era)
+        const listed = await inspect('resources/list')
+        t.match(JSON.parse(listed.out).result.resources, [{ uri: 'tai://workspace/a.txt' }], era)
+      }
+    }
+  },
+)
