@@ -7529,171 +7529,100 @@ function tableText(rows: string) {
 //
 // 1. A query only reads one file. SQLite cannot be stopped, so it has a process, which can.
 // 2. Of an archive all is judged, names, links and sizes, before a byte is written.
-// 3. What JSON cannot hold (large integers, infinities, dates) is text.
-// Not here: passwords, other kinds of archives.
+// 3. What JSON cannot hold (large integers, dates, bytes) is text.
+// Not here: passwords, hard links, sparse files, other kinds of archives.
 
-const NAMES_SHOWN = 1 * KB // characters
-const BLOB_SHOWN = 32 // bytes
+const BLOB_SHOWN = 64 // characters
 
 function jsonPart(_: string, part: unknown) {
-  if (part instanceof Uint8Array) {
-    const start = Buffer.from(part).toString('hex', 0, BLOB_SHOWN)
-    return `x'${start}${part.length > BLOB_SHOWN ? '…' : ''}' (${count(part.length, 'byte')})`
-  }
-  if (typeof part === 'bigint') return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
-  return typeof part === 'number' && !Number.isFinite(part) ? `${part}` : part
+  if (part instanceof Uint8Array) return clip(`x'${Buffer.from(part).toString('hex')}'`, BLOB_SHOWN)
+  if (typeof part !== 'bigint') return part
+  return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
 }
 
 const toJson = (value: unknown, indent = 0) =>
   attempt(() => JSON.stringify(value, jsonPart, indent)) ?? fail('too deep or large for JSON')
 
-const exactly = (_: string, value: unknown, { source = '' } = {}) =>
-  /^-?\d{16,}$/.test(source) && !Number.isSafeInteger(value) ? source : value
-
-/** A reviver takes its time. */
-const parseJson = (text: string): unknown =>
-  JSON.parse(text, /(^|[^.\d])\d{16}/.test(text) ? exactly : undefined)
-
-const parseLines = (text: string) =>
-  text.split('\n').flatMap((line, i): unknown[] => {
-    const value = attempt(() => [parseJson(line)])
-    return value ?? (line.trim() ? fail(`line ${i + 1} is no JSON`) : [])
-  })
-
-/** By the ending of a name or, without one, the look of the text. */
-async function parserFor(text: string, shown: string) {
-  const [ending] = /\.\w+$/.exec(shown) ?? []
-  const is = (name: RegExp, look: RegExp) => (ending ? name.test(ending) : look.test(text))
-  if (is(/jsonl|ndjson/i, /^\s*[[{].*[\]}]\s*\n\s*[[{]/)) return parseLines
-  if (is(/toml/i, /^(\s|#.*)*(\[[^,\n]*\]\s*\n|[\w."-]+\s*=)/)) {
-    const { parse } = await import('smol-toml')
-    return () => parse(text, { integersAsBigInt: 'asNeeded' })
-  }
+/** By the ending of its name, else as the first kind that it fits. */
+async function documentReader(text: string, name: string) {
+  const { parse } = await import('smol-toml')
   const { parseAllDocuments } = await import('yaml')
-  return () => {
-    const options = { intAsBigInt: true, merge: true, logLevel: 'error' } as const
-    const values = [...parseAllDocuments(text, options)].map((document): unknown => {
+  const lines = () => {
+    const full = text.split('\n').filter((line) => line.trim())
+    return full.map((line): unknown => JSON.parse(line))
+  }
+  const yaml = () => {
+    const documents = [...parseAllDocuments(text, { merge: true, logLevel: 'error' })]
+    const values = documents.map((document): unknown => {
       for (const error of document.errors) throw error
       return document.toJS()
     })
-    return values.length > 1 ? values : values[0]
+    return values.length > 1 ? values : (values[0] ?? null)
+  }
+  const kinds: [RegExp, () => unknown][] = [
+    [/^$/, () => JSON.parse(text)],
+    [/\.(jsonl|ndjson)$/i, lines],
+    [/\.toml$/i, () => JSON.parse(toJson(parse(text, { integersAsBigInt: 'asNeeded' })))],
+    [/\.ya?ml$/i, () => JSON.parse(toJson(yaml()))],
+  ]
+  const own = kinds.filter(([ending]) => ending.test(name))
+  return () => {
+    let fault: unknown
+    for (const [, read] of own.length > 0 ? own : kinds)
+      try {
+        return read()
+      } catch (error) {
+        fault = error
+      }
+    const [why] = `${Object(fault).message}`.split('\n', 1) // no excerpt
+    return fail(`${name}: ${why}`)
   }
 }
 
-async function documentIn(text: string, shown: string) {
-  const plain = /\.jsonl$/i.test(shown) ? undefined : attempt(() => ({ value: parseJson(text) }))
-  if (plain) return () => plain.value
-  const parse = await parserFor(text, shown)
-  return (): unknown => {
-    try {
-      return JSON.parse(toJson(parse(text)))
-    } catch (error) {
-      const { line, column, message } = Object(error)
-      const [why] = `${message}`.split(/:?\n/, 1) // no excerpt
-      return fail(`${shown}: ${why}${line ? ` at line ${line}, column ${column}` : ''}`)
-    }
-  }
-}
-
-async function jmespath(query: string) {
-  const { compile, search } = await import('@jmespath-community/jmespath')
-  const wrongIn = (part: string) => {
-    try {
-      compile(part)
-      return ''
-    } catch (error) {
-      return messageOf(error)
-    }
-  }
-  return (document: unknown): unknown => {
-    const fault = wrongIn(query)
-    const isThere = (_: string, i: number) => wrongIn(query.slice(0, i + 1)) === fault
-    const at = /EOF/.test(fault) ? query.length : query.split('').findIndex(isThere) + 1
-    const hint = 'such as people[?age > `30`].name'
-    if (fault) fail(`the query fails at character ${at}: ${fault}`, hint)
-    try {
-      return search(document as never, query) ?? null
-    } catch (cause) {
-      return fail(`the query fails: ${messageOf(cause)}`, hint, cause)
-    }
-  }
-}
-
-function foundText(found: unknown, document: unknown, limit: number) {
-  const names = isObject(document) ? `; its keys are ${Object.keys(document).join(', ')}` : ''
-  if (found === null) return `null\n[nothing is there${clip(names, NAMES_SHOWN)}]`
-  if (!Array.isArray(found)) return toJson(found, 2)
+function foundText(found: unknown, limit: number) {
+  if (!Array.isArray(found)) return toJson(found ?? null, 2)
   const items = found.slice(0, limit).map((item) => toJson(item))
-  const more = found.length > limit ? [`${limit} of ${found.length} results shown`] : []
-  return joinParts([`[${items.join(',\n')}]`, inBrackets(more)])
+  const more = found.length > limit && `${limit} of ${found.length} results shown`
+  return joinParts([`[${items.join(',\n')}]`, inBrackets([more])])
 }
 
 /** The argument that makes tai the process of one query. */
 export const QUERY_PROCESS = '--query-table'
 
-type TableQuery = {
-  at: string
-  url: string
+type TableQuery = Record<'at' | 'url' | 'sql', string> & {
   csv?: string
-  sql: string
-  params: readonly Json[]
+  params: Json[]
   limit: number
 }
 
-const SQL_FAULTS: Record<number, string> = {
-  8: 'only what reads is run',
-  23: 'only what reads this file is run',
-  25: 'it has fewer ? than params',
-  26: 'it is no SQLite database, and no .csv or .tsv',
-}
-
-const TABLE_LIST = `SELECT m.name || '(' || group_concat(p.name, ', ') || ')' AS line
-  FROM sqlite_schema m, pragma_table_info(m.name) p GROUP BY m.name`
-
 /** Answers a TableQuery, in JSON, by lines. Throws TaiError. */
 export async function queryTable(given: string) {
-  const query: TableQuery = JSON.parse(given)
-  const { DatabaseSync: Connection, constants } = builtin('node:sqlite')
-  const db = query.csv
-    ? await fillTable(new Connection(':memory:'), query.csv, query.at)
-    : new Connection(query.url, { readOnly: true, timeout: STORE_BUSY })
-  db.exec('PRAGMA query_only = 1')
-  db.setAuthorizer((action, name) => {
-    const isPragma = action === constants.SQLITE_PRAGMA
-    const isOdd = isPragma && !/_(list|x?info|version|check)$/i.test(`${name}`)
-    return constants[isOdd || action === constants.SQLITE_ATTACH ? 'SQLITE_DENY' : 'SQLITE_OK']
-  })
+  const { at, url, csv, sql, params, limit }: TableQuery = JSON.parse(given)
+  const { DatabaseSync: Connection } = builtin('node:sqlite')
+  const options = { readOnly: !csv, timeout: STORE_BUSY, limits: { attach: 0 } }
   try {
-    return rowLines(db, query)
+    const db = new Connection(csv ? ':memory:' : url, options)
+    if (csv) await fillTable(db, csv, at)
+    db.exec('PRAGMA query_only = 1')
+    const statement = db.prepare(sql)
+    if (/[^\s;]/.test(sql.slice(statement.sourceSQL.length))) fail('one statement at a time')
+    statement.setReadBigInts(true)
+    statement.setReturnArrays(true)
+    const values = params.map((value) =>
+      typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
+    ) as SQLInputValue[]
+    const lines = [toJson(statement.columns().map(({ name }) => name))]
+    let room = SQL_TEXT_MAX
+    for (const row of statement.iterate(...values)) {
+      const line = toJson(row)
+      room -= line.length
+      if (lines.length > limit || room < 0) return joinParts([...lines, '[there is more]'])
+      lines.push(line)
+    }
+    return joinParts([...lines, `[${count(lines.length - 1, 'row')}]`])
   } catch (cause) {
-    const { errcode } = Object(cause)
-    const tables = attempt(() => db.prepare(TABLE_LIST).all()) ?? []
-    const names = tables.map(({ line }) => line).join('; ') || 'no tables'
-    const hint = errcode === 1 ? `it has ${clip(names, NAMES_SHOWN)}` : undefined
-    return fail(SQL_FAULTS[errcode] ?? messageOf(cause), hint, cause)
+    return fail(messageOf(cause), '', cause)
   }
-}
-
-function rowLines(db: DatabaseSync, { sql, params, limit }: TableQuery) {
-  const statement = db.prepare(sql)
-  const rest = sql.slice(sql.indexOf(statement.sourceSQL) + statement.sourceSQL.length)
-  if (!/^(\s|;|--.*|\/\*[^]*?\*\/)*$/.test(rest)) fail('one statement at a time')
-  statement.setReadBigInts(true)
-  statement.setReturnArrays(true)
-  const values = params.map((value) =>
-    typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
-  ) as SQLInputValue[]
-  if (attempt(() => statement.iterate(...values, null))) fail('it has more ? than params')
-  const lines = [toJson(statement.columns().map(({ name }) => name))]
-  let room = SQL_TEXT_MAX
-  for (const row of statement.iterate(...values)) {
-    const line = toJson(Object.values(row))
-    room -= line.length
-    const why = lines.length > limit ? 'the limit' : room < 0 && formatBytes(SQL_TEXT_MAX)
-    if (why) return joinParts([...lines, inBrackets([`${why} is reached; there is more`])])
-    lines.push(line)
-  }
-  return joinParts([...lines, inBrackets([count(lines.length - 1, 'row')])])
 }
 
 const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
@@ -7703,53 +7632,40 @@ const CSV_NUMBER = /^(-?(0|[1-9]\d{0,14})(\.\d+)?)?$/
 
 async function fillTable(db: DatabaseSync, text: string, at: string) {
   const { parse } = (await import('papaparse')).default
-  const { data, errors, meta } = parse<Record<string, string>>(text, {
-    header: true,
-    skipEmptyLines: true,
-  })
-  const fault = errors.find(({ type, code }) => type !== 'Delimiter' && code !== 'TooFewFields')
+  const options = { header: true, skipEmptyLines: true } as const
+  const { data, errors, meta } = parse<Record<string, string>>(text, options)
+  const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
   if (fault) fail(`row ${Number(fault.row) + 2}: ${fault.message}`)
   const names = meta.fields ?? []
-  const isNumber = (name: string) => data.every((row) => CSV_NUMBER.test(row[name] ?? ''))
-  const types = names.map((name) => (isNumber(name) ? 'NUMERIC' : 'TEXT'))
+  const columnsOf = names.map((name) => {
+    const isNumber = data.every((row) => CSV_NUMBER.test(row[name] ?? ''))
+    return `${inQuotes(name)} ${isNumber ? 'NUMERIC' : 'TEXT'}`
+  })
   const table = inQuotes(path.parse(at).name)
-  db.exec(
-    `CREATE TABLE ${table} (${names.map((name, i) => `${inQuotes(name)} ${types[i]}`)}); BEGIN`,
-  )
-  const marks = types.map((type) => (type === 'TEXT' ? '?' : "nullif(?, '')"))
-  const insert = db.prepare(`INSERT INTO ${table} VALUES (${marks})`)
-  for (const row of data) insert.run(...names.map((name) => row[name] ?? null))
-  db.exec('COMMIT')
-  return db
+  db.exec(`CREATE TABLE ${table} (${columnsOf})`)
+  const insert = db.prepare(`INSERT INTO ${table} VALUES (${names.map(() => '?')})`)
+  for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
 
-/** In tar's words: a "link" is a hard one. */
+/** In tar's words. */
 type Packed = {
   name: string
   type: string
   size: number
-  mtime: Date
+  mtime?: Date
   mode: number
   linkname?: string
-  locked?: boolean
   read: () => Promise<Uint8Array>
 }
 
-const ARCHIVE_HINT = 'nothing was unpacked; shell_exec has tar and unzip'
-
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
-
-/** What tar keeps of files with holes is not what they hold. */
-const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
 
 async function tarItems(bytes: Buffer): Promise<Packed[]> {
   const { unpackTar } = await import('modern-tar')
-  for (let at = 0; at < bytes.length; at += 512)
-    if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
   const items = await unpackTar(bytes, { strict: true })
-  const usual = { type: 'file', mode: 0, mtime: new Date(0) }
   return items.map(({ header, data = ABSENT.bytes }) => ({
-    ...usual,
+    type: 'file',
+    mode: 0,
     ...header,
     read: async () => data,
   }))
@@ -7763,12 +7679,11 @@ async function zipItems(bytes: Uint8Array) {
   for await (const entry of zip.getEntriesGenerator()) {
     const plain = entry.directory ? 'directory' : 'file'
     items.push({
-      name: entry.filename.replaceAll('\\', '/'),
+      name: entry.filename,
       type: entry.symlink ? 'symlink' : plain,
       size: entry.uncompressedSize,
       mtime: entry.lastModDate,
       mode: entry.unixMode ?? 0,
-      locked: entry.encrypted,
       read: async () => (entry.directory ? ABSENT.bytes : entry.getData(new Uint8ArrayWriter())),
     })
     if (items.length > ARCHIVE_ITEMS_MAX) break
@@ -7777,11 +7692,18 @@ async function zipItems(bytes: Uint8Array) {
 }
 
 async function itemsIn(bytes: Buffer, room: number) {
-  const start = bytes.toString('hex', 0, 4)
-  if (/^504b0(304|506)/.test(start)) return zipItems(bytes)
-  if (!start.startsWith('1f8b')) return tarItems(bytes)
+  const start = bytes.toString('latin1', 0, 2)
+  if (start === 'PK') return zipItems(bytes)
+  if (start !== '\u001f\u008b') return tarItems(bytes)
   const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
   return tarItems(await gunzip(bytes, { maxOutputLength: room }))
+}
+
+function sumUp(items: { size: number }[], room: number) {
+  const total = sumOf(items.map(({ size }) => size))
+  if (items.length > ARCHIVE_ITEMS_MAX || total > room)
+    fail(`over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(room)}`)
+  return `${count(items.length, 'item')}, ${formatBytes(total)}`
 }
 
 async function openArchive(given: string, workspace: Workspace) {
@@ -7789,84 +7711,50 @@ async function openArchive(given: string, workspace: Workspace) {
   const { size } = await file.stat()
   const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, size * ARCHIVE_RATIO_MAX))
   try {
-    if (size > ARCHIVE_MAX) fail(`it is over ${formatBytes(ARCHIVE_MAX)}`)
+    sumUp([{ size }], ARCHIVE_MAX)
     const items = await itemsIn(await file.readFile(), room)
-    const total = items.reduce((sum, item) => sum + item.size, 0)
-    if (items.length > ARCHIVE_ITEMS_MAX || total > room)
-      fail(`it holds over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(room)}`)
-    return { items, sum: `${count(items.length, 'item')}, ${formatBytes(total)}` }
+    return { items, sum: sumUp(items, room) }
   } catch (cause) {
     const what = `${visible(given)} is no .zip, .tar or .tar.gz that can be unpacked`
-    return fail(`${what}: ${messageOf(cause)}`, ARCHIVE_HINT, cause)
+    return fail(`${what}: ${messageOf(cause)}`, 'shell_exec has tar and unzip', cause)
   }
 }
 
-function failLeaving(name: string): never {
-  fail(`${visible(name)} leads out of the archive`, ARCHIVE_HINT)
-}
-
-function partsOf(name: string) {
-  const parts = name.split('/').filter((part) => part !== '' && part !== '.')
-  if (/^(\/|[a-z]:)|\0/i.test(name) || parts.includes('..')) failLeaving(name)
+function partsOf(name: string, shown = name) {
+  const parts = name.split(/[/\\]/).filter((part) => part !== '' && part !== '.')
+  if (/^([/\\]|[a-z]:)|\0/i.test(name) || parts.includes('..'))
+    fail(`${visible(shown)} leads out of the archive`)
   return parts
 }
 
 /** With the folders above. Throws TaiError for two that would be one. */
-function placedItems(items: readonly Packed[], dest: string[]) {
+function placedItems(items: Packed[], dest: string[]) {
   const placed = new Map<string, { place: string; item: Packed | undefined }>()
   for (const own of items) {
     const parts = [...dest, ...partsOf(own.name)]
     for (const i of parts.keys()) {
       const place = parts.slice(0, i + 1).join('/')
-      const item = i + 1 < parts.length ? undefined : own
+      const isFolder = i + 1 < parts.length || own.type === 'directory'
       const key = place.normalize().toLowerCase()
       const known = placed.get(key)
-      const types = [known?.item?.type, item?.type]
-      const isSame =
-        known?.place === place && types.every((type = 'directory') => type === 'directory')
-      if (known && !isSame)
-        fail(`${visible(place)} and ${visible(known.place)} would be one`, ARCHIVE_HINT)
-      if (!known || item) placed.set(key, { place, item })
+      if (known && !(isFolder && known.place === place && !known.item))
+        fail(`${visible(place)} and ${visible(known.place)} would be one`)
+      placed.set(key, { place, item: isFolder ? undefined : own })
     }
   }
   return placed.values()
 }
 
-/** After a name, which may be another link, `..` would not mean what it says. */
-function refuseLeaving(name: string, target: string) {
-  const plain = target.replace(/^(\.\/+)+|\/+$/g, '')
-  const end = path.posix.join(path.posix.dirname(name), plain)
-  const isPlain = plain === path.posix.normalize(plain) && !/^\/|^\w:|[\\\0]/.test(plain)
-  if (!isPlain || /^\.\.(\/|$)/.test(end)) failLeaving(`${name} -> ${target}`)
-}
-
-const contentOf = async ({ name, read }: Packed) =>
-  Buffer.from(
-    await read().catch((cause) =>
-      fail(`${visible(name)}: ${messageOf(cause)}`, ARCHIVE_HINT, cause),
-    ),
-  )
-
-/** Without an item: a folder. */
-async function unpackedState(
-  item: Packed | undefined,
-  items: readonly Packed[],
-): Promise<FileState> {
-  const { name = '', type = 'directory', mode = 0o755, mtime, linkname } = item ?? {}
-  if (!item || type === 'directory')
-    return { ...ABSENT, kind: 'folder', mode: (mode & 0o755) | 0o700 }
-  const from = type === 'link' ? items.find((other) => other.name === linkname) : item
-  if (from?.locked) fail(`${visible(name)} needs a password`, ARCHIVE_HINT)
-  if (from?.type === 'file')
-    return {
-      kind: 'file',
-      bytes: await contentOf(from),
-      mtime,
-      ...(mode > 0 && { mode: mode & 0o755 }),
-    }
-  if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`, ARCHIVE_HINT)
-  const bytes = linkname === undefined ? await contentOf(item) : Buffer.from(linkname)
-  refuseLeaving(name, bytes.toString())
+async function unpackedState(item: Packed, { mode: old }: FileState): Promise<FileState> {
+  const { name, type, mode, mtime, linkname, read } = item
+  const failed = (cause: unknown) => fail(`${visible(name)}: ${messageOf(cause)}`, '', cause)
+  const bytes = Buffer.from(linkname || (await read().catch(failed)))
+  if (type === 'file') return { kind: 'file', bytes, mtime, mode: mode & 0o755 || old }
+  if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`)
+  const [target, shown] = [`${bytes}`, `${name} -> ${bytes}`]
+  // After a name, which may be another link, `..` would not mean what it says.
+  partsOf(target.replace(/^(\.\.?(\/+|$))+/, ''), shown)
+  partsOf(path.posix.join(path.posix.dirname(name), target), shown)
   return { kind: 'link', bytes }
 }
 
@@ -7876,31 +7764,28 @@ const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unp
 
 async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
   const { items, sum } = await openArchive(args.path, workspace)
-  const lines = items.map(({ name, type, size, linkname, locked }) => [
+  const lines = items.map(({ name, type, size, linkname }) => [
     type === 'file' ? formatBytes(size) : type,
-    visible(name + (linkname ? ` -> ${linkname}` : '') + (locked ? ' (locked)' : '')),
+    visible(name + (linkname ? ` -> ${linkname}` : '')),
   ])
-  if (args.list_only) return { changes: [], says: joinParts([columns(lines), inBrackets([sum])]) }
+  if (args.list_only) return { changes: [], says: `${columns(lines)}\n[${sum}]` }
   const dest = workspace.show(await workspace.read(destOf(args)))
   const changes: Change[] = []
   for (const { place, item } of placedItems(items, partsOf(dest))) {
     const to = path.join(workspace.root, place)
-    const after = await unpackedState(item, items)
-    if (after.kind === 'folder' && lstatOf(to)?.isDirectory()) continue
+    if (!item && lstatOf(to)?.isDirectory()) continue
     const target = await writeTarget(to, workspace)
     const { at, shown, before } = target
-    if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`, ARCHIVE_HINT)
+    if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`)
     if (before.kind !== 'absent' && !args.overwrite)
       fail(`${shown} exists already`, 'nothing was unpacked; overwrite replaces files')
-    changes.push({
-      ...target,
-      after: after.kind === 'file' ? { mode: before.mode, ...after } : after,
-    })
+    const folder: FileState = { ...ABSENT, kind: 'folder' }
+    changes.push({ ...target, after: item ? await unpackedState(item, before) : folder })
   }
   return { changes, says: `unpacked ${sum}, into ${dest}; undo_edit takes it back` }
 }
 
-type Packing = { paths: readonly string[]; dest: string; overwrite: boolean }
+type Packing = { paths: string[]; dest: string; overwrite: boolean }
 
 async function packPlan(args: Packing, { workspace }: ToolContext, signal: AbortSignal) {
   const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
@@ -7908,33 +7793,29 @@ async function packPlan(args: Packing, { workspace }: ToolContext, signal: Abort
   const target = await writeTarget(args.dest, workspace)
   const { before, shown } = target
   if (before.kind === 'file' && !args.overwrite) fail(`${shown} exists already`, 'overwrite it?')
-  const items = new Map<string, ToPack>()
-  let total = 0
-  const add = ({ at }: { at: string }) => {
-    if (workspace.hides(at)) return 'skip'
-    if ([workspace.root, target.at].includes(at) || items.has(at)) return 'enter'
-    const { mode, mtime } = fs.lstatSync(at)
-    const state = fileState(at, workspace, ARCHIVE_MAX)
-    items.set(at, { ...state, name: workspace.show(at), mode, mtime })
-    total += state.bytes.length
-    if (items.size > ARCHIVE_ITEMS_MAX || total > ARCHIVE_MAX)
-      fail(`over ${ARCHIVE_ITEMS_MAX} items or ${formatBytes(ARCHIVE_MAX)}`, 'pack less at a time')
-    return 'enter'
-  }
+  const found = new Set<string>()
   for (const given of args.paths) {
     const at = await workspace.read(given)
-    const isFolder = statsOf(at, workspace).isDirectory()
-    add({ at })
-    const { remarks } = isFolder ? await walkTree(at, add, signal) : { remarks: [] }
+    found.add(at)
+    if (!statsOf(at, workspace).isDirectory()) continue
+    const judge = (entry: WalkEntry) => (workspace.hides(entry.at) ? 'skip' : 'enter')
+    const { entries, remarks } = await walkTree(at, judge, signal)
     if (remarks.length > 0) fail(remarks.join('; '))
+    for (const entry of entries) found.add(entry.at)
   }
-  const plain = Buffer.from(await pack([...items.values()]))
+  const chosen = [...found].filter((at) => at !== workspace.root && at !== target.at)
+  const items = chosen.map((at) => {
+    const stats = fs.lstatSync(at)
+    const { mode, mtime } = stats
+    return { at, name: workspace.show(at), mode, mtime, size: stats.isFile() ? stats.size : 0 }
+  })
+  const sum = sumUp(items, ARCHIVE_MAX)
+  const full = items.map((item) => ({ ...fileState(item.at, workspace, ARCHIVE_MAX), ...item }))
+  const plain = Buffer.from(await pack(full))
   const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
-  const after: FileState = { ...before, kind: 'file', bytes: plain }
-  if (/gz$/i.test(args.dest)) after.bytes = await gzip(plain)
-  const sum = `${count(items.size, 'item')}, ${formatBytes(total)}`
-  const says = `packed ${sum}, into ${shown}, ${formatBytes(after.bytes.length)}`
-  return { changes: [{ ...target, after }], says }
+  const bytes = /gz$/i.test(args.dest) ? await gzip(plain) : plain
+  const says = `packed ${sum}, into ${shown}, ${formatBytes(bytes.length)}`
+  return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
 }
 
 type ToPack = FileState & { name: string; mode: number; mtime: Date }
@@ -7979,11 +7860,16 @@ export const DATA_TOOLS = [
         if ((given === '') === (said === undefined)) fail('give either `path` or `text`')
         const { text, name } =
           said === undefined ? await wholeText(given, workspace) : { text: said, name: 'the text' }
-        const read = await documentIn(text, name)
-        const find = await jmespath(query)
+        const read = await documentReader(text, name)
+        const { search } = await import('@jmespath-community/jmespath')
         const answer = () => {
           const document = read()
-          return foundText(find(document), document, limit)
+          try {
+            return foundText(search(document as never, query), limit)
+          } catch (cause) {
+            const hint = 'such as people[?age > `30`].name'
+            return fail(`the query fails: ${messageOf(cause)}`, hint, cause)
+          }
         }
         return runBounded(answer) ?? fail('it takes too long', 'ask for less')
       },
@@ -8021,11 +7907,8 @@ export const DATA_TOOLS = [
         })
         if (code === 0) return stdout
         const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
-        const [why, hint] = stderr
-          .replace(/^[^]*?tai: /, '')
-          .trim()
-          .split('\n  ')
-        return fail(`${workspace.show(at)}: ${late || why || 'the query was ended'}`, hint)
+        const why = late || stderr.replace(/^[^]*?tai: /, '').trim() || 'the query was ended'
+        return fail(`${workspace.show(at)}: ${why}`)
       },
     },
   }),
