@@ -6141,9 +6141,8 @@ const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_mod
 function failMissing(at: string, workspace: Workspace): never {
   const folder = path.dirname(at)
   if (!fs.existsSync(folder)) failMissing(folder, workspace)
-  const near = nearest(path.basename(at), fs.readdirSync(folder)) ?? ''
-  const guess = workspace.show(path.join(folder, near))
-  fail(`nothing at ${workspace.show(at)}`, near ? `did you mean ${guess}?` : `look into ${guess}`)
+  const hint = didYouMean(path.basename(at), fs.readdirSync(folder))
+  fail(`nothing at ${workspace.show(at)}`, hint)
 }
 
 function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
@@ -6168,35 +6167,23 @@ const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-/** As Latin-1; models take those with a MIME type. */
-const SIGNATURES: [start: string, kind: string, mime?: string][] = [
-  ['\u0089PNG', 'PNG image', 'image/png'],
-  ['\u00ff\u00d8\u00ff', 'JPEG image', 'image/jpeg'],
-  ['GIF8', 'GIF image', 'image/gif'],
-  ['WEBP', 'WebP image', 'image/webp'],
-  ['%PDF-', 'PDF document'],
-  ['\u001f\u008b', 'gzip archive'],
-  ['PK\u0003', 'ZIP archive'],
-  ['\u007fELF', 'ELF program'],
-  ['\u00ff\u00fe', 'UTF-16 text'],
+/** Beginnings, as Latin-1, of what models take. */
+const IMAGES: [start: string, mime: string][] = [
+  ['\u0089PNG', 'image/png'],
+  ['\u00ff\u00d8\u00ff', 'image/jpeg'],
+  ['GIF8', 'image/gif'],
+  ['WEBP', 'image/webp'],
 ]
 
-function signatureOf(bytes: Buffer) {
-  const head = bytes.toString('latin1', 0, 64).replace(/^RIFF[^]{4}/, '')
-  return SIGNATURES.find(([start]) => head.startsWith(start)) ?? []
+function imageType(bytes: Buffer) {
+  const head = bytes.toString('latin1', 0, 16).replace(/^RIFF[^]{4}/, '')
+  return IMAGES.find(([start]) => head.startsWith(start))?.[1]
 }
 
 function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
-  const text = bytes.toString()
-  if (isUtf8Text(bytes)) return text
-  const [, kind = bytes.includes(0) ? 'unknown kind' : 'another encoding'] = signatureOf(bytes)
-  const facts = `(${kind}, ${formatBytes(bytes.length)})`
-  if (!/text|encoding/.test(kind))
-    return failAs(`${what} is binary ${facts}`, 'a person can give images with --file')
-  const line = text.split('\ufffd', 1).join().split('\n').length
-  const encoding = /UTF-16/.exec(kind)?.[0] ?? 'WINDOWS-1252'
-  const hint = `convert it: iconv -f ${encoding} -t UTF-8`
-  return failAs(`${what} is not UTF-8 on line ${line} ${facts}`, hint)
+  if (isUtf8Text(bytes)) return bytes.toString()
+  const hint = 'convert text: iconv -f UTF-16 -t UTF-8; a person can give images with --file'
+  return failAs(`${what} is no UTF-8 text but binary (${formatBytes(bytes.length)})`, hint)
 }
 
 async function wholeText(given: string, workspace: Workspace) {
@@ -6207,6 +6194,11 @@ async function wholeText(given: string, workspace: Workspace) {
   if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`, hint)
   await using file = await workspace.openForRead(given)
   return { text: decodeText(await file.readFile(), name).replace(/^\ufeff/, ''), name }
+}
+
+async function textOrFile(name: string, workspace: Workspace, text?: string, file?: string) {
+  if ((text === undefined) === (file === undefined)) fail(`give either ${name} as a text or a path`)
+  return file === undefined ? { name, text: text ?? '' } : wholeText(file, workspace)
 }
 
 type NamedText = { name: string; text: string }
@@ -7329,10 +7321,8 @@ type WebPage = {
   }[]
 }
 
-const onlyPublic = (config: Config) => config.get('web_private') !== 'true'
-
 /** `key`: or the address of a SearXNG. */
-type Wanted = Record<'key' | 'query' | 'onSite', string> & Loose<{ host: string; limit: number }>
+type Wanted = Record<'key' | 'query' | 'onSite', string> & Loose<{ site: string; limit: number }>
 
 const SEARCHES = {
   brave: ({ key, onSite: q, limit }) => ({
@@ -7343,11 +7333,11 @@ const SEARCHES = {
     })}`,
     headers: { 'x-subscription-token': key },
   }),
-  tavily: ({ key, query, limit: max_results, host }) => ({
+  tavily: ({ key, query, limit: max_results, site }) => ({
     method: 'POST',
     url: 'https://api.tavily.com/search',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ query, max_results, include_domains: host && [host] }),
+    body: JSON.stringify({ query, max_results, include_domains: site && [site] }),
   }),
   searxng: ({ key, onSite: q }) => ({
     url: `${key.replace(/\/+$/, '')}/search?${new URLSearchParams({ q, format: 'json' })}`,
@@ -7363,8 +7353,8 @@ async function searchService({ config, world, store }: ToolContext) {
     const key = (world.env[variable] || (await store.secrets.get(variable)))?.trim()
     if (key && (asked || name) === name) return { name, key }
   }
-  const hint = `the user can set BRAVE_API_KEY or TAVILY_API_KEY (or: tai secret set NAME),
-  or name a SearXNG: tai config set web_search http://127.0.0.1:8080`
+  const hint =
+    'tai secret set BRAVE_API_KEY (or TAVILY_API_KEY), or a SearXNG: tai config set web_search URL'
   return fail(`no search service is set up${asked && ` as ${visible(asked)}`}`, hint)
 }
 
@@ -7382,26 +7372,21 @@ export const WEB_TOOLS = toolsOf('web', {
     rateLimit: { maxCalls: 20, windowSeconds: 60 },
     run: async ({ query, limit, site }, context, signal) => {
       const { name, key } = await searchService(context)
-      const host = site?.toLowerCase().replace(/^(\w+:\/\/)?(\*?\.)?|[/:\s].*$/g, '')
-      const onSite = host ? `${query} site:${host}` : query
-      const asked = SEARCHES[name]({ key, query, onSite, host, limit })
-      const publicOnly = context.config.get('web_private') !== 'true'
-      const request = { method: 'GET', timeout: WEB_TIMEOUT, publicOnly, ...asked }
-      const { reply, body } = await wholeReply(context.http, request, signal)
+      const onSite = site ? `${query} site:${site}` : query
+      const asked = SEARCHES[name]({ key, query, onSite, site, limit })
+      const { reply, body } = await publicReply(context, asked, signal)
       const { status } = reply
-      const hint = status === 429 ? 'wait' : 'its key, or json among the formats of a SearXNG?'
       const json = status === 200 ? parseObject(body) : undefined
-      if (!json) return fail(`${name}: HTTP ${status}: ${oneLine(body)}`, hint)
+      if (!json) return fail(`${name}: HTTP ${status}: ${oneLine(body)}`)
       const results = new Reader(Object(json['web'] ?? json), name).at('results')
       const found = (results.optional((it) => it.list()) ?? []).flatMap((hit) => {
         const read = (field: string) => hit.at(field).optional((it) => it.string()) ?? ''
         const url = httpUrl(read('url'))
-        if (!url || (host && !`.${url.hostname}`.endsWith(`.${host}`))) return []
+        if (!url) return []
         const snippet = read('content') || read('description')
         return `\n\n${oneLine(read('title'))}\n  ${url.href}\n  ${oneLine(snippet)}`
       })
-      const shown = found.slice(0, limit)
-      return `${count(shown.length, 'result')} of ${name} (${UNTRUSTED})${shown.join('')}`
+      return `results of ${name} (${UNTRUSTED})${found.slice(0, limit).join('') || ': none'}`
     },
   },
   web_fetch: {
@@ -7411,11 +7396,11 @@ export const WEB_TOOLS = toolsOf('web', {
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
       max_bytes: limitTo(10 * MB, 256 * KB),
     },
-    annotations: annotate('Low', 'reads', { idempotent: true, openWorld: true }),
+    annotations: LOOKS_OUT,
     rateLimit: { maxCalls: 30, windowSeconds: 60 },
-    run: async ({ url, format, max_bytes }, { http, config }, signal) => {
-      const how = { timeout: WEB_TIMEOUT, redirects: WEB_REDIRECTS, publicOnly: onlyPublic(config) }
-      const { reply, type, body } = await wholeReply(http, { method: 'GET', url, ...how }, signal)
+    run: async ({ url, format, max_bytes }, context, signal) => {
+      const request = { url, redirects: WEB_REDIRECTS }
+      const { reply, type, body } = await publicReply(context, request, signal)
       const isPage = format !== 'html' && /html/.test(type)
       const page = isPage ? await pageText(body, reply.url, format) : body
       const start = headBytes(page, max_bytes)
@@ -7435,10 +7420,10 @@ export const WEB_TOOLS = toolsOf('web', {
       timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
     },
     annotations: annotate('High', 'destroys', { openWorld: true }),
-    run: async ({ timeout_s, ...given }, { http, config }, signal) => {
+    run: async ({ timeout_s, ...given }, context, signal) => {
       refuseMarks('the request', JSON.stringify(given))
-      const request = { ...given, timeout: timeout_s * SECOND, publicOnly: onlyPublic(config) }
-      const { reply, body } = await wholeReply(http, request, signal)
+      const request = { ...given, timeout: timeout_s * SECOND }
+      const { reply, body } = await publicReply(context, request, signal)
       const lines = Object.entries(reply.headers).map(([name, value]) => {
         const secret = /cookie|authorization/.test(name) || looksSecret(name)
         return `${name}: ${secret ? `[redacted:${name}]` : visible(value)}\n`
@@ -7447,6 +7432,16 @@ export const WEB_TOOLS = toolsOf('web', {
     },
   },
 })
+
+function publicReply(
+  { http, config }: ToolContext,
+  request: Partial<HttpRequest> & { url: string },
+  signal: AbortSignal,
+) {
+  const usual = { method: 'GET', timeout: WEB_TIMEOUT }
+  const publicOnly = config.get('web_private') !== 'true'
+  return wholeReply(http, { ...usual, publicOnly, ...request }, signal)
+}
 
 async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortSignal) {
   const late = `it took longer than ${formatDuration(request.timeout)}`
@@ -7498,7 +7493,7 @@ function makeAbsolute(page: WebPage, url: string) {
 
 async function turndownFor(format: string) {
   const { default: Turndown } = await import('turndown')
-  const service = new Turndown({ headingStyle: 'atx', codeBlockStyle: 'fenced', hr: '---' })
+  const service = new Turndown({ headingStyle: 'atx', codeBlockStyle: 'fenced' })
   if (format === 'text') {
     service.rules.array = [{ filter: 'br', replacement: () => '\n' }]
     service.escape = (plain) => plain
@@ -7637,12 +7632,12 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
   const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
   if (fault) fail(`row ${Number(fault.row) + 2}: ${fault.message}`)
   const names = meta.fields ?? []
-  const columnsOf = names.map((name) => {
+  const defined = names.map((name) => {
     const isNumber = data.every((row) => CSV_NUMBER.test(row[name] ?? ''))
     return `${inQuotes(name)} ${isNumber ? 'NUMERIC' : 'TEXT'}`
   })
   const table = inQuotes(path.parse(at).name)
-  db.exec(`CREATE TABLE ${table} (${columnsOf})`)
+  db.exec(`CREATE TABLE ${table} (${defined})`)
   const insert = db.prepare(`INSERT INTO ${table} VALUES (${names.map(() => '?')})`)
   for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
@@ -7844,103 +7839,97 @@ async function tarOf(items: ToPack[]) {
 
 const REPLACES = annotate('Medium', 'destroys', { idempotent: true })
 
-export const DATA_TOOLS = [
-  ...toolsOf('data', {
-    json_query: {
-      description:
-        'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath.',
-      takes: {
-        path: maybe(somePath),
-        text: maybe(arg.text('The document, in place of `path`.')),
-        query: arg.text('JMESPath, such as "items[?price > `9`].name"; @ is all of it.'),
-        limit: limitTo(1000, 100),
-      },
-      annotations: READS_ONLY,
-      run: async ({ path: given = '', text: said, query, limit }, { workspace }) => {
-        if ((given === '') === (said === undefined)) fail('give either `path` or `text`')
-        const { text, name } =
-          said === undefined ? await wholeText(given, workspace) : { text: said, name: 'the text' }
-        const read = await documentReader(text, name)
-        const { search } = await import('@jmespath-community/jmespath')
-        const answer = () => {
-          const document = read()
-          try {
-            return foundText(search(document as never, query), limit)
-          } catch (cause) {
-            const hint = 'such as people[?age > `30`].name'
-            return fail(`the query fails: ${messageOf(cause)}`, hint, cause)
-          }
+export const DATA_TOOLS = toolsOf('data', {
+  json_query: {
+    description:
+      'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath.',
+    takes: {
+      path: maybe(somePath),
+      text: maybe(arg.text('The document, in place of `path`.')),
+      query: arg.text('JMESPath, such as "items[?price > `9`].name"; @ is all of it.'),
+      limit: limitTo(1000, 100),
+    },
+    run: async ({ path: given, text: said, query, limit }, { workspace }) => {
+      const { text, name } = await textOrFile('text', workspace, said, given)
+      const read = await documentReader(text, name)
+      const { search } = await import('@jmespath-community/jmespath')
+      const answer = () => {
+        const document = read()
+        try {
+          return foundText(search(document as never, query), limit)
+        } catch (cause) {
+          const hint = 'such as people[?age > `30`].name'
+          return fail(`the query fails: ${messageOf(cause)}`, hint, cause)
         }
-        return runBounded(answer) ?? fail('it takes too long', 'ask for less')
-      },
+      }
+      return runBounded(answer) ?? fail('it takes too long', 'ask for less')
     },
-    sqlite_query: {
-      description:
-        'Read an SQLite, CSV or TSV file with SQL; a CSV is a table with its name, less the ending. Returns JSON arrays, one a line: column names, then rows.',
-      takes: {
-        path: somePath,
-        sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
-        params: maybe(
-          arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.'),
-        ),
-        limit: limitTo(5000, 200),
-      },
-      annotations: READS_ONLY,
-      run: async ({ path: given, params = [], ...args }, { world, store, workspace }, signal) => {
-        const at = await workspace.read(given)
-        statsOf(at, workspace, 'file')
-        await using file = await workspace.openForRead(given)
-        const { buffer } = await file.read({ length: 20 })
-        const url = builtin('node:url').pathToFileURL(at)
-        // A WAL that nobody has open: reading would leave files beside it.
-        if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
-        const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
-        const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
-        const { code, stdout, stderr, timedOut } = await runCommand({
-          argv,
-          cwd: workspace.root,
-          env: childEnv(world, store.redactor),
-          world,
-          stdin: JSON.stringify({ at, url, csv, params, ...args }),
-          timeout: SQL_TIME,
-          signal,
-        })
-        if (code === 0) return stdout
-        const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
-        const why = late || stderr.replace(/^[^]*?tai: /, '').trim() || 'the query was ended'
-        return fail(`${workspace.show(at)}: ${why}`)
-      },
+  },
+  sqlite_query: {
+    description:
+      'Read an SQLite, CSV or TSV file with SQL; a CSV is a table with its name, less the ending. Returns JSON arrays, one a line: column names, then rows.',
+    takes: {
+      path: somePath,
+      sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
+      params: maybe(
+        arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.'),
+      ),
+      limit: limitTo(5000, 200),
     },
+    run: async ({ path: given, params = [], ...args }, { world, store, workspace }, signal) => {
+      const at = await workspace.read(given)
+      statsOf(at, workspace, 'file')
+      await using file = await workspace.openForRead(given)
+      const { buffer } = await file.read({ length: 20 })
+      const url = builtin('node:url').pathToFileURL(at)
+      // A WAL that nobody has open: reading would leave files beside it.
+      if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
+      const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
+      const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
+      const { code, stdout, stderr, timedOut } = await runCommand({
+        argv,
+        cwd: workspace.root,
+        env: childEnv(world, store.redactor),
+        world,
+        stdin: JSON.stringify({ at, url, csv, params, ...args }),
+        timeout: SQL_TIME,
+        signal,
+      })
+      if (code === 0) return stdout
+      const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
+      const why = late || stderr.replace(/^[^]*?tai: /, '').trim() || 'the query was ended'
+      return fail(`${workspace.show(at)}: ${why}`)
+    },
+  },
+  archive_create: planned({
+    family: 'archive',
+    description: 'Pack files and folders, ignored files too, into a .zip, .tar or .tar.gz.',
+    takes: {
+      paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
+      dest: arg.text('The archive; its ending tells the kind.'),
+      overwrite: arg.flag('Replace a file at `dest`.'),
+    },
+    annotations: REPLACES,
+    paths: ({ paths, dest }) => [...paths, dest],
+    run: packPlan,
   }),
-  ...toolsOf('archive', {
-    archive_create: planned({
-      description: 'Pack files and folders, ignored files too, into a .zip, .tar or .tar.gz.',
-      takes: {
-        paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
-        dest: arg.text('The archive; its ending tells the kind.'),
-        overwrite: arg.flag('Replace a file at `dest`.'),
-      },
-      annotations: REPLACES,
-      paths: ({ paths, dest }) => [...paths, dest],
-      run: packPlan,
-    }),
-    archive_extract: planned({
-      description:
-        'List or unpack a .zip, .tar or .tar.gz: wholly or, where a name or link leads out, not at all.',
-      takes: {
-        path: somePath,
-        dest: maybe(arg.text('Folder to unpack into; default: beside it, with its name.')),
-        list_only: arg.flag('Only list what it holds.'),
-        overwrite: arg.flag('Replace files that exist.'),
-      },
-      annotations: REPLACES,
-      judge: ({ list_only }) => (list_only ? READS_ONLY : REPLACES),
-      paths: (args) => [args.path, ...(args.list_only ? [] : [destOf(args)])],
-      preview: async (args, context) => changeList((await unpackPlan(args, context)).changes),
-      run: unpackPlan,
-    }),
+  archive_extract: planned({
+    family: 'archive',
+    description:
+      'List or unpack a .zip, .tar or .tar.gz: wholly or, where a name or link leads out, not at all.',
+    takes: {
+      path: somePath,
+      dest: maybe(arg.text('Folder to unpack into; default: beside it, with its name.')),
+      list_only: arg.flag('Only list what it holds.'),
+      overwrite: arg.flag('Replace files that exist.'),
+    },
+    annotations: REPLACES,
+    judge: ({ list_only }) => (list_only ? READS_ONLY : REPLACES),
+    paths: (args) => [args.path, ...(args.list_only ? [] : [destOf(args)])],
+    preview: async (args, context) => changeList((await unpackPlan(args, context)).changes),
+    run: unpackPlan,
   }),
-]
+})
 
 //#endregion §data
 
@@ -7957,7 +7946,7 @@ const recordName = ({ id, kind, title }: Omit<VaultRecord, 'body'>) =>
   `${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
 const recordOf = async (store: Store, id: string) =>
-  (await store.getRecord(id)) ?? fail(`there is no record ${visible(JSON.stringify(id))}`)
+  (await store.getRecord(id)) ?? fail(`there is no record ${visible(id)}`)
 
 async function recordPreview({ id = '' }, { store }: ToolContext) {
   const record = await store.getRecord(id)
@@ -8010,10 +7999,10 @@ export const NOTE_TOOLS = toolsOf('vault', {
     judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
     preview: recordPreview,
     run: async ({ kind, title, content, tags, id }, { store, session }) => {
-      if (content.trim() === '') fail('the content is empty')
       refuseMarks('the record', [title, content, tags].join('\n'))
       if (id === undefined) {
-        const named = title?.trim() || clip(content.trim().split('\n', 1).join(), RECORD_TITLE)
+        const [line = ''] = content.trim().split('\n', 1)
+        const named = title?.trim() || clip(line, RECORD_TITLE)
         const made = { kind, title: named, body: content, tags, session }
         return `saved ${kind} ${await store.addRecord(made)}`
       }
@@ -8065,7 +8054,6 @@ export const NOTE_TOOLS = toolsOf('vault', {
     core: true,
     run: async ({ items }, { store, session }) => {
       if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep the open ones')
-      if (items.some(({ text }) => text.trim() === '')) fail('a task without text')
       const taken = items.flatMap(({ id }) => id ?? [])
       if (new Set(taken).size < taken.length) fail('two tasks have the same id')
       const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
@@ -8095,19 +8083,18 @@ function readAnswer(answer: string, options: readonly string[], multi: boolean) 
   return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
-// Intl takes 90 us for one
-const WEEKDAYS = ' Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
-
 function momentIn(zone: string, now: number, add = 'PT0S') {
   const start = Temporal.Instant.fromEpochMilliseconds(now)
-  const fault = `no time zone and duration: ${visible(JSON.stringify({ tz: zone, add }))}`
-  const at = attempt(() => start.toZonedDateTimeISO(zone).add(add)) ?? fail(fault)
+  const at =
+    attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
+    fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
   const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-  const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
-  return { iso, tz, weekday: WEEKDAYS[day] ?? '', week, unix_ms }
+  const weekday = at.toLocaleString('en', { weekday: 'long' })
+  const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
+  return { iso, tz, weekday, week, unix_ms }
 }
 
-const offeredLines = (offered: readonly ToolSchema[]) =>
+const offeredLines = (offered: ToolSchema[]) =>
   [
     offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
     ...offered.map(({ name, description }) => `- ${name}: ${description}`),
@@ -8174,12 +8161,8 @@ export const ASK_TOOLS = toolsOf('agents', {
     },
     paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
     run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
-      const side = async (name: string, text?: string, file?: string) => {
-        if ((text === undefined) === (file === undefined))
-          fail('give each side either as a text or as a file')
-        return file === undefined ? { name, text: text ?? '' } : wholeText(file, workspace)
-      }
-      const [old, fresh] = [await side('a', a, path_a), await side('b', b, path_b)]
+      const old = await textOrFile('a', workspace, a, path_a)
+      const fresh = await textOrFile('b', workspace, b, path_b)
       return old.text === fresh.text ? 'they are the same' : unifiedDiff(old, fresh, context)
     },
   },
@@ -8293,7 +8276,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
   secret_list: {
     family: 'secrets',
     description: 'Names of the secrets in the vault and when each was set; never a value.',
-    annotations: READS_ONLY,
     run: async (_, { store }) => linesOf(await store.secrets.list(), 'no secrets'),
   },
   secret_request: {
@@ -8328,7 +8310,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
       query: maybe(arg.text('Words in them; without, the newest.')),
       limit: limitTo(100, 20),
     },
-    annotations: READS_ONLY,
     run: async ({ query, limit }, { store }) =>
       linesOf(
         await store.listSessions({ query: query?.trim() || undefined, limit }),
@@ -8342,7 +8323,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
       offset: arg.whole('Messages to pass over.', { minimum: 0, default: 0 }),
       limit: limitTo(200, 50),
     },
-    annotations: READS_ONLY,
     run: async ({ id, offset, limit }, context) => {
       const session = await sessionNamed(id, context)
       const all = await context.store.messages(session.id)
@@ -8357,7 +8337,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
   profile_list: {
     family: 'profiles',
     description: 'Profiles: model, permission mode, tools, prompt, MCP servers.',
-    annotations: READS_ONLY,
     run: async (_, { store, bridge, profile: current }) => {
       const stored: Partial<ProfileRow>[] = await store.listProfiles()
       if (!(await store.getProfile('default'))) stored.unshift({ name: 'default' })
@@ -8428,7 +8407,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
     family: 'config',
     description: 'Settings of tai: value, source, and what it hides (shadows).',
     takes: { key: maybe(arg.text('omitted = all keys')) },
-    annotations: READS_ONLY,
     run: async ({ key }, { config }) => linesOf(key ? [config.explain(key)] : config.all()),
   },
   config_set: {
@@ -8459,7 +8437,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
       since: maybe(arg.text('Such as 2026-05-01T12:00:00Z.', { format: 'date-time' })),
       limit: limitTo(500, 50),
     },
-    annotations: READS_ONLY,
     run: async ({ since = '', ...filter }, { store }) => {
       const rows = await store.listAudit({ ...filter, since: Date.parse(since) || 0 })
       const facts = rows.map(({ ts, kind, session, data }) => ({ ts, kind, session, data }))
@@ -10046,7 +10023,7 @@ export async function readPromptFile(given: string, cwd: string, signal: AbortSi
   const at = path.resolve(cwd, given)
   const open = async () => inputStream(fs.openSync(at, NEVER_BLOCK), what, signal)
   const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
-  const [, , mime] = signatureOf(bytes)
+  const mime = imageType(bytes)
   if (mime) return { kind: 'image' as const, mime, base64: bytes.toString('base64') }
   return textPart(frameFile(name, decodeText(bytes, what, failUsage)))
 }
