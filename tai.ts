@@ -8232,7 +8232,7 @@ export function wordsOf(message: Message) {
 const withTimes = (key: string, value: unknown) =>
   /^(created|updated|ts)$/.test(key) ? new Date(Number(value)).toISOString() : value
 
-const linesOf = (rows: readonly object[], none = '') =>
+const linesOf = (rows: object[], none = '') =>
   rows.map((row) => JSON.stringify(row, withTimes)).join('\n') || none
 
 const failUnlisted = (what: string, name: string) =>
@@ -8310,11 +8310,10 @@ export const SELF_TOOLS = toolsOf('sessions', {
       query: maybe(arg.text('Words in them; without, the newest.')),
       limit: limitTo(100, 20),
     },
-    run: async ({ query, limit }, { store }) =>
-      linesOf(
-        await store.listSessions({ query: query?.trim() || undefined, limit }),
-        'no sessions',
-      ),
+    run: async ({ query, limit }, { store }) => {
+      const found = await store.listSessions({ query: query?.trim() || undefined, limit })
+      return linesOf(found, 'no sessions')
+    },
   },
   session_read: {
     description: 'Read the messages of a saved conversation, oldest first.',
@@ -8326,9 +8325,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
     run: async ({ id, offset, limit }, context) => {
       const session = await sessionNamed(id, context)
       const all = await context.store.messages(session.id)
-      const said = all.slice(offset, offset + limit).map(({ n, message }) => {
-        return `\n\n[${n}] ${message.role}: ${wordsOf(message)}`
-      })
+      const part = all.slice(offset, offset + limit)
+      const said = part.map(({ n, message }) => `\n\n[${n}] ${message.role}: ${wordsOf(message)}`)
       const end = offset + said.length
       const rest = end < all.length ? `read on with offset ${end}` : 'this is its end'
       return `[${said.length} of ${all.length} messages; ${rest}]${said.join('')}`
@@ -8379,17 +8377,14 @@ export const SELF_TOOLS = toolsOf('sessions', {
       const asked = all.filter(({ name }) => name === (only ?? name))
       const lists = asked.map(async ({ name, keys, own }) => {
         try {
-          const at = await choiceOf(`${name}/`, context, signal)
-          return await listModels(context.http, at, signal)
+          return await listModels(context.http, await choiceOf(`${name}/`, context, signal), signal)
         } catch (error) {
           const isAbsent = Object(error).kind === 'refused' || (!own && keys.length === 0)
           return isAbsent && !only ? [] : [{ provider: name, failed: messageOf(error) }]
         }
       })
-      return linesOf(
-        (await Promise.all(lists)).flat(),
-        `no provider ${visible(only ?? 'is set up')}`,
-      )
+      const found = (await Promise.all(lists)).flat()
+      return linesOf(found, `no provider ${visible(only ?? 'is set up')}`)
     },
   },
   model_switch: {

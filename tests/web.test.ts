@@ -390,7 +390,7 @@ t.test('the setting chooses, else what is set up; a key may be in the vault', as
     else
       await t.rejects(run({ query: 'q' }), {
         message: wanted,
-        hint: /BRAVE_API_KEY or TAVILY_API_KEY.*tai secret set[^]*tai config set web_search http/,
+        hint: /tai secret set BRAVE_API_KEY.*TAVILY_API_KEY.*tai config set web_search/,
       })
   }
 })
