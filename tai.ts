@@ -6259,7 +6259,7 @@ const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At m
 
 export const FILE_TOOLS = toolsOf('files', {
   read_file: {
-    description: 'Read a text file, or lines of it; a head in [brackets] says what is left out.',
+    description: 'Read a text file, or lines of it; a [head] says what is left out.',
     takes: {
       path: somePath,
       offset: maybe(arg.whole('First line.', { minimum: 1 })),
@@ -6769,7 +6769,7 @@ function compilePattern(pattern: string, ignoreCase: boolean) {
   try {
     return new RegExp(source, (ignoreCase ? 'i' : '') + unicode)
   } catch (cause) {
-    return fail(messageOf(cause), 'put \\ before what is meant literally', cause)
+    return fail(messageOf(cause), '', cause)
   }
 }
 
@@ -6802,9 +6802,9 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 }
 
 async function linesOfFile(at: string, redactor: Redactor) {
-  if (Number(lstatOf(at)?.size) > GREP_FILE_MAX) fail(`over ${formatBytes(GREP_FILE_MAX)}`)
-  const bytes = await fs.promises.readFile(at).catch(() => fail('unreadable'))
-  if (bytes.includes(0)) fail('binary')
+  const isSmall = Number(lstatOf(at)?.size) <= GREP_FILE_MAX
+  const bytes = isSmall && (await fs.promises.readFile(at).catch(() => undefined))
+  if (!bytes || bytes.includes(0)) return undefined
   const text = bytes.toString()
   // Alone, a line of a key does not look like one.
   const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
@@ -6822,9 +6822,9 @@ function grepRows({ shown, lines, places }: GrepFile, around: number) {
 }
 
 function aroundMatch(text = '', at = 0) {
-  const from = text.length > GREP_TEXT_MAX ? Math.max(0, at - GREP_TEXT_MAX / 4) : 0
-  const part = clip(text.slice(from), GREP_TEXT_MAX).toWellFormed()
-  return from > 0 ? `(${from} characters) …${part}` : part
+  const from = text.length > GREP_TEXT_MAX ? at - GREP_TEXT_MAX / 4 : 0
+  const part = clip(text.slice(Math.max(0, from)), GREP_TEXT_MAX).toWellFormed()
+  return from > 0 ? `…${part}` : part
 }
 
 function leftOut(found: number, limit: number, noun: string) {
@@ -6878,28 +6878,26 @@ export const FIND_TOOLS = toolsOf('files', {
       const { entries, remarks } = statsOf(top, workspace).isFile()
         ? { entries: [{ at: top }], remarks: [] as string[] }
         : await findFiles(top, wanted, workspace, signal)
-      const passed = new Map<string, number>()
-      const passOver = (error: unknown) => {
-        const why = messageOf(error)
-        passed.set(why, 1 + (passed.get(why) ?? 0))
-        return []
-      }
       const rows: string[] = []
-      let total = 0
+      let [total, passed] = [0, 0]
       using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
       for (let next = 0; next < entries.length; next += GREP_BATCH) {
         time.signal.throwIfAborted()
-        const reading = entries.slice(next, next + GREP_BATCH).map(async ({ at }) => ({
-          shown: workspace.show(at),
-          lines: await linesOfFile(at, redactor).catch(passOver),
-          places: new Map<number, number>(),
-        }))
+        const reading = entries.slice(next, next + GREP_BATCH).map(async ({ at }) => {
+          const lines = await linesOfFile(at, redactor)
+          if (!lines) passed += 1
+          return {
+            shown: workspace.show(at),
+            lines: lines ?? [],
+            places: new Map<number, number>(),
+          }
+        })
         const files = await Promise.all(reading)
         total += matchFiles(files, regexp, limit - total)
         rows.push(...files.flatMap((file) => grepRows(file, args.context)))
       }
-      const all = Array.from(passed, ([why, n]) => `${n} ${why}`).join(', ')
-      const left = [leftOut(total, limit, 'line'), all && `files passed over: ${all}`]
+      const odd = `unreadable, binary or over ${formatBytes(GREP_FILE_MAX)}`
+      const left = [leftOut(total, limit, 'line'), passed > 0 && `passed over ${passed}: ${odd}`]
       return joinParts([...rows, inBrackets([...remarks, ...left])])
     },
   },
@@ -7584,11 +7582,7 @@ function foundText(found: unknown, limit: number) {
 /** The argument that makes tai the process of one query. */
 export const QUERY_PROCESS = '--query-table'
 
-type TableQuery = Record<'at' | 'url' | 'sql', string> & {
-  csv?: string
-  params: Json[]
-  limit: number
-}
+type TableQuery = Record<'at' | 'url' | 'sql' | 'csv', string> & { params: Json[]; limit: number }
 
 /** Answers a TableQuery, in JSON, by lines. Throws TaiError. */
 export async function queryTable(given: string) {
@@ -7710,8 +7704,8 @@ async function openArchive(given: string, workspace: Workspace) {
     const items = await itemsIn(await file.readFile(), room)
     return { items, sum: sumUp(items, room) }
   } catch (cause) {
-    const what = `${visible(given)} is no .zip, .tar or .tar.gz that can be unpacked`
-    return fail(`${what}: ${messageOf(cause)}`, 'shell_exec has tar and unzip', cause)
+    const what = `${visible(given)} is no .zip, .tar or .tar.gz to unpack`
+    return fail(`${what}: ${messageOf(cause)}`, '', cause)
   }
 }
 
@@ -7953,6 +7947,8 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
   return record && `${recordName(record)}:\n${record.body}`
 }
 
+const SETS = annotate('Medium', 'changes', { idempotent: true })
+
 const TODOS_MAX = 200
 const TODO_MARKS = { pending: ' ', in_progress: '>', done: 'x', cancelled: '-' }
 
@@ -8050,7 +8046,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
     family: 'todos',
     description: 'Replace the task list of this session.',
     takes: { items: arg.list(TODO, 'The whole list, in order.') },
-    annotations: annotate('Medium', 'changes', { idempotent: true }),
+    annotations: SETS,
     core: true,
     run: async ({ items }, { store, session }) => {
       if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep the open ones')
@@ -8269,8 +8265,6 @@ const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
   ],
   description: 'The new value.',
 }
-
-const SETS = annotate('Medium', 'changes', { idempotent: true })
 
 export const SELF_TOOLS = toolsOf('sessions', {
   secret_list: {
