@@ -7312,11 +7312,7 @@ const UNREAD = /<!--[^]*?(-->|$)|<(script|style|template|noscript|svg)\b[^]*?(<\
 type WebPage = {
   title: string
   body: { innerHTML: string }
-  getElementsByTagName(name: string): object
-  querySelectorAll(selector: string): {
-    getAttribute(name: string): string
-    setAttribute(name: string, value: string): void
-  }[]
+  getElementsByTagName(name: string): { getAttribute(name: string): string }[]
 }
 
 /** `key`: or the address of a SearXNG. */
@@ -7465,28 +7461,18 @@ async function pageText(html: string, url: string, format: string) {
   const bare = html.replace(UNREAD, '<').replace(/(<[^>]*(>|$)|\s)+/g, ' ') // in linear time
   const plain = `[it could not be converted]\n\n${bare}`
   const readable = () => {
-    const page = Object.defineProperty(domino.createDocument(html), 'baseURI', { value: url })
-    makeAbsolute(page, url)
-    const { title, body } = page
-    const whole = body.innerHTML
-    const lists: object = Object.getPrototypeOf(page.getElementsByTagName('*'))
+    const page = domino.createDocument(html)
+    const whole = page.body.innerHTML
+    const bases = page.getElementsByTagName('base')
+    const base = URL.parse(bases[0]?.getAttribute('href') ?? '', url)?.href
+    Object.defineProperty(page, 'baseURI', { value: base ?? url }) // links become absolute
+    const lists: object = Object.getPrototypeOf(bases)
     Object.assign(lists, { [Symbol.iterator]: Array.prototype.values }) // for Readability's loops
     const { content, length } = new Readability(page).parse() ?? {}
     const shown = content && Number(length) >= MAIN_TEXT_MIN ? content : whole
-    return `Title: ${title}\n\n${service.turndown(shown)}`
+    return `Title: ${page.title}\n\n${service.turndown(shown)}`
   }
   return attempt(() => runBounded(readable)) ?? plain // the stack may be full
-}
-
-/** Links off the web (javascript:, data:) lose their address. */
-function makeAbsolute(page: WebPage, url: string) {
-  const base = page.querySelectorAll('base')[0]?.getAttribute('href') ?? ''
-  const from = URL.parse(base, url) ?? url
-  for (const name of ['href', 'src'])
-    for (const element of page.querySelectorAll(`[${name}]`)) {
-      const address = URL.parse(element.getAttribute(name), from)?.href ?? ''
-      element.setAttribute(name, /^(https?|mailto):/.test(address) ? address : '')
-    }
 }
 
 async function turndownFor(format: string) {
@@ -7497,6 +7483,7 @@ async function turndownFor(format: string) {
     service.escape = (plain) => plain
   }
   service.rules.array.unshift(
+    { filter: (node) => `${node.getAttribute('src')}`.startsWith('data:'), replacement: () => '' },
     { filter: ['td', 'th'], replacement: cellText },
     { filter: 'tr', replacement: (row) => (row.includes('\n\n') ? row : `\n|${row}`) },
     { filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows },
@@ -7540,10 +7527,8 @@ const toJson = (value: unknown, indent = 0) =>
 async function documentReader(text: string, name: string) {
   const { parse } = await import('smol-toml')
   const { parseAllDocuments } = await import('yaml')
-  const lines = () => {
-    const full = text.split('\n').filter((line) => line.trim())
-    return full.map((line): unknown => JSON.parse(line))
-  }
+  const lines = () =>
+    text.split('\n').flatMap((line): unknown => (line.trim() ? [JSON.parse(line)] : []))
   const yaml = () => {
     const documents = [...parseAllDocuments(text, { merge: true, logLevel: 'error' })]
     const values = documents.map((document): unknown => {
