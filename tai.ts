@@ -6300,9 +6300,8 @@ export const FILE_TOOLS = toolsOf('files', {
       }
       const { entries, remarks, skipped } = await walkTree(root, judge, signal)
       if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
-      if (entries.length === 0) remarks.unshift('nothing to list')
       const lines = entries.map((entry) => '  '.repeat(entry.depth) + listLine(entry))
-      return joinParts([...lines, inBrackets(remarks)])
+      return joinParts([...lines, inBrackets(remarks)]) || '[it is empty]'
     },
   },
   file_info: {
@@ -7297,7 +7296,6 @@ async function gitCommit(git: Repository, message: string) {
 // 1. Only public addresses are reached (§http), unless the person set `web_private`.
 // 2. What a server says is data and stands behind a line that says so.
 // 3. A page that takes too long to convert, or is too deep, is bare text.
-// 4. A search goes to the service that `web_search` names, or whose key is there.
 // Not here: how pages are reached (§http).
 
 const MAIN_TEXT_MIN = 250 // characters
@@ -7337,7 +7335,7 @@ const SEARCHES = {
     url: `${key.replace(/\/+$/, '')}/search?${new URLSearchParams({ q, format: 'json' })}`,
     publicOnly: false, // the person gave the address
   }),
-} as const satisfies Record<string, (wanted: Wanted) => Partial<HttpRequest>>
+} satisfies Record<string, (wanted: Wanted) => Partial<HttpRequest>>
 
 async function searchService({ config, world, store }: ToolContext) {
   const asked = config.get('web_search') ?? ''
@@ -7632,6 +7630,8 @@ type Packed = {
   read: () => Promise<Uint8Array>
 }
 
+const GZIP = '\u001f\u008b'
+
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
 async function tarItems(bytes: Buffer): Promise<Packed[]> {
@@ -7665,14 +7665,6 @@ async function zipItems(bytes: Uint8Array) {
   return items
 }
 
-async function itemsIn(bytes: Buffer, room: number) {
-  const start = bytes.toString('latin1', 0, 2)
-  if (start === 'PK') return zipItems(bytes)
-  if (start !== '\u001f\u008b') return tarItems(bytes)
-  const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
-  return tarItems(await gunzip(bytes, { maxOutputLength: room }))
-}
-
 function sumUp(items: { size: number }[], room: number) {
   const total = sumOf(items.map(({ size }) => size))
   if (items.length > ARCHIVE_ITEMS_MAX || total > room)
@@ -7686,7 +7678,11 @@ async function openArchive(given: string, workspace: Workspace) {
   const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, size * ARCHIVE_RATIO_MAX))
   try {
     sumUp([{ size }], ARCHIVE_MAX)
-    const items = await itemsIn(await file.readFile(), room)
+    const bytes = await file.readFile()
+    const start = bytes.toString('latin1', 0, 2)
+    const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
+    const plain = start === GZIP ? await gunzip(bytes, { maxOutputLength: room }) : bytes
+    const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
     return { items, sum: sumUp(items, room) }
   } catch (cause) {
     const what = `${visible(given)} is no .zip, .tar or .tar.gz to unpack`
@@ -7732,6 +7728,12 @@ async function unpackedState(item: Packed, { mode: old }: FileState): Promise<Fi
   return { kind: 'link', bytes }
 }
 
+async function freeTarget(given: string, overwrite: boolean, workspace: Workspace) {
+  const target = await writeTarget(given, workspace)
+  if (target.before.kind === 'absent' || overwrite) return target
+  return fail(`${target.shown} exists already`, 'set overwrite to replace files')
+}
+
 type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: boolean }
 
 const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
@@ -7748,11 +7750,9 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
   for (const { place, item } of placedItems(items, partsOf(dest))) {
     const to = path.join(workspace.root, place)
     if (!item && lstatOf(to)?.isDirectory()) continue
-    const target = await writeTarget(to, workspace)
+    const target = await freeTarget(to, args.overwrite, workspace)
     const { at, shown, before } = target
     if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`)
-    if (before.kind !== 'absent' && !args.overwrite)
-      fail(`${shown} exists already`, 'nothing was unpacked; overwrite replaces files')
     const folder: FileState = { ...ABSENT, kind: 'folder' }
     changes.push({ ...target, after: item ? await unpackedState(item, before) : folder })
   }
@@ -7764,9 +7764,8 @@ type Packing = { paths: string[]; dest: string; overwrite: boolean }
 async function packPlan(args: Packing, { workspace }: ToolContext, signal: AbortSignal) {
   const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
   if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
-  const target = await writeTarget(args.dest, workspace)
+  const target = await freeTarget(args.dest, args.overwrite, workspace)
   const { before, shown } = target
-  if (before.kind === 'file' && !args.overwrite) fail(`${shown} exists already`, 'overwrite it?')
   const found = new Set<string>()
   for (const given of args.paths) {
     const at = await workspace.read(given)
@@ -7777,8 +7776,8 @@ async function packPlan(args: Packing, { workspace }: ToolContext, signal: Abort
     if (remarks.length > 0) fail(remarks.join('; '))
     for (const entry of entries) found.add(entry.at)
   }
-  const chosen = [...found].filter((at) => at !== workspace.root && at !== target.at)
-  const items = chosen.map((at) => {
+  for (const at of [workspace.root, target.at]) found.delete(at)
+  const items = Array.from(found, (at) => {
     const stats = fs.lstatSync(at)
     const { mode, mtime } = stats
     return { at, name: workspace.show(at), mode, mtime, size: stats.isFile() ? stats.size : 0 }
@@ -8056,10 +8055,9 @@ export const NOTE_TOOLS = toolsOf('vault', {
 const USER_WAIT = 10 * MINUTE
 const VERSION_TIMEOUT = 2 * SECOND
 
-function readAnswer(answer: string, options: readonly string[], multi: boolean) {
+function readAnswer(answer: string, options: string[], multi: boolean) {
   const own = answer.trim()
-  const numbers = new Set(own.split(/[\s,]+/).map(Number))
-  const chosen = [...numbers].map((n) => options[n - 1])
+  const chosen = [...new Set(own.split(/[\s,]+/))].map((n) => options[Number(n) - 1])
   const isChoice = !chosen.includes(undefined) && (multi || chosen.length === 1)
   return (isChoice ? chosen.join('; ') : own) || undefined
 }
@@ -8207,7 +8205,7 @@ export function wordsOf(message: Message) {
       .join('\n')
   if (message.role !== 'assistant') return message.text
   const calls = message.calls.map(({ name, args }) => `[calls ${name} ${JSON.stringify(args)}]`)
-  return [message.text, ...calls].filter(Boolean).join('\n')
+  return joinParts([message.text, ...calls])
 }
 
 const withTimes = (key: string, value: unknown) =>
