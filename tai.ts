@@ -6190,8 +6190,7 @@ async function wholeText(given: string, workspace: Workspace) {
   const at = await workspace.read(given)
   const name = workspace.show(at)
   const { size } = statsOf(at, workspace, 'file')
-  const hint = 'take a part with shell_exec: sed -n 1,200p'
-  if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`, hint)
+  if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`)
   await using file = await workspace.openForRead(given)
   return { text: decodeText(await file.readFile(), name).replace(/^\ufeff/, ''), name }
 }
@@ -6250,7 +6249,7 @@ function listLine({ at, name, kind }: WalkEntry) {
   if (kind === 'folder') return `${name}/`
   if (kind === 'file') return `${name}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
   if (kind !== 'link') return `${name}  (${kind})`
-  return `${name} -> ${fs.readlinkSync(at)}${fs.existsSync(at) ? '' : ' (leads nowhere)'}`
+  return `${name} -> ${fs.readlinkSync(at)}`
 }
 
 const somePath = arg.text('In the workspace.')
@@ -6748,7 +6747,7 @@ async function findFiles(
   const { entries, remarks } = await walkTree(top, judge, signal)
   const fits = ({ at, kind }: WalkEntry) => kind === 'file' && wanted(relativePath(top, at))
   const found = runBounded(() => entries.filter(fits))
-  return { entries: found ?? fail('the glob takes too long', 'use fewer * in it'), remarks }
+  return { entries: found ?? fail('the glob takes too long'), remarks }
 }
 
 async function compileGlob(glob: string, options = {}) {
@@ -6796,8 +6795,7 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
     }
     return found
   })
-  const hint = 'avoid nested repetitions, or leave that file out'
-  return total ?? fail(`the pattern takes too long (stopped in ${last})`, hint)
+  return total ?? fail(`the pattern takes too long (stopped in ${last})`)
 }
 
 async function linesOfFile(at: string, redactor: Redactor) {
@@ -7602,7 +7600,7 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
   const options = { header: true, skipEmptyLines: true } as const
   const { data, errors, meta } = parse<Record<string, string>>(text, options)
   const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
-  if (fault) fail(`row ${Number(fault.row) + 2}: ${fault.message}`)
+  if (fault) fail(fault.message)
   const names = meta.fields ?? []
   const defined = names.map((name) => {
     const isNumber = data.every((row) => CSV_NUMBER.test(row[name] ?? ''))
@@ -7735,9 +7733,9 @@ const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unp
 
 async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
   const { items, sum } = await openArchive(args.path, workspace)
-  const lines = items.map(({ name, type, size, linkname }) => [
+  const lines = items.map(({ name, type, size }) => [
     type === 'file' ? formatBytes(size) : type,
-    visible(name + (linkname ? ` -> ${linkname}` : '')),
+    visible(name),
   ])
   if (args.list_only) return { changes: [], says: `${columns(lines)}\n[${sum}]` }
   const dest = workspace.show(await workspace.read(destOf(args)))
@@ -7802,10 +7800,10 @@ async function zipOf(items: ToPack[]) {
 async function tarOf(items: ToPack[]) {
   const { packTar } = await import('modern-tar')
   const entries = items.map(({ name, kind, bytes, mode, mtime }) => {
-    const header = { name, mtime, mode: mode & 0o777, uid: 0, gid: 0, size: 0 }
+    const header = { name, mtime, mode: mode & 0o777, size: 0 }
     if (kind === 'folder') return { header: { ...header, type: 'directory' as const } }
     if (kind === 'file') return { header: { ...header, size: bytes.length }, body: bytes }
-    return { header: { ...header, type: 'symlink' as const, linkname: bytes.toString() } }
+    return { header: { ...header, type: 'symlink' as const, linkname: `${bytes}` } }
   })
   return packTar(entries)
 }
@@ -7831,11 +7829,10 @@ export const DATA_TOOLS = toolsOf('data', {
         try {
           return foundText(search(document as never, query), limit)
         } catch (cause) {
-          const hint = 'such as people[?age > `30`].name'
-          return fail(`the query fails: ${messageOf(cause)}`, hint, cause)
+          return fail(`the query fails: ${messageOf(cause)}`, '', cause)
         }
       }
-      return runBounded(answer) ?? fail('it takes too long', 'ask for less')
+      return runBounded(answer) ?? fail('it takes too long')
     },
   },
   sqlite_query: {
@@ -8028,7 +8025,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
     annotations: SETS,
     core: true,
     run: async ({ items }, { store, session }) => {
-      if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`, 'keep the open ones')
+      if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`)
       const taken = items.flatMap(({ id }) => id ?? [])
       const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
       const todos = items.map(({ id = free.shift() ?? '', ...todo }) => ({ id, ...todo }))
@@ -8178,7 +8175,7 @@ export const ASK_TOOLS = toolsOf('agents', {
         tai: VERSION,
         ...Object.fromEntries(await Promise.all(found)),
       }
-      return { text: columns(Object.entries(facts)), structured: facts }
+      return columns(Object.entries(facts))
     },
   },
 })
@@ -8329,9 +8326,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
       const row = await store.getProfile(name)
       if (!row && name !== 'default') failUnlisted('profile', name)
       const { mode = config.get('permission_mode') as Mode, model } = row ?? {}
-      const hint = `the user can begin with it: tai -P ${name}`
       if (tighterMode(mode, approvals.mode) !== mode)
-        fail(`its mode ${mode} is wider than ${approvals.mode}`, hint)
+        fail(`its mode ${mode} is wider than ${approvals.mode}`)
       if (model) await listedModel(model, context, signal)
       await switchSession(context, { profile: name })
       return `profile ${name} from the next turn on`

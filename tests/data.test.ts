@@ -300,8 +300,8 @@ t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
     ['big.csv', 'SELECT n FROM big', '["n"]\n["12345678901234567890"]\n[1 row]'],
     ['my data.csv', 'DELETE FROM "my data"', /readonly database/],
     ['my data.csv', 'SELECT * FROM data', /no such table: data$/],
-    ['open.csv', 'SELECT 1', /^row \d: Quoted field unterminated/],
-    ['long.csv', 'SELECT 1', /^row 3: Too many fields/],
+    ['open.csv', 'SELECT 1', /^Quoted field unterminated/],
+    ['long.csv', 'SELECT 1', /^Too many fields/],
     ['empty.csv', 'SELECT * FROM empty', /no such table/],
   ]
   for (const [at, sql, expected] of cases) {
