@@ -7759,28 +7759,26 @@ async function packPlan(args: Packing, { workspace }: ToolContext, signal: Abort
   if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
   const target = await freeTarget(args.dest, args.overwrite, workspace)
   const { before, shown } = target
-  const found = new Set<string>()
+  const found = new Map<string, fs.Stats>()
   for (const given of args.paths) {
-    const at = await workspace.read(given)
-    found.add(at)
-    if (!statsOf(at, workspace).isDirectory()) continue
-    const judge = (entry: WalkEntry) => (workspace.hides(entry.at) ? 'skip' : 'enter')
-    const { entries, remarks } = await walkTree(at, judge, signal)
+    const top = await workspace.read(given)
+    const isFolder = statsOf(top, workspace).isDirectory()
+    const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
+    found.set(top, fs.lstatSync(top))
+    if (!isFolder) continue
+    const { entries, remarks } = await walkTree(top, judge, signal)
     if (remarks.length > 0) fail(remarks.join('; '))
-    for (const entry of entries) found.add(entry.at)
+    for (const { at } of entries) found.set(at, fs.lstatSync(at))
   }
   for (const at of [workspace.root, target.at]) found.delete(at)
-  const items = Array.from(found, (at) => {
-    const stats = fs.lstatSync(at)
-    const { mode, mtime } = stats
-    return { at, name: workspace.show(at), mode, mtime, size: stats.isFile() ? stats.size : 0 }
+  sumUp([...found.values()], ARCHIVE_MAX)
+  const items = Array.from(found, ([at, { mode, mtime }]) => {
+    return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
   })
-  const sum = sumUp(items, ARCHIVE_MAX)
-  const full = items.map((item) => ({ ...fileState(item.at, workspace, ARCHIVE_MAX), ...item }))
-  const plain = Buffer.from(await pack(full))
+  const plain = Buffer.from(await pack(items))
   const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
   const bytes = /gz$/i.test(args.dest) ? await gzip(plain) : plain
-  const says = `packed ${sum}, into ${shown}, ${formatBytes(bytes.length)}`
+  const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
   return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
 }
 
@@ -8053,15 +8051,14 @@ function readAnswer(answer: string, options: string[], multi: boolean) {
   return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
-function momentIn(zone: string, now: number, add = 'PT0S') {
+function momentIn(zone: string, now: number, add: string) {
   const start = Temporal.Instant.fromEpochMilliseconds(now)
   const at =
     attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
     fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
   const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
   const weekday = at.toLocaleString('en', { weekday: 'long' })
-  const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
-  return { iso, tz, weekday, week, unix_ms }
+  return `${iso} (${weekday}, week ${at.weekOfYear}, ${at.timeZoneId})`
 }
 
 const offeredLines = (offered: ToolSchema[]) =>
@@ -8145,12 +8142,8 @@ export const ASK_TOOLS = toolsOf('agents', {
     },
     run: async ({ tz, add }, { world }) => {
       const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
-      const moment = (shift?: string) => momentIn(zone, world.now(), shift)
-      const facts = { now: moment(), ...(add && { after: moment(add) }) }
-      const lines = Object.entries(facts).map(
-        ([name, at]) => `${name} ${at.iso} (${at.weekday}, week ${at.week}, ${at.tz})`,
-      )
-      return { text: lines.join('\n'), structured: facts }
+      const moment = (shift: string) => momentIn(zone, world.now(), shift)
+      return `now ${moment('PT0S')}${add ? `\nafter ${moment(add)}` : ''}`
     },
   },
   system_info: {

@@ -410,7 +410,7 @@ for (const ending of ['zip', 'tar', 'tar.gz', 'tgz'])
     fillFolder(root)
     const dest = `out/x.${ending}`
     const made = await call('archive_create', { paths: ['src', 'src/a.txt'], dest })
-    t.match(made.text, /^packed \d+ items, 2[08] B, into out\/x\./)
+    t.match(made.text, /^packed \d+ items into out\/x\./)
     const bytes = fs.readFileSync(path.join(root, dest))
     t.match(await call('archive_create', { paths: ['src'], dest }), {
       isError: true,
