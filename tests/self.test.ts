@@ -193,7 +193,6 @@ t.test('a switch to a wider profile is refused', async (t) => {
   for (const name of ['prompt', 'danger-full-access', 'default'])
     await t.rejects(use(context, 'profile_switch', { name }), {
       message: `its mode ${name.replace('default', 'prompt')} is wider than workspace-write`,
-      hint: `the user can begin with it: tai -P ${name}`,
     })
   const missing = { message: 'there is no profile nobody', hint: 'profile_list shows them' }
   await t.rejects(use(context, 'profile_switch', { name: 'nobody' }), missing)
