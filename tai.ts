@@ -108,7 +108,7 @@
 //   §input      stdin and files of a prompt
 //     readStdin composePrompt readPromptFile
 //   §cli        the words of the command line
-//     FLAGS Given Command parseLine helpText completionScript ...
+//     FLAGS Given Command parseLine helpText COMPLETIONS ...
 //   §app        what one run opens and closes
 //     interruptsOf AppOptions App
 //   §present    a turn, as it is seen
@@ -8678,7 +8678,10 @@ export async function readSource(
   const { name, kind = sourceKind(source), signal } = how
   const named = name === undefined ? {} : { name: serverName(name) }
   if (kind === 'name') {
-    const row = registry.row(source, 'to start a program: tai mcp add -- PROGRAM ARGS')
+    const row = registry.row(
+      source,
+      'nor such a file; to start a program: tai mcp add -- PROGRAM ARGS',
+    )
     return alone({ ...(await registry.get(source)), enabled: true }, row.source)
   }
   if (kind === 'github')
@@ -10188,19 +10191,15 @@ const RESERVED = ['ui', 'upgrade', 'licenses']
 
 type Flag = ReturnType<typeof flagRow>
 
-function flagRow(usage: string, help = '') {
+function flagRow([usage, help]: [string, string]) {
   const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
+  const { help: usual = '', standard = '' } = findSetting(name.replaceAll('-', '_')) ?? {}
   const type = value ? ('string' as const) : ('boolean' as const)
-  return { usage, name, ...(short && { short }), value, type, help: help || settingHelp(name) }
+  const said = help || (standard === '' ? usual : `${usual} (${standard})`)
+  return { usage, name, ...(short && { short }), type, multiple: true, help: said }
 }
 
-function settingHelp(flag: string) {
-  const { help = '', standard = '' } = findSetting(flag.replaceAll('-', '_')) ?? {}
-  return standard === '' ? help : `${help} (${standard})`
-}
-
-const flagRows = (rows: Record<string, string>) =>
-  Object.entries(rows).map(([usage, help]) => flagRow(usage, help))
+const flagRows = (rows: Record<string, string>) => Object.entries(rows).map(flagRow)
 
 const COMMON_FLAGS = flagRows({
   '-P, --profile NAME': '',
@@ -10239,10 +10238,6 @@ export const FLAGS = flagRows({
   '--mcp-hosts A,B': '',
 }).concat(COMMON_FLAGS)
 
-const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
-
-const SERVED_FLAGS = FLAGS.filter(({ name }) => !NOT_SERVED.test(name) && !/mcp/.test(name))
-
 const EXIT_HELP: Record<string, string> = {
   usage: 'the command line was wrong',
   model: 'the model could not be reached, or refused',
@@ -10258,11 +10253,7 @@ export class Given extends Map<string, readonly string[]> {
   all = (name: string) => this.get(name) ?? []
 }
 
-export type Command<Host = never> = {
-  name: string
-  help: string
-  verbs: Verb<Host>[]
-}
+export type Command<Host = never> = { name: string; help: string; verbs: Verb<Host>[] }
 
 type Verb<Host = never> = {
   name: string // '' where there is none
@@ -10272,87 +10263,91 @@ type Verb<Host = never> = {
   run: (app: Host, ...words: string[]) => Promise<number | void>
 }
 
-const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) => flags))]
+const flagsOf = ({ verbs }: Command) =>
+  new Set([...verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS])
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 
-const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+const piecesOf = (text: string) => text.split(' ').filter(Boolean)
 
-function readFlags(args: string[], flags: Flag[], strict = false) {
+function readFlags(args: string[], flags: Flag[], strict: boolean) {
   const options = Object.fromEntries(flags.map((flag) => [flag.name, flag]))
-  const how = { args, options, strict, tokens: true, allowPositionals: true } as const
-  return builtin('node:util').parseArgs(how)
+  return builtin('node:util').parseArgs({ args, options, strict, allowPositionals: true })
 }
 
 const usageOf = ({ name }: Command, verb: Verb) =>
-  ['tai', name, verb.name, verb.args].filter(Boolean).join(' ')
+  piecesOf(`tai ${name} ${verb.name} ${verb.args}`).join(' ')
 
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
 /** Throws UsageError. */
 export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const end = [...argv, '--'].indexOf('--')
-  const args = argv.map((word, i) =>
-    i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word,
+  const isBare = (word: string, i: number) =>
+    word === '--serve-mcp' && i < end && (argv[i + 1] ?? '-').startsWith('-')
+  const args = argv.map((word, i) => (isBare(word, i) ? `${word}=` : word))
+  const every = [...FLAGS, ...commands.flatMap(({ verbs }) => verbs.flatMap((row) => row.flags))]
+  const { values, positionals: words } = readFlags(args, every, false)
+  const texts = Object.entries(values).map(
+    ([name, all]) => [name, [all].flat().map(String)] as const,
   )
-  const every = [...FLAGS, ...commands.flatMap(flagsOf)]
-  const { tokens, positionals: words } = readFlags(args, every)
-  const given = new Given()
+  const given = new Given(texts)
   given.literal = argv.slice(end + 1)
-  for (const token of tokens)
-    if (token.kind === 'option')
-      given.set(token.name, [...given.all(token.name), token.value ?? 'true'])
 
   const [word = ''] = words.slice(0, words.length - given.literal.length)
   if (RESERVED.includes(word)) failUsage(`this version has no command ${word}`, AS_PROMPT)
   const command = commands.find((row) => row.name === word)
   if (given.has('help')) return { kind: 'help' as const, given, command }
+  const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
   if (command === undefined) {
-    checkFlags(args, FLAGS, `\`tai --help\` tells more; ${AS_PROMPT}`)
+    checkFlags(args, FLAGS, hint)
     return { kind: 'turn' as const, given, words }
   }
-  const verbNamed = (name?: string) => command.verbs.find((row) => row.name === name)
-  const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
-  const rest = words.slice(verb.name ? 2 : 1)
-  const hint = `\`tai ${command.name} --help\` tells more; ${AS_PROMPT}`
+  const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
+  const verb = command.verbs.find(isVerb) ?? failVerb(command, words[1])
+  const rest = words.slice(1 + piecesOf(verb.name).length)
   checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
-  checkWords(rest, usageOf(command, verb), verb.args, hint)
+  checkWords(rest, verb.args, usageOf(command, verb), hint)
   return { kind: 'command' as const, given, verb, words: rest, command }
 }
 
-function checkFlags(args: string[], known: Flag[], help: string) {
+function checkFlags(args: string[], known: Flag[], hint: string) {
   try {
     readFlags(args, known, true)
   } catch (error) {
     const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
-    const [, word = ''] = /^Unknown option (--.+)/.exec(fault) ?? []
-    const close = didYouMean(word, known.flatMap(spellings))
-    failUsage(visible(fault).replace('Unknown option', 'unknown flag'), close ?? help)
+    failUsage(visible(fault).replace('Unknown option', 'unknown flag'), hint)
   }
 }
 
-function failVerb({ name, verbs }: Command, given = ''): never {
-  const names = verbs.map((row) => row.name)
+function failVerb({ name, verbs }: Command, given?: string): never {
   const what = given ? `has no verb ${visible(given)}` : 'needs a verb'
-  const close = didYouMean(given, names) ?? ''
-  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, `${close} ${AS_PROMPT}`.trim())
+  failUsage(`tai ${name} ${what}: ${verbs.map((row) => row.name).join(', ')}`, AS_PROMPT)
 }
 
-function checkWords(words: string[], usage: string, args: string, hint: string) {
-  const wanted = args.split(' ').filter(Boolean)
+function checkWords(words: string[], args: string, usage: string, hint: string) {
+  const wanted = piecesOf(args)
   const least = wanted.filter((word) => !word.startsWith('[')).length
-  const most = /\.\.\.\]?$/.test(args) ? Infinity : wanted.length
+  const extra = args.includes('...') ? [] : words.slice(wanted.length)
   if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
-  const extra = visible(words.slice(most).join(' '))
-  if (words.length > most) failUsage(`${extra} is too much: ${usage}`, hint)
+  if (extra.length > 0) failUsage(`${visible(extra.join(' '))} is too much: ${usage}`, hint)
 }
 
-const flagColumns = (flags: Flag[]) =>
-  columns(flags.map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
+const flagColumns = (flags: Iterable<Flag>) =>
+  columns([...flags].map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
 
 /** Of the program, or of one command. */
 export function helpText(commands: Command[], command?: Command) {
-  if (command !== undefined) return commandHelp(command)
+  if (command) {
+    const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
+    return `tai ${command.name}: ${command.help}
+
+${columns(verbs)}
+
+Flags:
+${flagColumns(flagsOf(command))}
+`
+  }
   const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, EXIT_HELP[name] ?? name])
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
 tai [FLAGS]                  chat, on a terminal
@@ -10374,35 +10369,28 @@ ${columns(exits)}
 `
 }
 
-function commandHelp(command: Command) {
-  const flags = flagsOf(command)
-  const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-  const list = flags[0] ? `\nFlags:\n${flagColumns(flags)}\n` : ''
-  return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n${list}`
-}
-
 // They ask the program, which sees the line in COMP_LINE.
 const ASK_BASH = "complete -o default -C 'tai completion line --' tai\n"
-const COMPLETIONS = new Map([
-  ['bash', ASK_BASH],
-  ['zsh', `autoload -U bashcompinit && bashcompinit\n${ASK_BASH}`],
-  ['fish', "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n"],
-])
-
-/** Throws UsageError for an unknown shell. */
-export const completionScript = (shell: string) =>
-  COMPLETIONS.get(shell) ??
-  failUsage(`no completions for ${visible(shell)}`, 'there are some for bash, zsh and fish')
+export const COMPLETIONS = {
+  bash: ASK_BASH,
+  zsh: `autoload -U bashcompinit && bashcompinit\n${ASK_BASH}`,
+  fish: "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n",
+}
 
 /** What the last word may become: a command, a verb or a flag. */
 export function completeLine(line: string, commands: Command[]) {
-  const words = line.split(/\s+/)
+  const [, ...words] = line.split(/\s+/)
   const last = words.at(-1) ?? ''
-  const command = commands.find(({ name }) => name === words[1])
-  const flags = command ? [...flagsOf(command), ...COMMON_FLAGS] : FLAGS
-  const rows = [[], commands, command?.verbs ?? []][words.length - 1] ?? []
-  const known = last.startsWith('-') ? flags.flatMap(spellings) : rows.map(({ name }) => name)
-  return known.filter((name) => name && name.startsWith(last))
+  const command = commands.find(({ name }) => name === words[0])
+  if (last.startsWith('-'))
+    return [...(command ? flagsOf(command) : FLAGS)]
+      .flatMap(spellings)
+      .filter((it) => it.startsWith(last))
+  const said = words.join(' ')
+  const phrases = commands.flatMap(({ name, verbs }) => verbs.map((verb) => `${name} ${verb.name}`))
+  const fitting = phrases.filter((phrase) => phrase.startsWith(said))
+  const next = fitting.map((phrase) => phrase.slice(said.length - last.length).split(' ', 1)[0])
+  return [...new Set(next)].filter(Boolean)
 }
 
 //#endregion §cli
@@ -10412,6 +10400,8 @@ export function completeLine(line: string, commands: Command[]) {
 // 1. A part is opened when first asked for, once; `close` ends all in reverse, whatever failed.
 // 2. What is told to a person goes to `err`, what was asked for to `out`.
 // 3. Known secrets are in the redactor before anything is written or sent.
+
+const CELL_MAX = 160 // characters; --json has all of it
 
 /** Ctrl-C goes to its claimant, or ends the run; a second one leaves it at once. */
 export function interruptsOf(end: () => void, leave: () => void) {
@@ -10447,6 +10437,22 @@ const closePart = (part: { close(): Promise<void> | void }) => part.close()
 function lazy<T>(open: () => T) {
   let opened: T | undefined
   return () => (opened ??= open())
+}
+
+const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
+
+function cellOf([key, value]: [string, unknown]) {
+  if (key === 'bytes') return formatBytes(Number(value))
+  if (value && /^(created|updated|expires|ts)$/.test(key)) return when(Number(value))
+  const parts = [value ?? []].flat().map((part) => (isObject(part) ? JSON.stringify(part) : part))
+  return visible(clip(parts.join(', ') || '-', CELL_MAX))
+}
+
+function tableOf(value: object, items?: object[]) {
+  const facts = Object.entries(value).map((fact) => [fact[0], cellOf(fact)])
+  const rows = items?.map((item) => Object.entries(item).map(cellOf)) ?? facts
+  if (items?.[0]) rows.unshift(Object.keys(items[0]))
+  return columns(rows) || `no ${Object.keys(value).at(-1)}`
 }
 
 /** What one run has opened. */
@@ -10539,10 +10545,9 @@ export class App {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
-  print(value: object, shown: string | string[][]) {
-    const none = `no ${Object.keys(value)[0]}`
-    const tableOf = (rows: string[][]) => columns(rows.map((row) => row.map(visible))) || none
-    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(shown)
+  /** The value with --json, else a text, or a table of rows or of the value's facts. */
+  print(value: object, shown?: string | object[]) {
+    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(value, shown)
     this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
   }
 
@@ -11190,8 +11195,7 @@ async function takeLine(chat: Chat, line: string) {
   if (!line.startsWith('/')) return answerLine(chat, line)
   const [name = ''] = line.split(/\s/, 1)
   const [, run] = SLASH[name] ?? []
-  const guess = didYouMean(name, Object.keys(SLASH)) ?? '/help lists what there is'
-  return run ? run(chat) : `there is no ${name}; ${guess}`
+  return run ? run(chat) : `there is no ${name}; /help lists what there is`
 }
 
 async function answerLine(chat: Chat, text: string) {
@@ -12289,11 +12293,16 @@ async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: Buf
 
 type Seen = string | [health: 'warn' | 'bad', text: string]
 
+const auditInWords = ({ rows, chains, problems }: ReturnType<typeof checkAudit>) =>
+  [
+    `${count(rows, 'row')} in ${count(chains, 'chain')}: ${problems[0] ? 'broken' : 'unbroken'}`,
+    ...problems,
+  ].join('\n')
+
 const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   version: async ({ world }) => `tai ${VERSION}, Node ${process.version}, ${world.platform}`,
   home: async ({ world: { home, platform } }) => {
-    const { mode } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
-    if (mode === undefined) return `${home} (made when first needed)`
+    const { mode = 0 } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
     const isOpen = platform !== 'win32' && mode & 0o077
     return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : home
   },
@@ -12308,19 +12317,18 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   },
   settings: async (app) => {
     const { notices } = await app.config()
-    return notices.length > 0 ? ['warn', notices.join('; ')] : 'as `tai config list` shows them'
+    return notices[0] ? ['warn', notices.join('; ')] : 'as `tai config list` shows them'
   },
   audit: async (app) => {
     const found = await (await app.store()).verifyAudit()
-    const said = auditInWords(found)
-    return found.problems.length > 0 ? ['bad', `${said}, ${found.problems[0]}`] : said
+    return found.problems[0] ? ['bad', auditInWords(found)] : auditInWords(found)
   },
   model: async (app) => {
     const choice = await chosenModel(app)
     const models = await listModels(app.http, choice, app.signal)
     const offers = count(models.length, 'model')
     const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
-    const isListed = models.length === 0 || models.some(({ id }) => id === choice.model)
+    const isListed = !models[0] || models.some(({ id }) => id === choice.model)
     return isListed ? text : ['warn', `${text}, this one not among them`]
   },
   terminal: async ({ prompter }) =>
@@ -12329,19 +12337,12 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
       : ['warn', 'none: calls that need approval are denied'],
 }
 
-const brokenDown = (error: unknown): Seen => ['bad', explain(error).replace('\n ', ':')]
-
 export const examine = (app: App) =>
   Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
-    const seen = await look(app).catch(brokenDown)
+    const seen = await look(app).catch((error): Seen => ['bad', explain(error)])
     const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
-    return { health, name, text }
+    return { health, name, text: text.replaceAll('\n', '; ') }
   })
-
-function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
-  const state = problems.length === 0 ? 'unbroken' : count(problems.length, 'problem')
-  return `${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`
-}
 
 //#endregion §doctor
 
@@ -12428,57 +12429,41 @@ export async function hostedServers(world: World, root: string) {
 
 type Run = Verb<App>['run']
 
-const LIMIT = flagRow('-n, --limit N', 'at most this many (50)')
-const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
-const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
-  /^(model|system|tools|permission-mode)$/.test(name),
-)
-const CHECK_FLAGS = flagRows({
+const VERB_FLAGS = flagRows({
+  '-n, --limit N': 'at most this many (50)',
+  '--keychain': "keep the key in the system's keychain",
+  '--yes': 'agree to what is shown, without being asked',
   '--mode MODE': 'only in this permission mode',
   '--session ID': 'only in this session (a grant: for 8 hours)',
-})
-const DENY_FLAGS = flagRows({
   '--path GLOB': 'only for paths like this; repeatable',
   '--command PREFIX': 'only for commands that begin so; repeatable',
   '--expires TIME': 'until this ISO date or time',
-}).concat(CHECK_FLAGS)
-const GRANT_FLAGS = flagRows({ '--once': 'for one run of the call that ARGS tell' }).concat(
-  DENY_FLAGS,
-)
-const AUDIT_FLAGS = flagRows({
+  '--once': 'for one run of the call that ARGS tell',
   '--kind KIND': 'tool-call, approval, grant, ...',
-  '--tool NAME': 'what concerns this tool',
   '--since TIME': 'an ISO date or time',
-}).concat(LIMIT)
+  '--tool NAME': 'only this tool (trust: or those like `get_*`; repeatable)',
+  '--ttl TIME': 'allow it for so long, such as 30m, 12h or 7d',
+  '--name NAME': 'name for the one server',
+  '--grant TOOL': 'accept this tool as it is now; repeatable',
+  '--grant-all': 'accept all of them',
+}).concat(FLAGS)
 
-const YES = flagRow('--yes', 'agree to what is shown, without being asked')
-
-const CELL_MAX = 160 // characters; --json has all of it
-
-const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
-
-function cellOf([key, value]: [string, unknown]) {
-  if (key === 'bytes') return formatBytes(Number(value))
-  if (value && /^(created|updated|expires|ts)$/.test(key)) return when(Number(value))
-  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
-  return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
-}
-
-function printFacts(app: App, facts: object) {
-  const rows = Object.entries(facts).map((fact) => [fact[0], cellOf(fact)])
-  app.print(facts, rows)
-}
+const PROFILE_FLAGS = 'model system tools permission-mode'
+const CHECK_FLAGS = 'mode session'
+const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
+const AUDIT_FLAGS = 'kind tool since limit'
+const SERVED_FLAGS = `${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`
 
 /** `members` are for the screen. */
-function listVerb<T>(
+function listVerb<T extends object>(
   key: string,
-  members: readonly (keyof T & string)[],
+  members: (keyof T)[],
   read: (store: Store, asked: Search, app: App) => Promise<T[]>,
 ): Run {
   return async (app, ...words) => {
     const query = words.join(' ').trim() || undefined
     const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
-    const rows = items.map((item) => members.map((name) => cellOf([name, item[name]])))
+    const rows = items.map((item) => Object.fromEntries(members.map((name) => [name, item[name]])))
     app.print({ [key]: items }, rows)
   }
 }
@@ -12490,7 +12475,7 @@ function showVerb<T extends object>(
 ): Run {
   return async (app, name = '') => {
     const item = (await find(await app.store(), name)) ?? failUnknown(command, name)
-    return shown ? app.print(item, shown(item)) : printFacts(app, item)
+    app.print(item, shown?.(item))
   }
 }
 
@@ -12538,7 +12523,7 @@ const sessionVerb = showVerb(
   },
 )
 
-type VerbSpec = [usage: string, help: string, run: Run, flags?: Flag[]]
+type VerbSpec = [usage: string, help: string, run: Run, flags?: string]
 
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
@@ -12548,22 +12533,22 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['delete NAME', 'delete one', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
   ],
   seal: ['encryption of the secrets in the vault',
-    ['on', 'encrypt all secrets', sealVerb('on'), [KEYCHAIN]],
+    ['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
     ['off', 'decrypt them again', sealVerb('off')],
-    ['rotate', 'encrypt them with a new key', sealVerb('rotate'), [KEYCHAIN]],
+    ['rotate', 'encrypt them with a new key', sealVerb('rotate'), 'keychain'],
     ['status', 'whether the seal is on', showSeal],
   ],
   vault: ['notes, memories and kept results',
-    ['list', 'the newest records', recordsVerb, [LIMIT]],
+    ['list', 'the newest records', recordsVerb, 'limit'],
     ['show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)],
-    ['search WORDS...', 'records with these words', recordsVerb, [LIMIT]],
+    ['search WORDS...', 'records with these words', recordsVerb, 'limit'],
     ['delete ID', 'delete one', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
   ],
   session: ['saved conversations',
-    ['list', 'the newest sessions', sessionsVerb, [LIMIT]],
+    ['list', 'the newest sessions', sessionsVerb, 'limit'],
     ['show ID', 'one session, as it was said', sessionVerb],
-    ['search WORDS...', 'sessions with these words', sessionsVerb, [LIMIT]],
+    ['search WORDS...', 'sessions with these words', sessionsVerb, 'limit'],
     ['export ID', 'one session as Markdown, or JSON', sessionVerb],
     ['delete ID', 'delete one', deleteVerb('session', async (store, id) =>
       store.deleteSession((await store.findSession(id))?.id ?? ''))],
@@ -12583,7 +12568,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show', 'the model that would answer, and why', async (app) => {
       const choice = await chosenModel(app)
       const { window, why, provider } = choice
-      printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
+      app.print({ model: modelName(choice), base_url: provider.baseUrl, window, why })
     }],
     ['list [PROVIDER]', 'models a provider offers', listVerb('models', ['model', 'window'], async (_, { query }, app) => {
       const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
@@ -12592,7 +12577,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
   ],
   config: ['settings',
-    ['list', 'every setting, where it comes from, what it hides', configList],
+    ['list', 'every setting, where it comes from, what it hides', async (app) => {
+      const settings = (await app.config()).all()
+      app.print({ settings }, settings.map(({ key, value, source, shadows }) => (
+        { key, value, source, hides: shadows.map((it) => `${it.value} (${it.source})`) })))
+    }],
     ['get KEY', 'one value', async (app, key = '') => {
       const setting = (await app.config()).explain(key)
       app.print(setting, setting.value ?? '')
@@ -12601,12 +12590,12 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['unset KEY', 'take back what was set', changeSetting],
     ['path', 'the files that are read', async (app) => {
       const vault = path.join(app.world.home, 'vault.db')
-      printFacts(app, { vault, ...configPaths(app.world, app.root) })
+      app.print({ vault, ...configPaths(app.world, app.root) })
     }],
   ],
   tools: ['the tools a model can be offered',
-    ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) =>
-      [name, core ? 'offered' : 'on demand', annotations.securityTier, description]))],
+    ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
+      { name, core, tier: annotations.securityTier, description })))],
     ['show NAME', 'one tool with its schema', async (app, name = '') => {
       const tool = await knownTool(app, name)
       const { family, annotations, description, parameters } = tool
@@ -12616,33 +12605,44 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   approval: ['what tools may do without being asked about',
     ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'session', 'expires', 'root'], (store) => store.listGrants())],
-    ['grant TOOL [ARGS]', 'allow a tool, or one call of it (ARGS is JSON, or the digest)', grantVerb('always'), GRANT_FLAGS],
+    ['grant TOOL [ARGS]', 'allow a tool, or one call of it (ARGS is JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
     ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
     ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
     ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck, CHECK_FLAGS],
-    ['explain [DIGEST]', 'why a call was denied (the newest), and the rules of the modes', approvalExplain],
+    ['explain [DIGEST]', 'why a call was denied (the newest), and what would allow it', approvalExplain],
   ],
   mcp: ['servers of other people, whose tools a model can use',
-    ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, [
-      flagRow('--name NAME', 'name for the one server'), YES]],
-    ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, [YES]],
-    ['list', 'all servers', mcpList],
+    ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
+    ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, 'yes'],
+    ['list', 'all servers', async (app) => {
+      const servers = serverFacts(await app.bridge())
+      app.print({ servers }, servers)
+    }],
     ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools', ['name', 'state', 'description'], async (_, { query }, app) =>
       toolFacts(await app.bridge(), await currentProfile(app), query))],
-    ['enable SERVER', 'let models of this profile use it', enableVerb(true), [YES]],
+    ['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
     ['disable SERVER', 'take that back', enableVerb(false)],
     ['remove SERVER', 'delete it, with what was accepted of it', async (app, server = '') => {
       await (await app.bridge()).remove(server)
       printDone(app, 'removed', server)
     }],
     ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
-    ['pins SERVER', 'tools that are new or changed since they were accepted', mcpPins, flagRows({
-      '--grant TOOL': 'accept this tool as it is now; repeatable',
-      '--grant-all': 'accept all of them'})],
-    ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
-    ['trust ACTION [SERVER]', 'list, inspect, allow, deny (whatever the mode) or revoke', mcpTrust, flagRows({
-      '--tool NAME': 'this tool only, or tools like `get_*`; repeatable',
-      '--ttl TIME': 'allow it for so long, such as 30m, 12h or 7d'})],
+    ['pins SERVER', 'tools that are new or changed since they were accepted', mcpPins, 'grant grant-all'],
+    ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, 'yes'],
+    ['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
+    ['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
+    ['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
+      ...TRUSTED,
+      allowed_tools: [...new Set(allowed_tools).union(tools)],
+      denied_tools: [...new Set(denied_tools).difference(tools)],
+    })), 'tool ttl'],
+    // They stay in the list of those that are allowed: an empty one allows all.
+    ['trust deny SERVER', 'deny it, or tools of it, whatever the mode', trustVerb((old, tools) => ({
+      ...old,
+      trusted: old.trusted && tools.size > 0,
+      denied_tools: [...new Set(old.denied_tools).union(tools)],
+    })), 'tool'],
+    ['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
     ['serve', 'offer the tools of tai to another agent, over stdin and stdout', mcpServePipe, SERVED_FLAGS],
   ],
   audit: ['the record of every tool call and approval',
@@ -12650,8 +12650,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       auditEntries(app, limit)), AUDIT_FLAGS],
     ['verify', 'whether anything was changed or is missing', async (app) => {
       const state = await (await app.store()).verifyAudit()
-      app.print(state, [auditInWords(state), ...state.problems].join('\n'))
-      return state.problems.length > 0 ? EXIT.failed : EXIT.answered
+      app.print(state, auditInWords(state))
+      return state.problems[0] ? EXIT.failed : EXIT.answered
     }],
     ['export', 'all entries, one JSON object a line', async (app) => {
       for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
@@ -12661,14 +12661,15 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     }, AUDIT_FLAGS],
   ],
   completion: ['completions for a shell',
-    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => void out.write(completionScript(shell))],
+    ...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
+      [shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
     ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
   ],
   doctor: ['check the installation',
     ['', 'check everything', async (app) => {
       const checks = await examine(app)
       const ok = checks.every((row) => row.health !== 'bad')
-      app.print({ ok, checks }, checks.map((row) => Object.values(row)))
+      app.print({ ok, checks }, checks)
       return ok ? EXIT.answered : EXIT.failed
     }],
   ],
@@ -12683,8 +12684,9 @@ export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help,
   verbs: verbs.map(verbOf),
 }))
 
-function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
-  const name = /^[a-z]\S*/.exec(usage)?.[0] ?? ''
+function verbOf([usage, help, run, taken = '']: VerbSpec): Verb<App> {
+  const [name = ''] = /^[a-z ]*(?= |$)/.exec(usage) ?? []
+  const flags = VERB_FLAGS.filter((flag) => taken.split(' ').includes(flag.name))
   return { name, args: usage.slice(name.length).trim(), help, flags, run }
 }
 
@@ -12705,15 +12707,14 @@ function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
   return async (app) => {
     const { secrets } = await app.store()
     const isKeyless = to === 'off' || app.given.has('keychain')
-    const passphrase = isKeyless ? undefined : await newPassphrase(app)
-    const notes = await secrets.turn(to, passphrase)
+    const notes = await secrets.turn(to, isKeyless ? undefined : await newPassphrase(app))
     notes.forEach(app.notice)
     await showSeal(app)
   }
 }
 
 async function showSeal(app: App) {
-  printFacts(app, await (await app.store()).secrets.status())
+  app.print(await (await app.store()).secrets.status())
 }
 
 /** TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
@@ -12721,8 +12722,7 @@ async function newPassphrase(app: App) {
   const { TAI_SEAL_PASSPHRASE, TAI_SEAL_NEW_PASSPHRASE = TAI_SEAL_PASSPHRASE } = app.world.env
   if (TAI_SEAL_NEW_PASSPHRASE) return TAI_SEAL_NEW_PASSPHRASE
   const first = await askSecret(app, 'New passphrase: ')
-  const hint = 'type one on a terminal, or set TAI_SEAL_PASSPHRASE'
-  if (!first) failUsage('no passphrase was given', hint)
+  if (!first) failUsage('no passphrase', 'type one on a terminal, or set TAI_SEAL_PASSPHRASE')
   if (first === (await askSecret(app, 'The same again: '))) return first
   failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
@@ -12733,8 +12733,7 @@ function profileVerb(isNew: boolean): Run {
     const store = await app.store()
     const found = await store.getProfile(name)
     if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
-    if (!isNew && !found) failUnknown('profile', name)
-    const old: Partial<ProfileRow> = found ?? {}
+    const old: Partial<ProfileRow> = found ?? (isNew ? {} : failUnknown('profile', name))
     const tools = given.has('tools') ? splitNames(given.text('tools')) : old.tools
     for (const each of tools ?? []) pickTool(TOOLS, each)
     const prompt = given.text('system') ?? old.prompt
@@ -12746,21 +12745,9 @@ function profileVerb(isNew: boolean): Run {
 }
 
 async function changeSetting(app: App, key = '', value?: string) {
-  const checked = value === undefined ? undefined : parseSetting(key, value)
-  await (await app.store()).setSetting(key, checked)
-  if (checked === undefined) return app.print({ key, value: null }, `${key} is no longer set`)
-  const { source } = (await app.config()).explain(key)
-  const hidden = source === 'tai config set' ? '' : `; but ${source} hides it`
-  return app.print({ key, value: checked }, `${key} = ${checked}${hidden}`)
-}
-
-async function configList(app: App) {
-  const settings = (await app.config()).all()
-  const rows = settings.map(({ key, value = '-', source, shadows }) => {
-    const hidden = shadows.map((other) => `, hides ${other.value} (${other.source})`)
-    return [key, value, source + hidden.join('')]
-  })
-  app.print({ settings }, rows)
+  await (await app.store()).setSetting(key, value && parseSetting(key, value))
+  const setting = (await app.config()).explain(key)
+  app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
 
 async function knownTool(app: App, name: string) {
@@ -12776,26 +12763,22 @@ const digestIn = (tool: string, text?: string) =>
 function grantVerb(usual: 'always' | 'deny'): Run {
   return async (app, name = '', exact) => {
     const { given, world } = app
-    const row = await knownTool(app, name)
-    const [paths, commands] = [given.all('path'), given.all('command')]
-    if (row.origin && paths.length + commands.length > 0)
-      failUsage('a tool of a server is granted whole', 'leave out --path and --command')
+    const tool = grantNameOf(await knownTool(app, name))
     const digested = digestIn(name, exact)
-    if (given.has('once') && digested === undefined)
+    if (given.has('once') && !digested)
       failUsage('--once is for one call', 'give its ARGS as JSON, or its digest')
     const session = given.text('session')
     const lasting = session && usual === 'always' ? 'session' : usual
     const scope = given.has('once') ? 'once' : lasting
     const end = scope === 'session' ? world.now() + GRANT_SESSION_TTL : undefined
     const expires = givenTime(app, 'expires') ?? end
-    if (expires && expires < world.now()) failUsage('--expires is past', 'give a later time')
+    const [paths, commands] = [given.all('path'), given.all('command')]
     const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
-    const about = { tool: grantNameOf(row), scope, digest: digested } as const
     const store = await app.store()
-    const grant = await store.addGrant({ ...about, ...bounds })
-    const facts = { id: grant.id, tool: grant.tool, digest: digested ?? null }
-    await store.audit('grant', { ...facts, scope, paths, commands })
-    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
+    const grant = await store.addGrant({ tool, scope, digest: digested, ...bounds })
+    const { id } = grant
+    await store.audit('grant', { id, tool, digest: digested ?? null, scope, paths, commands })
+    app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${id})`)
   }
 }
 
@@ -12817,45 +12800,32 @@ async function approvalCheck(app: App, name = '', text = '{}') {
   const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
   const hint = `\`tai tools show ${name}\` tells more`
   const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
-  const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
+  const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
   const about = { session: app.given.text('session') ?? '', grantAs: grantNameOf(row) }
   const call = { tool: name, args, paths, annotations, ...about }
   const { verdict, reason, grant = null } = await approvals.check(call)
   const all = await approvals.grants(call)
   const decision = verdict === 'say' ? 'run' : verdict
   const grants = all.map(({ grant: it, other = null }) => ({ ...it, other }))
-  const facts = {
-    decision,
-    reason,
-    mode,
-    digest: callDigest(name, args),
-    order: POLICY_ORDER.split('; '),
-  }
+  const [exact, order] = [callDigest(name, args), POLICY_ORDER.split('; ')]
   const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
   const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
-  return app.print({ ...facts, grants, grant }, shown)
+  app.print({ decision, reason, mode, digest: exact, order, grants, grant }, shown)
 }
 
 async function approvalExplain(app: App, asked = '') {
   const filter = { kind: 'approval', limit: Number.MAX_SAFE_INTEGER }
   const entries = await (await app.store()).listAudit(filter)
-  const found = entries.find(({ data }) => data['args'] && `${data['digest']}`.startsWith(asked))
-  if (found === undefined && asked) failUnknown('audit', `denied call ${asked}`)
-  const modes = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
-  const rules = [['mode', ...Object.keys(VERDICTS.prompt)], ...modes]
-  if (found === undefined) return app.print({ denied: null, modes: VERDICTS }, rules)
-  const { ts, session, data } = found
-  const { tool, digest: exact, reason, mode, args } = Object(data)
+  const { ts, session, data } =
+    entries.find((row) => row.data['args'] && `${row.data['digest']}`.startsWith(asked)) ??
+    failUnknown('audit', `denied call ${asked}`)
   const { message, rule, hint } = denialOf(Object(data))
+  const { tool, digest: exact, reason, mode, args } = Object(data)
   const single = `tai approval grant ${tool} ${exact} --once`
   const allows = /^(?:jit|workspace)/.test(reason) ? [hint, single] : [hint]
-  const lines = [
-    `${message} (${when(ts)}, mode ${mode}, session ${session})`,
-    `  ${args}`,
-    'What would allow it:',
-    ...allows.map((way, i) => `  ${i + 1}  ${way}`),
-  ]
-  return app.print({ denied: { ...data, ts, session, rule, allows } }, lines.join('\n'))
+  const what = `${message} (${when(ts)}, mode ${mode}, session ${session})\n  ${args}`
+  const shown = [what, 'What would allow it:', ...allows].join('\n  ')
+  app.print({ denied: { ...data, ts, session, rule, allows } }, shown)
 }
 
 function givenMode({ given }: App, flag: string) {
@@ -12880,33 +12850,31 @@ async function currentProfile(app: App) {
   return (await app.config()).get('profile') ?? 'default'
 }
 
-function agreement({ given, notice: show, prompter, signal }: App) {
-  return { prompter, granted: given.has('yes') ? '--yes' : undefined, show, signal }
-}
+const agreement = ({ given, notice: show, prompter, signal }: App) => ({
+  prompter,
+  granted: given.has('yes') ? '--yes' : undefined,
+  show,
+  signal,
+})
 
 /** A paste, to its end, which on a terminal is Ctrl-D. */
-async function pasted(app: App) {
-  if (fdKind(0) !== 'terminal') return app.stdin()
-  app.notice('paste it now, and end with Ctrl-D on a line of its own')
+async function pasted({ signal, notice, stdin }: App) {
+  if (fdKind(0) !== 'terminal') return stdin()
+  notice('paste it now, and end with Ctrl-D on a line of its own')
   const text = builtin('node:stream/consumers').text(process.stdin)
-  if (await within(STDIN_ALONE_WAIT, text, app.signal)) return text
+  if (await within(STDIN_ALONE_WAIT, text, signal)) return text
   text.catch(() => {}) // of what is ended here
   process.stdin.destroy()
-  throw app.signal.reason
+  throw signal.reason
 }
 
 /** What a word stands for; a file and a paste hold configurations and nothing else. */
-async function sourceOf(app: App, word = ''): Promise<[words: string[], kind: SourceKind]> {
+async function sourceOf(app: App, word = ''): Promise<[string, SourceKind]> {
   const file = path.resolve(app.world.cwd, word)
-  if (word === '-') {
-    const text = await pasted(app)
-    return [[text || failUsage('nothing came on stdin', 'pipe or paste a configuration')], 'config']
-  }
-  if (isFile(file)) return [[await fs.promises.readFile(file, 'utf8')], 'config']
-  const kind = sourceKind(word)
-  if (kind === 'name' && /\.(json|toml)$/.test(word))
-    fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
-  return [[word], kind]
+  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8'), 'config']
+  if (word !== '-') return [word, sourceKind(word)]
+  const text = await pasted(app)
+  return [text || failUsage('nothing came on stdin', 'pipe or paste a configuration'), 'config']
 }
 
 /** One source, or a command after --, with a name before it. */
@@ -12914,12 +12882,13 @@ async function mcpAdd(app: App, ...words: string[]) {
   const { given, signal } = app
   const { literal } = given
   const [word, ...more] = words.slice(0, words.length - literal.length)
-  if (more.length > 0)
+  if (more[0])
     failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
   const isCommand = literal.length > 0
   const name = given.text('name') ?? (isCommand ? word : undefined)
-  const [source, kind] = isCommand ? [literal, 'command' as const] : await sourceOf(app, word)
-  return addFound(app, await readSource(await app.bridge(), source, { name, signal, kind }))
+  const [source, kind] = isCommand ? ['', 'command' as const] : await sourceOf(app, word)
+  const said = isCommand ? literal : [source]
+  return addFound(app, await readSource(await app.bridge(), said, { name, signal, kind }))
 }
 
 async function addFound(app: App, found: McpSource) {
@@ -12927,17 +12896,15 @@ async function addFound(app: App, found: McpSource) {
   const profile = app.given.text('profile')
   const how = { ...agreement(app), profile, current: await currentProfile(app) }
   const { added, failed } = await addServers(await app.bridge(), found, how)
-  if (added.length === 0 && failed.length === 1) throw failed[0]
   for (const error of failed) app.report(error)
   const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
   const lines = added.map((each) => {
     const hint = `\n\`tai mcp enable ${each.name}\` lets models use it`
-    return addedLine(each) + (each.profiles.length > 0 ? '' : hint)
+    return addedLine(each) + (each.profiles[0] ? '' : hint)
   })
   app.print({ servers, failed: failed.map(messageOf) }, lines.join('\n'))
-  if (failed.length === 0) return EXIT.answered
-  const isDenied = added.length === 0 && failed.every((error) => error.exitCode === EXIT.denied)
-  return isDenied ? EXIT.denied : EXIT.failed
+  const [first] = failed
+  return first && added[0] ? EXIT.failed : first?.exitCode
 }
 
 async function mcpImport(app: App, ...names: string[]) {
@@ -12950,28 +12917,16 @@ async function mcpImport(app: App, ...names: string[]) {
       app.notice(`${name} of ${each.file} is left out: another has its name`)
   }
   const known = [...byName.keys()]
-  const chosen = (names.includes('all') ? known : names).map(
-    (name) =>
-      byName.get(name) ?? fail(`no host has a server ${visible(name)}`, didYouMean(name, known)),
-  )
-  const notes = new Set(chosen.flatMap((each) => each.notes))
-  if (chosen.length > 0) return addFound(app, { servers: chosen, notes: [...notes], rejects: [] })
+  const pick = (name: string) =>
+    byName.get(name) ?? fail(`no host has a server ${visible(name)}`, didYouMean(name, known))
+  const chosen = (names.includes('all') ? known : names).map(pick)
+  const notes = [...new Set(chosen.flatMap((each) => each.notes))]
+  if (chosen[0]) return addFound(app, { servers: chosen, notes, rejects: [] })
   if (known[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
   const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
   })
-  const rows = servers.map((row) => Object.values(row))
-  return app.print({ servers }, rows)
-}
-
-async function mcpList(app: App) {
-  const servers = serverFacts(await app.bridge())
-  const rows = servers.map(({ name, transport, profiles, tools, withheld, address }) => {
-    const use = profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'disabled'
-    const waiting = withheld.length > 0 ? `, ${withheld.length} withheld` : ''
-    return [name, transport, use, count(tools, 'tool') + waiting, clip(address, CELL_MAX)]
-  })
-  app.print({ servers }, rows)
+  return app.print({ servers }, servers)
 }
 
 function enableVerb(enabled: boolean): Run {
@@ -13002,32 +12957,29 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 }
 
 async function pinDiff({ now, before }: McpDrift) {
-  const lines = (tool?: McpDefinition) => {
+  const named = (tool?: McpDefinition) => {
     const schema = JSON.stringify(tool?.inputSchema, undefined, 2)
     return { name: now.name, text: tool ? `${tool.description}\n\n${schema}\n` : '' }
   }
-  const diff = await unifiedDiff(lines(before), lines(now))
+  const diff = await unifiedDiff(named(before), named(now))
   return { tool: now.name, state: before ? 'changed' : 'added', diff }
 }
 
 async function mcpPins(app: App, server = '') {
-  const { given, signal, notice } = app
+  const { given, signal } = app
   const bridge = await app.bridge()
-  const seen = bridge.registry.drift(server)
-  const drift = await bridge.refresh(server, signal).catch((error: unknown) => {
-    notice(`it was not asked now (${toldError(error, signal).message}); this is what was seen last`)
-    return seen
-  })
-  const wanted = given.has('grant-all') ? undefined : given.all('grant')
-  const granted = await bridge.grant(server, wanted)
+  const drift = await bridge.refresh(server, signal)
+  const granted = await bridge.grant(
+    server,
+    given.has('grant-all') ? undefined : given.all('grant'),
+  )
   const left = drift.filter(({ now }) => !granted.includes(now.name))
   const tools = await Promise.all(left.map(pinDiff))
   const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
-  if (granted.length > 0) lines.unshift(`granted ${granted.join(', ')}`)
-  const hint = `\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`
-  if (tools.length > 0) lines.push(hint)
-  const shown = lines.join('\n') || `all tools of ${server} are as they were accepted`
-  app.print({ server, granted, tools }, shown)
+  if (granted[0]) lines.unshift(`granted ${granted.join(', ')}`)
+  if (tools[0]) lines.push(`\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`)
+  const none = `all tools of ${server} are as they were accepted`
+  app.print({ server, granted, tools }, lines.join('\n') || none)
 }
 
 async function mcpConsent(app: App, server?: string) {
@@ -13053,63 +13005,40 @@ function timeIn({ world }: App, text: string) {
   return new Date(world.now() + Number(number) * ms).toISOString()
 }
 
-const TRUST_CHANGES: Record<string, (old: McpTrust, tools: ReadonlySet<string>) => McpTrust> = {
-  allow: ({ allowed_tools, denied_tools }, tools) => ({
-    ...TRUSTED,
-    allowed_tools: [...new Set(allowed_tools).union(tools)],
-    denied_tools: [...new Set(denied_tools).difference(tools)],
-  }),
-  // They stay in the list of those that are allowed: an empty one allows all.
-  deny: (old, tools) => ({
-    ...old,
-    trusted: old.trusted && tools.size > 0,
-    denied_tools: [...new Set(old.denied_tools).union(tools)],
-  }),
+function printTrust(app: App, trusts: Map<string, McpTrust>) {
+  const rows = [...trusts].map(([server, trust]) => ({ server, ...trust }))
+  app.print({ ok: true, policy: { servers: Object.fromEntries(trusts) } }, rows)
 }
 
-const TRUST_FORM =
-  /^(?:list|inspect SERVER|revoke SERVER|deny SERVER(?: --tool)?|allow SERVER(?: --tool)?(?: --ttl)?)$/
-
-function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
-  const servers = Object.fromEntries(trusts)
-  const rows = [['server', ...Object.keys(TRUSTED)]]
-  for (const [name, trust] of trusts) rows.push([name, ...Object.entries(trust).map(cellOf)])
-  return app.print({ ok: true, policy: { servers } }, rows)
-}
-
-async function mcpTrust(app: App, action = '', server = '') {
-  const [tools, ttl] = [new Set(app.given.all('tool')), app.given.text('ttl')]
-  const words = [action, server && 'SERVER', tools.size > 0 && '--tool', ttl && '--ttl']
-  const form = words.filter(Boolean).join(' ')
-  const hint = 'there are list, and inspect, allow, deny and revoke SERVER'
-  if (!TRUST_FORM.test(form)) failUsage(`no such form: tai mcp trust ${visible(form)}`, hint)
-  const { registry, audit } = await app.bridge()
-  const change = TRUST_CHANGES[action]
-  if (change) {
+function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run {
+  return async (app, server = '') => {
+    const { registry, audit } = await app.bridge()
+    const [tools, ttl] = [new Set(app.given.all('tool')), app.given.text('ttl')]
     const end = ttl && { expires_at: timeIn(app, ttl) }
     const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
     await audit('mcp_server_trust_changed', { server, ...trust })
     if (!registry.list().some(({ name }) => name === server))
       app.notice(`there is no server ${server} yet; this counts once there is one`)
-    return printTrust(app, [[server, trust]])
+    printTrust(app, new Map([[server, trust]]))
   }
-  const trusts = registry.trusts()
-  if (action === 'list') return printTrust(app, trusts)
-  const trust = trusts.get(server)
-  if (trust === undefined) {
-    const error = `${visible(server)} is neither trusted nor denied`
-    if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
-    app.print({ ok: false, error }, '')
-    return EXIT.failed
+}
+
+function trustedVerb(revokes: boolean): Run {
+  return async (app, server = '') => {
+    const { registry, audit } = await app.bridge()
+    const trust = registry.trusts().get(server)
+    if (trust === undefined) {
+      const error = `${visible(server)} is neither trusted nor denied`
+      if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
+      app.print({ ok: false, error })
+      return EXIT.failed
+    }
+    if (!revokes) return printTrust(app, new Map([[server, trust]]))
+    registry.revokeTrust(server)
+    const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
+    await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
+    return printTrust(app, registry.trusts())
   }
-  if (action === 'inspect') return printTrust(app, [[server, trust]])
-  registry.revokeTrust(server)
-  const counts = {
-    allowed_tools: trust.allowed_tools.length,
-    denied_tools: trust.denied_tools.length,
-  }
-  await audit('mcp_server_trust_revoked', { server, ...counts })
-  return printTrust(app, registry.trusts())
 }
 
 async function printLineEnds({ out, world }: App) {
@@ -13138,6 +13067,7 @@ function limitOf({ given }: App, usual = 50) {
 // 3. Whatever happens, children end, the terminal is restored, the vault is closed.
 
 const STOP_GRACE = 8 * SECOND
+const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
 
 export type Outside = Omit<AppOptions, 'given'>
 

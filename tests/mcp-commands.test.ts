@@ -43,7 +43,7 @@ t.test('a command is shown, agreed to, tried and stored; it is not enabled by th
     /^demo starts: \S*node \S+mcpserver\.ts \S+demo\.json\n {2}in folder: \S+\nAllow this\?$/,
   ])
   t.match(await w.mcp(['list']), {
-    out: /^demo {2}stdio {2}disabled {2}1 tool {2}\S*node \S+mcpserver\.ts \S+demo\.json\n$/,
+    out: /^name +transport .*\ndemo +stdio +\S*node \S+mcpserver\.ts \S+demo\.json +- +1 +- /,
   })
   t.match(json(await w.mcp(['list', '--json'])), {
     servers: [{ name: 'demo', transport: 'stdio', profiles: [], tools: 1, withheld: [] }],
@@ -147,7 +147,7 @@ t.test('what cannot be a server is refused before anything starts', async (t) =>
     [['add', '{"mcpServers": {"a": {"command": }}}'], 6, /line 1, column 34/],
     [['add', '{"a": 1}'], 6, /no server/],
     [['add', 'nothere'], 1, /there is no server nothere/],
-    [['add', 'nothere.json'], 1, /there is no file nothere\.json/],
+    [['add', 'nothere.json'], 1, /there is no server nothere\.json\n.*nor such a file/],
     [['add', '--name', 'a\u001b[2J', '--', 'x'], 6, /is no name for a server/],
     [['enable', 'dem'], 1, /there is no server dem\n.*did you mean demo\?/],
     [['disable', 'x\u001b[2Jx'], 1, /there is no server x\\e\[2Jx/],
@@ -286,11 +286,11 @@ t.test(
     const w = homeWith({ tools: [toolNamed('ping', 'One\nline.'), toolNamed('Pong')] })
     await w.add('--yes')
     t.match(await w.mcp(['tools', 'demo']), {
-      out: 'mcp_demo_ping  not_enabled  One line.\nmcp_demo_pong  not_enabled  It does Pong.\n',
+      out: /mcp_demo_ping {2}not_enabled {2}One line.\nmcp_demo_pong {2}not_enabled {2}It does Pong.\n$/,
     })
     t.match(await w.mcp(['enable', 'demo']), { code: 0, out: 'demo is enabled for default\n' })
     t.match(await w.mcp(['tools']), {
-      out: 'mcp_demo_ping  offered  One line.\nmcp_demo_pong  offered  It does Pong.\n',
+      out: 'name           state    description\nmcp_demo_ping  offered  One line.\nmcp_demo_pong  offered  It does Pong.\n',
     })
     t.strictSame(json(await w.mcp(['tools', '--json'])).tools[1], {
       server: 'demo',
@@ -336,7 +336,7 @@ t.test('pins shows what changed, as a diff, and grants one or all', async (t) =>
   t.match(shown.out, /\n-It does a\.\n\+It reads more\.\n/)
   t.match(shown.out, /\nadded: c\n[^]*\n\+It does c\.\n/)
   t.match(shown.out, /`tai mcp pins demo --grant TOOL` accepts one, --grant-all all\n$/)
-  t.match(await w.mcp(['list']), { out: /2 tools, 2 withheld/ })
+  t.match(await w.mcp(['list']), { out: / 2 +a, c / })
   t.match(await w.mcp(['pins', 'demo', '--grant', 'nope']), {
     code: 1,
     err: /no tool nope of demo/,
@@ -347,11 +347,6 @@ t.test('pins shows what changed, as a diff, and grants one or all', async (t) =>
     tools: [],
   })
   t.match(await w.mcp(['call', 'demo', 'c']), { code: 0 })
-  w.stub.say({ tools: 'none' as never })
-  t.match(await w.mcp(['pins', 'demo']), {
-    code: 0,
-    err: /it was not asked now .*what was seen last/,
-  })
 })
 
 t.test('what waits for consent is shown, and agreed to with --yes', async (t) => {
@@ -411,7 +406,7 @@ t.test('servers of other programs are listed, and added by name or all of them',
   const second = { ...w.stub.entry, name: 'second' }
   writeFileSync(join(w.home, '.claude.json'), pasteOf(w.stub.entry, second))
   const listed = await w.mcp(['import'])
-  t.match(listed.out, /^demo +Claude Code {2}stdio {2}\S+\.claude\.json\nsecond +Claude Code/)
+  t.match(listed.out, /\ndemo +Claude Code {2}stdio +\S+\.claude\.json\nsecond +Claude Code/)
   t.match(listed.err, /`tai mcp import NAME\.\.\.` adds some, `tai mcp import all` adds all\n$/)
   t.strictSame(await w.names(), [], 'nothing is added by looking')
   t.match(json(await w.mcp(['import', '--json'])), {
@@ -526,7 +521,7 @@ t.test('trust: an empty policy, allow, deny, inspect, revoke', async (t) => {
       { demo: { ...fresh, ...facts } },
       words,
     )
-  t.match(await trust('list'), { code: 0, out: /demo +true +\["a","c"\] +\["b","a"\] +-\n$/ })
+  t.match(await trust('list'), { code: 0, out: /demo +true +a, c +b, a +-\n$/ })
   t.strictSame(policyOf(await trust('revoke', 'demo', '--json')), {})
   for (const verb of ['inspect', 'revoke']) {
     const run = await trust(verb, 'demo', '--json')
