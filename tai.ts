@@ -10445,12 +10445,13 @@ function cellOf([key, value]: [string, unknown]) {
   if (key === 'bytes') return formatBytes(Number(value))
   if (value && /^(created|updated|expires|ts)$/.test(key)) return when(Number(value))
   const parts = [value ?? []].flat().map((part) => (isObject(part) ? JSON.stringify(part) : part))
-  return visible(clip(parts.join(', ') || '-', CELL_MAX))
+  return visible(parts.join(', ') || '-')
 }
 
 function tableOf(value: object, items?: object[]) {
   const facts = Object.entries(value).map((fact) => [fact[0], cellOf(fact)])
-  const rows = items?.map((item) => Object.entries(item).map(cellOf)) ?? facts
+  const rows =
+    items?.map((item) => Object.entries(item).map((fact) => clip(cellOf(fact), CELL_MAX))) ?? facts
   if (items?.[0]) rows.unshift(Object.keys(items[0]))
   return columns(rows) || `no ${Object.keys(value).at(-1)}`
 }
@@ -12331,10 +12332,6 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
     const isListed = !models[0] || models.some(({ id }) => id === choice.model)
     return isListed ? text : ['warn', `${text}, this one not among them`]
   },
-  terminal: async ({ prompter }) =>
-    prompter.available
-      ? 'approvals can be asked'
-      : ['warn', 'none: calls that need approval are denied'],
 }
 
 export const examine = (app: App) =>
@@ -12437,10 +12434,10 @@ const VERB_FLAGS = flagRows({
   '--session ID': 'only in this session (a grant: for 8 hours)',
   '--path GLOB': 'only for paths like this; repeatable',
   '--command PREFIX': 'only for commands that begin so; repeatable',
-  '--expires TIME': 'until this ISO date or time',
+  '--expires TIME': 'until this ISO date, or for so long, such as 12h',
   '--once': 'for one run of the call that ARGS tell',
   '--kind KIND': 'tool-call, approval, grant, ...',
-  '--since TIME': 'an ISO date or time',
+  '--since TIME': 'from this ISO date on, or for so long, such as 12h',
   '--tool NAME': 'only this tool (trust: or those like `get_*`; repeatable)',
   '--ttl TIME': 'allow it for so long, such as 30m, 12h or 7d',
   '--name NAME': 'name for the one server',
@@ -12485,12 +12482,8 @@ function deleteVerb(
 ): Run {
   return async (app, name = '') => {
     if (!(await remove(await app.store(), name))) failUnknown(command, name)
-    printDone(app, 'deleted', name)
+    app.print({ deleted: name })
   }
-}
-
-function printDone(app: App, what: string, name: string) {
-  app.print({ [what]: name }, `${what} ${name}`)
 }
 
 function failUnknown(command: string, name: string): never {
@@ -12624,7 +12617,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['disable SERVER', 'take that back', enableVerb(false)],
     ['remove SERVER', 'delete it, with what was accepted of it', async (app, server = '') => {
       await (await app.bridge()).remove(server)
-      printDone(app, 'removed', server)
+      app.print({ removed: server })
     }],
     ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
     ['pins SERVER', 'tools that are new or changed since they were accepted', mcpPins, 'grant grant-all'],
@@ -12700,7 +12693,7 @@ async function secretSet(app: App, name = '') {
   const value = typed?.replace(/\r?\n$/, '')
   if (!value) failUsage('no value was given', 'type it on the terminal, or pipe it in')
   await (await app.store()).secrets.set(name, value)
-  printDone(app, 'stored', name)
+  app.print({ stored: name })
 }
 
 function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
@@ -12740,7 +12733,7 @@ function profileVerb(isNew: boolean): Run {
     const model = given.text('model') ?? old.model
     const mode = givenMode(app, 'permission-mode') ?? old.mode
     await store.saveProfile({ name, prompt, model, tools, mode })
-    printDone(app, 'saved', name)
+    app.print({ saved: name })
   }
 }
 
@@ -12776,9 +12769,15 @@ function grantVerb(usual: 'always' | 'deny'): Run {
     const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
     const store = await app.store()
     const grant = await store.addGrant({ tool, scope, digest: digested, ...bounds })
-    const { id } = grant
-    await store.audit('grant', { id, tool, digest: digested ?? null, scope, paths, commands })
-    app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${id})`)
+    await store.audit('grant', {
+      id: grant.id,
+      tool,
+      digest: digested ?? null,
+      scope,
+      paths,
+      commands,
+    })
+    app.print(grant)
   }
 }
 
@@ -12819,13 +12818,11 @@ async function approvalExplain(app: App, asked = '') {
   const { ts, session, data } =
     entries.find((row) => row.data['args'] && `${row.data['digest']}`.startsWith(asked)) ??
     failUnknown('audit', `denied call ${asked}`)
-  const { message, rule, hint } = denialOf(Object(data))
-  const { tool, digest: exact, reason, mode, args } = Object(data)
+  const { rule, hint } = denialOf(Object(data))
+  const { tool, digest: exact, reason } = Object(data)
   const single = `tai approval grant ${tool} ${exact} --once`
   const allows = /^(?:jit|workspace)/.test(reason) ? [hint, single] : [hint]
-  const what = `${message} (${when(ts)}, mode ${mode}, session ${session})\n  ${args}`
-  const shown = [what, 'What would allow it:', ...allows].join('\n  ')
-  app.print({ denied: { ...data, ts, session, rule, allows } }, shown)
+  app.print({ ts, session, ...data, rule, allows })
 }
 
 function givenMode({ given }: App, flag: string) {
@@ -12833,17 +12830,22 @@ function givenMode({ given }: App, flag: string) {
   return mode ? (parseSetting('permission_mode', mode) as Mode) : undefined
 }
 
-function givenTime({ given }: App, flag: string) {
+const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
+
+/** A date, or how long from now. */
+function givenTime({ given, world }: App, flag: string, sign = 1) {
   const time = given.text(flag)
-  const at = time === undefined ? undefined : Date.parse(time)
-  const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
-  if (Number.isNaN(at)) failUsage(`${visible(time ?? '')} is no time`, hint)
-  return at
+  if (time === undefined) return undefined
+  const [, number, unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(time) ?? []
+  const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
+  const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
+  if (!Number.isNaN(at)) return at
+  return failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
   const [kind, tool] = ['kind', 'tool'].map(app.given.text)
-  return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since'), limit })
+  return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
 }
 
 async function currentProfile(app: App) {
@@ -12868,27 +12870,26 @@ async function pasted({ signal, notice, stdin }: App) {
   throw signal.reason
 }
 
-/** What a word stands for; a file and a paste hold configurations and nothing else. */
-async function sourceOf(app: App, word = ''): Promise<[string, SourceKind]> {
+/** What is to be added; a file and a paste hold configurations and nothing else. */
+async function sourceOf(app: App, word = ''): Promise<[string[], SourceKind]> {
+  const { literal } = app.given
+  if (literal[0]) return [literal, 'command']
   const file = path.resolve(app.world.cwd, word)
-  if (isFile(file)) return [await fs.promises.readFile(file, 'utf8'), 'config']
-  if (word !== '-') return [word, sourceKind(word)]
+  if (isFile(file)) return [[await fs.promises.readFile(file, 'utf8')], 'config']
+  if (word !== '-') return [[word], sourceKind(word)]
   const text = await pasted(app)
-  return [text || failUsage('nothing came on stdin', 'pipe or paste a configuration'), 'config']
+  return [[text || failUsage('nothing came on stdin', 'pipe or paste a configuration')], 'config']
 }
 
 /** One source, or a command after --, with a name before it. */
 async function mcpAdd(app: App, ...words: string[]) {
   const { given, signal } = app
-  const { literal } = given
-  const [word, ...more] = words.slice(0, words.length - literal.length)
+  const [word, ...more] = words.slice(0, words.length - given.literal.length)
   if (more[0])
     failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
-  const isCommand = literal.length > 0
-  const name = given.text('name') ?? (isCommand ? word : undefined)
-  const [source, kind] = isCommand ? ['', 'command' as const] : await sourceOf(app, word)
-  const said = isCommand ? literal : [source]
-  return addFound(app, await readSource(await app.bridge(), said, { name, signal, kind }))
+  const name = given.text('name') ?? (given.literal[0] && word)
+  const [source, kind] = await sourceOf(app, word)
+  return addFound(app, await readSource(await app.bridge(), source, { name, signal, kind }))
 }
 
 async function addFound(app: App, found: McpSource) {
@@ -12910,20 +12911,15 @@ async function addFound(app: App, found: McpSource) {
 async function mcpImport(app: App, ...names: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   faults.forEach(app.notice)
-  const byName = new Map<string, (typeof found)[number]>()
-  for (const each of found) {
-    const { name } = each.entry
-    if (byName.getOrInsert(name, each) !== each)
-      app.notice(`${name} of ${each.file} is left out: another has its name`)
-  }
-  const known = [...byName.keys()]
+  const known = [...new Set(found.map(({ entry }) => entry.name))]
   const pick = (name: string) =>
-    byName.get(name) ?? fail(`no host has a server ${visible(name)}`, didYouMean(name, known))
+    found.find(({ entry }) => entry.name === name) ??
+    fail(`no host has a server ${visible(name)}`, '`tai mcp import` lists them')
   const chosen = (names.includes('all') ? known : names).map(pick)
   const notes = [...new Set(chosen.flatMap((each) => each.notes))]
   if (chosen[0]) return addFound(app, { servers: chosen, notes, rejects: [] })
-  if (known[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
-  const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
+  if (found[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
+  const servers = found.map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
   })
   return app.print({ servers }, servers)
@@ -12934,8 +12930,7 @@ function enableVerb(enabled: boolean): Run {
     const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
     if (enabled) await agreeToStored(bridge, server, agreement(app))
     await bridge.enable(server, profile, enabled)
-    const state = enabled ? 'enabled' : 'disabled'
-    app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
+    app.print({ server, profile, enabled })
   }
 }
 
@@ -12997,14 +12992,6 @@ async function mcpConsent(app: App, server?: string) {
   app.print({ waiting, agreed }, shown)
 }
 
-const TTL_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
-
-function timeIn({ world }: App, text: string) {
-  const [, number = '', unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(text) ?? []
-  const ms = TTL_UNITS[unit] ?? failUsage(`${visible(text)} is no time`, 'such as 30m, 12h or 7d')
-  return new Date(world.now() + Number(number) * ms).toISOString()
-}
-
 function printTrust(app: App, trusts: Map<string, McpTrust>) {
   const rows = [...trusts].map(([server, trust]) => ({ server, ...trust }))
   app.print({ ok: true, policy: { servers: Object.fromEntries(trusts) } }, rows)
@@ -13013,8 +13000,8 @@ function printTrust(app: App, trusts: Map<string, McpTrust>) {
 function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run {
   return async (app, server = '') => {
     const { registry, audit } = await app.bridge()
-    const [tools, ttl] = [new Set(app.given.all('tool')), app.given.text('ttl')]
-    const end = ttl && { expires_at: timeIn(app, ttl) }
+    const [tools, ttl] = [new Set(app.given.all('tool')), givenTime(app, 'ttl')]
+    const end = ttl && { expires_at: new Date(ttl).toISOString() }
     const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
     await audit('mcp_server_trust_changed', { server, ...trust })
     if (!registry.list().some(({ name }) => name === server))

@@ -14,7 +14,7 @@ t.test('a healthy installation', async (t) => {
   await app.close()
   t.strictSame(
     findings.filter((row) => row.health !== 'ok').map((row) => row.name),
-    ['terminal'],
+    [],
   )
   t.match(findings.find((row) => row.name === 'model')?.text, /openai\/m .*2 models/)
 })
