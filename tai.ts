@@ -8885,7 +8885,7 @@ export function addedLine({ name, transport, tools, skipped, withheld, profiles 
     `${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
     left && `left out: ${left}`,
     withheld.length > 0 && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
-    profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled',
+    profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled (tai mcp enable)',
   ]
   return visible(facts.filter(Boolean).join('; '))
 }
@@ -10238,12 +10238,14 @@ export const FLAGS = flagRows({
   '--mcp-hosts A,B': '',
 }).concat(COMMON_FLAGS)
 
+const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
+
 const EXIT_HELP: Record<string, string> = {
-  usage: 'the command line was wrong',
-  model: 'the model could not be reached, or refused',
-  limit: 'a step or cost limit was met before an answer',
-  denied: 'an approval was denied and no answer came',
-  invalid: 'input or output failed validation',
+  usage: 'wrong command line',
+  model: 'the model was not reached, or refused',
+  limit: 'a step or cost limit was met',
+  denied: 'an approval was denied',
+  invalid: 'invalid input or output',
 }
 
 /** The flags of a command line, by name. */
@@ -10300,7 +10302,9 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   if (given.has('help')) return { kind: 'help' as const, given, command }
   const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
   if (command === undefined) {
-    checkFlags(args, FLAGS, hint)
+    const isServed = given.has('serve-mcp')
+    const known = FLAGS.filter(({ name }) => !isServed || !NOT_SERVED.test(name))
+    checkFlags(args, known, hint)
     return { kind: 'turn' as const, given, words }
   }
   const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
@@ -10418,7 +10422,7 @@ export function interruptsOf(end: () => void, leave: () => void) {
   }
 }
 
-export type AppOptions = Readonly<{
+export type AppOptions = {
   world: World
   given: Given
   out: Output
@@ -10427,7 +10431,7 @@ export type AppOptions = Readonly<{
   prompter: Prompter
   signal: AbortSignal
   interrupts: ReturnType<typeof interruptsOf>
-}>
+}
 
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
 export interface App extends AppOptions {}
@@ -10458,10 +10462,10 @@ function tableOf(value: object, items?: object[]) {
 
 /** What one run has opened. */
 export class App {
-  readonly redactor = new Redactor()
-  readonly approved = new Set<string>() // digests of calls, for one run each
-  readonly processes
-  readonly #owned = new AsyncDisposableStack()
+  redactor = new Redactor()
+  approved = new Set<string>() // digests of calls, for one run each
+  processes
+  #owned = new AsyncDisposableStack()
   resolve?: Resolver
 
   constructor(options: AppOptions) {
@@ -10472,10 +10476,9 @@ export class App {
   }
 
   store = lazy(async () => {
-    const { redactor, world, prompter, signal } = this
+    const { redactor, world } = this
     const passphrase = async () =>
-      world.env['TAI_SEAL_PASSPHRASE'] ??
-      prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
+      world.env['TAI_SEAL_PASSPHRASE'] ?? this.askSecret('Passphrase of the vault: ')
     return this.own(await Store.open(world, { redactor, passphrase }), closePart)
   })
 
@@ -10534,6 +10537,8 @@ export class App {
   get root() {
     return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
   }
+
+  askSecret = (question: string) => this.prompter.ask(question, { secret: true }, this.signal)
 
   stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
 
@@ -12451,38 +12456,32 @@ const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
 const AUDIT_FLAGS = 'kind tool since limit'
 const SERVED_FLAGS = `${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`
 
-/** `members` are for the screen. */
-function listVerb<T extends object>(
-  key: string,
-  members: (keyof T)[],
-  read: (store: Store, asked: Search, app: App) => Promise<T[]>,
+/** `shown`: the key in --json, and what a screen shows of each. */
+function listVerb(
+  shown: string,
+  read: (store: Store, asked: Search, app: App) => Promise<object[]>,
 ): Run {
+  const [key = '', ...names] = shown.split(' ')
   return async (app, ...words) => {
     const query = words.join(' ').trim() || undefined
     const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
-    const rows = items.map((item) => Object.fromEntries(members.map((name) => [name, item[name]])))
+    const rows = items.map((item) =>
+      Object.fromEntries(names.map((name) => [name, Object(item)[name]])),
+    )
     app.print({ [key]: items }, rows)
   }
 }
 
-function showVerb<T extends object>(
+/** What `work` finds is shown; true: it was deleted. */
+function rowVerb<T extends object>(
   command: string,
-  find: (store: Store, name: string) => Promise<T | undefined>,
+  work: (store: Store, name: string) => Promise<T | boolean | undefined>,
   shown?: (item: T) => string,
 ): Run {
   return async (app, name = '') => {
-    const item = (await find(await app.store(), name)) ?? failUnknown(command, name)
-    app.print(item, shown?.(item))
-  }
-}
-
-function deleteVerb(
-  command: string,
-  remove: (store: Store, name: string) => Promise<boolean>,
-): Run {
-  return async (app, name = '') => {
-    if (!(await remove(await app.store(), name))) failUnknown(command, name)
-    app.print({ deleted: name })
+    const item = (await work(await app.store(), name)) || failUnknown(command, name)
+    if (item === true) app.print({ deleted: name })
+    else app.print(item, shown?.(item))
   }
 }
 
@@ -12490,17 +12489,13 @@ function failUnknown(command: string, name: string): never {
   fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
-const recordsVerb = listVerb(
-  'records',
-  ['id', 'kind', 'updated', 'bytes', 'title'],
-  (store, asked) => store.listRecords(asked),
+const recordsVerb = listVerb('records id kind updated bytes title', (store, asked) =>
+  store.listRecords(asked),
 )
-const sessionsVerb = listVerb(
-  'sessions',
-  ['id', 'updated', 'messages', 'model', 'title'],
-  (store, asked) => store.listSessions(asked),
+const sessionsVerb = listVerb('sessions id updated messages model title', (store, asked) =>
+  store.listSessions(asked),
 )
-const sessionVerb = showVerb(
+const sessionVerb = rowVerb(
   'session',
   async (store, id) => {
     const session = await store.findSession(id)
@@ -12522,40 +12517,40 @@ type VerbSpec = [usage: string, help: string, run: Run, flags?: string]
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
     ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
-    ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.secrets.list())],
-    ['delete NAME', 'delete one', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
+    ['list', 'names, never values', listVerb('secrets name updated', (store) => store.secrets.list())],
+    ['delete NAME', 'delete one', rowVerb('secret', (store, name) => store.secrets.delete(name))],
   ],
   seal: ['encryption of the secrets in the vault',
     ['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
     ['off', 'decrypt them again', sealVerb('off')],
     ['rotate', 'encrypt them with a new key', sealVerb('rotate'), 'keychain'],
-    ['status', 'whether the seal is on', showSeal],
+    ['status', 'whether the seal is on', sealVerb()],
   ],
   vault: ['notes, memories and kept results',
     ['list', 'the newest records', recordsVerb, 'limit'],
-    ['show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
+    ['show ID', 'one record, whole', rowVerb('vault', (store, id) => store.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)],
     ['search WORDS...', 'records with these words', recordsVerb, 'limit'],
-    ['delete ID', 'delete one', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
+    ['delete ID', 'delete one', rowVerb('vault', (store, id) => store.deleteRecord(id))],
   ],
   session: ['saved conversations',
     ['list', 'the newest sessions', sessionsVerb, 'limit'],
     ['show ID', 'one session, as it was said', sessionVerb],
     ['search WORDS...', 'sessions with these words', sessionsVerb, 'limit'],
     ['export ID', 'one session as Markdown, or JSON', sessionVerb],
-    ['delete ID', 'delete one', deleteVerb('session', async (store, id) =>
+    ['delete ID', 'delete one', rowVerb('session', async (store, id) =>
       store.deleteSession((await store.findSession(id))?.id ?? ''))],
   ],
   profile: ['named sets of model, prompt, tools and permissions',
-    ['list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())],
-    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name))],
+    ['list', 'all profiles', listVerb('profiles name model mode prompt', (store) => store.listProfiles())],
+    ['show NAME', 'one profile', rowVerb('profile', (store, name) => store.getProfile(name))],
     ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
     ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
     ['use NAME', 'use it from now on', async (app, name = '') => {
       const known = name === 'default' || (await (await app.store()).getProfile(name))
       return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
     }],
-    ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
+    ['delete NAME', 'delete it', rowVerb('profile', (store, name) => store.deleteProfile(name))],
   ],
   model: ['which model answers',
     ['show', 'the model that would answer, and why', async (app) => {
@@ -12563,7 +12558,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       const { window, why, provider } = choice
       app.print({ model: modelName(choice), base_url: provider.baseUrl, window, why })
     }],
-    ['list [PROVIDER]', 'models a provider offers', listVerb('models', ['model', 'window'], async (_, { query }, app) => {
+    ['list [PROVIDER]', 'models a provider offers', listVerb('models model window', async (_, { query }, app) => {
       const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
       return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
     })],
@@ -12597,21 +12592,21 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     }],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'session', 'expires', 'root'], (store) => store.listGrants())],
+    ['list', 'all grants', listVerb('grants id scope tool paths commands mode digest session expires root', (store) => store.listGrants())],
     ['grant TOOL [ARGS]', 'allow a tool, or one call of it (ARGS is JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
     ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
-    ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
+    ['revoke ID', 'take a grant back', rowVerb('approval', dropGrant)],
     ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck, CHECK_FLAGS],
     ['explain [DIGEST]', 'why a call was denied (the newest), and what would allow it', approvalExplain],
   ],
   mcp: ['servers of other people, whose tools a model can use',
     ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
-    ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, 'yes'],
+    ['import [NAME...]', 'list the servers that other programs on this machine use, or add some, or `all`', mcpImport, 'yes'],
     ['list', 'all servers', async (app) => {
       const servers = serverFacts(await app.bridge())
       app.print({ servers }, servers)
     }],
-    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools', ['name', 'state', 'description'], async (_, { query }, app) =>
+    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
       toolFacts(await app.bridge(), await currentProfile(app), query))],
     ['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
     ['disable SERVER', 'take that back', enableVerb(false)],
@@ -12639,7 +12634,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['serve', 'offer the tools of tai to another agent, over stdin and stdout', mcpServePipe, SERVED_FLAGS],
   ],
   audit: ['the record of every tool call and approval',
-    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (_, { limit }, app) =>
+    ['list', 'the newest entries', listVerb('entries ts kind session data', (_, { limit }, app) =>
       auditEntries(app, limit)), AUDIT_FLAGS],
     ['verify', 'whether anything was changed or is missing', async (app) => {
       const state = await (await app.store()).verifyAudit()
@@ -12661,7 +12656,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   doctor: ['check the installation',
     ['', 'check everything', async (app) => {
       const checks = await examine(app)
-      const ok = checks.every((row) => row.health !== 'bad')
+      const ok = !checks.some((row) => row.health === 'bad')
       app.print({ ok, checks }, checks)
       return ok ? EXIT.answered : EXIT.failed
     }],
@@ -12683,40 +12678,33 @@ function verbOf([usage, help, run, taken = '']: VerbSpec): Verb<App> {
   return { name, args: usage.slice(name.length).trim(), help, flags, run }
 }
 
-const askSecret = ({ prompter, signal }: App, question: string) =>
-  prompter.ask(question, { secret: true }, signal)
-
 async function secretSet(app: App, name = '') {
   if (!/^[A-Za-z_]\w*$/.test(name))
     failUsage(`${visible(name)} is no name for a secret`, 'use letters, digits and _')
-  const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
+  const typed = (await app.stdin()) || (await app.askSecret(`Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
   if (!value) failUsage('no value was given', 'type it on the terminal, or pipe it in')
   await (await app.store()).secrets.set(name, value)
   app.print({ stored: name })
 }
 
-function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
+function sealVerb(to?: 'on' | 'off' | 'rotate'): Run {
   return async (app) => {
     const { secrets } = await app.store()
     const isKeyless = to === 'off' || app.given.has('keychain')
-    const notes = await secrets.turn(to, isKeyless ? undefined : await newPassphrase(app))
-    notes.forEach(app.notice)
-    await showSeal(app)
+    const notes = to && (await secrets.turn(to, isKeyless ? undefined : await newPassphrase(app)))
+    notes?.forEach(app.notice)
+    app.print(await secrets.status())
   }
-}
-
-async function showSeal(app: App) {
-  app.print(await (await app.store()).secrets.status())
 }
 
 /** TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
 async function newPassphrase(app: App) {
   const { TAI_SEAL_PASSPHRASE, TAI_SEAL_NEW_PASSPHRASE = TAI_SEAL_PASSPHRASE } = app.world.env
   if (TAI_SEAL_NEW_PASSPHRASE) return TAI_SEAL_NEW_PASSPHRASE
-  const first = await askSecret(app, 'New passphrase: ')
+  const first = await app.askSecret('New passphrase: ')
   if (!first) failUsage('no passphrase', 'type one on a terminal, or set TAI_SEAL_PASSPHRASE')
-  if (first === (await askSecret(app, 'The same again: '))) return first
+  if (first === (await app.askSecret('The same again: '))) return first
   failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
 
@@ -12757,12 +12745,12 @@ function grantVerb(usual: 'always' | 'deny'): Run {
   return async (app, name = '', exact) => {
     const { given, world } = app
     const tool = grantNameOf(await knownTool(app, name))
-    const digested = digestIn(name, exact)
-    if (given.has('once') && !digested)
+    const [digested, isOnce] = [digestIn(name, exact), given.has('once')]
+    if (isOnce && !digested)
       failUsage('--once is for one call', 'give its ARGS as JSON, or its digest')
     const session = given.text('session')
     const lasting = session && usual === 'always' ? 'session' : usual
-    const scope = given.has('once') ? 'once' : lasting
+    const scope = isOnce ? 'once' : lasting
     const end = scope === 'session' ? world.now() + GRANT_SESSION_TTL : undefined
     const expires = givenTime(app, 'expires') ?? end
     const [paths, commands] = [given.all('path'), given.all('command')]
@@ -12899,11 +12887,7 @@ async function addFound(app: App, found: McpSource) {
   const { added, failed } = await addServers(await app.bridge(), found, how)
   for (const error of failed) app.report(error)
   const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
-  const lines = added.map((each) => {
-    const hint = `\n\`tai mcp enable ${each.name}\` lets models use it`
-    return addedLine(each) + (each.profiles[0] ? '' : hint)
-  })
-  app.print({ servers, failed: failed.map(messageOf) }, lines.join('\n'))
+  app.print({ servers, failed: failed.map(messageOf) }, added.map(addedLine).join('\n'))
   const [first] = failed
   return first && added[0] ? EXIT.failed : first?.exitCode
 }
@@ -12914,11 +12898,10 @@ async function mcpImport(app: App, ...names: string[]) {
   const known = [...new Set(found.map(({ entry }) => entry.name))]
   const pick = (name: string) =>
     found.find(({ entry }) => entry.name === name) ??
-    fail(`no host has a server ${visible(name)}`, '`tai mcp import` lists them')
+    fail(`no host has a server ${visible(name)}`, '`tai mcp import` lists what there is')
   const chosen = (names.includes('all') ? known : names).map(pick)
   const notes = [...new Set(chosen.flatMap((each) => each.notes))]
   if (chosen[0]) return addFound(app, { servers: chosen, notes, rejects: [] })
-  if (found[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
   const servers = found.map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
   })
@@ -12973,8 +12956,7 @@ async function mcpPins(app: App, server = '') {
   const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
   if (granted[0]) lines.unshift(`granted ${granted.join(', ')}`)
   if (tools[0]) lines.push(`\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`)
-  const none = `all tools of ${server} are as they were accepted`
-  app.print({ server, granted, tools }, lines.join('\n') || none)
+  app.print({ server, granted, tools }, lines.join('\n') || 'all tools are as they were accepted')
 }
 
 async function mcpConsent(app: App, server?: string) {
@@ -12988,8 +12970,8 @@ async function mcpConsent(app: App, server?: string) {
     waiting.push({ server: name, plan: (await bridge.plan(entry)).join('\n') })
     if (agreed) await agreeToStored(bridge, name, agreement(app))
   }
-  const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
-  app.print({ waiting, agreed }, shown)
+  const plans = waiting.map(({ plan }) => plan).join('\n')
+  app.print({ waiting, agreed }, plans || 'nothing waits for consent')
 }
 
 function printTrust(app: App, trusts: Map<string, McpTrust>) {
@@ -13054,7 +13036,6 @@ function limitOf({ given }: App, usual = 50) {
 // 3. Whatever happens, children end, the terminal is restored, the vault is closed.
 
 const STOP_GRACE = 8 * SECOND
-const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
 
 export type Outside = Omit<AppOptions, 'given'>
 
@@ -13062,15 +13043,13 @@ export type Outside = Omit<AppOptions, 'given'>
 export async function main(argv: string[], outside: Outside) {
   const { out } = outside
   const signal = AbortSignal.any([outside.signal, out.gone])
-  let app = new App({ ...outside, given: new Given() })
+  const app = new App({ ...outside, signal, given: new Given() })
   try {
     const line = parseLine(argv, COMMANDS)
-    const { given } = line
+    app.given = line.given
+    const isPipe = line.kind === 'command' && line.verb.run === mcpServePipe
     // A served host's screen is not ours.
-    const isServed =
-      given.has('serve-mcp') || (line.kind === 'command' && line.verb.run === mcpServePipe)
-    const prompter = isServed ? denyPrompter : outside.prompter
-    app = new App({ ...outside, prompter, signal, given })
+    if (isPipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
     app.resolve = resolveGithub.bind(undefined, app)
     reapOrphans(app.world)
     const code = await runLine(app, line)
@@ -13098,10 +13077,9 @@ async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
     app.notice('--approve-call-id does nothing; --approve-digest allows one call')
   if (line.kind === 'command') return line.verb.run(app, ...line.words)
   if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
-  const stray = line.given.keys().find((name) => NOT_SERVED.test(name))
-  if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
-  const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
-  return failUsage(`--serve-mcp ${what}`, 'the key stands right after it; ask without that flag')
+  // They may be the rest of a key.
+  if (line.words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
+  return mcpServeMain(app)
 }
 
 function runPrompt(app: App, given: string[]) {
@@ -13121,8 +13099,7 @@ async function promptParts(app: App, words: string[]) {
   const parts: Part[] = await Array.fromAsync(files, read)
   if (text) parts.push(textPart(text))
   if (parts.length > 0) return parts
-  const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
-  failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
+  return failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
 }
 
 function realWorld(): World {
