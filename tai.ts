@@ -10262,7 +10262,7 @@ type Verb<Host = never> = {
   args: string // such as `NAME [VALUE] WORDS...`
   help: string
   flags: Flag[]
-  run: (app: Host, ...words: string[]) => Promise<number | void>
+  run: (app: Host, ...words: string[]) => Promise<number | boolean | void> // the exit code; true: it failed
 }
 
 const flagsOf = ({ verbs }: Command) =>
@@ -10299,20 +10299,19 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const [word = ''] = words.slice(0, words.length - given.literal.length)
   if (RESERVED.includes(word)) failUsage(`this version has no command ${word}`, AS_PROMPT)
   const command = commands.find((row) => row.name === word)
-  if (given.has('help')) return { kind: 'help' as const, given, command }
   const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
-  if (command === undefined) {
+  if (given.has('help') || command === undefined) {
     const isServed = given.has('serve-mcp')
     const known = FLAGS.filter(({ name }) => !isServed || !NOT_SERVED.test(name))
-    checkFlags(args, known, hint)
-    return { kind: 'turn' as const, given, words }
+    if (!given.has('help')) checkFlags(args, known, hint)
+    return { given, command, words, verb: undefined }
   }
   const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
   const verb = command.verbs.find(isVerb) ?? failVerb(command, words[1])
   const rest = words.slice(1 + piecesOf(verb.name).length)
   checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
   checkWords(rest, verb.args, usageOf(command, verb), hint)
-  return { kind: 'command' as const, given, verb, words: rest, command }
+  return { given, command, words: rest, verb }
 }
 
 function checkFlags(args: string[], known: Flag[], hint: string) {
@@ -12639,7 +12638,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['verify', 'whether anything was changed or is missing', async (app) => {
       const state = await (await app.store()).verifyAudit()
       app.print(state, auditInWords(state))
-      return state.problems[0] ? EXIT.failed : EXIT.answered
+      return state.problems.length > 0
     }],
     ['export', 'all entries, one JSON object a line', async (app) => {
       for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
@@ -12656,9 +12655,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   doctor: ['check the installation',
     ['', 'check everything', async (app) => {
       const checks = await examine(app)
-      const ok = !checks.some((row) => row.health === 'bad')
-      app.print({ ok, checks }, checks)
-      return ok ? EXIT.answered : EXIT.failed
+      const isBad = checks.some((row) => row.health === 'bad')
+      app.print({ ok: !isBad, checks }, checks)
+      return isBad
     }],
   ],
   version: ['the version', ['', 'print it', async (app) =>
@@ -12738,14 +12737,13 @@ async function knownTool(app: App, name: string) {
 const argsIn = (text: string) =>
   parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
-const digestIn = (tool: string, text?: string) =>
-  text === undefined || /^[0-9a-f]{64}$/.test(text) ? text : callDigest(tool, argsIn(text))
-
 function grantVerb(usual: 'always' | 'deny'): Run {
   return async (app, name = '', exact) => {
     const { given, world } = app
     const tool = grantNameOf(await knownTool(app, name))
-    const [digested, isOnce] = [digestIn(name, exact), given.has('once')]
+    const isDigest = exact === undefined || /^[0-9a-f]{64}$/.test(exact)
+    const digested = isDigest ? exact : callDigest(name, argsIn(exact))
+    const isOnce = given.has('once')
     if (isOnce && !digested)
       failUsage('--once is for one call', 'give its ARGS as JSON, or its digest')
     const session = given.text('session')
@@ -12850,7 +12848,7 @@ const agreement = ({ given, notice: show, prompter, signal }: App) => ({
 /** A paste, to its end, which on a terminal is Ctrl-D. */
 async function pasted({ signal, notice, stdin }: App) {
   if (fdKind(0) !== 'terminal') return stdin()
-  notice('paste it now, and end with Ctrl-D on a line of its own')
+  notice('paste it, then Ctrl-D on a line of its own')
   const text = builtin('node:stream/consumers').text(process.stdin)
   if (await within(STDIN_ALONE_WAIT, text, signal)) return text
   text.catch(() => {}) // of what is ended here
@@ -12931,7 +12929,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const { code = '' } = Object(structured)
   if (/^(?:upstream_|mcp_dispatch_|pin_|trust_)/.test(code) && !app.given.has('json')) fail(said)
   app.print({ text: said, isError, structured }, said)
-  return isError ? EXIT.failed : EXIT.answered
+  return isError
 }
 
 async function pinDiff({ now, before }: McpDrift) {
@@ -13000,7 +12998,7 @@ function trustedVerb(revokes: boolean): Run {
       const error = `${visible(server)} is neither trusted nor denied`
       if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
       app.print({ ok: false, error })
-      return EXIT.failed
+      return true
     }
     if (!revokes) return printTrust(app, new Map([[server, trust]]))
     registry.revokeTrust(server)
@@ -13047,14 +13045,13 @@ export async function main(argv: string[], outside: Outside) {
   try {
     const line = parseLine(argv, COMMANDS)
     app.given = line.given
-    const isPipe = line.kind === 'command' && line.verb.run === mcpServePipe
     // A served host's screen is not ours.
-    if (isPipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
+    if (line.verb?.run === mcpServePipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
     app.resolve = resolveGithub.bind(undefined, app)
     reapOrphans(app.world)
     const code = await runLine(app, line)
     await out.drained(outside.signal)
-    return endCode(app, code ?? EXIT.answered)
+    return endCode(app, code === true ? EXIT.failed : code || EXIT.answered)
   } catch (error) {
     return endCode(app, error)
   } finally {
@@ -13071,14 +13068,15 @@ function endCode(app: App, result: unknown) {
 }
 
 async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
-  if (line.kind === 'help') return void app.out.write(helpText(COMMANDS, line.command))
-  if (line.given.has('version')) return void app.out.write(`tai ${VERSION}\n`)
-  if (line.given.has('approve-call-id'))
+  const { given, command, words, verb } = line
+  if (given.has('help')) return void app.out.write(helpText(COMMANDS, command))
+  if (given.has('version')) return void app.out.write(`tai ${VERSION}\n`)
+  if (given.has('approve-call-id'))
     app.notice('--approve-call-id does nothing; --approve-digest allows one call')
-  if (line.kind === 'command') return line.verb.run(app, ...line.words)
-  if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
+  if (verb) return verb.run(app, ...words)
+  if (!given.has('serve-mcp')) return runPrompt(app, words)
   // They may be the rest of a key.
-  if (line.words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
+  if (words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
   return mcpServeMain(app)
 }
 
