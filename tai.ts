@@ -10382,17 +10382,13 @@ export const COMPLETIONS = {
 
 /** What the last word may become: a command, a verb or a flag. */
 export function completeLine(line: string, commands: Command[]) {
-  const [, ...words] = line.split(/\s+/)
-  const last = words.at(-1) ?? ''
-  const command = commands.find(({ name }) => name === words[0])
-  if (last.startsWith('-'))
-    return [...(command ? flagsOf(command) : FLAGS)]
-      .flatMap(spellings)
-      .filter((it) => it.startsWith(last))
-  const said = words.join(' ')
-  const phrases = commands.flatMap(({ name, verbs }) => verbs.map((verb) => `${name} ${verb.name}`))
-  const fitting = phrases.filter((phrase) => phrase.startsWith(said))
-  const next = fitting.map((phrase) => phrase.slice(said.length - last.length).split(' ', 1)[0])
+  const [said, start = ''] = /(?<=^\S+\s+)(.*\s)?\S*$/.exec(line) ?? ['-']
+  const command = commands.find(({ name }) => start.startsWith(`${name} `))
+  const flags = [...(command ? flagsOf(command) : FLAGS)].flatMap(spellings)
+  const verbs = commands.flatMap((row) => row.verbs.map(({ name }) => `${row.name} ${name}`))
+  const known = /\s-\S*$/.test(line) ? flags.map((flag) => start + flag) : verbs
+  const fitting = known.filter((each) => each.startsWith(said))
+  const next = fitting.map((each) => each.slice(start.length).split(' ', 1)[0])
   return [...new Set(next)].filter(Boolean)
 }
 
@@ -12305,7 +12301,6 @@ const auditInWords = ({ rows, chains, problems }: ReturnType<typeof checkAudit>)
   ].join('\n')
 
 const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
-  version: async ({ world }) => `tai ${VERSION}, Node ${process.version}, ${world.platform}`,
   home: async ({ world: { home, platform } }) => {
     const { mode = 0 } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
     const isOpen = platform !== 'win32' && mode & 0o077
@@ -12516,8 +12511,8 @@ type VerbSpec = [usage: string, help: string, run: Run, flags?: string]
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
     ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
-    ['list', 'names, never values', listVerb('secrets name updated', (store) => store.secrets.list())],
-    ['delete NAME', 'delete one', rowVerb('secret', (store, name) => store.secrets.delete(name))],
+    ['list', 'names, never values', listVerb('secrets name updated', (it) => it.secrets.list())],
+    ['delete NAME', 'delete one', rowVerb('secret', (it, name) => it.secrets.delete(name))],
   ],
   seal: ['encryption of the secrets in the vault',
     ['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
@@ -12527,10 +12522,10 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   vault: ['notes, memories and kept results',
     ['list', 'the newest records', recordsVerb, 'limit'],
-    ['show ID', 'one record, whole', rowVerb('vault', (store, id) => store.getRecord(id),
+    ['show ID', 'one record, whole', rowVerb('vault', (it, id) => it.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)],
     ['search WORDS...', 'records with these words', recordsVerb, 'limit'],
-    ['delete ID', 'delete one', rowVerb('vault', (store, id) => store.deleteRecord(id))],
+    ['delete ID', 'delete one', rowVerb('vault', (it, id) => it.deleteRecord(id))],
   ],
   session: ['saved conversations',
     ['list', 'the newest sessions', sessionsVerb, 'limit'],
@@ -12541,15 +12536,15 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       store.deleteSession((await store.findSession(id))?.id ?? ''))],
   ],
   profile: ['named sets of model, prompt, tools and permissions',
-    ['list', 'all profiles', listVerb('profiles name model mode prompt', (store) => store.listProfiles())],
-    ['show NAME', 'one profile', rowVerb('profile', (store, name) => store.getProfile(name))],
+    ['list', 'all profiles', listVerb('profiles name model mode prompt', (it) => it.listProfiles())],
+    ['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
     ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
     ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
     ['use NAME', 'use it from now on', async (app, name = '') => {
       const known = name === 'default' || (await (await app.store()).getProfile(name))
       return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
     }],
-    ['delete NAME', 'delete it', rowVerb('profile', (store, name) => store.deleteProfile(name))],
+    ['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
   ],
   model: ['which model answers',
     ['show', 'the model that would answer, and why', async (app) => {
@@ -12591,7 +12586,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     }],
   ],
   approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants id scope tool paths commands mode digest session expires root', (store) => store.listGrants())],
+    ['list', 'all grants', listVerb('grants id scope tool paths commands mode digest session expires root', (it) => it.listGrants())],
     ['grant TOOL [ARGS]', 'allow a tool, or one call of it (ARGS is JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
     ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
     ['revoke ID', 'take a grant back', rowVerb('approval', dropGrant)],
@@ -12782,9 +12777,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
   const usual = preferred(config, 'permission_mode', profile.mode) as Mode
   const mode = givenMode(app, 'mode') ?? usual
   const approvals = new Approvals({ mode, store, prompter, world, root, approved })
-  const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
-  const hint = `\`tai tools show ${name}\` tells more`
-  const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
+  const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
   const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
   const about = { session: app.given.text('session') ?? '', grantAs: grantNameOf(row) }
   const call = { tool: name, args, paths, annotations, ...about }
@@ -12849,11 +12842,10 @@ const agreement = ({ given, notice: show, prompter, signal }: App) => ({
 async function pasted({ signal, notice, stdin }: App) {
   if (fdKind(0) !== 'terminal') return stdin()
   notice('paste it, then Ctrl-D on a line of its own')
-  const text = builtin('node:stream/consumers').text(process.stdin)
-  if (await within(STDIN_ALONE_WAIT, text, signal)) return text
-  text.catch(() => {}) // of what is ended here
-  process.stdin.destroy()
-  throw signal.reason
+  const stream = builtin('node:stream').addAbortSignal(signal, process.stdin)
+  return builtin('node:stream/consumers')
+    .text(stream)
+    .catch(() => raise(signal.reason))
 }
 
 /** What is to be added; a file and a paste hold configurations and nothing else. */
