@@ -10203,10 +10203,10 @@ const flagRows = (rows: Record<string, string>) => Object.entries(rows).map(flag
 
 const COMMON_FLAGS = flagRows({
   '-P, --profile NAME': '',
-  '--root DIR': 'the workspace; tools never leave it (default: this folder)',
-  '--json': 'print one JSON object: answer, session, usage, tools, exit',
-  '-q, --quiet': 'nothing on stderr but errors',
-  '-v, --verbose': 'more on stderr: choices made, causes of errors',
+  '--root DIR': 'the workspace, which tools never leave (this folder)',
+  '--json': 'print one JSON object',
+  '-q, --quiet': 'only errors on stderr',
+  '-v, --verbose': 'choices and causes of errors on stderr',
   '--no-color': 'no colours',
   '-h, --help': 'this help',
   '-V, --version': 'print the version',
@@ -10215,24 +10215,24 @@ const COMMON_FLAGS = flagRows({
 export const FLAGS = flagRows({
   '-m, --model MODEL': '',
   '-s, --system TEXT': '',
-  '-f, --file PATH': 'add a text file or an image to the prompt; repeatable',
-  '-c, --continue': 'go on with the newest session of this workspace',
+  '-f, --file PATH': 'add a text file or an image; repeatable',
+  '-c, --continue': 'go on with the newest session here',
   '-r, --resume ID': 'go on with that session',
   '--no-tools': 'offer no tools to the model',
   '--tools A,B': '',
   '--max-steps N': '',
   '--max-cost USD': '',
   '--no-stdin': 'never read standard input',
-  '--auto': 'run tools without asking, one line each (permission mode allow)',
-  '--yolo': 'run tools without asking, silently (permission mode danger-full-access)',
+  '--auto': 'run tools without asking, one line each (mode allow)',
+  '--yolo': 'run tools silently (mode danger-full-access)',
   '--permission-mode MODE': '',
   '--approve-digest A,B': '',
   '--approve-call-id ID': 'accepted, and does nothing',
-  '--schema FILE': 'the answer must be JSON that fits this JSON Schema',
-  '-x, --extract': 'print only the first code block of the answer',
-  '--stream-json': 'print events, one JSON object a line',
-  '--raw': 'print the answer as it comes, no rendering',
-  '--serve-mcp [KEY]': 'serve the tools over MCP to whoever has KEY (or TAI_MCP_KEY)',
+  '--schema FILE': 'the answer must be JSON that fits it',
+  '-x, --extract': 'print only the first code block',
+  '--stream-json': 'print events as JSON, one a line',
+  '--raw': 'print the answer unrendered',
+  '--serve-mcp [KEY]': 'serve the tools over MCP; KEY may be in TAI_MCP_KEY',
   '--mcp-port N': '',
   '--mcp-bind ADDR': '',
   '--mcp-hosts A,B': '',
@@ -12427,21 +12427,21 @@ type Run = Verb<App>['run']
 
 const VERB_FLAGS = flagRows({
   '-n, --limit N': 'at most this many (50)',
-  '--keychain': "keep the key in the system's keychain",
-  '--yes': 'agree to what is shown, without being asked',
+  '--keychain': "with a key in the system's keychain",
+  '--yes': 'agree to what is shown',
   '--mode MODE': 'only in this permission mode',
-  '--session ID': 'only in this session (a grant: for 8 hours)',
-  '--path GLOB': 'only for paths like this; repeatable',
-  '--command PREFIX': 'only for commands that begin so; repeatable',
-  '--expires TIME': 'until this ISO date, or for so long, such as 12h',
-  '--once': 'for one run of the call that ARGS tell',
+  '--session ID': 'only in this session (granted for 8 hours)',
+  '--path GLOB': 'only such paths; repeatable',
+  '--command PREFIX': 'only commands that begin so; repeatable',
+  '--expires TIME': 'an ISO date, or how long, such as 12h',
+  '--once': 'one run of this call',
   '--kind KIND': 'tool-call, approval, grant, ...',
-  '--since TIME': 'from this ISO date on, or for so long, such as 12h',
-  '--tool NAME': 'only this tool (trust: or those like `get_*`; repeatable)',
-  '--ttl TIME': 'allow it for so long, such as 30m, 12h or 7d',
+  '--since TIME': 'an ISO date, or how long, such as 12h',
+  '--tool NAME': 'only this tool (trust: tools like `get_*`; repeatable)',
+  '--ttl TIME': 'an ISO date, or how long, such as 12h',
   '--name NAME': 'name for the one server',
-  '--grant TOOL': 'accept this tool as it is now; repeatable',
-  '--grant-all': 'accept all of them',
+  '--grant TOOL': 'accept it as it is now; repeatable',
+  '--grant-all': 'accept all',
 }).concat(FLAGS)
 
 const PROFILE_FLAGS = 'model system tools permission-mode'
@@ -12510,44 +12510,44 @@ type VerbSpec = [usage: string, help: string, run: Run, flags?: string]
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
-    ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
+    ['set NAME', 'store one, typed or piped in', secretSet],
     ['list', 'names, never values', listVerb('secrets name updated', (it) => it.secrets.list())],
     ['delete NAME', 'delete one', rowVerb('secret', (it, name) => it.secrets.delete(name))],
   ],
-  seal: ['encryption of the secrets in the vault',
+  seal: ['encryption of the secrets',
     ['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
     ['off', 'decrypt them again', sealVerb('off')],
     ['rotate', 'encrypt them with a new key', sealVerb('rotate'), 'keychain'],
     ['status', 'whether the seal is on', sealVerb()],
   ],
   vault: ['notes, memories and kept results',
-    ['list', 'the newest records', recordsVerb, 'limit'],
-    ['show ID', 'one record, whole', rowVerb('vault', (it, id) => it.getRecord(id),
+    ['list', 'the newest', recordsVerb, 'limit'],
+    ['show ID', 'one, whole', rowVerb('vault', (it, id) => it.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)],
-    ['search WORDS...', 'records with these words', recordsVerb, 'limit'],
+    ['search WORDS...', 'those with these words', recordsVerb, 'limit'],
     ['delete ID', 'delete one', rowVerb('vault', (it, id) => it.deleteRecord(id))],
   ],
   session: ['saved conversations',
-    ['list', 'the newest sessions', sessionsVerb, 'limit'],
-    ['show ID', 'one session, as it was said', sessionVerb],
-    ['search WORDS...', 'sessions with these words', sessionsVerb, 'limit'],
-    ['export ID', 'one session as Markdown, or JSON', sessionVerb],
+    ['list', 'the newest', sessionsVerb, 'limit'],
+    ['show ID', 'one, as it was said', sessionVerb],
+    ['search WORDS...', 'those with these words', sessionsVerb, 'limit'],
+    ['export ID', 'the same', sessionVerb],
     ['delete ID', 'delete one', rowVerb('session', async (store, id) =>
       store.deleteSession((await store.findSession(id))?.id ?? ''))],
   ],
-  profile: ['named sets of model, prompt, tools and permissions',
+  profile: ['sets of model, prompt, tools and mode',
     ['list', 'all profiles', listVerb('profiles name model mode prompt', (it) => it.listProfiles())],
     ['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
     ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
     ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-    ['use NAME', 'use it from now on', async (app, name = '') => {
-      const known = name === 'default' || (await (await app.store()).getProfile(name))
-      return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
+    ['use NAME', 'use it from now on', async (app, name) => {
+      await profileOf(await app.store(), name)
+      return changeSetting(app, 'profile', name)
     }],
     ['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
   ],
   model: ['which model answers',
-    ['show', 'the model that would answer, and why', async (app) => {
+    ['show', 'who would answer, and why', async (app) => {
       const choice = await chosenModel(app)
       const { window, why, provider } = choice
       app.print({ model: modelName(choice), base_url: provider.baseUrl, window, why })
@@ -12559,7 +12559,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
   ],
   config: ['settings',
-    ['list', 'every setting, where it comes from, what it hides', async (app) => {
+    ['list', 'all, where each comes from and what it hides', async (app) => {
       const settings = (await app.config()).all()
       app.print({ settings }, settings.map(({ key, value, source, shadows }) => (
         { key, value, source, hides: shadows.map((it) => `${it.value} (${it.source})`) })))
@@ -12568,34 +12568,34 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       const setting = (await app.config()).explain(key)
       app.print(setting, setting.value ?? '')
     }],
-    ['set KEY VALUE', 'set one (files are never rewritten)', changeSetting],
+    ['set KEY VALUE', 'set one, in the vault', changeSetting],
     ['unset KEY', 'take back what was set', changeSetting],
     ['path', 'the files that are read', async (app) => {
       const vault = path.join(app.world.home, 'vault.db')
       app.print({ vault, ...configPaths(app.world, app.root) })
     }],
   ],
-  tools: ['the tools a model can be offered',
+  tools: ['what a model can use',
     ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
       { name, core, tier: annotations.securityTier, description })))],
-    ['show NAME', 'one tool with its schema', async (app, name = '') => {
+    ['show NAME', 'one, with its schema', async (app, name = '') => {
       const tool = await knownTool(app, name)
       const { family, annotations, description, parameters } = tool
       const schema = JSON.stringify(parameters, undefined, 2)
       app.print(tool, `${name} (${family}, ${annotations.securityTier})\n${description}\n\n${schema}`)
     }],
   ],
-  approval: ['what tools may do without being asked about',
+  approval: ['what tools may do without asking',
     ['list', 'all grants', listVerb('grants id scope tool paths commands mode digest session expires root', (it) => it.listGrants())],
-    ['grant TOOL [ARGS]', 'allow a tool, or one call of it (ARGS is JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
+    ['grant TOOL [ARGS]', 'allow it, or one call of it (ARGS: JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
     ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
     ['revoke ID', 'take a grant back', rowVerb('approval', dropGrant)],
-    ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck, CHECK_FLAGS],
-    ['explain [DIGEST]', 'why a call was denied (the newest), and what would allow it', approvalExplain],
+    ['check TOOL [ARGS]', 'what would happen to a call', approvalCheck, CHECK_FLAGS],
+    ['explain [DIGEST]', 'why a call, or the last one, was denied', approvalExplain],
   ],
-  mcp: ['servers of other people, whose tools a model can use',
-    ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
-    ['import [NAME...]', 'list the servers that other programs on this machine use, or add some, or `all`', mcpImport, 'yes'],
+  mcp: ['servers whose tools a model can use',
+    ['add SOURCE...', 'a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
+    ['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
     ['list', 'all servers', async (app) => {
       const servers = serverFacts(await app.bridge())
       app.print({ servers }, servers)
@@ -12604,13 +12604,13 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       toolFacts(await app.bridge(), await currentProfile(app), query))],
     ['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
     ['disable SERVER', 'take that back', enableVerb(false)],
-    ['remove SERVER', 'delete it, with what was accepted of it', async (app, server = '') => {
+    ['remove SERVER', 'delete it', async (app, server = '') => {
       await (await app.bridge()).remove(server)
       app.print({ removed: server })
     }],
-    ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
-    ['pins SERVER', 'tools that are new or changed since they were accepted', mcpPins, 'grant grant-all'],
-    ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, 'yes'],
+    ['call SERVER TOOL [ARGS]', 'call one tool', mcpCall],
+    ['pins SERVER', 'tools that are new or changed', mcpPins, 'grant grant-all'],
+    ['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
     ['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
     ['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
     ['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
@@ -12625,17 +12625,17 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       denied_tools: [...new Set(old.denied_tools).union(tools)],
     })), 'tool'],
     ['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
-    ['serve', 'offer the tools of tai to another agent, over stdin and stdout', mcpServePipe, SERVED_FLAGS],
+    ['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe, SERVED_FLAGS],
   ],
-  audit: ['the record of every tool call and approval',
-    ['list', 'the newest entries', listVerb('entries ts kind session data', (_, { limit }, app) =>
+  audit: ['every tool call and approval',
+    ['list', 'the newest', listVerb('entries ts kind session data', (_, { limit }, app) =>
       auditEntries(app, limit)), AUDIT_FLAGS],
-    ['verify', 'whether anything was changed or is missing', async (app) => {
+    ['verify', 'whether any was changed or is missing', async (app) => {
       const state = await (await app.store()).verifyAudit()
       app.print(state, auditInWords(state))
       return state.problems.length > 0
     }],
-    ['export', 'all entries, one JSON object a line', async (app) => {
+    ['export', 'all, one JSON object a line', async (app) => {
       for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
         app.out.write(jsonLine(entry))
         await app.out.drained(app.signal)
@@ -12645,7 +12645,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   completion: ['completions for a shell',
     ...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
       [shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
-    ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
+    ['line [WORDS...]', 'for such a script', printLineEnds],
   ],
   doctor: ['check the installation',
     ['', 'check everything', async (app) => {
@@ -12657,7 +12657,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   version: ['the version', ['', 'print it', async (app) =>
     app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
-  help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
+  help: ['help', ['[COMMAND]', 'of tai, or of a command', printHelp]],
 }
 
 export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({

@@ -113,7 +113,10 @@ t.test('profiles are made, changed, used and deleted', async (t) => {
     err: /no tool named nope/,
   })
   t.match(await runMain(['profile', 'use', 'work'], { home }), { code: 0 })
-  t.match(await runMain(['profile', 'use', 'nobody'], { home }), { code: 1 })
+  t.match(await runMain(['profile', 'use', 'nobody'], { home }), {
+    code: 2,
+    err: /no profile nobody/,
+  })
   t.match(await runMain(['profile', 'delete', 'work'], { home }), { code: 0 })
 })
 
