@@ -10240,14 +10240,6 @@ export const FLAGS = flagRows({
 
 const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
 
-const EXIT_HELP: Record<string, string> = {
-  usage: 'wrong command line',
-  model: 'the model was not reached, or refused',
-  limit: 'a step or cost limit was met',
-  denied: 'an approval was denied',
-  invalid: 'invalid input or output',
-}
-
 /** The flags of a command line, by name. */
 export class Given extends Map<string, readonly string[]> {
   literal: string[] = []
@@ -10351,7 +10343,7 @@ Flags:
 ${flagColumns(flagsOf(command))}
 `
   }
-  const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, EXIT_HELP[name] ?? name])
+  const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, name])
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
 tai [FLAGS]                  chat, on a terminal
 tai --serve-mcp [KEY]        serve its tools to other agents
@@ -11195,8 +11187,7 @@ async function takeLine(chat: Chat, line: string) {
   await chat.talk.store.addHistory(line)
   if (!line.startsWith('/')) return answerLine(chat, line)
   const [name = ''] = line.split(/\s/, 1)
-  const [, run] = SLASH[name] ?? []
-  return run ? run(chat) : `there is no ${name}; /help lists what there is`
+  return SLASH[name]?.[1](chat) ?? `there is no ${name}; /help lists what there is`
 }
 
 async function answerLine(chat: Chat, text: string) {
@@ -12312,8 +12303,8 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   },
   seal: async (app) => {
     const { on, locked } = (await app.store()).secrets.seal
-    if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
-    return on ? 'on' : 'off: secrets are kept as they are, in a file only you can read'
+    if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE']
+    return on ? 'on' : 'off: secrets are kept as they are'
   },
   settings: async (app) => {
     const { notices } = await app.config()
@@ -12580,9 +12571,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       { name, core, tier: annotations.securityTier, description })))],
     ['show NAME', 'one, with its schema', async (app, name = '') => {
       const tool = await knownTool(app, name)
-      const { family, annotations, description, parameters } = tool
-      const schema = JSON.stringify(parameters, undefined, 2)
-      app.print(tool, `${name} (${family}, ${annotations.securityTier})\n${description}\n\n${schema}`)
+      app.print(tool, JSON.stringify(tool, undefined, 2))
     }],
   ],
   approval: ['what tools may do without asking',
@@ -12720,7 +12709,8 @@ function profileVerb(isNew: boolean): Run {
 }
 
 async function changeSetting(app: App, key = '', value?: string) {
-  await (await app.store()).setSetting(key, value && parseSetting(key, value))
+  const checked = value === undefined ? undefined : parseSetting(key, value)
+  await (await app.store()).setSetting(key, checked)
   const setting = (await app.config()).explain(key)
   app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
@@ -12986,7 +12976,7 @@ function trustedVerb(revokes: boolean): Run {
   return async (app, server = '') => {
     const { registry, audit } = await app.bridge()
     const trust = registry.trusts().get(server)
-    if (trust === undefined) {
+    if (!trust) {
       const error = `${visible(server)} is neither trusted nor denied`
       if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
       app.print({ ok: false, error })
@@ -12996,7 +12986,7 @@ function trustedVerb(revokes: boolean): Run {
     registry.revokeTrust(server)
     const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
     await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
-    return printTrust(app, registry.trusts())
+    printTrust(app, registry.trusts())
   }
 }
 

@@ -311,7 +311,7 @@ t.test('tools are listed with what they may do', async (t) => {
   t.equal(tools.length, TOOLS.length)
   t.match(await runMain(['tools', 'show', 'grep']), {
     code: 0,
-    out: /grep \(files, Low\)[^]*"pattern"/,
+    out: /"grep"[^]*\n +"pattern": \{/,
   })
   t.match(await runMain(['tools', 'show', 'grpe']), { code: 2, err: /did you mean grep/ })
 })
