@@ -10293,9 +10293,8 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const command = commands.find((row) => row.name === word)
   const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
   if (given.has('help') || command === undefined) {
-    const isServed = given.has('serve-mcp')
-    const known = FLAGS.filter(({ name }) => !isServed || !NOT_SERVED.test(name))
-    if (!given.has('help')) checkFlags(args, known, hint)
+    const served = FLAGS.filter(({ name }) => !NOT_SERVED.test(name))
+    if (!given.has('help')) checkFlags(args, given.has('serve-mcp') ? served : FLAGS, hint)
     return { given, command, words, verb: undefined }
   }
   const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
@@ -10439,11 +10438,12 @@ function cellOf([key, value]: [string, unknown]) {
   return visible(parts.join(', ') || '-')
 }
 
-function tableOf(value: object, items?: object[]) {
+function tableOf(value: object, items?: object[], names = Object.keys(items?.[0] ?? {})) {
   const facts = Object.entries(value).map((fact) => [fact[0], cellOf(fact)])
-  const rows =
-    items?.map((item) => Object.entries(item).map((fact) => clip(cellOf(fact), CELL_MAX))) ?? facts
-  if (items?.[0]) rows.unshift(Object.keys(items[0]))
+  const cells = (item: object) =>
+    names.map((name) => clip(cellOf([name, Object(item)[name]]), CELL_MAX))
+  const rows = items?.map(cells) ?? facts
+  if (items?.[0]) rows.unshift(names)
   return columns(rows) || `no ${Object.keys(value).at(-1)}`
 }
 
@@ -10539,8 +10539,8 @@ export class App {
   }
 
   /** The value with --json, else a text, or a table of rows or of the value's facts. */
-  print(value: object, shown?: string | object[]) {
-    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(value, shown)
+  print(value: object, shown?: string | object[], names?: string[]) {
+    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(value, shown, names)
     this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
   }
 
@@ -12308,7 +12308,7 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   },
   settings: async (app) => {
     const { notices } = await app.config()
-    return notices[0] ? ['warn', notices.join('; ')] : 'as `tai config list` shows them'
+    return notices[0] ? ['warn', notices.join('; ')] : 'none is wrong'
   },
   audit: async (app) => {
     const found = await (await app.store()).verifyAudit()
@@ -12439,7 +12439,6 @@ const PROFILE_FLAGS = 'model system tools permission-mode'
 const CHECK_FLAGS = 'mode session'
 const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
 const AUDIT_FLAGS = 'kind tool since limit'
-const SERVED_FLAGS = `${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`
 
 /** `shown`: the key in --json, and what a screen shows of each. */
 function listVerb(
@@ -12450,10 +12449,7 @@ function listVerb(
   return async (app, ...words) => {
     const query = words.join(' ').trim() || undefined
     const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
-    const rows = items.map((item) =>
-      Object.fromEntries(names.map((name) => [name, Object(item)[name]])),
-    )
-    app.print({ [key]: items }, rows)
+    app.print({ [key]: items }, items, names)
   }
 }
 
@@ -12552,8 +12548,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   config: ['settings',
     ['list', 'all, where each comes from and what it hides', async (app) => {
       const settings = (await app.config()).all()
-      app.print({ settings }, settings.map(({ key, value, source, shadows }) => (
-        { key, value, source, hides: shadows.map((it) => `${it.value} (${it.source})`) })))
+      const rows = settings.map((row) => ({ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
+      app.print({ settings }, rows, ['key', 'value', 'source', 'hides'])
     }],
     ['get KEY', 'one value', async (app, key = '') => {
       const setting = (await app.config()).explain(key)
@@ -12578,7 +12574,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['list', 'all grants', listVerb('grants id scope tool paths commands mode digest session expires root', (it) => it.listGrants())],
     ['grant TOOL [ARGS]', 'allow it, or one call of it (ARGS: JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
     ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
-    ['revoke ID', 'take a grant back', rowVerb('approval', dropGrant)],
+    ['revoke ID', 'take a grant back', rowVerb('approval', async (it, id) => {
+      const gone = await it.revokeGrant(id)
+      if (gone) await it.audit('grant-revoked', { id })
+      return gone
+    })],
     ['check TOOL [ARGS]', 'what would happen to a call', approvalCheck, CHECK_FLAGS],
     ['explain [DIGEST]', 'why a call, or the last one, was denied', approvalExplain],
   ],
@@ -12614,7 +12614,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
       denied_tools: [...new Set(old.denied_tools).union(tools)],
     })), 'tool'],
     ['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
-    ['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe, SERVED_FLAGS],
+    ['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
+      `${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
   ],
   audit: ['every tool call and approval',
     ['list', 'the newest', listVerb('entries ts kind session data', (_, { limit }, app) =>
@@ -12752,12 +12753,6 @@ function grantVerb(usual: 'always' | 'deny'): Run {
   }
 }
 
-async function dropGrant(store: Store, id: string) {
-  const gone = await store.revokeGrant(id)
-  if (gone) await store.audit('grant-revoked', { id })
-  return gone
-}
-
 async function approvalCheck(app: App, name = '', text = '{}') {
   const { world, prompter, root, approved } = app
   const row = await knownTool(app, name)
@@ -12844,9 +12839,7 @@ async function sourceOf(app: App, word = ''): Promise<[string[], SourceKind]> {
   if (literal[0]) return [literal, 'command']
   const file = path.resolve(app.world.cwd, word)
   if (isFile(file)) return [[await fs.promises.readFile(file, 'utf8')], 'config']
-  if (word !== '-') return [[word], sourceKind(word)]
-  const text = await pasted(app)
-  return [[text || failUsage('nothing came on stdin', 'pipe or paste a configuration')], 'config']
+  return word === '-' ? [[await pasted(app)], 'config'] : [[word], sourceKind(word)]
 }
 
 /** One source, or a command after --, with a name before it. */

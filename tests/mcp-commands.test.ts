@@ -103,7 +103,7 @@ t.test('a file, a paste and stdin are read alike', async (t) => {
   const piped = await tai(['mcp', 'add', '--yes', '-'], { home: w.home, stdin: paste })
   t.match(piped, { code: 0, out: /^demo: stdio, 1 tool: ping/ })
   const empty = await tai(['mcp', 'add', '--yes', '-'], { home: w.home })
-  complains(t, empty, 2, /nothing came on stdin/, 'empty stdin')
+  complains(t, empty, 6, /it has no server/, 'empty stdin')
 })
 
 t.test('a TOML entry that says enabled is, for the profile of the run', async (t) => {
