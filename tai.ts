@@ -10322,9 +10322,9 @@ function failVerb({ name, verbs }: Command, given?: string): never {
 function checkWords(words: string[], args: string, usage: string, hint: string) {
   const wanted = piecesOf(args)
   const least = wanted.filter((word) => !word.startsWith('[')).length
-  const extra = args.includes('...') ? [] : words.slice(wanted.length)
+  const most = args.includes('...') ? Infinity : wanted.length
   if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
-  if (extra.length > 0) failUsage(`${visible(extra.join(' '))} is too much: ${usage}`, hint)
+  if (words.length > most) failUsage(`something is too much: ${usage}`, hint)
 }
 
 const flagColumns = (flags: Iterable<Flag>) =>
@@ -12558,8 +12558,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['set KEY VALUE', 'set one, in the vault', changeSetting],
     ['unset KEY', 'take back what was set', changeSetting],
     ['path', 'the files that are read', async (app) => {
-      const vault = path.join(app.world.home, 'vault.db')
-      app.print({ vault, ...configPaths(app.world, app.root) })
+      app.print({ vault: path.join(app.world.home, 'vault.db'), ...configPaths(app.world, app.root) })
     }],
   ],
   tools: ['what a model can use',
@@ -12571,7 +12570,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     }],
   ],
   approval: ['what tools may do without asking',
-    ['list', 'all grants', listVerb('grants id scope tool paths commands mode digest session expires root', (it) => it.listGrants())],
+    ['list', 'all grants', listVerb('grants id scope tool paths commands mode expires', (it) => it.listGrants())],
     ['grant TOOL [ARGS]', 'allow it, or one call of it (ARGS: JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
     ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
     ['revoke ID', 'take a grant back', rowVerb('approval', async (it, id) => {
@@ -12682,10 +12681,9 @@ function sealVerb(to?: 'on' | 'off' | 'rotate'): Run {
   }
 }
 
-/** TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
 async function newPassphrase(app: App) {
-  const { TAI_SEAL_PASSPHRASE, TAI_SEAL_NEW_PASSPHRASE = TAI_SEAL_PASSPHRASE } = app.world.env
-  if (TAI_SEAL_NEW_PASSPHRASE) return TAI_SEAL_NEW_PASSPHRASE
+  const given = app.world.env['TAI_SEAL_PASSPHRASE']
+  if (given) return given
   const first = await app.askSecret('New passphrase: ')
   if (!first) failUsage('no passphrase', 'type one on a terminal, or set TAI_SEAL_PASSPHRASE')
   if (first === (await app.askSecret('The same again: '))) return first

@@ -106,7 +106,7 @@ t.test('what is wrong with a command line is said, with what to do', async (t) =
     [['secret', 'lst'], /tai secret has no verb lst: set, list/, /quotes/],
     [['secret', 'of', 'life'], /tai secret has no verb of/, /after -- or in quotes/],
     [['secret', 'set'], /something is missing: tai secret set NAME/, /tai secret --help/],
-    [['secret', 'set', 'A', 'hunter2'], /hunter2 is too much/, /./],
+    [['secret', 'set', 'A', 'hunter2'], /something is too much: tai secret set NAME/, /./],
     [['secret', 'set', 'A', '--limit', '3'], /unknown flag --limit/, /./],
     [['ui', 'add', '--yes', 'x'], /this version has no command ui/, /after --/],
     [['secret', 'list', '--schema', 'x'], /unknown flag --schema/, /./],

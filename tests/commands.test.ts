@@ -57,8 +57,8 @@ t.test('the seal goes on, round, and off, and the wrong passphrase opens nothing
   t.match(await runMain(['seal', 'on'], { home, env: one }), { code: 0 })
   t.match(await runMain(['seal', 'on'], { home, env: one }), { code: 1, err: /sealed already/ })
   t.match(json(await runMain(['seal', 'status', '--json'], { home })), { on: true })
-  const two = { ...one, TAI_SEAL_NEW_PASSPHRASE: 'second passphrase' }
-  t.match(await runMain(['seal', 'rotate'], { home, env: two }), { code: 0 })
+  const two = person('second passphrase', 'second passphrase', 'first passphrase')
+  t.match(await runMain(['seal', 'rotate'], { home, prompter: two }), { code: 0 })
   t.match(await runMain(['seal', 'off'], { home, env: one }), { code: 1, err: /passphrase/ })
   t.match(
     await runMain(['seal', 'off'], { home, env: { TAI_SEAL_PASSPHRASE: 'second passphrase' } }),
