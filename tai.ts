@@ -108,7 +108,7 @@
 //   §input      stdin and files of a prompt
 //     readStdin composePrompt readPromptFile
 //   §cli        the words of the command line
-//     FLAGS Given Command parseLine helpText completionScript ...
+//     FLAGS Given Command parseLine helpText COMPLETIONS ...
 //   §app        what one run opens and closes
 //     interruptsOf AppOptions App
 //   §present    a turn, as it is seen
@@ -8493,7 +8493,10 @@ export async function readSource(
   const { name, kind = sourceKind(source), signal } = how
   const named = name === undefined ? {} : { name: serverName(name) }
   if (kind === 'name') {
-    const row = registry.row(source, 'to start a program: tai mcp add -- PROGRAM ARGS')
+    const row = registry.row(
+      source,
+      'nor such a file; to start a program: tai mcp add -- PROGRAM ARGS',
+    )
     return alone({ ...(await registry.get(source)), enabled: true }, row.source)
   }
   if (kind === 'github')
@@ -8697,7 +8700,7 @@ export function addedLine({ name, transport, tools, skipped, withheld, profiles 
     `${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
     left && `left out: ${left}`,
     withheld.length > 0 && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
-    profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled',
+    profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled (tai mcp enable)',
   ]
   return visible(facts.filter(Boolean).join('; '))
 }
@@ -10004,26 +10007,22 @@ const RESERVED = ['ui', 'upgrade', 'licenses']
 
 type Flag = ReturnType<typeof flagRow>
 
-function flagRow(usage: string, help = '') {
+function flagRow([usage, help]: [string, string]) {
   const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
+  const { help: usual = '', standard = '' } = findSetting(name.replaceAll('-', '_')) ?? {}
   const type = value ? ('string' as const) : ('boolean' as const)
-  return { usage, name, ...(short && { short }), value, type, help: help || settingHelp(name) }
+  const said = help || (standard === '' ? usual : `${usual} (${standard})`)
+  return { usage, name, ...(short && { short }), type, multiple: true, help: said }
 }
 
-function settingHelp(flag: string) {
-  const { help = '', standard = '' } = findSetting(flag.replaceAll('-', '_')) ?? {}
-  return standard === '' ? help : `${help} (${standard})`
-}
-
-const flagRows = (rows: Record<string, string>) =>
-  Object.entries(rows).map(([usage, help]) => flagRow(usage, help))
+const flagRows = (rows: Record<string, string>) => Object.entries(rows).map(flagRow)
 
 const COMMON_FLAGS = flagRows({
   '-P, --profile NAME': '',
-  '--root DIR': 'the workspace; tools never leave it (default: this folder)',
-  '--json': 'print one JSON object: answer, session, usage, tools, exit',
-  '-q, --quiet': 'nothing on stderr but errors',
-  '-v, --verbose': 'more on stderr: choices made, causes of errors',
+  '--root DIR': 'the workspace, which tools never leave (this folder)',
+  '--json': 'print one JSON object',
+  '-q, --quiet': 'only errors on stderr',
+  '-v, --verbose': 'choices and causes of errors on stderr',
   '--no-color': 'no colours',
   '-h, --help': 'this help',
   '-V, --version': 'print the version',
@@ -10032,40 +10031,30 @@ const COMMON_FLAGS = flagRows({
 export const FLAGS = flagRows({
   '-m, --model MODEL': '',
   '-s, --system TEXT': '',
-  '-f, --file PATH': 'add a text file or an image to the prompt; repeatable',
-  '-c, --continue': 'go on with the newest session of this workspace',
+  '-f, --file PATH': 'add a text file or an image; repeatable',
+  '-c, --continue': 'go on with the newest session here',
   '-r, --resume ID': 'go on with that session',
   '--no-tools': 'offer no tools to the model',
   '--tools A,B': '',
   '--max-steps N': '',
   '--max-cost USD': '',
   '--no-stdin': 'never read standard input',
-  '--auto': 'run tools without asking, one line each (permission mode allow)',
-  '--yolo': 'run tools without asking, silently (permission mode danger-full-access)',
+  '--auto': 'run tools without asking, one line each (mode allow)',
+  '--yolo': 'run tools silently (mode danger-full-access)',
   '--permission-mode MODE': '',
   '--approve-digest A,B': '',
   '--approve-call-id ID': 'accepted, and does nothing',
-  '--schema FILE': 'the answer must be JSON that fits this JSON Schema',
-  '-x, --extract': 'print only the first code block of the answer',
-  '--stream-json': 'print events, one JSON object a line',
-  '--raw': 'print the answer as it comes, no rendering',
-  '--serve-mcp [KEY]': 'serve the tools over MCP to whoever has KEY (or TAI_MCP_KEY)',
+  '--schema FILE': 'the answer must be JSON that fits it',
+  '-x, --extract': 'print only the first code block',
+  '--stream-json': 'print events as JSON, one a line',
+  '--raw': 'print the answer unrendered',
+  '--serve-mcp [KEY]': 'serve the tools over MCP; KEY may be in TAI_MCP_KEY',
   '--mcp-port N': '',
   '--mcp-bind ADDR': '',
   '--mcp-hosts A,B': '',
 }).concat(COMMON_FLAGS)
 
 const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
-
-const SERVED_FLAGS = FLAGS.filter(({ name }) => !NOT_SERVED.test(name) && !/mcp/.test(name))
-
-const EXIT_HELP: Record<string, string> = {
-  usage: 'the command line was wrong',
-  model: 'the model could not be reached, or refused',
-  limit: 'a step or cost limit was met before an answer',
-  denied: 'an approval was denied and no answer came',
-  invalid: 'input or output failed validation',
-}
 
 /** The flags of a command line, by name. */
 export class Given extends Map<string, readonly string[]> {
@@ -10074,102 +10063,102 @@ export class Given extends Map<string, readonly string[]> {
   all = (name: string) => this.get(name) ?? []
 }
 
-export type Command<Host = never> = {
-  name: string
-  help: string
-  verbs: Verb<Host>[]
-}
+export type Command<Host = never> = { name: string; help: string; verbs: Verb<Host>[] }
 
 type Verb<Host = never> = {
   name: string // '' where there is none
   args: string // such as `NAME [VALUE] WORDS...`
   help: string
   flags: Flag[]
-  run: (app: Host, ...words: string[]) => Promise<number | void>
+  run: (app: Host, ...words: string[]) => Promise<number | boolean | void> // the exit code; true: it failed
 }
 
-const flagsOf = ({ verbs }: Command) => [...new Set(verbs.flatMap(({ flags }) => flags))]
+const flagsOf = ({ verbs }: Command) =>
+  new Set([...verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS])
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 
-const isBareServe = (word: string, next = '-') => word === '--serve-mcp' && next.startsWith('-')
+const piecesOf = (text: string) => text.split(' ').filter(Boolean)
 
-function readFlags(args: string[], flags: Flag[], strict = false) {
+function readFlags(args: string[], flags: Flag[], strict: boolean) {
   const options = Object.fromEntries(flags.map((flag) => [flag.name, flag]))
-  const how = { args, options, strict, tokens: true, allowPositionals: true } as const
-  return builtin('node:util').parseArgs(how)
+  return builtin('node:util').parseArgs({ args, options, strict, allowPositionals: true })
 }
 
 const usageOf = ({ name }: Command, verb: Verb) =>
-  ['tai', name, verb.name, verb.args].filter(Boolean).join(' ')
+  piecesOf(`tai ${name} ${verb.name} ${verb.args}`).join(' ')
 
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
 /** Throws UsageError. */
 export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const end = [...argv, '--'].indexOf('--')
-  const args = argv.map((word, i) =>
-    i < end && isBareServe(word, argv[i + 1]) ? `${word}=` : word,
+  const isBare = (word: string, i: number) =>
+    word === '--serve-mcp' && i < end && (argv[i + 1] ?? '-').startsWith('-')
+  const args = argv.map((word, i) => (isBare(word, i) ? `${word}=` : word))
+  const every = [...FLAGS, ...commands.flatMap(({ verbs }) => verbs.flatMap((row) => row.flags))]
+  const { values, positionals: words } = readFlags(args, every, false)
+  const texts = Object.entries(values).map(
+    ([name, all]) => [name, [all].flat().map(String)] as const,
   )
-  const every = [...FLAGS, ...commands.flatMap(flagsOf)]
-  const { tokens, positionals: words } = readFlags(args, every)
-  const given = new Given()
+  const given = new Given(texts)
   given.literal = argv.slice(end + 1)
-  for (const token of tokens)
-    if (token.kind === 'option')
-      given.set(token.name, [...given.all(token.name), token.value ?? 'true'])
 
   const [word = ''] = words.slice(0, words.length - given.literal.length)
   if (RESERVED.includes(word)) failUsage(`this version has no command ${word}`, AS_PROMPT)
   const command = commands.find((row) => row.name === word)
-  if (given.has('help')) return { kind: 'help' as const, given, command }
-  if (command === undefined) {
-    checkFlags(args, FLAGS, `\`tai --help\` tells more; ${AS_PROMPT}`)
-    return { kind: 'turn' as const, given, words }
+  const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
+  if (given.has('help') || command === undefined) {
+    const served = FLAGS.filter(({ name }) => !NOT_SERVED.test(name))
+    if (!given.has('help')) checkFlags(args, given.has('serve-mcp') ? served : FLAGS, hint)
+    return { given, command, words, verb: undefined }
   }
-  const verbNamed = (name?: string) => command.verbs.find((row) => row.name === name)
-  const verb = verbNamed(words[1]) ?? verbNamed('') ?? failVerb(command, words[1])
-  const rest = words.slice(verb.name ? 2 : 1)
-  const hint = `\`tai ${command.name} --help\` tells more; ${AS_PROMPT}`
+  const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
+  const verb = command.verbs.find(isVerb) ?? failVerb(command, words[1])
+  const rest = words.slice(1 + piecesOf(verb.name).length)
   checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
-  checkWords(rest, usageOf(command, verb), verb.args, hint)
-  return { kind: 'command' as const, given, verb, words: rest, command }
+  checkWords(rest, verb.args, usageOf(command, verb), hint)
+  return { given, command, words: rest, verb }
 }
 
-function checkFlags(args: string[], known: Flag[], help: string) {
+function checkFlags(args: string[], known: Flag[], hint: string) {
   try {
     readFlags(args, known, true)
   } catch (error) {
     const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
-    const [, word = ''] = /^Unknown option (--.+)/.exec(fault) ?? []
-    const close = didYouMean(word, known.flatMap(spellings))
-    failUsage(visible(fault).replace('Unknown option', 'unknown flag'), close ?? help)
+    failUsage(visible(fault).replace('Unknown option', 'unknown flag'), hint)
   }
 }
 
-function failVerb({ name, verbs }: Command, given = ''): never {
-  const names = verbs.map((row) => row.name)
+function failVerb({ name, verbs }: Command, given?: string): never {
   const what = given ? `has no verb ${visible(given)}` : 'needs a verb'
-  const close = didYouMean(given, names) ?? ''
-  failUsage(`tai ${name} ${what}: ${names.join(', ')}`, `${close} ${AS_PROMPT}`.trim())
+  failUsage(`tai ${name} ${what}: ${verbs.map((row) => row.name).join(', ')}`, AS_PROMPT)
 }
 
-function checkWords(words: string[], usage: string, args: string, hint: string) {
-  const wanted = args.split(' ').filter(Boolean)
+function checkWords(words: string[], args: string, usage: string, hint: string) {
+  const wanted = piecesOf(args)
   const least = wanted.filter((word) => !word.startsWith('[')).length
-  const most = /\.\.\.\]?$/.test(args) ? Infinity : wanted.length
+  const most = args.includes('...') ? Infinity : wanted.length
   if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
-  const extra = visible(words.slice(most).join(' '))
-  if (words.length > most) failUsage(`${extra} is too much: ${usage}`, hint)
+  if (words.length > most) failUsage(`something is too much: ${usage}`, hint)
 }
 
-const flagColumns = (flags: Flag[]) =>
-  columns(flags.map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
+const flagColumns = (flags: Iterable<Flag>) =>
+  columns([...flags].map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
 
 /** Of the program, or of one command. */
 export function helpText(commands: Command[], command?: Command) {
-  if (command !== undefined) return commandHelp(command)
-  const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, EXIT_HELP[name] ?? name])
+  if (command) {
+    const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
+    return `tai ${command.name}: ${command.help}
+
+${columns(verbs)}
+
+Flags:
+${flagColumns(flagsOf(command))}
+`
+  }
+  const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, name])
   return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
 tai [FLAGS]                  chat, on a terminal
 tai --serve-mcp [KEY]        serve its tools to other agents
@@ -10190,35 +10179,24 @@ ${columns(exits)}
 `
 }
 
-function commandHelp(command: Command) {
-  const flags = flagsOf(command)
-  const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-  const list = flags[0] ? `\nFlags:\n${flagColumns(flags)}\n` : ''
-  return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n${list}`
-}
-
 // They ask the program, which sees the line in COMP_LINE.
 const ASK_BASH = "complete -o default -C 'tai completion line --' tai\n"
-const COMPLETIONS = new Map([
-  ['bash', ASK_BASH],
-  ['zsh', `autoload -U bashcompinit && bashcompinit\n${ASK_BASH}`],
-  ['fish', "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n"],
-])
-
-/** Throws UsageError for an unknown shell. */
-export const completionScript = (shell: string) =>
-  COMPLETIONS.get(shell) ??
-  failUsage(`no completions for ${visible(shell)}`, 'there are some for bash, zsh and fish')
+export const COMPLETIONS = {
+  bash: ASK_BASH,
+  zsh: `autoload -U bashcompinit && bashcompinit\n${ASK_BASH}`,
+  fish: "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n",
+}
 
 /** What the last word may become: a command, a verb or a flag. */
 export function completeLine(line: string, commands: Command[]) {
-  const words = line.split(/\s+/)
-  const last = words.at(-1) ?? ''
-  const command = commands.find(({ name }) => name === words[1])
-  const flags = command ? [...flagsOf(command), ...COMMON_FLAGS] : FLAGS
-  const rows = [[], commands, command?.verbs ?? []][words.length - 1] ?? []
-  const known = last.startsWith('-') ? flags.flatMap(spellings) : rows.map(({ name }) => name)
-  return known.filter((name) => name && name.startsWith(last))
+  const [said, start = ''] = /(?<=^\S+\s+)(.*\s)?\S*$/.exec(line) ?? ['-']
+  const command = commands.find(({ name }) => start.startsWith(`${name} `))
+  const flags = [...(command ? flagsOf(command) : FLAGS)].flatMap(spellings)
+  const verbs = commands.flatMap((row) => row.verbs.map(({ name }) => `${row.name} ${name}`))
+  const known = /\s-\S*$/.test(line) ? flags.map((flag) => start + flag) : verbs
+  const fitting = known.filter((each) => each.startsWith(said))
+  const next = fitting.map((each) => each.slice(start.length).split(' ', 1)[0])
+  return [...new Set(next)].filter(Boolean)
 }
 
 //#endregion §cli
@@ -10228,6 +10206,8 @@ export function completeLine(line: string, commands: Command[]) {
 // 1. A part is opened when first asked for, once; `close` ends all in reverse, whatever failed.
 // 2. What is told to a person goes to `err`, what was asked for to `out`.
 // 3. Known secrets are in the redactor before anything is written or sent.
+
+const CELL_MAX = 160 // characters; --json has all of it
 
 /** Ctrl-C goes to its claimant, or ends the run; a second one leaves it at once. */
 export function interruptsOf(end: () => void, leave: () => void) {
@@ -10244,7 +10224,7 @@ export function interruptsOf(end: () => void, leave: () => void) {
   }
 }
 
-export type AppOptions = Readonly<{
+export type AppOptions = {
   world: World
   given: Given
   out: Output
@@ -10253,7 +10233,7 @@ export type AppOptions = Readonly<{
   prompter: Prompter
   signal: AbortSignal
   interrupts: ReturnType<typeof interruptsOf>
-}>
+}
 
 // oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
 export interface App extends AppOptions {}
@@ -10265,12 +10245,30 @@ function lazy<T>(open: () => T) {
   return () => (opened ??= open())
 }
 
+const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
+
+function cellOf([key, value]: [string, unknown]) {
+  if (key === 'bytes') return formatBytes(Number(value))
+  if (value && /^(created|updated|expires|ts)$/.test(key)) return when(Number(value))
+  const parts = [value ?? []].flat().map((part) => (isObject(part) ? JSON.stringify(part) : part))
+  return visible(parts.join(', ') || '-')
+}
+
+function tableOf(value: object, items?: object[], names = Object.keys(items?.[0] ?? {})) {
+  const facts = Object.entries(value).map((fact) => [fact[0], cellOf(fact)])
+  const cells = (item: object) =>
+    names.map((name) => clip(cellOf([name, Object(item)[name]]), CELL_MAX))
+  const rows = items?.map(cells) ?? facts
+  if (items?.[0]) rows.unshift(names)
+  return columns(rows) || `no ${Object.keys(value).at(-1)}`
+}
+
 /** What one run has opened. */
 export class App {
-  readonly redactor = new Redactor()
-  readonly approved = new Set<string>() // digests of calls, for one run each
-  readonly processes
-  readonly #owned = new AsyncDisposableStack()
+  redactor = new Redactor()
+  approved = new Set<string>() // digests of calls, for one run each
+  processes
+  #owned = new AsyncDisposableStack()
   resolve?: Resolver
 
   constructor(options: AppOptions) {
@@ -10281,10 +10279,9 @@ export class App {
   }
 
   store = lazy(async () => {
-    const { redactor, world, prompter, signal } = this
+    const { redactor, world } = this
     const passphrase = async () =>
-      world.env['TAI_SEAL_PASSPHRASE'] ??
-      prompter.ask('Passphrase of the vault: ', { secret: true }, signal)
+      world.env['TAI_SEAL_PASSPHRASE'] ?? this.askSecret('Passphrase of the vault: ')
     return this.own(await Store.open(world, { redactor, passphrase }), closePart)
   })
 
@@ -10344,6 +10341,8 @@ export class App {
     return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
   }
 
+  askSecret = (question: string) => this.prompter.ask(question, { secret: true }, this.signal)
+
   stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
 
   watch = (label: string) => {
@@ -10355,10 +10354,9 @@ export class App {
     if (!this.given.has('quiet')) this.#tell(visible(text))
   }
 
-  print(value: object, shown: string | string[][]) {
-    const none = `no ${Object.keys(value)[0]}`
-    const tableOf = (rows: string[][]) => columns(rows.map((row) => row.map(visible))) || none
-    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(shown)
+  /** The value with --json, else a text, or a table of rows or of the value's facts. */
+  print(value: object, shown?: string | object[], names?: string[]) {
+    const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(value, shown, names)
     this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
   }
 
@@ -11005,9 +11003,7 @@ async function takeLine(chat: Chat, line: string) {
   await chat.talk.store.addHistory(line)
   if (!line.startsWith('/')) return answerLine(chat, line)
   const [name = ''] = line.split(/\s/, 1)
-  const [, run] = SLASH[name] ?? []
-  const guess = didYouMean(name, Object.keys(SLASH)) ?? '/help lists what there is'
-  return run ? run(chat) : `there is no ${name}; ${guess}`
+  return SLASH[name]?.[1](chat) ?? `there is no ${name}; /help lists what there is`
 }
 
 async function answerLine(chat: Chat, text: string) {
@@ -12105,11 +12101,15 @@ async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: Buf
 
 type Seen = string | [health: 'warn' | 'bad', text: string]
 
+const auditInWords = ({ rows, chains, problems }: ReturnType<typeof checkAudit>) =>
+  [
+    `${count(rows, 'row')} in ${count(chains, 'chain')}: ${problems[0] ? 'broken' : 'unbroken'}`,
+    ...problems,
+  ].join('\n')
+
 const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
-  version: async ({ world }) => `tai ${VERSION}, Node ${process.version}, ${world.platform}`,
   home: async ({ world: { home, platform } }) => {
-    const { mode } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
-    if (mode === undefined) return `${home} (made when first needed)`
+    const { mode = 0 } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
     const isOpen = platform !== 'win32' && mode & 0o077
     return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : home
   },
@@ -12119,45 +12119,33 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   },
   seal: async (app) => {
     const { on, locked } = (await app.store()).secrets.seal
-    if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
-    return on ? 'on' : 'off: secrets are kept as they are, in a file only you can read'
+    if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE']
+    return on ? 'on' : 'off: secrets are kept as they are'
   },
   settings: async (app) => {
     const { notices } = await app.config()
-    return notices.length > 0 ? ['warn', notices.join('; ')] : 'as `tai config list` shows them'
+    return notices[0] ? ['warn', notices.join('; ')] : 'none is wrong'
   },
   audit: async (app) => {
     const found = await (await app.store()).verifyAudit()
-    const said = auditInWords(found)
-    return found.problems.length > 0 ? ['bad', `${said}, ${found.problems[0]}`] : said
+    return found.problems[0] ? ['bad', auditInWords(found)] : auditInWords(found)
   },
   model: async (app) => {
     const choice = await chosenModel(app)
     const models = await listModels(app.http, choice, app.signal)
     const offers = count(models.length, 'model')
     const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
-    const isListed = models.length === 0 || models.some(({ id }) => id === choice.model)
+    const isListed = !models[0] || models.some(({ id }) => id === choice.model)
     return isListed ? text : ['warn', `${text}, this one not among them`]
   },
-  terminal: async ({ prompter }) =>
-    prompter.available
-      ? 'approvals can be asked'
-      : ['warn', 'none: calls that need approval are denied'],
 }
-
-const brokenDown = (error: unknown): Seen => ['bad', explain(error).replace('\n ', ':')]
 
 export const examine = (app: App) =>
   Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
-    const seen = await look(app).catch(brokenDown)
+    const seen = await look(app).catch((error): Seen => ['bad', explain(error)])
     const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
-    return { health, name, text }
+    return { health, name, text: text.replaceAll('\n', '; ') }
   })
-
-function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
-  const state = problems.length === 0 ? 'unbroken' : count(problems.length, 'problem')
-  return `${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`
-}
 
 //#endregion §doctor
 
@@ -12244,101 +12232,67 @@ export async function hostedServers(world: World, root: string) {
 
 type Run = Verb<App>['run']
 
-const LIMIT = flagRow('-n, --limit N', 'at most this many (50)')
-const KEYCHAIN = flagRow('--keychain', "keep the key in the system's keychain")
-const PROFILE_FLAGS = FLAGS.filter(({ name }) =>
-  /^(model|system|tools|permission-mode)$/.test(name),
-)
-const CHECK_FLAGS = flagRows({
+const VERB_FLAGS = flagRows({
+  '-n, --limit N': 'at most this many (50)',
+  '--keychain': "with a key in the system's keychain",
+  '--yes': 'agree to what is shown',
   '--mode MODE': 'only in this permission mode',
-  '--session ID': 'only in this session (a grant: for 8 hours)',
-})
-const DENY_FLAGS = flagRows({
-  '--path GLOB': 'only for paths like this; repeatable',
-  '--command PREFIX': 'only for commands that begin so; repeatable',
-  '--expires TIME': 'until this ISO date or time',
-}).concat(CHECK_FLAGS)
-const GRANT_FLAGS = flagRows({ '--once': 'for one run of the call that ARGS tell' }).concat(
-  DENY_FLAGS,
-)
-const AUDIT_FLAGS = flagRows({
+  '--session ID': 'only in this session (granted for 8 hours)',
+  '--path GLOB': 'only such paths; repeatable',
+  '--command PREFIX': 'only commands that begin so; repeatable',
+  '--expires TIME': 'an ISO date, or how long, such as 12h',
+  '--once': 'one run of this call',
   '--kind KIND': 'tool-call, approval, grant, ...',
-  '--tool NAME': 'what concerns this tool',
-  '--since TIME': 'an ISO date or time',
-}).concat(LIMIT)
+  '--since TIME': 'an ISO date, or how long, such as 12h',
+  '--tool NAME': 'only this tool (trust: tools like `get_*`; repeatable)',
+  '--ttl TIME': 'an ISO date, or how long, such as 12h',
+  '--name NAME': 'name for the one server',
+  '--grant TOOL': 'accept it as it is now; repeatable',
+  '--grant-all': 'accept all',
+}).concat(FLAGS)
 
-const YES = flagRow('--yes', 'agree to what is shown, without being asked')
+const PROFILE_FLAGS = 'model system tools permission-mode'
+const CHECK_FLAGS = 'mode session'
+const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
+const AUDIT_FLAGS = 'kind tool since limit'
 
-const CELL_MAX = 160 // characters; --json has all of it
-
-const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
-
-function cellOf([key, value]: [string, unknown]) {
-  if (key === 'bytes') return formatBytes(Number(value))
-  if (value && /^(created|updated|expires|ts)$/.test(key)) return when(Number(value))
-  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '-')
-  return text === '[]' || text === 'null' ? '-' : clip(text, CELL_MAX)
-}
-
-function printFacts(app: App, facts: object) {
-  const rows = Object.entries(facts).map((fact) => [fact[0], cellOf(fact)])
-  app.print(facts, rows)
-}
-
-/** `members` are for the screen. */
-function listVerb<T>(
-  key: string,
-  members: readonly (keyof T & string)[],
-  read: (store: Store, asked: Search, app: App) => Promise<T[]>,
+/** `shown`: the key in --json, and what a screen shows of each. */
+function listVerb(
+  shown: string,
+  read: (store: Store, asked: Search, app: App) => Promise<object[]>,
 ): Run {
+  const [key = '', ...names] = shown.split(' ')
   return async (app, ...words) => {
     const query = words.join(' ').trim() || undefined
     const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
-    const rows = items.map((item) => members.map((name) => cellOf([name, item[name]])))
-    app.print({ [key]: items }, rows)
+    app.print({ [key]: items }, items, names)
   }
 }
 
-function showVerb<T extends object>(
+/** What `work` finds is shown; true: it was deleted. */
+function rowVerb<T extends object>(
   command: string,
-  find: (store: Store, name: string) => Promise<T | undefined>,
+  work: (store: Store, name: string) => Promise<T | boolean | undefined>,
   shown?: (item: T) => string,
 ): Run {
   return async (app, name = '') => {
-    const item = (await find(await app.store(), name)) ?? failUnknown(command, name)
-    return shown ? app.print(item, shown(item)) : printFacts(app, item)
+    const item = (await work(await app.store(), name)) || failUnknown(command, name)
+    if (item === true) app.print({ deleted: name })
+    else app.print(item, shown?.(item))
   }
-}
-
-function deleteVerb(
-  command: string,
-  remove: (store: Store, name: string) => Promise<boolean>,
-): Run {
-  return async (app, name = '') => {
-    if (!(await remove(await app.store(), name))) failUnknown(command, name)
-    printDone(app, 'deleted', name)
-  }
-}
-
-function printDone(app: App, what: string, name: string) {
-  app.print({ [what]: name }, `${what} ${name}`)
 }
 
 function failUnknown(command: string, name: string): never {
   fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
-const recordsVerb = listVerb(
-  'records',
-  ['id', 'kind', 'updated', 'bytes', 'title'],
-  (store, asked) => store.listRecords(asked),
+const recordsVerb = listVerb('records id kind updated bytes title', (store, asked) =>
+  store.listRecords(asked),
 )
-const sessionsVerb = listVerb(
-  'sessions',
-  ['id', 'updated', 'messages', 'model', 'title'],
-  (store, asked) => store.listSessions(asked),
+const sessionsVerb = listVerb('sessions id updated messages model title', (store, asked) =>
+  store.listSessions(asked),
 )
-const sessionVerb = showVerb(
+const sessionVerb = rowVerb(
   'session',
   async (store, id) => {
     const session = await store.findSession(id)
@@ -12354,122 +12308,139 @@ const sessionVerb = showVerb(
   },
 )
 
-type VerbSpec = [usage: string, help: string, run: Run, flags?: Flag[]]
+type VerbSpec = [usage: string, help: string, run: Run, flags?: string]
 
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   secret: ['keys and other secrets, kept in the vault',
-    ['set NAME', 'store one, typed on the terminal or piped in', secretSet],
-    ['list', 'names, never values', listVerb('secrets', ['name', 'updated'], (store) => store.secrets.list())],
-    ['delete NAME', 'delete one', deleteVerb('secret', (store, name) => store.secrets.delete(name))],
+    ['set NAME', 'store one, typed or piped in', secretSet],
+    ['list', 'names, never values', listVerb('secrets name updated', (it) => it.secrets.list())],
+    ['delete NAME', 'delete one', rowVerb('secret', (it, name) => it.secrets.delete(name))],
   ],
-  seal: ['encryption of the secrets in the vault',
-    ['on', 'encrypt all secrets', sealVerb('on'), [KEYCHAIN]],
+  seal: ['encryption of the secrets',
+    ['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
     ['off', 'decrypt them again', sealVerb('off')],
-    ['rotate', 'encrypt them with a new key', sealVerb('rotate'), [KEYCHAIN]],
-    ['status', 'whether the seal is on', showSeal],
+    ['rotate', 'encrypt them with a new key', sealVerb('rotate'), 'keychain'],
+    ['status', 'whether the seal is on', sealVerb()],
   ],
   vault: ['notes, memories and kept results',
-    ['list', 'the newest records', recordsVerb, [LIMIT]],
-    ['show ID', 'one record, whole', showVerb('vault', (store, id) => store.getRecord(id),
+    ['list', 'the newest', recordsVerb, 'limit'],
+    ['show ID', 'one, whole', rowVerb('vault', (it, id) => it.getRecord(id),
       (it) => `${it.title}\n\n${it.body}`)],
-    ['search WORDS...', 'records with these words', recordsVerb, [LIMIT]],
-    ['delete ID', 'delete one', deleteVerb('vault', (store, id) => store.deleteRecord(id))],
+    ['search WORDS...', 'those with these words', recordsVerb, 'limit'],
+    ['delete ID', 'delete one', rowVerb('vault', (it, id) => it.deleteRecord(id))],
   ],
   session: ['saved conversations',
-    ['list', 'the newest sessions', sessionsVerb, [LIMIT]],
-    ['show ID', 'one session, as it was said', sessionVerb],
-    ['search WORDS...', 'sessions with these words', sessionsVerb, [LIMIT]],
-    ['export ID', 'one session as Markdown, or JSON', sessionVerb],
-    ['delete ID', 'delete one', deleteVerb('session', async (store, id) =>
+    ['list', 'the newest', sessionsVerb, 'limit'],
+    ['show ID', 'one, as it was said', sessionVerb],
+    ['search WORDS...', 'those with these words', sessionsVerb, 'limit'],
+    ['export ID', 'the same', sessionVerb],
+    ['delete ID', 'delete one', rowVerb('session', async (store, id) =>
       store.deleteSession((await store.findSession(id))?.id ?? ''))],
   ],
-  profile: ['named sets of model, prompt, tools and permissions',
-    ['list', 'all profiles', listVerb('profiles', ['name', 'model', 'mode', 'prompt'], (store) => store.listProfiles())],
-    ['show NAME', 'one profile', showVerb('profile', (store, name) => store.getProfile(name))],
+  profile: ['sets of model, prompt, tools and mode',
+    ['list', 'all profiles', listVerb('profiles name model mode prompt', (it) => it.listProfiles())],
+    ['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
     ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
     ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-    ['use NAME', 'use it from now on', async (app, name = '') => {
-      const known = name === 'default' || (await (await app.store()).getProfile(name))
-      return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
+    ['use NAME', 'use it from now on', async (app, name) => {
+      await profileOf(await app.store(), name)
+      return changeSetting(app, 'profile', name)
     }],
-    ['delete NAME', 'delete it', deleteVerb('profile', (store, name) => store.deleteProfile(name))],
+    ['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
   ],
   model: ['which model answers',
-    ['show', 'the model that would answer, and why', async (app) => {
+    ['show', 'who would answer, and why', async (app) => {
       const choice = await chosenModel(app)
       const { window, why, provider } = choice
-      printFacts(app, { model: modelName(choice), base_url: provider.baseUrl, window, why })
+      app.print({ model: modelName(choice), base_url: provider.baseUrl, window, why })
     }],
-    ['list [PROVIDER]', 'models a provider offers', listVerb('models', ['model', 'window'], async (_, { query }, app) => {
+    ['list [PROVIDER]', 'models a provider offers', listVerb('models model window', async (_, { query }, app) => {
       const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
       return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
     })],
     ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
   ],
   config: ['settings',
-    ['list', 'every setting, where it comes from, what it hides', configList],
+    ['list', 'all, where each comes from and what it hides', async (app) => {
+      const settings = (await app.config()).all()
+      const rows = settings.map((row) => ({ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
+      app.print({ settings }, rows, ['key', 'value', 'source', 'hides'])
+    }],
     ['get KEY', 'one value', async (app, key = '') => {
       const setting = (await app.config()).explain(key)
       app.print(setting, setting.value ?? '')
     }],
-    ['set KEY VALUE', 'set one (files are never rewritten)', changeSetting],
+    ['set KEY VALUE', 'set one, in the vault', changeSetting],
     ['unset KEY', 'take back what was set', changeSetting],
     ['path', 'the files that are read', async (app) => {
-      const vault = path.join(app.world.home, 'vault.db')
-      printFacts(app, { vault, ...configPaths(app.world, app.root) })
+      app.print({ vault: path.join(app.world.home, 'vault.db'), ...configPaths(app.world, app.root) })
     }],
   ],
-  tools: ['the tools a model can be offered',
-    ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) =>
-      [name, core ? 'offered' : 'on demand', annotations.securityTier, description]))],
-    ['show NAME', 'one tool with its schema', async (app, name = '') => {
+  tools: ['what a model can use',
+    ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
+      { name, core, tier: annotations.securityTier, description })))],
+    ['show NAME', 'one, with its schema', async (app, name = '') => {
       const tool = await knownTool(app, name)
-      const { family, annotations, description, parameters } = tool
-      const schema = JSON.stringify(parameters, undefined, 2)
-      app.print(tool, `${name} (${family}, ${annotations.securityTier})\n${description}\n\n${schema}`)
+      app.print(tool, JSON.stringify(tool, undefined, 2))
     }],
   ],
-  approval: ['what tools may do without being asked about',
-    ['list', 'all grants', listVerb('grants', ['id', 'scope', 'tool', 'paths', 'commands', 'mode', 'digest', 'session', 'expires', 'root'], (store) => store.listGrants())],
-    ['grant TOOL [ARGS]', 'allow a tool, or one call of it (ARGS is JSON, or the digest)', grantVerb('always'), GRANT_FLAGS],
+  approval: ['what tools may do without asking',
+    ['list', 'all grants', listVerb('grants id scope tool paths commands mode expires', (it) => it.listGrants())],
+    ['grant TOOL [ARGS]', 'allow it, or one call of it (ARGS: JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
     ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
-    ['revoke ID', 'take a grant back', deleteVerb('approval', dropGrant)],
-    ['check TOOL [ARGS]', 'what would happen to a call (ARGS is JSON)', approvalCheck, CHECK_FLAGS],
-    ['explain [DIGEST]', 'why a call was denied (the newest), and the rules of the modes', approvalExplain],
+    ['revoke ID', 'take a grant back', rowVerb('approval', async (it, id) => {
+      const gone = await it.revokeGrant(id)
+      if (gone) await it.audit('grant-revoked', { id })
+      return gone
+    })],
+    ['check TOOL [ARGS]', 'what would happen to a call', approvalCheck, CHECK_FLAGS],
+    ['explain [DIGEST]', 'why a call, or the last one, was denied', approvalExplain],
   ],
-  mcp: ['servers of other people, whose tools a model can use',
-    ['add SOURCE...', 'add servers: a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, [
-      flagRow('--name NAME', 'name for the one server'), YES]],
-    ['import [NAME...]', 'add servers that other programs on this machine use', mcpImport, [YES]],
-    ['list', 'all servers', mcpList],
-    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools', ['name', 'state', 'description'], async (_, { query }, app) =>
+  mcp: ['servers whose tools a model can use',
+    ['add SOURCE...', 'a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
+    ['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
+    ['list', 'all servers', async (app) => {
+      const servers = serverFacts(await app.bridge())
+      app.print({ servers }, servers)
+    }],
+    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
       toolFacts(await app.bridge(), await currentProfile(app), query))],
-    ['enable SERVER', 'let models of this profile use it', enableVerb(true), [YES]],
+    ['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
     ['disable SERVER', 'take that back', enableVerb(false)],
-    ['remove SERVER', 'delete it, with what was accepted of it', async (app, server = '') => {
+    ['remove SERVER', 'delete it', async (app, server = '') => {
       await (await app.bridge()).remove(server)
-      printDone(app, 'removed', server)
+      app.print({ removed: server })
     }],
-    ['call SERVER TOOL [ARGS]', 'call one tool (ARGS is JSON)', mcpCall],
-    ['pins SERVER', 'tools that are new or changed since they were accepted', mcpPins, flagRows({
-      '--grant TOOL': 'accept this tool as it is now; repeatable',
-      '--grant-all': 'accept all of them'})],
-    ['consent [SERVER]', 'what servers start or reach that nobody agreed to yet', mcpConsent, [YES]],
-    ['trust ACTION [SERVER]', 'list, inspect, allow, deny (whatever the mode) or revoke', mcpTrust, flagRows({
-      '--tool NAME': 'this tool only, or tools like `get_*`; repeatable',
-      '--ttl TIME': 'allow it for so long, such as 30m, 12h or 7d'})],
-    ['serve', 'offer the tools of tai to another agent, over stdin and stdout', mcpServePipe, SERVED_FLAGS],
+    ['call SERVER TOOL [ARGS]', 'call one tool', mcpCall],
+    ['pins SERVER', 'tools that are new or changed', mcpPins, 'grant grant-all'],
+    ['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
+    ['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
+    ['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
+    ['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
+      ...TRUSTED,
+      allowed_tools: [...new Set(allowed_tools).union(tools)],
+      denied_tools: [...new Set(denied_tools).difference(tools)],
+    })), 'tool ttl'],
+    // They stay in the list of those that are allowed: an empty one allows all.
+    ['trust deny SERVER', 'deny it, or tools of it, whatever the mode', trustVerb((old, tools) => ({
+      ...old,
+      trusted: old.trusted && tools.size > 0,
+      denied_tools: [...new Set(old.denied_tools).union(tools)],
+    })), 'tool'],
+    ['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
+    ['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
+      `${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
   ],
-  audit: ['the record of every tool call and approval',
-    ['list', 'the newest entries', listVerb('entries', ['ts', 'kind', 'session', 'data'], (_, { limit }, app) =>
+  audit: ['every tool call and approval',
+    ['list', 'the newest', listVerb('entries ts kind session data', (_, { limit }, app) =>
       auditEntries(app, limit)), AUDIT_FLAGS],
-    ['verify', 'whether anything was changed or is missing', async (app) => {
+    ['verify', 'whether any was changed or is missing', async (app) => {
       const state = await (await app.store()).verifyAudit()
-      app.print(state, [auditInWords(state), ...state.problems].join('\n'))
-      return state.problems.length > 0 ? EXIT.failed : EXIT.answered
+      app.print(state, auditInWords(state))
+      return state.problems.length > 0
     }],
-    ['export', 'all entries, one JSON object a line', async (app) => {
+    ['export', 'all, one JSON object a line', async (app) => {
       for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
         app.out.write(jsonLine(entry))
         await app.out.drained(app.signal)
@@ -12477,20 +12448,21 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     }, AUDIT_FLAGS],
   ],
   completion: ['completions for a shell',
-    ['SHELL', 'for bash, zsh or fish', async ({ out }, shell = '') => void out.write(completionScript(shell))],
-    ['line [WORDS...]', 'how the line in COMP_LINE may go on', printLineEnds],
+    ...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
+      [shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
+    ['line [WORDS...]', 'for such a script', printLineEnds],
   ],
   doctor: ['check the installation',
     ['', 'check everything', async (app) => {
       const checks = await examine(app)
-      const ok = checks.every((row) => row.health !== 'bad')
-      app.print({ ok, checks }, checks.map((row) => Object.values(row)))
-      return ok ? EXIT.answered : EXIT.failed
+      const isBad = checks.some((row) => row.health === 'bad')
+      app.print({ ok: !isBad, checks }, checks)
+      return isBad
     }],
   ],
   version: ['the version', ['', 'print it', async (app) =>
     app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
-  help: ['help', ['[COMMAND]', 'of the program, or of a command', printHelp]],
+  help: ['help', ['[COMMAND]', 'of tai, or of a command', printHelp]],
 }
 
 export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
@@ -12499,47 +12471,38 @@ export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help,
   verbs: verbs.map(verbOf),
 }))
 
-function verbOf([usage, help, run, flags = []]: VerbSpec): Verb<App> {
-  const name = /^[a-z]\S*/.exec(usage)?.[0] ?? ''
+function verbOf([usage, help, run, taken = '']: VerbSpec): Verb<App> {
+  const [name = ''] = /^[a-z ]*(?= |$)/.exec(usage) ?? []
+  const flags = VERB_FLAGS.filter((flag) => taken.split(' ').includes(flag.name))
   return { name, args: usage.slice(name.length).trim(), help, flags, run }
 }
-
-const askSecret = ({ prompter, signal }: App, question: string) =>
-  prompter.ask(question, { secret: true }, signal)
 
 async function secretSet(app: App, name = '') {
   if (!/^[A-Za-z_]\w*$/.test(name))
     failUsage(`${visible(name)} is no name for a secret`, 'use letters, digits and _')
-  const typed = (await app.stdin()) || (await askSecret(app, `Value of ${name}: `))
+  const typed = (await app.stdin()) || (await app.askSecret(`Value of ${name}: `))
   const value = typed?.replace(/\r?\n$/, '')
   if (!value) failUsage('no value was given', 'type it on the terminal, or pipe it in')
   await (await app.store()).secrets.set(name, value)
-  printDone(app, 'stored', name)
+  app.print({ stored: name })
 }
 
-function sealVerb(to: 'on' | 'off' | 'rotate'): Run {
+function sealVerb(to?: 'on' | 'off' | 'rotate'): Run {
   return async (app) => {
     const { secrets } = await app.store()
     const isKeyless = to === 'off' || app.given.has('keychain')
-    const passphrase = isKeyless ? undefined : await newPassphrase(app)
-    const notes = await secrets.turn(to, passphrase)
-    notes.forEach(app.notice)
-    await showSeal(app)
+    const notes = to && (await secrets.turn(to, isKeyless ? undefined : await newPassphrase(app)))
+    notes?.forEach(app.notice)
+    app.print(await secrets.status())
   }
 }
 
-async function showSeal(app: App) {
-  printFacts(app, await (await app.store()).secrets.status())
-}
-
-/** TAI_SEAL_NEW_PASSPHRASE is for scripts that rotate. */
 async function newPassphrase(app: App) {
-  const { TAI_SEAL_PASSPHRASE, TAI_SEAL_NEW_PASSPHRASE = TAI_SEAL_PASSPHRASE } = app.world.env
-  if (TAI_SEAL_NEW_PASSPHRASE) return TAI_SEAL_NEW_PASSPHRASE
-  const first = await askSecret(app, 'New passphrase: ')
-  const hint = 'type one on a terminal, or set TAI_SEAL_PASSPHRASE'
-  if (!first) failUsage('no passphrase was given', hint)
-  if (first === (await askSecret(app, 'The same again: '))) return first
+  const given = app.world.env['TAI_SEAL_PASSPHRASE']
+  if (given) return given
+  const first = await app.askSecret('New passphrase: ')
+  if (!first) failUsage('no passphrase', 'type one on a terminal, or set TAI_SEAL_PASSPHRASE')
+  if (first === (await app.askSecret('The same again: '))) return first
   failUsage('the two passphrases differ', 'nothing was changed; try again')
 }
 
@@ -12549,34 +12512,22 @@ function profileVerb(isNew: boolean): Run {
     const store = await app.store()
     const found = await store.getProfile(name)
     if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
-    if (!isNew && !found) failUnknown('profile', name)
-    const old: Partial<ProfileRow> = found ?? {}
+    const old: Partial<ProfileRow> = found ?? (isNew ? {} : failUnknown('profile', name))
     const tools = given.has('tools') ? splitNames(given.text('tools')) : old.tools
     for (const each of tools ?? []) pickTool(TOOLS, each)
     const prompt = given.text('system') ?? old.prompt
     const model = given.text('model') ?? old.model
     const mode = givenMode(app, 'permission-mode') ?? old.mode
     await store.saveProfile({ name, prompt, model, tools, mode })
-    printDone(app, 'saved', name)
+    app.print({ saved: name })
   }
 }
 
 async function changeSetting(app: App, key = '', value?: string) {
   const checked = value === undefined ? undefined : parseSetting(key, value)
   await (await app.store()).setSetting(key, checked)
-  if (checked === undefined) return app.print({ key, value: null }, `${key} is no longer set`)
-  const { source } = (await app.config()).explain(key)
-  const hidden = source === 'tai config set' ? '' : `; but ${source} hides it`
-  return app.print({ key, value: checked }, `${key} = ${checked}${hidden}`)
-}
-
-async function configList(app: App) {
-  const settings = (await app.config()).all()
-  const rows = settings.map(({ key, value = '-', source, shadows }) => {
-    const hidden = shadows.map((other) => `, hides ${other.value} (${other.source})`)
-    return [key, value, source + hidden.join('')]
-  })
-  app.print({ settings }, rows)
+  const setting = (await app.config()).explain(key)
+  app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
 
 async function knownTool(app: App, name: string) {
@@ -12586,39 +12537,34 @@ async function knownTool(app: App, name: string) {
 const argsIn = (text: string) =>
   parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
-const digestIn = (tool: string, text?: string) =>
-  text === undefined || /^[0-9a-f]{64}$/.test(text) ? text : callDigest(tool, argsIn(text))
-
 function grantVerb(usual: 'always' | 'deny'): Run {
   return async (app, name = '', exact) => {
     const { given, world } = app
-    const row = await knownTool(app, name)
-    const [paths, commands] = [given.all('path'), given.all('command')]
-    if (row.origin && paths.length + commands.length > 0)
-      failUsage('a tool of a server is granted whole', 'leave out --path and --command')
-    const digested = digestIn(name, exact)
-    if (given.has('once') && digested === undefined)
+    const tool = grantNameOf(await knownTool(app, name))
+    const isDigest = exact === undefined || /^[0-9a-f]{64}$/.test(exact)
+    const digested = isDigest ? exact : callDigest(name, argsIn(exact))
+    const isOnce = given.has('once')
+    if (isOnce && !digested)
       failUsage('--once is for one call', 'give its ARGS as JSON, or its digest')
     const session = given.text('session')
     const lasting = session && usual === 'always' ? 'session' : usual
-    const scope = given.has('once') ? 'once' : lasting
+    const scope = isOnce ? 'once' : lasting
     const end = scope === 'session' ? world.now() + GRANT_SESSION_TTL : undefined
     const expires = givenTime(app, 'expires') ?? end
-    if (expires && expires < world.now()) failUsage('--expires is past', 'give a later time')
+    const [paths, commands] = [given.all('path'), given.all('command')]
     const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
-    const about = { tool: grantNameOf(row), scope, digest: digested } as const
     const store = await app.store()
-    const grant = await store.addGrant({ ...about, ...bounds })
-    const facts = { id: grant.id, tool: grant.tool, digest: digested ?? null }
-    await store.audit('grant', { ...facts, scope, paths, commands })
-    return app.print(grant, `${scope === 'deny' ? 'denied' : 'granted'} ${name} (${grant.id})`)
+    const grant = await store.addGrant({ tool, scope, digest: digested, ...bounds })
+    await store.audit('grant', {
+      id: grant.id,
+      tool,
+      digest: digested ?? null,
+      scope,
+      paths,
+      commands,
+    })
+    app.print(grant)
   }
-}
-
-async function dropGrant(store: Store, id: string) {
-  const gone = await store.revokeGrant(id)
-  if (gone) await store.audit('grant-revoked', { id })
-  return gone
 }
 
 async function approvalCheck(app: App, name = '', text = '{}') {
@@ -12630,48 +12576,31 @@ async function approvalCheck(app: App, name = '', text = '{}') {
   const usual = preferred(config, 'permission_mode', profile.mode) as Mode
   const mode = givenMode(app, 'mode') ?? usual
   const approvals = new Approvals({ mode, store, prompter, world, root, approved })
-  const checked = checkArguments(row.parameters, await schemaCheck(row.parameters), args)
-  const hint = `\`tai tools show ${name}\` tells more`
-  const full = 'problem' in checked ? failUsage(checked.problem, hint) : checked.args
-  const [paths, annotations] = [(await row.paths?.(full)) ?? [], annotationsOf(row, full)]
+  const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
+  const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
   const about = { session: app.given.text('session') ?? '', grantAs: grantNameOf(row) }
   const call = { tool: name, args, paths, annotations, ...about }
   const { verdict, reason, grant = null } = await approvals.check(call)
   const all = await approvals.grants(call)
   const decision = verdict === 'say' ? 'run' : verdict
   const grants = all.map(({ grant: it, other = null }) => ({ ...it, other }))
-  const facts = {
-    decision,
-    reason,
-    mode,
-    digest: callDigest(name, args),
-    order: POLICY_ORDER.split('; '),
-  }
+  const [exact, order] = [callDigest(name, args), POLICY_ORDER.split('; ')]
   const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
   const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
-  return app.print({ ...facts, grants, grant }, shown)
+  app.print({ decision, reason, mode, digest: exact, order, grants, grant }, shown)
 }
 
 async function approvalExplain(app: App, asked = '') {
   const filter = { kind: 'approval', limit: Number.MAX_SAFE_INTEGER }
   const entries = await (await app.store()).listAudit(filter)
-  const found = entries.find(({ data }) => data['args'] && `${data['digest']}`.startsWith(asked))
-  if (found === undefined && asked) failUnknown('audit', `denied call ${asked}`)
-  const modes = MODES.map((mode) => [mode, ...Object.values(VERDICTS[mode])])
-  const rules = [['mode', ...Object.keys(VERDICTS.prompt)], ...modes]
-  if (found === undefined) return app.print({ denied: null, modes: VERDICTS }, rules)
-  const { ts, session, data } = found
-  const { tool, digest: exact, reason, mode, args } = Object(data)
-  const { message, rule, hint } = denialOf(Object(data))
+  const { ts, session, data } =
+    entries.find((row) => row.data['args'] && `${row.data['digest']}`.startsWith(asked)) ??
+    failUnknown('audit', `denied call ${asked}`)
+  const { rule, hint } = denialOf(Object(data))
+  const { tool, digest: exact, reason } = Object(data)
   const single = `tai approval grant ${tool} ${exact} --once`
   const allows = /^(?:jit|workspace)/.test(reason) ? [hint, single] : [hint]
-  const lines = [
-    `${message} (${when(ts)}, mode ${mode}, session ${session})`,
-    `  ${args}`,
-    'What would allow it:',
-    ...allows.map((way, i) => `  ${i + 1}  ${way}`),
-  ]
-  return app.print({ denied: { ...data, ts, session, rule, allows } }, lines.join('\n'))
+  app.print({ ts, session, ...data, rule, allows })
 }
 
 function givenMode({ given }: App, flag: string) {
@@ -12679,62 +12608,62 @@ function givenMode({ given }: App, flag: string) {
   return mode ? (parseSetting('permission_mode', mode) as Mode) : undefined
 }
 
-function givenTime({ given }: App, flag: string) {
+const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
+
+/** A date, or how long from now. */
+function givenTime({ given, world }: App, flag: string, sign = 1) {
   const time = given.text(flag)
-  const at = time === undefined ? undefined : Date.parse(time)
-  const hint = 'such as 2026-05-01 or 2026-05-01T12:00:00Z'
-  if (Number.isNaN(at)) failUsage(`${visible(time ?? '')} is no time`, hint)
-  return at
+  if (time === undefined) return undefined
+  const [, number, unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(time) ?? []
+  const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
+  const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
+  if (!Number.isNaN(at)) return at
+  return failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
   const [kind, tool] = ['kind', 'tool'].map(app.given.text)
-  return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since'), limit })
+  return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
 }
 
 async function currentProfile(app: App) {
   return (await app.config()).get('profile') ?? 'default'
 }
 
-function agreement({ given, notice: show, prompter, signal }: App) {
-  return { prompter, granted: given.has('yes') ? '--yes' : undefined, show, signal }
-}
+const agreement = ({ given, notice: show, prompter, signal }: App) => ({
+  prompter,
+  granted: given.has('yes') ? '--yes' : undefined,
+  show,
+  signal,
+})
 
 /** A paste, to its end, which on a terminal is Ctrl-D. */
-async function pasted(app: App) {
-  if (fdKind(0) !== 'terminal') return app.stdin()
-  app.notice('paste it now, and end with Ctrl-D on a line of its own')
-  const text = builtin('node:stream/consumers').text(process.stdin)
-  if (await within(STDIN_ALONE_WAIT, text, app.signal)) return text
-  text.catch(() => {}) // of what is ended here
-  process.stdin.destroy()
-  throw app.signal.reason
+async function pasted({ signal, notice, stdin }: App) {
+  if (fdKind(0) !== 'terminal') return stdin()
+  notice('paste it, then Ctrl-D on a line of its own')
+  const stream = builtin('node:stream').addAbortSignal(signal, process.stdin)
+  return builtin('node:stream/consumers')
+    .text(stream)
+    .catch(() => raise(signal.reason))
 }
 
-/** What a word stands for; a file and a paste hold configurations and nothing else. */
-async function sourceOf(app: App, word = ''): Promise<[words: string[], kind: SourceKind]> {
+/** What is to be added; a file and a paste hold configurations and nothing else. */
+async function sourceOf(app: App, word = ''): Promise<[string[], SourceKind]> {
+  const { literal } = app.given
+  if (literal[0]) return [literal, 'command']
   const file = path.resolve(app.world.cwd, word)
-  if (word === '-') {
-    const text = await pasted(app)
-    return [[text || failUsage('nothing came on stdin', 'pipe or paste a configuration')], 'config']
-  }
   if (isFile(file)) return [[await fs.promises.readFile(file, 'utf8')], 'config']
-  const kind = sourceKind(word)
-  if (kind === 'name' && /\.(json|toml)$/.test(word))
-    fail(`there is no file ${visible(word)}`, 'give the path of one, or the name of a server')
-  return [[word], kind]
+  return word === '-' ? [[await pasted(app)], 'config'] : [[word], sourceKind(word)]
 }
 
 /** One source, or a command after --, with a name before it. */
 async function mcpAdd(app: App, ...words: string[]) {
   const { given, signal } = app
-  const { literal } = given
-  const [word, ...more] = words.slice(0, words.length - literal.length)
-  if (more.length > 0)
+  const [word, ...more] = words.slice(0, words.length - given.literal.length)
+  if (more[0])
     failUsage('one source at a time', 'a command goes after --: tai mcp add -- PROGRAM ARGS')
-  const isCommand = literal.length > 0
-  const name = given.text('name') ?? (isCommand ? word : undefined)
-  const [source, kind] = isCommand ? [literal, 'command' as const] : await sourceOf(app, word)
+  const name = given.text('name') ?? (given.literal[0] && word)
+  const [source, kind] = await sourceOf(app, word)
   return addFound(app, await readSource(await app.bridge(), source, { name, signal, kind }))
 }
 
@@ -12743,51 +12672,27 @@ async function addFound(app: App, found: McpSource) {
   const profile = app.given.text('profile')
   const how = { ...agreement(app), profile, current: await currentProfile(app) }
   const { added, failed } = await addServers(await app.bridge(), found, how)
-  if (added.length === 0 && failed.length === 1) throw failed[0]
   for (const error of failed) app.report(error)
   const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
-  const lines = added.map((each) => {
-    const hint = `\n\`tai mcp enable ${each.name}\` lets models use it`
-    return addedLine(each) + (each.profiles.length > 0 ? '' : hint)
-  })
-  app.print({ servers, failed: failed.map(messageOf) }, lines.join('\n'))
-  if (failed.length === 0) return EXIT.answered
-  const isDenied = added.length === 0 && failed.every((error) => error.exitCode === EXIT.denied)
-  return isDenied ? EXIT.denied : EXIT.failed
+  app.print({ servers, failed: failed.map(messageOf) }, added.map(addedLine).join('\n'))
+  const [first] = failed
+  return first && added[0] ? EXIT.failed : first?.exitCode
 }
 
 async function mcpImport(app: App, ...names: string[]) {
   const { found, faults } = await hostedServers(app.world, app.root)
   faults.forEach(app.notice)
-  const byName = new Map<string, (typeof found)[number]>()
-  for (const each of found) {
-    const { name } = each.entry
-    if (byName.getOrInsert(name, each) !== each)
-      app.notice(`${name} of ${each.file} is left out: another has its name`)
-  }
-  const known = [...byName.keys()]
-  const chosen = (names.includes('all') ? known : names).map(
-    (name) =>
-      byName.get(name) ?? fail(`no host has a server ${visible(name)}`, didYouMean(name, known)),
-  )
-  const notes = new Set(chosen.flatMap((each) => each.notes))
-  if (chosen.length > 0) return addFound(app, { servers: chosen, notes: [...notes], rejects: [] })
-  if (known[0]) app.notice('`tai mcp import NAME...` adds some, `tai mcp import all` adds all')
-  const servers = [...byName.values()].map(({ host, file, entry: { name, transport } }) => {
+  const known = [...new Set(found.map(({ entry }) => entry.name))]
+  const pick = (name: string) =>
+    found.find(({ entry }) => entry.name === name) ??
+    fail(`no host has a server ${visible(name)}`, '`tai mcp import` lists what there is')
+  const chosen = (names.includes('all') ? known : names).map(pick)
+  const notes = [...new Set(chosen.flatMap((each) => each.notes))]
+  if (chosen[0]) return addFound(app, { servers: chosen, notes, rejects: [] })
+  const servers = found.map(({ host, file, entry: { name, transport } }) => {
     return { name, host, transport, file }
   })
-  const rows = servers.map((row) => Object.values(row))
-  return app.print({ servers }, rows)
-}
-
-async function mcpList(app: App) {
-  const servers = serverFacts(await app.bridge())
-  const rows = servers.map(({ name, transport, profiles, tools, withheld, address }) => {
-    const use = profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'disabled'
-    const waiting = withheld.length > 0 ? `, ${withheld.length} withheld` : ''
-    return [name, transport, use, count(tools, 'tool') + waiting, clip(address, CELL_MAX)]
-  })
-  app.print({ servers }, rows)
+  return app.print({ servers }, servers)
 }
 
 function enableVerb(enabled: boolean): Run {
@@ -12795,8 +12700,7 @@ function enableVerb(enabled: boolean): Run {
     const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
     if (enabled) await agreeToStored(bridge, server, agreement(app))
     await bridge.enable(server, profile, enabled)
-    const state = enabled ? 'enabled' : 'disabled'
-    app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
+    app.print({ server, profile, enabled })
   }
 }
 
@@ -12814,36 +12718,32 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
   const { code = '' } = Object(structured)
   if (/^(?:upstream_|mcp_dispatch_|pin_|trust_)/.test(code) && !app.given.has('json')) fail(said)
   app.print({ text: said, isError, structured }, said)
-  return isError ? EXIT.failed : EXIT.answered
+  return isError
 }
 
 async function pinDiff({ now, before }: McpDrift) {
-  const lines = (tool?: McpDefinition) => {
+  const named = (tool?: McpDefinition) => {
     const schema = JSON.stringify(tool?.inputSchema, undefined, 2)
     return { name: now.name, text: tool ? `${tool.description}\n\n${schema}\n` : '' }
   }
-  const diff = await unifiedDiff(lines(before), lines(now))
+  const diff = await unifiedDiff(named(before), named(now))
   return { tool: now.name, state: before ? 'changed' : 'added', diff }
 }
 
 async function mcpPins(app: App, server = '') {
-  const { given, signal, notice } = app
+  const { given, signal } = app
   const bridge = await app.bridge()
-  const seen = bridge.registry.drift(server)
-  const drift = await bridge.refresh(server, signal).catch((error: unknown) => {
-    notice(`it was not asked now (${toldError(error, signal).message}); this is what was seen last`)
-    return seen
-  })
-  const wanted = given.has('grant-all') ? undefined : given.all('grant')
-  const granted = await bridge.grant(server, wanted)
+  const drift = await bridge.refresh(server, signal)
+  const granted = await bridge.grant(
+    server,
+    given.has('grant-all') ? undefined : given.all('grant'),
+  )
   const left = drift.filter(({ now }) => !granted.includes(now.name))
   const tools = await Promise.all(left.map(pinDiff))
   const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
-  if (granted.length > 0) lines.unshift(`granted ${granted.join(', ')}`)
-  const hint = `\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`
-  if (tools.length > 0) lines.push(hint)
-  const shown = lines.join('\n') || `all tools of ${server} are as they were accepted`
-  app.print({ server, granted, tools }, shown)
+  if (granted[0]) lines.unshift(`granted ${granted.join(', ')}`)
+  if (tools[0]) lines.push(`\`tai mcp pins ${server} --grant TOOL\` accepts one, --grant-all all`)
+  app.print({ server, granted, tools }, lines.join('\n') || 'all tools are as they were accepted')
 }
 
 async function mcpConsent(app: App, server?: string) {
@@ -12857,75 +12757,44 @@ async function mcpConsent(app: App, server?: string) {
     waiting.push({ server: name, plan: (await bridge.plan(entry)).join('\n') })
     if (agreed) await agreeToStored(bridge, name, agreement(app))
   }
-  const shown = waiting.map(({ plan }) => plan).join('\n') || 'nothing waits for consent'
-  app.print({ waiting, agreed }, shown)
+  const plans = waiting.map(({ plan }) => plan).join('\n')
+  app.print({ waiting, agreed }, plans || 'nothing waits for consent')
 }
 
-const TTL_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
-
-function timeIn({ world }: App, text: string) {
-  const [, number = '', unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(text) ?? []
-  const ms = TTL_UNITS[unit] ?? failUsage(`${visible(text)} is no time`, 'such as 30m, 12h or 7d')
-  return new Date(world.now() + Number(number) * ms).toISOString()
+function printTrust(app: App, trusts: Map<string, McpTrust>) {
+  const rows = [...trusts].map(([server, trust]) => ({ server, ...trust }))
+  app.print({ ok: true, policy: { servers: Object.fromEntries(trusts) } }, rows)
 }
 
-const TRUST_CHANGES: Record<string, (old: McpTrust, tools: ReadonlySet<string>) => McpTrust> = {
-  allow: ({ allowed_tools, denied_tools }, tools) => ({
-    ...TRUSTED,
-    allowed_tools: [...new Set(allowed_tools).union(tools)],
-    denied_tools: [...new Set(denied_tools).difference(tools)],
-  }),
-  // They stay in the list of those that are allowed: an empty one allows all.
-  deny: (old, tools) => ({
-    ...old,
-    trusted: old.trusted && tools.size > 0,
-    denied_tools: [...new Set(old.denied_tools).union(tools)],
-  }),
-}
-
-const TRUST_FORM =
-  /^(?:list|inspect SERVER|revoke SERVER|deny SERVER(?: --tool)?|allow SERVER(?: --tool)?(?: --ttl)?)$/
-
-function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
-  const servers = Object.fromEntries(trusts)
-  const rows = [['server', ...Object.keys(TRUSTED)]]
-  for (const [name, trust] of trusts) rows.push([name, ...Object.entries(trust).map(cellOf)])
-  return app.print({ ok: true, policy: { servers } }, rows)
-}
-
-async function mcpTrust(app: App, action = '', server = '') {
-  const [tools, ttl] = [new Set(app.given.all('tool')), app.given.text('ttl')]
-  const words = [action, server && 'SERVER', tools.size > 0 && '--tool', ttl && '--ttl']
-  const form = words.filter(Boolean).join(' ')
-  const hint = 'there are list, and inspect, allow, deny and revoke SERVER'
-  if (!TRUST_FORM.test(form)) failUsage(`no such form: tai mcp trust ${visible(form)}`, hint)
-  const { registry, audit } = await app.bridge()
-  const change = TRUST_CHANGES[action]
-  if (change) {
-    const end = ttl && { expires_at: timeIn(app, ttl) }
+function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run {
+  return async (app, server = '') => {
+    const { registry, audit } = await app.bridge()
+    const [tools, ttl] = [new Set(app.given.all('tool')), givenTime(app, 'ttl')]
+    const end = ttl && { expires_at: new Date(ttl).toISOString() }
     const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
     await audit('mcp_server_trust_changed', { server, ...trust })
     if (!registry.list().some(({ name }) => name === server))
       app.notice(`there is no server ${server} yet; this counts once there is one`)
-    return printTrust(app, [[server, trust]])
+    printTrust(app, new Map([[server, trust]]))
   }
-  const trusts = registry.trusts()
-  if (action === 'list') return printTrust(app, trusts)
-  const trust = trusts.get(server)
-  if (trust === undefined) {
-    const error = `${visible(server)} is neither trusted nor denied`
-    if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
-    app.print({ ok: false, error }, '')
-    return EXIT.failed
+}
+
+function trustedVerb(revokes: boolean): Run {
+  return async (app, server = '') => {
+    const { registry, audit } = await app.bridge()
+    const trust = registry.trusts().get(server)
+    if (!trust) {
+      const error = `${visible(server)} is neither trusted nor denied`
+      if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
+      app.print({ ok: false, error })
+      return true
+    }
+    if (!revokes) return printTrust(app, new Map([[server, trust]]))
+    registry.revokeTrust(server)
+    const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
+    await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
+    printTrust(app, registry.trusts())
   }
-  if (action === 'inspect') return printTrust(app, [[server, trust]])
-  registry.revokeTrust(server)
-  const counts = {
-    allowed_tools: trust.allowed_tools.length,
-    denied_tools: trust.denied_tools.length,
-  }
-  await audit('mcp_server_trust_revoked', { server, ...counts })
-  return printTrust(app, registry.trusts())
 }
 
 async function printLineEnds({ out, world }: App) {
@@ -12961,20 +12830,17 @@ export type Outside = Omit<AppOptions, 'given'>
 export async function main(argv: string[], outside: Outside) {
   const { out } = outside
   const signal = AbortSignal.any([outside.signal, out.gone])
-  let app = new App({ ...outside, given: new Given() })
+  const app = new App({ ...outside, signal, given: new Given() })
   try {
     const line = parseLine(argv, COMMANDS)
-    const { given } = line
+    app.given = line.given
     // A served host's screen is not ours.
-    const isServed =
-      given.has('serve-mcp') || (line.kind === 'command' && line.verb.run === mcpServePipe)
-    const prompter = isServed ? denyPrompter : outside.prompter
-    app = new App({ ...outside, prompter, signal, given })
+    if (line.verb?.run === mcpServePipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
     app.resolve = resolveGithub.bind(undefined, app)
     reapOrphans(app.world)
     const code = await runLine(app, line)
     await out.drained(outside.signal)
-    return endCode(app, code ?? EXIT.answered)
+    return endCode(app, code === true ? EXIT.failed : code || EXIT.answered)
   } catch (error) {
     return endCode(app, error)
   } finally {
@@ -12991,16 +12857,16 @@ function endCode(app: App, result: unknown) {
 }
 
 async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
-  if (line.kind === 'help') return void app.out.write(helpText(COMMANDS, line.command))
-  if (line.given.has('version')) return void app.out.write(`tai ${VERSION}\n`)
-  if (line.given.has('approve-call-id'))
+  const { given, command, words, verb } = line
+  if (given.has('help')) return void app.out.write(helpText(COMMANDS, command))
+  if (given.has('version')) return void app.out.write(`tai ${VERSION}\n`)
+  if (given.has('approve-call-id'))
     app.notice('--approve-call-id does nothing; --approve-digest allows one call')
-  if (line.kind === 'command') return line.verb.run(app, ...line.words)
-  if (!line.given.has('serve-mcp')) return runPrompt(app, line.words)
-  const stray = line.given.keys().find((name) => NOT_SERVED.test(name))
-  if (line.words.length === 0 && stray === undefined) return mcpServeMain(app)
-  const what = stray ? `does not take --${stray}` : 'answers no prompt' // which may be the rest of a key
-  return failUsage(`--serve-mcp ${what}`, 'the key stands right after it; ask without that flag')
+  if (verb) return verb.run(app, ...words)
+  if (!given.has('serve-mcp')) return runPrompt(app, words)
+  // They may be the rest of a key.
+  if (words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
+  return mcpServeMain(app)
 }
 
 function runPrompt(app: App, given: string[]) {
@@ -13020,8 +12886,7 @@ async function promptParts(app: App, words: string[]) {
   const parts: Part[] = await Array.fromAsync(files, read)
   if (text) parts.push(textPart(text))
   if (parts.length > 0) return parts
-  const hint = 'such as: git diff | tai "write a commit message"; `tai --help` tells more'
-  failUsage('there is nothing to do: no prompt, and nothing on standard input', hint)
+  return failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
 }
 
 function realWorld(): World {

@@ -383,7 +383,7 @@ t.test('a secret is typed without echo', { skip }, async (t) => {
   const { output } = await pty(`"$TAI" secret set OPENAI_API_KEY${AFTER}`, [
     { wait: /Value of OPENAI_API_KEY: /, type: 'hunter2-hunter2\r' },
   ])
-  t.match(output, /stored OPENAI_API_KEY/)
+  t.match(output, /stored +OPENAI_API_KEY/)
   t.notMatch(output, /hunter2/)
   t.match(output, GIVEN_BACK)
   const { OPENAI_API_KEY: _, ...bare } = env

@@ -8,7 +8,7 @@ t.test('main returns an exit code and never throws', async (t) => {
   t.match(await runMain(['--nope']), { code: 2, out: '', err: /^tai: unknown flag --nope\n {2}\S/ })
   t.match(await runMain(['--no-stdin']), { code: 2, err: /nothing to do/ })
   t.match(await runMain(['--no-stdin', 'hi']), { code: 3, err: /no model is set up/ })
-  t.match(await runMain(['secret', 'lst']), { code: 2, err: /did you mean list/ })
+  t.match(await runMain(['secret', 'lst']), { code: 2, err: /has no verb lst: set, list/ })
 })
 
 t.test('an output that failed is said once; a reader that left is no error', async (t) => {

@@ -35,15 +35,12 @@ t.test('a command is shown, agreed to, tried and stored; it is not enabled by th
   const typed = person('y')
   const run = await w.mcp(['add', '--name', 'demo', ...wordsOf(w.stub.entry)], { prompter: typed })
   t.match(run, { code: 0, err: '' })
-  t.equal(
-    run.out,
-    'demo: stdio, 1 tool: ping; not enabled\n`tai mcp enable demo` lets models use it\n',
-  )
+  t.equal(run.out, 'demo: stdio, 1 tool: ping; not enabled (tai mcp enable)\n')
   t.match(typed.questions, [
     /^demo starts: \S*node \S+mcpserver\.ts \S+demo\.json\n {2}in folder: \S+\nAllow this\?$/,
   ])
   t.match(await w.mcp(['list']), {
-    out: /^demo {2}stdio {2}disabled {2}1 tool {2}\S*node \S+mcpserver\.ts \S+demo\.json\n$/,
+    out: /^name +transport .*\ndemo +stdio +\S*node \S+mcpserver\.ts \S+demo\.json +- +1 +- /,
   })
   t.match(json(await w.mcp(['list', '--json'])), {
     servers: [{ name: 'demo', transport: 'stdio', profiles: [], tools: 1, withheld: [] }],
@@ -101,12 +98,12 @@ t.test('a file, a paste and stdin are read alike', async (t) => {
   for (const source of ['servers.json', paste]) {
     t.match(await w.mcp(['add', '--yes', source]), { code: 0, out: /^demo: stdio, 1 tool: ping/ })
     t.match(json(await w.mcp(['list', '--json'])), { servers: [{ source: 'config-json' }] })
-    t.match(await w.mcp(['remove', 'demo']), { code: 0, out: 'removed demo\n' })
+    t.match(await w.mcp(['remove', 'demo']), { code: 0, out: 'removed  demo\n' })
   }
   const piped = await tai(['mcp', 'add', '--yes', '-'], { home: w.home, stdin: paste })
   t.match(piped, { code: 0, out: /^demo: stdio, 1 tool: ping/ })
   const empty = await tai(['mcp', 'add', '--yes', '-'], { home: w.home })
-  complains(t, empty, 2, /nothing came on stdin/, 'empty stdin')
+  complains(t, empty, 6, /it has no server/, 'empty stdin')
 })
 
 t.test('a TOML entry that says enabled is, for the profile of the run', async (t) => {
@@ -147,7 +144,7 @@ t.test('what cannot be a server is refused before anything starts', async (t) =>
     [['add', '{"mcpServers": {"a": {"command": }}}'], 6, /line 1, column 34/],
     [['add', '{"a": 1}'], 6, /no server/],
     [['add', 'nothere'], 1, /there is no server nothere/],
-    [['add', 'nothere.json'], 1, /there is no file nothere\.json/],
+    [['add', 'nothere.json'], 1, /there is no server nothere\.json\n.*nor such a file/],
     [['add', '--name', 'a\u001b[2J', '--', 'x'], 6, /is no name for a server/],
     [['enable', 'dem'], 1, /there is no server dem\n.*did you mean demo\?/],
     [['disable', 'x\u001b[2Jx'], 1, /there is no server x\\e\[2Jx/],
@@ -286,11 +283,11 @@ t.test(
     const w = homeWith({ tools: [toolNamed('ping', 'One\nline.'), toolNamed('Pong')] })
     await w.add('--yes')
     t.match(await w.mcp(['tools', 'demo']), {
-      out: 'mcp_demo_ping  not_enabled  One line.\nmcp_demo_pong  not_enabled  It does Pong.\n',
+      out: /mcp_demo_ping {2}not_enabled {2}One line.\nmcp_demo_pong {2}not_enabled {2}It does Pong.\n$/,
     })
-    t.match(await w.mcp(['enable', 'demo']), { code: 0, out: 'demo is enabled for default\n' })
+    t.match(await w.mcp(['enable', 'demo']), { code: 0, out: /profile +default\nenabled +true\n$/ })
     t.match(await w.mcp(['tools']), {
-      out: 'mcp_demo_ping  offered  One line.\nmcp_demo_pong  offered  It does Pong.\n',
+      out: 'name           state    description\nmcp_demo_ping  offered  One line.\nmcp_demo_pong  offered  It does Pong.\n',
     })
     t.strictSame(json(await w.mcp(['tools', '--json'])).tools[1], {
       server: 'demo',
@@ -299,7 +296,10 @@ t.test(
       state: 'offered',
       description: 'It does Pong.',
     })
-    t.match(await w.mcp(['disable', 'demo']), { code: 0, out: 'demo is disabled for default\n' })
+    t.match(await w.mcp(['disable', 'demo']), {
+      code: 0,
+      out: /profile +default\nenabled +false\n$/,
+    })
     t.match(await w.mcp(['tools']), { out: /mcp_demo_ping +not_enabled/ })
   },
 )
@@ -329,14 +329,14 @@ t.test('pins shows what changed, as a diff, and grants one or all', async (t) =>
   const [a, b, c] = ['a', 'b', 'c'].map((name) => toolNamed(name)) as [object, object, object]
   const w = homeWith({ tools: [a, b] })
   await w.add('--yes', '--profile', 'default')
-  t.match(await w.mcp(['pins', 'demo']), { code: 0, out: /^all tools of demo are as they were/ })
+  t.match(await w.mcp(['pins', 'demo']), { code: 0, out: /^all tools are as they were/ })
   w.stub.say({ tools: [{ ...a, description: 'It reads more.' }, b, c] })
   const shown = await w.mcp(['pins', 'demo'])
   t.match(shown.out, /^changed: a\n/)
   t.match(shown.out, /\n-It does a\.\n\+It reads more\.\n/)
   t.match(shown.out, /\nadded: c\n[^]*\n\+It does c\.\n/)
   t.match(shown.out, /`tai mcp pins demo --grant TOOL` accepts one, --grant-all all\n$/)
-  t.match(await w.mcp(['list']), { out: /2 tools, 2 withheld/ })
+  t.match(await w.mcp(['list']), { out: / 2 +a, c / })
   t.match(await w.mcp(['pins', 'demo', '--grant', 'nope']), {
     code: 1,
     err: /no tool nope of demo/,
@@ -347,11 +347,6 @@ t.test('pins shows what changed, as a diff, and grants one or all', async (t) =>
     tools: [],
   })
   t.match(await w.mcp(['call', 'demo', 'c']), { code: 0 })
-  w.stub.say({ tools: 'none' as never })
-  t.match(await w.mcp(['pins', 'demo']), {
-    code: 0,
-    err: /it was not asked now .*what was seen last/,
-  })
 })
 
 t.test('what waits for consent is shown, and agreed to with --yes', async (t) => {
@@ -399,7 +394,7 @@ t.test('one tool can be granted by name, and then runs in a pipe; others do not'
 t.test('removal is for good', async (t) => {
   const w = homeWith()
   await w.add('--yes', '--profile', 'default')
-  t.match(await w.mcp(['remove', 'demo']), { code: 0, out: 'removed demo\n' })
+  t.match(await w.mcp(['remove', 'demo']), { code: 0, out: 'removed  demo\n' })
   t.strictSame(await w.names(), [])
   t.match(await w.add('--yes'), { code: 0, out: /not enabled/ }, 'it starts from nothing')
 })
@@ -411,8 +406,7 @@ t.test('servers of other programs are listed, and added by name or all of them',
   const second = { ...w.stub.entry, name: 'second' }
   writeFileSync(join(w.home, '.claude.json'), pasteOf(w.stub.entry, second))
   const listed = await w.mcp(['import'])
-  t.match(listed.out, /^demo +Claude Code {2}stdio {2}\S+\.claude\.json\nsecond +Claude Code/)
-  t.match(listed.err, /`tai mcp import NAME\.\.\.` adds some, `tai mcp import all` adds all\n$/)
+  t.match(listed.out, /\ndemo +Claude Code {2}stdio +\S+\.claude\.json\nsecond +Claude Code/)
   t.strictSame(await w.names(), [], 'nothing is added by looking')
   t.match(json(await w.mcp(['import', '--json'])), {
     servers: [{ name: 'demo', host: 'Claude Code', transport: 'stdio' }, { name: 'second' }],
@@ -526,7 +520,7 @@ t.test('trust: an empty policy, allow, deny, inspect, revoke', async (t) => {
       { demo: { ...fresh, ...facts } },
       words,
     )
-  t.match(await trust('list'), { code: 0, out: /demo +true +\["a","c"\] +\["b","a"\] +-\n$/ })
+  t.match(await trust('list'), { code: 0, out: /demo +true +a, c +b, a +-\n$/ })
   t.strictSame(policyOf(await trust('revoke', 'demo', '--json')), {})
   for (const verb of ['inspect', 'revoke']) {
     const run = await trust(verb, 'demo', '--json')
@@ -595,7 +589,7 @@ t.test('trust for a time says until when', async (t) => {
   for (const wrong of ['0d', '-1h', '1', 'd', '1w', '999999d', '1.5h', 'never'])
     t.match(
       await w.mcp(['trust', 'allow', 'demo', `--ttl=${wrong}`]),
-      { code: 2, err: /is no time\n {2}such as 30m, 12h or 7d\n$/ },
+      { code: 2, err: /is no time\n {2}such as 30m, 12h, 7d or .*\n$/ },
       wrong,
     )
 })

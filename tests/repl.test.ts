@@ -27,7 +27,7 @@ t.test(
       [
         { wait: /leaves\.[^]*> /, type: 'I am Ada\r' },
         { wait: /Hello Ada\.[^]*> /, type: '/tols\r' },
-        { wait: /did you mean \/tools\?[^]*> /, type: '/help\r' },
+        { wait: /there is no \/tols; \/help lists[^]*> /, type: '/help\r' },
         { wait: /\/exit +leave[^]*> /, type: '/session\r' },
         { wait: /session \w+[^]*> /, type: '/new\r' },
         { wait: /session \w+[^]*> /, type: 'again\r' },

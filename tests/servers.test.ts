@@ -320,7 +320,9 @@ t.test('each server of a source stands alone, and is told on its own line', asyn
     failed.map(({ message }) => message),
     ['refused before', /^bad: there is no program/],
   )
-  t.match(added.map(addedLine), [/^stub: stdio, 1 tool: a; left out: b \(.+\); not enabled$/])
+  t.match(added.map(addedLine), [
+    /^stub: stdio, 1 tool: a; left out: b \(.+\); not enabled \(tai mcp enable\)$/,
+  ])
   t.match(serverFacts(w.bridge), [{ name: 'stub', profiles: [], tools: 1, withheld: [] }])
   t.match(toolFacts(w.bridge, 'default', 'stub'), [{ tool: 'a', state: 'not_enabled' }])
   t.match(toolFacts(w.bridge, 'default'), [{ tool: 'a', state: 'not_enabled' }])
