@@ -120,9 +120,9 @@
 //   §repl       the plain chat
 //     beginChat
 //   §resources  files of the workspace, as MCP resources
-//     Resource Shelf listResources readResource
+//     Resource listResources readResource
 //   §serve      what other agents are answered
-//     McpSession McpServeContext eraOf RpcHost RpcCall RPC_METHODS ...
+//     McpSession McpServeContext RpcCall RPC_METHODS ...
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
 //   §lines      MCP over stdin and stdout, the server's end
@@ -10588,11 +10588,19 @@ function outcomeOf(
   { session, model } = { session: '', model: '' },
 ) {
   const exit = error ? exitCodeOf(error) : EXIT.answered
-  const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
-  const hint = (error instanceof TaiError && error.hint) || null
+  const { hint = null } = Object(error)
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  const failed = error !== undefined && { error: failure }
-  return { answer: redactor.known(answer), ...facts, ...failed }
+  return {
+    answer: redactor.known(answer),
+    session,
+    model,
+    steps,
+    usage,
+    cost: cost ?? null,
+    tools,
+    exit,
+    ...(error !== undefined && { error: failure }),
+  }
 }
 
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
@@ -10613,10 +10621,8 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   spinner?.start('thinking')
   return {
     event(event: AgentEvent) {
-      if (event.kind === 'text') {
-        held += event.text
-        if (held.length > room) flow()
-      }
+      if (event.kind === 'text') held += event.text
+      if (held.length > room) flow()
       if (event.kind === 'reasoning') aside(event.text)
       if (event.kind === 'notice') notice(event.text)
       if (event.kind === 'call') {
@@ -10626,11 +10632,11 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
         spinner?.start(event.call.name)
       }
       if (event.kind === 'result' && spinner) {
-        const { call, reply, ms } = event
-        const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-        const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
-        const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-        err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
+        const { name, args } = event.call
+        const mark = event.reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
+        const given = visible(clip(redactor.redact(JSON.stringify(args)), 80))
+        const facts = err.paint(`${given} ${formatDuration(event.ms)}`, 'dim')
+        err.writeLine(`${mark} ${visible(clip(name, 80))} ${facts}`)
         spinner.start('thinking')
       }
     },
@@ -10699,7 +10705,7 @@ export type Conversation = Awaited<ReturnType<typeof converse>>
 function rewritten(answer: string, { given, notice }: App) {
   if (given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
   const block = firstCodeBlock(answer)
-  if (block === undefined) notice('no code block in the answer: all of it is printed')
+  if (block === undefined) notice('no code block: this is all of the answer')
   return block ?? answer
 }
 
@@ -10736,8 +10742,8 @@ const chatClient = ({ http, world }: App, config: Config, choice: ModelChoice) =
     random: () => world.randomBytes(1).readUInt8() / 255,
   })
 
-const toolNames = (config: Config, profile: ProfileRow | undefined) =>
-  config.get('tools') === undefined ? profile?.tools : config.list('tools')
+const toolNames = (config: Config, { tools }: ProfileRow) =>
+  config.get('tools') === undefined ? tools : config.list('tools')
 
 /** A new one, or where flags and `goesOn` say so, an earlier one, or the running one. */
 export async function openConversation(
@@ -10781,20 +10787,14 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
   const { store = vault, maxSteps = config.number('max_steps') } = talk
   const { redactor, root, world } = app
   const own = preferred(config, 'system', profile?.prompt)
-  const options = {
-    chat: chatClient(app, config, choice),
-    tools,
-    store,
-    session,
-    system() {
-      const added = own && redactor.known(own)
-      return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
-    },
-    maxSteps,
-    maxCost: talk.maxCost ?? config.number('max_cost'),
-    schema,
-    now: world.now,
+  const system = () => {
+    const added = own && redactor.known(own)
+    return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
   }
+  const chat = chatClient(app, config, choice)
+  const { maxCost = config.number('max_cost') } = talk
+  const limits = { maxSteps, maxCost, now: world.now }
+  const options = { chat, tools, store, session, system, schema, ...limits }
   const agent = new Agent(options, await resumed(store, session))
   return { agent, session, tools, model: modelName(choice), store }
 }
@@ -10841,43 +10841,44 @@ async function resumed(store: Store, session: string) {
   return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
-async function profileOf(store: Store, name = 'default') {
-  const row = await store.getProfile(name)
-  if (row || name === 'default') return row ?? { name, created: 0 }
-  const names = (await store.listProfiles()).map((each) => each.name).join(', ')
-  return failUsage(`there is no profile ${visible(name)}`, `there are ${names || 'none'}`)
+const failUnnamed = (what: string, name: string) =>
+  failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
+
+async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
+  const usual = name === 'default' ? { name, created: 0 } : undefined
+  return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
   const id = given.text('resume')
-  const hint = '`tai session list` shows them'
-  if (id !== undefined)
-    return (await store.findSession(id)) ?? failUsage(`there is no session ${visible(id)}`, hint)
+  if (id !== undefined) return (await store.findSession(id)) ?? failUnnamed('session', id)
   const row = given.has('continue') ? await store.latestSession(root) : undefined
   if (given.has('continue') && !row) notice('no session to go on with here; a new one begins')
   return row
 }
 
-type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
-  Partial<Pick<ToolContext, 'processes' | 'prompter'>> & {
-    mode: Mode
-    only?: readonly string[] | undefined
-    rows?: Tool[]
-    offersBridged?: boolean // default: yes
-    lock?: WorkspaceLock
-  }
+type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
+  mode: Mode
+} & Loose<{
+    processes: Processes
+    only: readonly string[]
+    rows: Tool[]
+    offersBridged: boolean // default: yes
+    lock: WorkspaceLock
+  }>
 
 /** The tools of one session. */
 export async function openTools(app: App, { mode, only, offersBridged, lock, ...seat }: ToolSeat) {
-  const { world, http, notice, approved } = app
-  const { rows = TOOLS, prompter = app.prompter, processes = app.processes, profile } = seat
+  const { world, http, prompter, notice, approved } = app
+  const { rows = TOOLS, processes = app.processes, profile, session, workspace } = seat
   const { store, config } = await app.forTurn()
-  const { root } = seat.workspace
+  const { root } = workspace
   const approvals = new Approvals({ mode, store, prompter, world, root, approved })
   const bridge = await app.bridge()
+  const own = { session, workspace, profile, prompter, processes }
   return new Tools({
     rows,
-    context: { world, store, http, config, approvals, bridge, ...seat, prompter, processes },
+    context: { world, store, http, config, approvals, bridge, ...own },
     bridged: () => bridgedTools(bridge, profile, offersBridged),
     delegate: (parent, ...asked) => delegated(app, parent, ...asked),
     ticks: () => process.uptime() * SECOND,
@@ -10888,14 +10889,18 @@ export async function openTools(app: App, { mode, only, offersBridged, lock, ...
   })
 }
 
+function answerClock(ms: number, signal: AbortSignal) {
+  const late = () => new LimitError(`no answer within ${formatDuration(ms)}`)
+  return timeout(ms, late, signal)
+}
+
 /** A sub-agent's turn. Its messages are a session that no --continue finds, all else its parent's. */
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
   const { task, profile: name, tools: names, max_steps: steps } = asked
   const { depth = 0, profile: own } = parent.context
   if (depth >= AGENT_DEPTH_MAX)
     fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`, 'do this task yourself')
-  const late = () => new LimitError(`no answer within ${formatDuration(AGENT_RUN_TIMEOUT)}`)
-  using clock = timeout(AGENT_RUN_TIMEOUT, late, signal)
+  using clock = answerClock(AGENT_RUN_TIMEOUT, signal)
   const { store, config } = await app.forTurn()
   const profile = await profileOf(store, name ?? own)
   const choice = await chosenModel(app, profile)
@@ -10919,10 +10924,10 @@ async function playApart(app: App, talk: Conversation, task: string, signal: Abo
   const result = await resultOf(events, (event) => {
     if (event.kind === 'text') said += event.text
   })
-  const { error, usage, cost } = result
+  const { error, usage, cost, answer } = result
   const isError = error !== undefined
-  const structured = outcomeOf({ ...result, answer: result.answer || said }, redactor, talk)
-  const text = isError ? [said, explain(error)].filter(Boolean).join('\n\n') : result.answer
+  const structured = outcomeOf({ ...result, answer: answer || said }, redactor, talk)
+  const text = isError ? joinParts([said, explain(error)], '\n\n') : answer
   return { text, structured, isError, spent: { usage, cost } }
 }
 
@@ -11249,44 +11254,31 @@ const SECRET_FILE =
 
 const isShown = (name: string) => !SECRET_FILE.test(name)
 
-const MIME_TYPES: Record<string, string> = {
-  gif: 'image/gif',
-  jpg: 'image/jpeg',
+const MIMES: Record<string, string> = {
   json: 'application/json',
-  pdf: 'application/pdf',
+  jpg: 'image/jpeg',
   png: 'image/png',
-  webp: 'image/webp',
 }
 
-const mimeOf = (name: string, usual: string) =>
-  MIME_TYPES[path.extname(name).slice(1).toLowerCase()] ?? usual
+const mimeOf = (name: string, usual = 'text/plain') =>
+  MIMES[path.extname(name).slice(1).toLowerCase()] ?? usual
 
-export type Resource = Readonly<
-  Record<'uri' | 'name' | 'description' | 'mimeType', string> &
-    Loose<Record<'text' | 'blob', string>>
->
+export type Resource = Record<'uri' | 'name' | 'description' | 'mimeType', string> &
+  Loose<Record<'text' | 'blob', string>>
 
 /** What there is to read: the workspace, and `fixed`. */
-export type Shelf = Readonly<{
-  workspace: Workspace
-  redactor: Redactor
-  fixed: readonly Resource[]
-}>
+type Shelf = { workspace: Workspace; redactor: Redactor; fixed: readonly Resource[] }
 
 const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
-
-function nameAt(cursor: Json | undefined) {
-  const name = Buffer.from(`${cursor ?? ''}`, 'base64url').toString()
-  return sameCursor(name) === (cursor ?? '') ? name : failRpc('params', 'this cursor is not ours')
-}
 
 /** A page, by name (MCP 2025-11-25, Pagination). Throws RpcError. */
 export async function listResources(
   { workspace, fixed }: Shelf,
-  cursor: Json | undefined,
+  cursor: Json,
   signal: AbortSignal,
 ) {
-  const last = nameAt(cursor)
+  const last = Buffer.from(`${cursor}`, 'base64url').toString()
+  if (sameCursor(last) !== cursor) failRpc('params', 'this cursor is not ours')
   const { entries, remarks } = await findFiles(workspace.root, isShown, workspace, signal)
   const left = entries.map(({ at }) => workspace.show(at)).filter((name) => name > last)
   const names = left.toSorted().slice(0, MCP_RESOURCES_PAGE)
@@ -11294,13 +11286,13 @@ export async function listResources(
     uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
     name,
     description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
-    mimeType: mimeOf(name, 'text/plain'),
+    mimeType: mimeOf(name),
   }))
-  const others = last === '' ? fixed.map(({ text: _text, blob: _blob, ...row }) => row) : []
+  const others = last ? [] : fixed.map(({ text: _text, blob: _blob, ...row }) => row)
   return {
     resources: [...others, ...found],
-    ...(left.length > names.length && { nextCursor: sameCursor(names.at(-1) ?? '') }),
-    ...(remarks.length > 0 && { notes: remarks }), // such as where a walk stopped
+    nextCursor: left.length > names.length ? sameCursor(names.at(-1) ?? '') : undefined,
+    notes: remarks[0] && remarks, // such as where a walk stopped
   }
 }
 
@@ -11317,43 +11309,34 @@ async function isHidden(real: string, { root, show }: Workspace) {
 
 /** Throws TaiError. */
 export async function readResource({ workspace, redactor, fixed }: Shelf, uri: string) {
-  const { text: own, blob: raw, mimeType: type } = fixed.find((row) => row.uri === uri) ?? {}
-  if (own !== undefined || raw !== undefined) return { uri, mimeType: type, text: own, blob: raw }
-  const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? ''))
-  const isInner = name && !/\0|^[/~]|(?:^|[/\\])\.\.(?:[/\\]|$)/.test(name)
-  const real = isInner ? await workspace.read(name) : ''
+  const own = fixed.find((row) => row.uri === uri)
+  if (own) return own
+  const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? '')) ?? ''
+  const real = await workspace.read(name).catch(() => '')
   const stats = attempt(() => fs.statSync(real))
-  if (!name || !stats?.isFile() || (await isHidden(real, workspace)))
+  if (!stats?.isFile() || (await isHidden(real, workspace)))
     fail('there is no such resource', 'resources/list names them')
   if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
   await using file = await workspace.openForRead(name)
   const bytes = await file.readFile()
-  if (isUtf8Text(bytes)) {
-    const text = redactor.redact(bytes.toString())
-    return { uri, mimeType: mimeOf(name, 'text/plain'), text }
-  }
+  if (isUtf8Text(bytes))
+    return { uri, mimeType: mimeOf(name), text: redactor.redact(bytes.toString()) }
   if (redactor.knows(bytes.toString('latin1'))) fail('it holds a secret')
-  return {
-    uri,
-    mimeType: mimeOf(name, 'application/octet-stream'),
-    blob: bytes.toString('base64'),
-  }
+  const mimeType = mimeOf(name, 'application/octet-stream')
+  return { uri, mimeType, blob: bytes.toString('base64') }
 }
 
 //#endregion §resources
 
 //#region §serve: what other agents are answered
 //
-// One dispatcher for HTTP and stdio, and for both eras of MCP: 2025-11-25 and 2026-07-28.
+// One dispatcher for HTTP and stdio, and for both eras of MCP.
 // 1. What would need a person is refused. A call meets all gates.
-// 2. Calls of one session run one after the other; sessions, pings, lists and calls of the
-//    stateless era never wait.
-// 3. A session's id is signed under the key, so every server of one key knows it; its end is in
-//    the vault.
-// Not here: how bytes travel (§listen, §lines); tools of other servers, which are never served again.
+// 2. Calls of one session run in order; sessions, pings, lists and stateless calls never wait.
+// 3. A session's id is signed: every server of one key knows it. Its end is in the vault.
+// Not here: how bytes travel (§listen, §lines); tools of others, which are never served again.
 
-const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
-const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
+const SESSION_BYTES = 16
 // A late call must not bring back what another server has ended.
 const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?, ?, ?)
   ON CONFLICT DO UPDATE SET seen = excluded.seen, ended = max(ended, excluded.ended)`
@@ -11370,55 +11353,54 @@ type ServeOptions = Loose<{
 
 async function servePartsOf(app: App, options: ServeOptions) {
   const { key, usual = 'prompt', native = TOOLS, resources = [], own = ownSessions(app) } = options
-  if (key !== undefined && !/^[\x21-\x7e]+$/.test(key))
-    failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
-  if (key !== undefined) app.redactor.add('mcp-key', key)
+  const { redactor, world } = app
+  if (key) redactor.add('mcp-key', key)
   await app.store() // calls that cannot be audited are not served
   const { store, config } = await app.forTurn()
-  const workspace = new Workspace(app.root, app.world.home)
+  const workspace = new Workspace(app.root, world.home)
+  const { root } = workspace
   const profile = await profileOf(store, config.get('profile'))
   const { value, source } = config.explain('permission_mode')
-  const { scryptSync, timingSafeEqual } = builtin('node:crypto')
+  const { scryptSync, timingSafeEqual: isSame } = builtin('node:crypto')
   const asked = source === 'default' ? usual : (value as Mode)
-  const secret = key ?? app.world.randomBytes(SESSION_BYTES).toString('hex')
+  const secret = key ?? world.randomBytes(SESSION_BYTES).toString('hex')
   // Slow: a weak key must not be guessed from an id, or from the lock.
   const sign = lazy(() => scryptSync(secret, 'tai mcp session', 32))
-  const group = () => (key === undefined ? `${app.world.pid}` : sha256(sign()))
-  const claim = { world: app.world, db: store.db, root: workspace.root, group }
+  const group = () => (key ? sha256(sign()) : `${world.pid}`)
+  const lock = new WorkspaceLock({ world, db: store.db, root, group, startOf: processStart })
   return {
     app,
     store,
     config,
     workspace,
     native,
-    shelf: { workspace, redactor: app.redactor, fixed: resources },
+    shelf: { workspace, redactor, fixed: resources },
     mode: tighterMode(asked, profile.mode ?? asked),
     only: toolNames(config, profile),
-    profile: profile.name,
+    profile,
     turns: new Map<string, Lane>(),
     own,
     bearer: Buffer.from(`Bearer ${secret}`),
-    isSame: timingSafeEqual,
+    isSame,
     sign,
-    lock: app.own(new WorkspaceLock({ ...claim, startOf: processStart }), (it) => it.release()),
+    lock: app.own(lock, (it) => it.release()),
   }
 }
 
 function openServed(
-  parts: ServeParts,
+  { app, workspace, lock, mode, only, profile: usual }: ServeParts,
   seat: Pick<ToolSeat, 'session' | 'processes' | 'rows' | 'offersBridged'>,
-  profile?: ProfileRow,
+  profile: ProfileRow = usual,
 ) {
-  const { app, workspace, lock, only: names = profile?.tools } = parts
   const { rows = TOOLS } = seat
+  const names = only ?? profile.tools
   return openTools(app, {
     ...seat,
     workspace,
     lock,
-    mode: tighterMode(parts.mode, profile?.mode ?? parts.mode),
+    mode: tighterMode(mode, profile.mode ?? mode),
     only: names?.filter((name) => rows.some((row) => row.name === name)),
-    prompter: denyPrompter,
-    profile: profile?.name ?? parts.profile,
+    profile: profile.name,
   })
 }
 
@@ -11441,14 +11423,14 @@ function agentTools(parts: ServeParts) {
         const { message, session = begun, max_steps: maxSteps } = args
         const lane = turns.getOrInsertComputed(session, () => new Lane())
         const turn = lane.run(async () => {
-          using clock = chatClock(signal)
+          using clock = answerClock(MCP_CHAT_TIMEOUT, signal)
           signal.throwIfAborted()
           const { profile, choice, seat } = await seatOf(parts, session, args)
           if (talks.size >= MCP_QUEUE_MAX && !talks.has(seat)) talks.clear()
           const open = () => openServed(parts, { session, processes }, profile)
           const tools = await talks.getOrInsertComputed(seat, open)
-          const talk = { session, profile, choice, tools, maxSteps }
-          return await playApart(app, await converse(app, talk), message, clock.signal)
+          const talk = await converse(app, { session, profile, choice, tools, maxSteps })
+          return await playApart(app, talk, message, clock.signal)
         })
         return turn.finally(() => lane.length === 0 && turns.delete(session))
       },
@@ -11466,10 +11448,14 @@ function agentTools(parts: ServeParts) {
         ),
       },
       annotations: annotate('Low', 'reads', { openWorld: true }),
-      run: async ({ messages: given }, _, signal) => {
-        using clock = chatClock(signal)
+      run: async (args, _, signal) => {
+        using clock = answerClock(MCP_CHAT_TIMEOUT, signal)
         const choice = await chosenModel(app)
-        const messages = given.map((it) => asMessage(it.role, app.redactor.known(it.content)))
+        const messages = args.messages.map(({ role, content }) => {
+          const text = app.redactor.known(content)
+          if (role === 'user') return userMessage(text)
+          return { role, text, calls: [], state: 'complete' as const }
+        })
         const chat = chatClient(app, config, choice)
         const reply = await chat.complete({ messages, tools: [] }, clock.signal)
         const { message, usage = null, cost = null } = reply
@@ -11479,42 +11465,33 @@ function agentTools(parts: ServeParts) {
   })
 }
 
-function chatClock(signal: AbortSignal) {
-  const message = `no answer within ${formatDuration(MCP_CHAT_TIMEOUT)}`
-  const hint = 'ask for less, or go on with the same session'
-  return timeout(MCP_CHAT_TIMEOUT, () => new LimitError(message, { hint }), signal)
-}
-
-function asMessage(role: 'system' | 'user' | 'assistant', text: string) {
-  if (role === 'user') return userMessage(text)
-  return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
-}
-
 async function seatOf(
-  parts: ServeParts,
+  { app, store, config }: ServeParts,
   id: string,
-  args: { message: string; session?: string; profile?: string },
+  {
+    message,
+    session,
+    profile: asked,
+  }: Record<'message', string> & Loose<Record<'session' | 'profile', string>>,
 ) {
-  const { app, store, config } = parts
   const row = await store.findSession(id)
-  if (args.session !== undefined && row?.id !== id)
-    fail(`there is no session ${visible(id)}`, 'leave `session` out to go on with your own')
-  const { switched = {}, profile: own = args.profile ?? config.get('profile') } = row ?? {}
+  if (session !== undefined && row?.id !== id) failUnlisted('session', id)
+  const { switched = {}, profile: own = asked ?? config.get('profile') } = row ?? {}
   const profile = await profileOf(store, own)
   const choice = await chosenModel(app, profile, switched.model)
-  const title = titleOf([textPart(args.message)])
+  const title = titleOf([textPart(message)])
   const begun = { id, title, profile: profile.name, model: modelName(choice), workspace: app.root }
-  if (row === undefined) await store.createSession(begun)
+  if (!row) await store.createSession(begun)
   return { profile, choice, seat: id + canonicalJson(switched) }
 }
 
 /** One client's session, or that of all who have none. */
 export class McpSession {
-  readonly id
-  readonly seat
-  readonly processes
-  readonly lane = new Lane()
-  readonly calls = new Map<RpcCall, Promise<Outcome>>()
+  id
+  seat
+  processes
+  lane = new Lane()
+  calls = new Map<RpcCall, Promise<Outcome>>()
   tools: Promise<Tools> | undefined
   seen
   written = 0
@@ -11532,16 +11509,15 @@ export class McpSession {
     return this.calls.size === 0 && this.processes.list().length === 0
   }
 
-  cancel(id: unknown) {
-    for (const call of this.calls.keys())
-      if (call.id === id) call.stop.abort(new InterruptedError('the client cancelled the call'))
+  interrupt(isMeant: (call: RpcCall) => boolean) {
+    const meant = this.calls.keys().filter(isMeant)
+    for (const { stop } of meant) stop.abort(new InterruptedError('interrupted'))
   }
 
   settled = () => Promise.allSettled(this.calls.values())
 
   async end() {
-    for (const { stop } of this.calls.keys())
-      stop.abort(new InterruptedError('the session has ended'))
+    this.interrupt(() => true)
     await Promise.all([this.processes.stopAll(), this.settled()])
     await this.processes.stopAll() // what a call was about to start
   }
@@ -11549,26 +11525,31 @@ export class McpSession {
 
 function ownSessions(app: App) {
   const begun = () => new McpSession(app, '', idLetters(app.world.randomBytes(ID_BYTES)))
-  return { legacy: begun(), modern: begun() } satisfies Record<Era, McpSession>
+  return { legacy: begun(), modern: begun() }
 }
 
 /** Who may come in, and what they are answered. */
 export class McpServeContext {
-  readonly #parts
-  readonly #world
-  readonly #db
-  readonly sessions = new Map<string, McpSession>() // the longest unused first
-  readonly mode
-  readonly list
-  readonly toolCount
+  #parts
+  #world
+  #db
+  sessions = new Map<string, McpSession>() // the longest unused first
+  own
+  mode
+  redactor
+  list
+  toolCount
 
   private constructor(parts: ServeParts) {
+    const { app, only, own, mode } = parts
     this.#parts = parts
-    this.#world = parts.app.world
+    this.#world = app.world
     this.#db = parts.store.db
-    this.mode = parts.mode
+    this.own = own
+    this.mode = mode
+    this.redactor = app.redactor
     const all = this.#rows()
-    const rows = parts.only?.map((name) => pickTool(all, name)) ?? all
+    const rows = only?.map((name) => pickTool(all, name)) ?? all
     this.toolCount = rows.length
     const tools = rows.map(({ name, description, parameters, annotations }) => {
       return { name, description, inputSchema: parameters, annotations }
@@ -11580,15 +11561,7 @@ export class McpServeContext {
     return new McpServeContext(await servePartsOf(app, options))
   }
 
-  reach = () => this
-
-  get own() {
-    return this.#parts.own
-  }
-
-  get redactor() {
-    return this.#parts.app.redactor
-  }
+  reach: RpcHost['reach'] = (work) => work(this)
 
   admits(header = '') {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
@@ -11604,7 +11577,7 @@ export class McpServeContext {
   /** Undefined: unknown, ended or unused too long. Throws RpcError: no room. */
   session(id: string) {
     const session = this.sessions.get(id) ?? this.#adopt(id)
-    if (session === undefined || this.#isOver(session)) return undefined
+    if (!session || this.#isOver(session)) return undefined
     this.#touch(session)
     this.sessions.delete(id)
     this.sessions.set(id, session)
@@ -11631,7 +11604,7 @@ export class McpServeContext {
     await Promise.all(sessions.map((it) => it.end()))
   }
 
-  /** JSON, after the session's earlier calls. Throws RpcError. */
+  /** After the session's earlier calls. Throws RpcError. */
   async callTool(call: RpcCall) {
     const { session = failRpc('request', 'there is no session'), stop, era } = call
     const { name, arguments: args = {} } = call.params
@@ -11640,8 +11613,8 @@ export class McpServeContext {
     const { calls, lane } = session
     const isShared = session === this.own.modern
     const max = isShared ? MCP_CONNECTIONS_MAX : MCP_QUEUE_MAX
-    const crowd = `${max} calls of this session are waiting`
-    if (calls.size >= max) failRpc('busy', crowd, { data: { retry_after_s: 1 } })
+    if (calls.size >= max)
+      failRpc('busy', `${max} calls of this session wait`, { data: { retry_after_s: 1 } })
     const run = async () => {
       const tools = await (session.tools ??= this.#openTools(session))
       return tools.dispatch(name, args as JsonObject, stop.signal)
@@ -11649,42 +11622,39 @@ export class McpServeContext {
     const work = isShared ? run() : lane.run(run)
     calls.set(call, work)
     try {
-      return JSON.stringify(callResult(await work, era))
+      return callResult(await work, era)
     } finally {
       calls.delete(call)
-      if (session.id !== '') this.#touch(session)
+      if (session.id) this.#touch(session)
     }
   }
 
-  async listResources({ params, stop }: RpcCall) {
-    return JSON.stringify(await listResources(this.#parts.shelf, params['cursor'], stop.signal))
-  }
+  listResources = ({ params, stop }: RpcCall) =>
+    listResources(this.#parts.shelf, params['cursor'] ?? '', stop.signal)
 
   async readResource({ params: { uri }, session }: RpcCall) {
     if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
     const { shelf, store } = this.#parts
-    const content = await readResource(shelf, uri).catch((error: unknown) => error as Error)
-    const outcome = content instanceof Error ? 'refused' : 'ok'
-    await store.audit(
-      'resource-read',
-      { uri: clip(uri, RECORD_PREVIEW), outcome },
-      session?.seat,
-      'soon',
-    )
-    const json = JSON.stringify({ contents: [content] })
-    const isLarge = byteLength(json) > MCP_HTTP_MAX_BODY
-    const fault = isLarge ? new TaiError('it is too large for one message') : content
-    if (!(fault instanceof Error)) return json
-    if (!(fault instanceof TaiError)) throw fault
-    const details = this.redactor.redact(fault.message)
-    return failRpc('params', details, { data: { uri, details } })
+    const told = (outcome: string) => {
+      const facts = { uri: clip(uri, RECORD_PREVIEW), outcome }
+      return store.audit('resource-read', facts, session?.seat, 'soon')
+    }
+    try {
+      const contents = [await readResource(shelf, uri)]
+      await told('ok')
+      return { contents }
+    } catch (error) {
+      await told('refused')
+      if (!(error instanceof TaiError)) throw error
+      return failRpc('params', this.redactor.redact(error.message), { data: { uri } })
+    }
   }
 
   #rows = () => [...this.#parts.native, ...agentTools(this.#parts)]
 
   #openTools({ seat: session, processes }: McpSession) {
-    const seat = { session, processes, rows: this.#rows() }
-    return openServed(this.#parts, { ...seat, offersBridged: false })
+    const seat = { session, processes, rows: this.#rows(), offersBridged: false }
+    return openServed(this.#parts, seat)
   }
 
   #isOver(session: McpSession) {
@@ -11693,7 +11663,7 @@ export class McpServeContext {
     if (session.looked === others && session.seen >= unusedSince) return false
     session.looked = others
     const sql = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
-    const row = this.#db.get<{ seen: number; ended: number }>(sql, session.id)
+    const row = this.#db.get<Record<'seen' | 'ended', number>>(sql, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
     const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
     if (isOver) this.#drop(session)
@@ -11707,9 +11677,8 @@ export class McpServeContext {
   }
 
   #signed(body: string) {
-    const { createHmac } = builtin('node:crypto')
-    const mac = createHmac('sha256', this.#parts.sign()).update(body).digest('base64url')
-    return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
+    const mac = builtin('node:crypto').createHmac('sha256', this.#parts.sign())
+    return `${body}.${mac.update(body).digest('base64url')}`
   }
 
   #adopt(id: string) {
@@ -11719,9 +11688,8 @@ export class McpServeContext {
       const idle = this.sessions.values().find((it) => it.isIdle)
       this.sessions.delete(idle?.id ?? failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`))
     }
-    const seat = idLetters(Buffer.from(id, 'base64url').subarray(0, ID_BYTES))
-    const created = Math.min(parseInt(made, 36), this.#world.now())
-    return new McpSession(this.#parts.app, id, seat, created)
+    const seat = idLetters(Buffer.from(random, 'base64url').subarray(0, ID_BYTES))
+    return new McpSession(this.#parts.app, id, seat, parseInt(made, 36))
   }
 
   #write(session: McpSession, ended: 0 | 1) {
@@ -11747,51 +11715,53 @@ const REFUSAL_KINDS = {
 
 function callResult(outcome: Outcome, era: Era) {
   if (outcome.kind === 'refused') {
-    const isUnknown = outcome.why === 'unknown' && era === 'modern'
-    const kind = isUnknown ? 'params' : REFUSAL_KINDS[outcome.why]
-    return failRpc(kind, outcome.text, { data: outcome.data })
+    const { why, text, data } = outcome
+    const isUnknown = why === 'unknown' && era === 'modern'
+    return failRpc(isUnknown ? 'params' : REFUSAL_KINDS[why], text, { data })
   }
   const { text, images = [], blocks = [], structured, isError } = outcome.output
-  const pictures = images.map(({ mime, base64 }) => {
-    return { type: 'image', data: base64, mimeType: mime }
-  })
-  const others = [...pictures, ...blocks]
+  const shown = images.map(({ mime: mimeType, base64: data }) => ({
+    type: 'image',
+    data,
+    mimeType,
+  }))
+  const others = [...shown, ...blocks]
   return {
     content: text === '' && others.length > 0 ? others : [{ type: 'text', text }, ...others],
-    ...(isObject(structured) && { structuredContent: structured }),
-    ...(isError === true && { isError }),
+    structuredContent: isObject(structured) ? structured : undefined,
+    isError: isError || undefined,
   }
 }
 
 type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
 
-const versionIn = ({ _meta: meta }: JsonObject) => Object(meta)[metaKey('protocolVersion')] as Json
+const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
+const versionIn = (params: JsonObject) => metaIn(params, 'protocolVersion')
 
 /** `version` is what an HTTP header says. */
-export function eraOf({ method, params }: RpcRequest, version?: unknown): Era {
+function eraOf({ method, params }: RpcRequest, version?: unknown): Era {
   const isModern = versionIn(params) !== undefined || method === 'server/discover'
   return isModern || version === MODERN ? 'modern' : 'legacy'
 }
 
 /** `check` compares with headers. Throws RpcError. */
-function checkModern({ id, params }: RpcRequest, check = () => {}) {
+function checkModern({ params }: RpcRequest, check = () => {}) {
   const requested = versionIn(params)
-  const capabilities = Object(params['_meta'])[metaKey('clientCapabilities')]
-  if (typeof requested !== 'string' || !isObject(capabilities))
-    failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities', { id })
+  if (typeof requested !== 'string' || !isObject(metaIn(params, 'clientCapabilities')))
+    failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities')
   check()
   const data = { supported: [MODERN], requested }
-  if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { id, data })
+  if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { data })
 }
 
 /** What this era says beside a result. */
-function modernResult(json: string, ttl: number | undefined) {
+function modernResult(json: string, ttlMs: number | undefined) {
   const more = {
     resultType: 'complete',
     _meta: { [metaKey('serverInfo')]: SELF },
-    ...(ttl !== undefined && { ttlMs: ttl, cacheScope: 'private' }),
+    ...(ttlMs !== undefined && { ttlMs, cacheScope: 'private' }),
   }
-  return JSON.stringify(more).replace(/}$/, json === '{}' ? '}' : `,${json.slice(1)}`)
+  return `${JSON.stringify(more).slice(0, -1)},${json.slice(1)}`
 }
 
 const MODERN_STATUSES: Record<number, number> = {
@@ -11799,95 +11769,83 @@ const MODERN_STATUSES: Record<number, number> = {
   [RPC_CODES.needs]: 400,
 }
 
-/** Who answers, once it is asked something that needs it. */
-export type RpcHost = Readonly<{
+type RpcHost = {
   redactor: Redactor
   older?: string // the version of who names none
-  reach: () => McpServeContext | Promise<McpServeContext>
-}>
+  reach: (work: (context: McpServeContext) => unknown) => unknown // opened by then
+}
 
-export type RpcCall = Readonly<{
+export type RpcCall = {
   id: RpcId
   era: Era
   params: JsonObject
   session: McpSession | undefined
   stop: AbortController
-}>
+}
 
 const CAPABILITIES = { tools: {}, resources: {} }
 
 function greeting({ protocolVersion: asked }: JsonObject, usual = MCP_PROTOCOL_VERSION) {
-  const protocolVersion =
-    MCP_VERSIONS.find((known) => known === (asked ?? usual)) ?? MCP_PROTOCOL_VERSION
-  return JSON.stringify({ protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF })
+  const known = MCP_VERSIONS.find((it) => it === (asked ?? usual))
+  const protocolVersion = known ?? MCP_PROTOCOL_VERSION
+  return { protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF }
 }
 
-type RpcMethod = Readonly<{
-  only?: Era
-  isOpen?: boolean // to all, at once
+type RpcMethod = {
+  only?: Era // and open to all
   ttl?: number // ms for which the result may be kept
-  answer: (host: RpcHost, call: RpcCall) => string | Promise<string> // JSON
-}>
-
-/** At once, where there is a context. */
-const inContext =
-  (
-    work: (context: McpServeContext, call: RpcCall) => string | Promise<string>,
-  ): RpcMethod['answer'] =>
-  ({ reach }, call) => {
-    const context = reach()
-    return context instanceof McpServeContext
-      ? work(context, call)
-      : context.then((it) => work(it, call))
-  }
+  answer: (host: RpcHost, call: RpcCall) => unknown // an object, or its JSON
+}
 
 // biome-ignore format: a table
 export const RPC_METHODS = new Map<string, RpcMethod>([
-  ['initialize', { only: 'legacy', isOpen: true,
-    answer: ({ older }, { params }) => greeting(params, older) }],
-  ['ping', { only: 'legacy', isOpen: true, answer: () => '{}' }],
-  ['server/discover', { only: 'modern', isOpen: true, ttl: MCP_LIST_TTL,
-    answer: () => JSON.stringify({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
-  ['tools/list', { ttl: MCP_LIST_TTL, answer: inContext(({ list }) => list) }],
-  ['tools/call', { answer: inContext((context, call) => context.callTool(call)) }],
-  ['resources/list', { ttl: 0, answer: inContext((context, call) => context.listResources(call)) }],
-  ['resources/templates/list', { ttl: MCP_LIST_TTL,
-    answer: () => JSON.stringify({ resourceTemplates: TEMPLATES }) }],
-  ['resources/read', { ttl: 0, answer: inContext((context, call) => context.readResource(call)) }],
+  ['initialize', { only: 'legacy', answer: ({ older }, { params }) => greeting(params, older) }],
+  ['ping', { only: 'legacy', answer: () => ({}) }],
+  ['server/discover', { only: 'modern', ttl: MCP_LIST_TTL,
+    answer: () => ({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
+  ['tools/list', { ttl: MCP_LIST_TTL, answer: ({ reach }) => reach(({ list }) => list) }],
+  ['tools/call', { answer: ({ reach }, call) => reach((it) => it.callTool(call)) }],
+  ['resources/list', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.listResources(call)) }],
+  ['resources/templates/list', { ttl: MCP_LIST_TTL, answer: () => ({ resourceTemplates: TEMPLATES }) }],
+  ['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])
 
 type RpcNews = (from: McpSession | undefined, params: JsonObject) => void
 
 export const RPC_NOTIFICATIONS = new Map<string, RpcNews>([
   ['notifications/initialized', () => {}],
-  ['notifications/cancelled', (from, { requestId }) => from?.cancel(requestId)],
+  [
+    'notifications/cancelled',
+    (from, { requestId }) => from?.interrupt(({ id }) => id === requestId),
+  ],
 ])
 
 /** What a peer may hear of any error. */
-export function rpcErrorOf(error: unknown, redactor: Redactor) {
-  return error instanceof RpcError
-    ? error
-    : new RpcError('internal', redactor.redact(messageOf(error)))
+export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
+  error instanceof RpcError ? error : new RpcError('internal', redactor.redact(messageOf(error)))
+
+function readMessage(bytes: Buffer) {
+  if (!builtin('node:buffer').isUtf8(bytes)) failRpc('parse', 'not UTF-8')
+  return readRpc(bytes.toString())
 }
 
 /** The reply, if one is due. Throws RpcError where a session is needed. */
 export async function answerRpc(
   host: RpcHost,
   { id, method, params }: RpcRequest,
-  { era, session, stop }: Pick<RpcCall, 'era' | 'session' | 'stop'>,
+  seat: Pick<RpcCall, 'era' | 'session' | 'stop'>,
 ) {
+  const { era, session } = seat
   if (id === undefined) return void RPC_NOTIFICATIONS.get(method)?.(session, params)
   const known = RPC_METHODS.get(method)
-  const row = known?.only === undefined || known.only === era ? known : undefined
-  if (session === undefined && row?.isOpen !== true)
-    failRpc('request', 'Mcp-Session-Id is missing: initialize first')
+  const row = (known?.only ?? era) === era ? known : undefined
+  if (!session && !row?.only) failRpc('request', 'Mcp-Session-Id is missing: initialize first')
   try {
-    if (row === undefined) failRpc('method', `there is no method ${visible(clip(method, 80))}`)
-    const json = await row.answer(host, { id, era, params, session, stop })
-    return {
-      status: 200,
-      body: rpcResult(id, era === 'modern' ? modernResult(json, row.ttl) : json),
-    }
+    if (!row) failRpc('method', `there is no method ${visible(clip(method, 80))}`)
+    const said = await row.answer(host, { ...seat, id, params })
+    const json = typeof said === 'string' ? said : JSON.stringify(said)
+    const result = era === 'modern' ? modernResult(json, row.ttl) : json
+    return { status: 200, body: rpcResult(id, result) }
   } catch (error) {
     const told = rpcErrorOf(error, host.redactor)
     const status = (era === 'modern' && MODERN_STATUSES[told.code]) || 200
@@ -11907,7 +11865,7 @@ export async function answerRpc(
 
 const MCP_PATH = '/mcp'
 
-type HttpAnswer = { status: number; body?: string; headers?: object | false }
+type HttpAnswer = { status: number; body?: string; headers?: object | false | undefined }
 
 const refused = (status: number, message: string, headers = {}) => ({
   status,
@@ -11915,7 +11873,8 @@ const refused = (status: number, message: string, headers = {}) => ({
   headers,
 })
 
-const TOO_LARGE = refused(413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+const LARGE = `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`
+const TOO_LARGE = refused(413, LARGE)
 const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
 
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
@@ -11928,18 +11887,17 @@ const STATUSES: Record<number, number> = {
 
 function gateOf(request: IncomingMessage, door: Door) {
   const { method, url, headers } = request
-  const isPost = method === 'POST'
   const { accept = '*/*', 'content-type': type, 'content-encoding': coding = '' } = headers
   if (!door.expects(request)) return refused(403, 'this Host or Origin is not expected')
   if (!door.context.admits(headers.authorization))
     return refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' })
   if (`${url}`.split('?', 1)[0] !== MCP_PATH) return refused(404, 'no such path')
-  if (!isPost && method !== 'DELETE')
+  if (method !== 'POST' && method !== 'DELETE')
     return refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' })
   if (door.isClosing) return CROWDED
-  if (isPost && !/\*\/\*|application\/(\*|json)/i.test(accept))
+  if (method === 'POST' && !/\*\/\*|application\/(\*|json)/i.test(accept))
     return refused(406, 'replies are application/json')
-  if (isPost && !/^application\/json\s*(;|$)/i.test(`${type}`))
+  if (method === 'POST' && !/^application\/json\s*(;|$)/i.test(`${type}`))
     return refused(415, 'requests are application/json')
   if (!/^(identity)?$/i.test(coding)) return refused(415, 'requests are not compressed')
   return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
@@ -11949,27 +11907,23 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
   if (response.destroyed) return
   response.writeHead(status, {
     'Cache-Control': 'no-store',
-    'Content-Length': Buffer.byteLength(body),
-    ...(body !== '' && { 'Content-Type': 'application/json' }),
+    'Content-Length': byteLength(body),
+    ...(body && { 'Content-Type': 'application/json' }),
     ...headers,
   })
   response.end(body)
 }
 
-/** The id of a reply to what has none. */
-const nobody = (headers: IncomingHttpHeaders) =>
-  headers['mcp-protocol-version'] === MODERN ? undefined : null
-
 /** Where clients knock, and what is held for them. */
 export class Door {
-  readonly context
-  readonly #hosts // undefined: any
-  readonly #open = new Map<object, number>()
-  readonly #due: (() => void)[] = []
+  context
+  #hosts // undefined: any
+  #open = new Map<object, number>()
+  #due: (() => void)[] = []
   #held = 0 // bytes
   isClosing = false
 
-  constructor(context: McpServeContext, hosts: ReadonlySet<string> | undefined) {
+  constructor(context: McpServeContext, hosts: Set<string> | undefined) {
     this.context = context
     this.#hosts = hosts
   }
@@ -11996,11 +11950,10 @@ export class Door {
   /** Not a page of another server (DNS rebinding). */
   expects({ headers: { origin }, headersDistinct }: IncomingMessage) {
     const { host: [host = '', another] = [] } = headersDistinct
-    if (another !== undefined) return false
     const name = host.replace(/:\d*$/, '').toLowerCase()
-    const hosts = this.#hosts ?? new Set([name])
     const from = origin === undefined ? name : URL.parse(origin)?.hostname
-    return from !== undefined && hosts.has(from) && hosts.has(name)
+    const isOurs = (it: string) => this.#hosts?.has(it) ?? it === name
+    return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
   }
 
   /** With several clients, after all that came is read: each is woken once. */
@@ -12015,29 +11968,27 @@ export class Door {
   /** Never throws. */
   async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
     const { context } = this
-    const { req } = response
-    const { headers } = req
+    const { method, headers } = response.req
     let message: RpcMessage
     try {
-      const gate = gateOf(req, this)
-      if (gate !== undefined) return gate
-      const body = await this.#receive(response)
+      const body = gateOf(response.req, this) ?? (await this.#receive(response))
       if (!Buffer.isBuffer(body)) return body
       const session = context.session(`${headers['mcp-session-id'] ?? ''}`)
-      if (req.method !== 'POST') {
+      if (method === 'DELETE') {
         context.endSession(session ?? raise(NO_SESSION))
         return { status: 200 }
       }
-      if (!builtin('node:buffer').isUtf8(body)) failRpc('parse', 'the body is not UTF-8')
-      message = readRpc(body.toString())
+      message = readMessage(body)
+      if (!message) return { status: 202 }
       const { isNew, ...seat } = seatedBy(message, headers, session, context)
-      const reply = message && (await answerRpc(context, message, { ...seat, stop }))
-      if (reply === undefined) return { status: 202 }
+      const reply = await answerRpc(context, message, { ...seat, stop })
+      if (!reply) return { status: 202 }
       return { ...reply, headers: isNew && { 'Mcp-Session-Id': context.newSession() } }
     } catch (error) {
       const told = rpcErrorOf(error, context.redactor)
-      const id = told.id ?? message?.id ?? nobody(headers)
-      return { status: STATUSES[told.code] ?? 400, body: rpcFailure(id, told) }
+      const nobody = headers['mcp-protocol-version'] === MODERN ? undefined : null
+      const body = rpcFailure(told.id ?? message?.id ?? nobody, told)
+      return { status: STATUSES[told.code] ?? 400, body }
     }
   }
 
@@ -12074,42 +12025,36 @@ function headerValue(text: string | string[] = '') {
   return bytes.toString('base64') === base64 ? bytes.toString() : undefined
 }
 
-const NAMED_BY: Record<string, string> = {
-  'tools/call': 'name',
-  'resources/read': 'uri',
-  'prompts/get': 'name',
-}
-
-function checkHeaders({ id, method, params }: RpcRequest, headers: IncomingHttpHeaders) {
-  const name = params[NAMED_BY[method] ?? '']
+function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeaders) {
+  const name = params['name'] ?? params['uri']
   const said = { 'MCP-Protocol-Version': versionIn(params), 'Mcp-Method': method, 'Mcp-Name': name }
   for (const [header, value] of Object.entries(said))
     if (value !== undefined && headerValue(headers[header.toLowerCase()]) !== value)
-      failRpc('mismatch', `the header ${header} is not what the body says`, { id })
+      failRpc('mismatch', `the header ${header} is not what the body says`)
 }
 
 /** Throws RpcError. */
 function seatedBy(
-  message: RpcMessage,
+  message: RpcRequest,
   headers: IncomingHttpHeaders,
   session: McpSession | undefined,
   { own }: McpServeContext,
 ) {
-  const era = message ? eraOf(message, headers['mcp-protocol-version']) : 'legacy'
-  if (era === 'legacy') return { era, session, isNew: beginsSession(message, headers, session) }
-  // A notification could end calls of others.
-  if (message?.id === undefined) return { era, session: undefined, isNew: false }
-  checkModern(message, () => checkHeaders(message, headers))
-  return { era, session: own.modern, isNew: false }
-}
-
-function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
   const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
-  if (message?.method === 'initialize' && message.id !== undefined)
-    return session === undefined || failRpc('request', 'initialized already')
-  if (session === undefined && 'mcp-session-id' in headers) throw NO_SESSION
-  if (MCP_VERSIONS.includes(version)) return false
-  failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  const era = eraOf(message, version)
+  const isRequest = message.id !== undefined
+  // A notification could end calls of others.
+  if (era === 'modern' && !isRequest) return { era, session: undefined }
+  if (era === 'modern') {
+    checkModern(message, () => checkHeaders(message, headers))
+    return { era, session: own.modern }
+  }
+  const isNew = isRequest && message.method === 'initialize'
+  if (isNew && session) failRpc('request', 'initialized already')
+  if (!isNew && !session && 'mcp-session-id' in headers) throw NO_SESSION
+  if (!isNew && !MCP_VERSIONS.includes(version))
+    failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  return { era, session, isNew }
 }
 
 export const mcpServeHandler = (door: Door) => door.serve
@@ -12135,31 +12080,28 @@ async function listen(door: Door, bind: string, port: number) {
 }
 
 function keyOf({ given, world }: App, bind: string) {
-  const said = given.text('serve-mcp') || world.env['TAI_MCP_KEY']
-  const key = said || failUsage('--serve-mcp has no key', KEY_HINT)
+  const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
   const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN
-  if (key.length < least)
-    failUsage(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
-  return key
+  if (key.length >= least && /^[!-~]+$/.test(key)) return key
+  const what = `--serve-mcp needs a key: at least ${least} characters of ASCII, no spaces`
+  return failUsage(what, 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"')
 }
 
 const inUrl = (host: string) => (builtin('node:net').isIPv6(host) ? `[${host}]` : host)
 
 function hostNames(bind: string, named: string[]) {
-  if (!isLoopback(bind) && named.length === 0) return undefined
+  if (!isLoopback(bind) && !named[0]) return undefined
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
   return new Set(all.map((it) => inUrl(it).toLowerCase()))
 }
 
 /** Until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
 export async function mcpServeMain(app: App) {
-  const { signal, notice, root } = app
+  const { signal, notice, root: workspace } = app
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
-  const context = await McpServeContext.open(app, {
-    key: keyOf(app, bind),
-    usual: 'danger-full-access',
-  })
+  const key = keyOf(app, bind)
+  const context = await McpServeContext.open(app, { key, usual: 'danger-full-access' })
   const hosts = hostNames(bind, config.list('mcp_hosts'))
   const door = new Door(context, hosts)
   builtin('node:v8').setFlagsFromString('--heap-growing-percent=50') // or old objects multiply
@@ -12169,10 +12111,10 @@ export async function mcpServeMain(app: App) {
   const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
   const { mode, toolCount: tools } = context
   if (!hosts) notice('a web page could pose as its own: name its hosts with --mcp-hosts')
-  notice(`serving ${count(tools, 'tool')} of ${root} over MCP, permission mode ${mode}`)
+  notice(`serving ${count(tools, 'tool')} of ${workspace} over MCP, permission mode ${mode}`)
   notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
   notice('Ctrl-C ends the server')
-  app.print({ url, tools, mode, workspace: root }, url)
+  app.print({ url, tools, mode, workspace }, url)
   if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
@@ -12190,85 +12132,69 @@ export async function mcpServeMain(app: App) {
 //
 // One message a line (MCP 2025-11-25, Transports, stdio); stdout carries nothing else.
 // 1. Nothing is opened before it is needed: a client may start us only to look.
-// 2. The end of stdin, of stdout or a signal ends all, after MCP_STOP_GRACE for what runs.
+// 2. The end of stdin or a signal ends all, after MCP_STOP_GRACE for what runs.
 // 3. Who does not read what it asked for is not read from.
 // Not here: what a message is answered (§serve).
 
 const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
 
-/** Undefined: a line that is too long. */
-function lineTaker(take: (line: Buffer | undefined) => void) {
-  let pieces: Buffer[] = []
-  let size = 0
-  const keep = (piece: Buffer) => {
-    size += piece.length
-    if (size > MCP_HTTP_MAX_BODY) pieces = []
-    else pieces.push(piece)
-  }
+/** Of Latin-1, where a character is a byte. What is too long lacks its end. */
+function lineTaker(take: (line: string) => void) {
+  let line = ''
   const end = () => {
-    if (size > 0) take(size > MCP_HTTP_MAX_BODY ? undefined : Buffer.concat(pieces))
-    pieces = []
-    size = 0
+    if (line) take(line)
+    line = ''
   }
-  const push = (chunk: Buffer) => {
-    let from = 0
-    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
-      keep(chunk.subarray(from, at))
-      end()
-      from = at + 1
+  const push = (text: string) => {
+    for (const [ends, piece] of text.split('\n').entries()) {
+      if (ends > 0) end()
+      if (line.length <= MCP_HTTP_MAX_BODY) line += piece
     }
-    keep(chunk.subarray(from))
   }
   return { push, end }
 }
 
 /** What needs a person is denied: a host's screen is not ours. */
 export async function mcpServePipe(app: App) {
-  const { signal, out, redactor, world } = app
+  const { signal, out, redactor, root, world } = app
   const { stdin } = process
-  const settings = { flags: flagSettings(app.given), stored: {}, root: app.root }
-  await Config.load(world, settings) // a bad flag is told now
-  app.notice(`serving ${new Workspace(app.root, world.home).root} over MCP on stdin and stdout`)
+  await Config.load(world, { flags: flagSettings(app.given), stored: {}, root }) // a bad flag is told now
+  app.notice(`serving ${new Workspace(root, world.home).root} over MCP on stdin and stdout`)
   const own = ownSessions(app)
   let context: Promise<McpServeContext> | undefined
-  const reach = () => (context ??= McpServeContext.open(app, { own }))
+  const reach: RpcHost['reach'] = (work) =>
+    (context ??= McpServeContext.open(app, { own })).then(work)
   const host = { redactor, reach, older: MCP_VERSIONS.at(-1) ?? '' }
   const waiting = new Set<Promise<void>>()
-  const say = async (body: string) => {
-    if (out.write(`${body}\n`)) return
+  const answer = async (line: string) => {
+    const body = await pipeAnswer(host, own, line)
+    if (!body || out.write(`${body}\n`)) return
     stdin.pause()
     await out.drained()
     stdin.resume()
   }
   const lines = lineTaker((line) => {
-    const work = pipeAnswer(host, own, line).then((body) => (body ? say(body) : undefined))
-    const done: Promise<void> = work.then(() => {
+    const done: Promise<void> = answer(line).then(() => {
       if (waiting.delete(done) && waiting.size < PIPE_WAITING_MAX) stdin.resume()
     })
     if (waiting.add(done).size >= PIPE_WAITING_MAX) stdin.pause()
   })
-  const ended = Promise.withResolvers<unknown>()
-  stdin.on('data', lines.push)
-  for (const end of ['end', 'error', 'close']) stdin.once(end, ended.resolve)
-  signal.addEventListener('abort', ended.resolve)
-  if (!signal.aborted) await ended.promise
+  stdin.setEncoding('latin1').on('data', lines.push)
+  const { finished } = builtin('node:stream/promises')
+  await finished(stdin, { signal, writable: false }).catch(() => {})
   lines.end()
   await within(MCP_STOP_GRACE, Promise.all(waiting), signal)
   await context?.then((it) => it.close()).catch(() => {})
   stdin.destroy()
-  return EXIT.answered
 }
 
 /** Never throws. */
-async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: Buffer | undefined) {
+async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: string) {
   let message: RpcMessage
   try {
-    if (line === undefined)
-      return failRpc('request', `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
-    if (!builtin('node:buffer').isUtf8(line)) failRpc('parse', 'the line is not UTF-8')
-    const text = line.toString().trim()
-    message = text ? readRpc(text) : undefined
-    if (message === undefined) return undefined
+    if (line.length > MCP_HTTP_MAX_BODY) failRpc('request', LARGE)
+    message = readMessage(Buffer.from(line, 'latin1'))
+    if (!message) return undefined
     const era = eraOf(message)
     if (era === 'modern' && message.id !== undefined) checkModern(message)
     const seat = { era, session: own[era], stop: new AbortController() }

@@ -105,7 +105,7 @@ const CHECKS: Check[] = [
     caps.map((row) => row.join(' '))],
   ['version', (text) => firstNames(text, 'version'), MCP_VERSIONS],
   ['method', (text) => rows(text, 'method').map(([name, needs]) => `${ticked(name)[0]} ${needs}`),
-    [...RPC_METHODS].map(([name, { isOpen }]) => `${name} ${isOpen ? 'no' : 'yes'}`)],
+    [...RPC_METHODS].map(([name, { only }]) => `${name} ${only ? 'no' : 'yes'}`)],
   ['notification', (text) => firstNames(text, 'notification'), notifications],
   ['code', (text) => rows(text, 'code').map(([code, name]) => `${code} ${name}`),
     Object.entries(RPC_CODES).map(([name, code]) => `${code} ${name}`)],
