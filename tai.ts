@@ -11575,7 +11575,8 @@ export class McpServeContext {
   }
 
   /** Undefined: unknown, ended or unused too long. Throws RpcError: no room. */
-  session(id: string) {
+  session(given: string | string[] = '') {
+    const id = `${given}`
     const session = this.sessions.get(id) ?? this.#adopt(id)
     if (!session || this.#isOver(session)) return undefined
     this.#touch(session)
@@ -11586,7 +11587,7 @@ export class McpServeContext {
 
   endSession(session: McpSession) {
     this.#write(session, 1)
-    this.#drop(session)
+    return this.#drop(session)
   }
 
   /** Processes of sessions that are over would run on. */
@@ -11697,7 +11698,7 @@ export class McpServeContext {
     this.#db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
   }
 
-  #drop(session: McpSession) {
+  #drop(session: McpSession): undefined {
     this.sessions.delete(session.id)
     session.end().catch((error: unknown) => this.#parts.app.report(error))
   }
@@ -11736,22 +11737,18 @@ function callResult(outcome: Outcome, era: Era) {
 type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
 
 const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
-const versionIn = (params: JsonObject) => metaIn(params, 'protocolVersion')
 
-/** `version` is what an HTTP header says. */
-function eraOf({ method, params }: RpcRequest, version?: unknown): Era {
-  const isModern = versionIn(params) !== undefined || method === 'server/discover'
-  return isModern || version === MODERN ? 'modern' : 'legacy'
-}
-
-/** `check` compares with headers. Throws RpcError. */
-function checkModern({ params }: RpcRequest, check = () => {}) {
-  const requested = versionIn(params)
+/** `version` is what an HTTP header says. Throws RpcError. */
+function eraOf({ id, method, params }: RpcRequest, version?: string): Era {
+  const requested = metaIn(params, 'protocolVersion')
+  const isModern = requested !== undefined || method === 'server/discover' || version === MODERN
+  if (!isModern) return 'legacy'
+  if (id === undefined) return 'modern'
   if (typeof requested !== 'string' || !isObject(metaIn(params, 'clientCapabilities')))
     failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities')
-  check()
   const data = { supported: [MODERN], requested }
   if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { data })
+  return 'modern'
 }
 
 /** What this era says beside a result. */
@@ -11762,6 +11759,15 @@ function modernResult(json: string, ttlMs: number | undefined) {
     ...(ttlMs !== undefined && { ttlMs, cacheScope: 'private' }),
   }
   return `${JSON.stringify(more).slice(0, -1)},${json.slice(1)}`
+}
+
+const LARGE = `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`
+
+/** Before a method has it; then 200, but in the modern era. */
+const STATUSES: Record<number, number> = {
+  [RPC_CODES.session]: 404,
+  [RPC_CODES.internal]: 500,
+  [RPC_CODES.busy]: 503,
 }
 
 const MODERN_STATUSES: Record<number, number> = {
@@ -11775,13 +11781,8 @@ type RpcHost = {
   reach: (work: (context: McpServeContext) => unknown) => unknown // opened by then
 }
 
-export type RpcCall = {
-  id: RpcId
-  era: Era
-  params: JsonObject
-  session: McpSession | undefined
-  stop: AbortController
-}
+type RpcSeat = { era: Era; session: McpSession | undefined; stop: AbortController }
+export type RpcCall = RpcSeat & { id: RpcId; params: JsonObject }
 
 const CAPABILITIES = { tools: {}, resources: {} }
 
@@ -11825,16 +11826,31 @@ export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
   error instanceof RpcError ? error : new RpcError('internal', redactor.redact(messageOf(error)))
 
 function readMessage(bytes: Buffer) {
+  if (bytes.length > MCP_HTTP_MAX_BODY) failRpc('request', LARGE)
   if (!builtin('node:buffer').isUtf8(bytes)) failRpc('parse', 'not UTF-8')
   return readRpc(bytes.toString())
 }
 
-/** The reply, if one is due. Throws RpcError where a session is needed. */
-export async function answerRpc(
+/** The reply, if one is due, and its HTTP status; `none` is the id of a reply to what has none. */
+async function rpcReply(
   host: RpcHost,
-  { id, method, params }: RpcRequest,
-  seat: Pick<RpcCall, 'era' | 'session' | 'stop'>,
+  read: () => RpcMessage,
+  seated: (message: RpcRequest) => RpcSeat,
+  none?: null,
 ) {
+  let message: RpcMessage
+  try {
+    message = read()
+    return message && (await answerRpc(host, message, seated(message)))
+  } catch (error) {
+    const told = rpcErrorOf(error, host.redactor)
+    const body = rpcFailure(told.id ?? message?.id ?? none, told)
+    return { status: STATUSES[told.code] ?? 400, body }
+  }
+}
+
+/** Throws RpcError where a session is needed. */
+export async function answerRpc(host: RpcHost, { id, method, params }: RpcRequest, seat: RpcSeat) {
   const { era, session } = seat
   if (id === undefined) return void RPC_NOTIFICATIONS.get(method)?.(session, params)
   const known = RPC_METHODS.get(method)
@@ -11845,7 +11861,7 @@ export async function answerRpc(
     const said = await row.answer(host, { ...seat, id, params })
     const json = typeof said === 'string' ? said : JSON.stringify(said)
     const result = era === 'modern' ? modernResult(json, row.ttl) : json
-    return { status: 200, body: rpcResult(id, result) }
+    return { status: 200, body: rpcResult(id, result), begins: method === 'initialize' }
   } catch (error) {
     const told = rpcErrorOf(error, host.redactor)
     const status = (era === 'modern' && MODERN_STATUSES[told.code]) || 200
@@ -11873,17 +11889,10 @@ const refused = (status: number, message: string, headers = {}) => ({
   headers,
 })
 
-const LARGE = `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`
 const TOO_LARGE = refused(413, LARGE)
 const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
 
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
-
-const STATUSES: Record<number, number> = {
-  [RPC_CODES.session]: 404,
-  [RPC_CODES.internal]: 500,
-  [RPC_CODES.busy]: 503,
-}
 
 function gateOf(request: IncomingMessage, door: Door) {
   const { method, url, headers } = request
@@ -11969,27 +11978,18 @@ export class Door {
   async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
     const { context } = this
     const { method, headers } = response.req
-    let message: RpcMessage
-    try {
-      const body = gateOf(response.req, this) ?? (await this.#receive(response))
-      if (!Buffer.isBuffer(body)) return body
-      const session = context.session(`${headers['mcp-session-id'] ?? ''}`)
-      if (method === 'DELETE') {
-        context.endSession(session ?? raise(NO_SESSION))
-        return { status: 200 }
-      }
-      message = readMessage(body)
-      if (!message) return { status: 202 }
-      const { isNew, ...seat } = seatedBy(message, headers, session, context)
-      const reply = await answerRpc(context, message, { ...seat, stop })
-      if (!reply) return { status: 202 }
-      return { ...reply, headers: isNew && { 'Mcp-Session-Id': context.newSession() } }
-    } catch (error) {
-      const told = rpcErrorOf(error, context.redactor)
-      const nobody = headers['mcp-protocol-version'] === MODERN ? undefined : null
-      const body = rpcFailure(told.id ?? message?.id ?? nobody, told)
-      return { status: STATUSES[told.code] ?? 400, body }
-    }
+    const body = gateOf(response.req, this) ?? (await this.#receive(response))
+    if (!Buffer.isBuffer(body)) return body
+    const isPost = method === 'POST'
+    const read = () =>
+      isPost
+        ? readMessage(body)
+        : context.endSession(context.session(headers['mcp-session-id']) ?? raise(NO_SESSION))
+    const seated = (it: RpcRequest) => ({ ...seatedBy(it, headers, context), stop })
+    const none = headers['mcp-protocol-version'] === MODERN ? undefined : null
+    const reply = await rpcReply(context, read, seated, none)
+    if (!reply) return { status: isPost ? 202 : 200 }
+    return { ...reply, headers: reply.begins && { 'Mcp-Session-Id': context.newSession() } }
   }
 
   #receive(response: ServerResponse) {
@@ -12027,34 +12027,34 @@ function headerValue(text: string | string[] = '') {
 
 function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeaders) {
   const name = params['name'] ?? params['uri']
-  const said = { 'MCP-Protocol-Version': versionIn(params), 'Mcp-Method': method, 'Mcp-Name': name }
+  const said = {
+    'MCP-Protocol-Version': metaIn(params, 'protocolVersion'),
+    'Mcp-Method': method,
+    'Mcp-Name': name,
+  }
   for (const [header, value] of Object.entries(said))
     if (value !== undefined && headerValue(headers[header.toLowerCase()]) !== value)
       failRpc('mismatch', `the header ${header} is not what the body says`)
 }
 
 /** Throws RpcError. */
-function seatedBy(
-  message: RpcRequest,
-  headers: IncomingHttpHeaders,
-  session: McpSession | undefined,
-  { own }: McpServeContext,
-) {
+function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: McpServeContext) {
   const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
   const era = eraOf(message, version)
   const isRequest = message.id !== undefined
-  // A notification could end calls of others.
-  if (era === 'modern' && !isRequest) return { era, session: undefined }
   if (era === 'modern') {
-    checkModern(message, () => checkHeaders(message, headers))
-    return { era, session: own.modern }
+    if (isRequest) checkHeaders(message, headers)
+    // A notification could end calls of others.
+    return { era, session: isRequest ? context.own.modern : undefined }
   }
-  const isNew = isRequest && message.method === 'initialize'
-  if (isNew && session) failRpc('request', 'initialized already')
-  if (!isNew && !session && 'mcp-session-id' in headers) throw NO_SESSION
-  if (!isNew && !MCP_VERSIONS.includes(version))
-    failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
-  return { era, session, isNew }
+  const id = headers['mcp-session-id']
+  const session = context.session(id)
+  const begins = isRequest && message.method === 'initialize'
+  if (begins && session) failRpc('request', 'initialized already')
+  if (begins) return { era, session }
+  if (!session && id !== undefined) throw NO_SESSION
+  if (MCP_VERSIONS.includes(version)) return { era, session }
+  return failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
 }
 
 export const mcpServeHandler = (door: Door) => door.serve
@@ -12166,9 +12166,14 @@ export async function mcpServePipe(app: App) {
     (context ??= McpServeContext.open(app, { own })).then(work)
   const host = { redactor, reach, older: MCP_VERSIONS.at(-1) ?? '' }
   const waiting = new Set<Promise<void>>()
+  const seated = (message: RpcRequest) => {
+    const era = eraOf(message)
+    return { era, session: own[era], stop: new AbortController() }
+  }
   const answer = async (line: string) => {
-    const body = await pipeAnswer(host, own, line)
-    if (!body || out.write(`${body}\n`)) return
+    const read = () => readMessage(Buffer.from(line, 'latin1'))
+    const reply = await rpcReply(host, read, seated, null)
+    if (!reply || out.write(`${reply.body}\n`)) return
     stdin.pause()
     await out.drained()
     stdin.resume()
@@ -12186,23 +12191,6 @@ export async function mcpServePipe(app: App) {
   await within(MCP_STOP_GRACE, Promise.all(waiting), signal)
   await context?.then((it) => it.close()).catch(() => {})
   stdin.destroy()
-}
-
-/** Never throws. */
-async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: string) {
-  let message: RpcMessage
-  try {
-    if (line.length > MCP_HTTP_MAX_BODY) failRpc('request', LARGE)
-    message = readMessage(Buffer.from(line, 'latin1'))
-    if (!message) return undefined
-    const era = eraOf(message)
-    if (era === 'modern' && message.id !== undefined) checkModern(message)
-    const seat = { era, session: own[era], stop: new AbortController() }
-    return (await answerRpc(host, message, seat))?.body
-  } catch (error) {
-    const told = rpcErrorOf(error, host.redactor)
-    return rpcFailure(told.id ?? message?.id ?? null, told)
-  }
 }
 
 //#endregion §lines
