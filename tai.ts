@@ -10574,8 +10574,7 @@ function flagSettings(given: Given) {
 //#region §present: a turn, as it is seen
 //
 // 1. stdout carries the answer and nothing else; of JSON, the first byte is `{`.
-// 2. Text before a tool call goes to stderr: in a pipe it is held until the step ends, at most
-//    ANSWER_HOLD.
+// 2. Text before a tool call goes to stderr; in a pipe at most ANSWER_HOLD of it is held for that.
 // 3. Known secrets are taken out of every piece, also where one is cut in two.
 
 const ANSWER_HOLD = 4 * KB // more text of a step is the answer
@@ -10585,22 +10584,13 @@ export type TurnOutcome = ReturnType<typeof outcomeOf>
 function outcomeOf(
   { answer = '', steps = 0, usage = NO_USAGE, cost, tools = [], error }: Partial<TurnResult>,
   redactor: Redactor,
-  { session, model } = { session: '', model: '' },
+  { session = '', model = '' } = {},
 ) {
   const exit = error ? exitCodeOf(error) : EXIT.answered
   const { hint = null } = Object(error)
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  return {
-    answer: redactor.known(answer),
-    session,
-    model,
-    steps,
-    usage,
-    cost: cost ?? null,
-    tools,
-    exit,
-    ...(error !== undefined && { error: failure }),
-  }
+  const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
+  return { answer: redactor.known(answer), ...facts, ...(error ? { error: failure } : {}) }
 }
 
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
@@ -10768,23 +10758,18 @@ export async function openConversation(
   const session = earlier?.id ?? (await store.createSession(begun))
   const modeOf = ({ mode: its }: ProfileRow) => preferred(config, 'permission_mode', its) as Mode
   const mode = tighterMode(modeOf(usual), modeOf(profile)) // a switch allows no more
-  const only = toolNames(config, profile)
-  const seat = { session, workspace, mode, only, profile: profile.name }
+  const seat = { session, workspace, mode, only: toolNames(config, profile), profile: profile.name }
   const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
   return converse(app, { session, profile, choice, tools, schema })
 }
 
-type Talk = Pick<AgentOptions, 'session'> & { choice: ModelChoice } & Loose<
-    Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'maxCost' | 'store'> & {
-      profile: ProfileRow
-    }
-  >
+type Talk = { session: string; choice: ModelChoice } & Loose<AgentOptions & { profile: ProfileRow }>
 
 /** With the session's messages in the vault or `store`. */
 export async function converse(app: App, { profile, choice, ...talk }: Talk) {
-  const { session, tools, schema } = talk
   const { store: vault, config } = await app.forTurn()
-  const { store = vault, maxSteps = config.number('max_steps') } = talk
+  const { session, tools, schema, store = vault } = talk
+  const { maxSteps = config.number('max_steps'), maxCost = config.number('max_cost') } = talk
   const { redactor, root, world } = app
   const own = preferred(config, 'system', profile?.prompt)
   const system = () => {
@@ -10792,7 +10777,6 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
     return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
   }
   const chat = chatClient(app, config, choice)
-  const { maxCost = config.number('max_cost') } = talk
   const limits = { maxSteps, maxCost, now: world.now }
   const options = { chat, tools, store, session, system, schema, ...limits }
   const agent = new Agent(options, await resumed(store, session))
@@ -10859,27 +10843,22 @@ async function earlierSession({ given, root, notice }: App, store: Store) {
 
 type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
   mode: Mode
-} & Loose<{
-    processes: Processes
-    only: readonly string[]
-    rows: Tool[]
-    offersBridged: boolean // default: yes
-    lock: WorkspaceLock
-  }>
+  processes?: Processes
+  offersBridged?: boolean // default: yes
+} & Partial<Pick<ToolsOptions, 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, only, offersBridged, lock, ...seat }: ToolSeat) {
-  const { world, http, prompter, notice, approved } = app
-  const { rows = TOOLS, processes = app.processes, profile, session, workspace } = seat
+export async function openTools(app: App, { mode, offersBridged, ...seat }: ToolSeat) {
+  const { world, http, prompter, processes, notice, approved } = app
+  const { rows = TOOLS, only, lock, ...place } = seat
   const { store, config } = await app.forTurn()
-  const { root } = workspace
+  const { root } = place.workspace
   const approvals = new Approvals({ mode, store, prompter, world, root, approved })
   const bridge = await app.bridge()
-  const own = { session, workspace, profile, prompter, processes }
   return new Tools({
     rows,
-    context: { world, store, http, config, approvals, bridge, ...own },
-    bridged: () => bridgedTools(bridge, profile, offersBridged),
+    context: { world, store, http, config, approvals, bridge, prompter, processes, ...place },
+    bridged: () => bridgedTools(bridge, place.profile, offersBridged),
     delegate: (parent, ...asked) => delegated(app, parent, ...asked),
     ticks: () => process.uptime() * SECOND,
     resultMax: config.number('result_max'),
@@ -11468,18 +11447,14 @@ function agentTools(parts: ServeParts) {
 async function seatOf(
   { app, store, config }: ServeParts,
   id: string,
-  {
-    message,
-    session,
-    profile: asked,
-  }: Record<'message', string> & Loose<Record<'session' | 'profile', string>>,
+  args: { message: string; session?: string; profile?: string },
 ) {
   const row = await store.findSession(id)
-  if (session !== undefined && row?.id !== id) failUnlisted('session', id)
-  const { switched = {}, profile: own = asked ?? config.get('profile') } = row ?? {}
+  if (args.session !== undefined && row?.id !== id) failUnlisted('session', id)
+  const { switched = {}, profile: own = args.profile ?? config.get('profile') } = row ?? {}
   const profile = await profileOf(store, own)
   const choice = await chosenModel(app, profile, switched.model)
-  const title = titleOf([textPart(message)])
+  const title = titleOf([textPart(args.message)])
   const begun = { id, title, profile: profile.name, model: modelName(choice), workspace: app.root }
   if (!row) await store.createSession(begun)
   return { profile, choice, seat: id + canonicalJson(switched) }
@@ -11609,8 +11584,8 @@ export class McpServeContext {
   async callTool(call: RpcCall) {
     const { session = failRpc('request', 'there is no session'), stop, era } = call
     const { name, arguments: args = {} } = call.params
-    if (typeof name !== 'string') failRpc('params', 'params.name is no text')
-    if (!isObject(args)) failRpc('params', 'params.arguments is no object')
+    if (typeof name !== 'string' || !isObject(args))
+      failRpc('params', 'params takes name, a text, and arguments, an object')
     const { calls, lane } = session
     const isShared = session === this.own.modern
     const max = isShared ? MCP_CONNECTIONS_MAX : MCP_QUEUE_MAX
@@ -11811,9 +11786,10 @@ export const RPC_METHODS = new Map<string, RpcMethod>([
   ['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])
 
-type RpcNews = (from: McpSession | undefined, params: JsonObject) => void
-
-export const RPC_NOTIFICATIONS = new Map<string, RpcNews>([
+export const RPC_NOTIFICATIONS = new Map<
+  string,
+  (from: McpSession | undefined, params: JsonObject) => void
+>([
   ['notifications/initialized', () => {}],
   [
     'notifications/cancelled',
@@ -11876,10 +11852,8 @@ export async function answerRpc(host: RpcHost, { id, method, params }: RpcReques
 // One POST, one JSON reply (MCP 2025-11-25, Transports). A client that leaves takes its call along.
 // 1. Host and Origin are looked at before the key, the key before all else.
 // 2. No body is read that is too large, of another type, or of a stranger.
-// 3. What is held for clients is bounded: connections, requests on one, bodies, sessions, time.
+// 3. What is held for clients is bounded.
 // Not here: what a message is answered (§serve).
-
-const MCP_PATH = '/mcp'
 
 type HttpAnswer = { status: number; body?: string; headers?: object | false | undefined }
 
@@ -11900,7 +11874,7 @@ function gateOf(request: IncomingMessage, door: Door) {
   if (!door.expects(request)) return refused(403, 'this Host or Origin is not expected')
   if (!door.context.admits(headers.authorization))
     return refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' })
-  if (`${url}`.split('?', 1)[0] !== MCP_PATH) return refused(404, 'no such path')
+  if (`${url}`.split('?', 1)[0] !== '/mcp') return refused(404, 'no such path')
   if (method !== 'POST' && method !== 'DELETE')
     return refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' })
   if (door.isClosing) return CROWDED
@@ -11977,8 +11951,9 @@ export class Door {
   /** Never throws. */
   async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
     const { context } = this
-    const { method, headers } = response.req
-    const body = gateOf(response.req, this) ?? (await this.#receive(response))
+    const { req } = response
+    const { method, headers } = req
+    const body = gateOf(req, this) ?? (await this.#receive(req))
     if (!Buffer.isBuffer(body)) return body
     const isPost = method === 'POST'
     const read = () =>
@@ -11992,9 +11967,7 @@ export class Door {
     return { ...reply, headers: reply.begins && { 'Mcp-Session-Id': context.newSession() } }
   }
 
-  #receive(response: ServerResponse) {
-    const { req } = response
-    if (req.headers.expect !== undefined && req.httpVersionMinor > 0) response.writeContinue()
+  #receive(req: IncomingMessage) {
     const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer>()
     const pieces: Buffer[] = []
     let size = 0
@@ -12062,14 +12035,14 @@ export const mcpServeHandler = (door: Door) => door.serve
 const isLoopback = (address: string) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(address)
 
 async function listen(door: Door, bind: string, port: number) {
-  const server = builtin('node:http').createServer({
+  const limits = {
     headersTimeout: MCP_HEADERS_TIMEOUT,
     requestTimeout: MCP_REQUEST_TIMEOUT,
     keepAliveTimeout: MCP_KEEP_ALIVE,
     connectionsCheckingInterval: 5 * SECOND,
-  })
+  }
+  const server = builtin('node:http').createServer(limits, mcpServeHandler(door))
   server.maxConnections = MCP_CONNECTIONS_MAX
-  for (const asked of ['request', 'checkContinue']) server.on(asked, mcpServeHandler(door))
   try {
     await once(server.listen(port, bind), 'listening')
     return server
@@ -12108,12 +12081,11 @@ export async function mcpServeMain(app: App) {
   const server = await listen(door, bind, config.number('mcp_port'))
   const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
   const { address, port } = server.address() as AddressInfo
-  const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
+  const url = `http://${inUrl(address)}:${port}/mcp`
   const { mode, toolCount: tools } = context
   if (!hosts) notice('a web page could pose as its own: name its hosts with --mcp-hosts')
   notice(`serving ${count(tools, 'tool')} of ${workspace} over MCP, permission mode ${mode}`)
   notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
-  notice('Ctrl-C ends the server')
   app.print({ url, tools, mode, workspace }, url)
   if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
@@ -12138,22 +12110,6 @@ export async function mcpServeMain(app: App) {
 
 const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
 
-/** Of Latin-1, where a character is a byte. What is too long lacks its end. */
-function lineTaker(take: (line: string) => void) {
-  let line = ''
-  const end = () => {
-    if (line) take(line)
-    line = ''
-  }
-  const push = (text: string) => {
-    for (const [ends, piece] of text.split('\n').entries()) {
-      if (ends > 0) end()
-      if (line.length <= MCP_HTTP_MAX_BODY) line += piece
-    }
-  }
-  return { push, end }
-}
-
 /** What needs a person is denied: a host's screen is not ours. */
 export async function mcpServePipe(app: App) {
   const { signal, out, redactor, root, world } = app
@@ -12170,24 +12126,31 @@ export async function mcpServePipe(app: App) {
     const era = eraOf(message)
     return { era, session: own[era], stop: new AbortController() }
   }
-  const answer = async (line: string) => {
-    const read = () => readMessage(Buffer.from(line, 'latin1'))
+  const answer = async (said: string) => {
+    const read = () => readMessage(Buffer.from(said, 'latin1'))
     const reply = await rpcReply(host, read, seated, null)
     if (!reply || out.write(`${reply.body}\n`)) return
     stdin.pause()
     await out.drained()
     stdin.resume()
   }
-  const lines = lineTaker((line) => {
+  let line = '' // in Latin-1 a character is a byte
+  const take = () => {
     const done: Promise<void> = answer(line).then(() => {
       if (waiting.delete(done) && waiting.size < PIPE_WAITING_MAX) stdin.resume()
     })
+    line = ''
     if (waiting.add(done).size >= PIPE_WAITING_MAX) stdin.pause()
+  }
+  stdin.setEncoding('latin1').on('data', (text: string) => {
+    for (const [ends, piece] of text.split('\n').entries()) {
+      if (ends > 0 && line) take()
+      if (line.length <= MCP_HTTP_MAX_BODY) line += piece
+    }
   })
-  stdin.setEncoding('latin1').on('data', lines.push)
   const { finished } = builtin('node:stream/promises')
   await finished(stdin, { signal, writable: false }).catch(() => {})
-  lines.end()
+  if (line) take()
   await within(MCP_STOP_GRACE, Promise.all(waiting), signal)
   await context?.then((it) => it.close()).catch(() => {})
   stdin.destroy()

@@ -489,11 +489,6 @@ function oddRequests(port: number): [name: string, bytes: string, answer: RegExp
       /^HTTP\/1\.1 200 [\s\S]*Connection: close[\s\S]*"result":\{\}/i,
     ],
     [
-      'HTTP/1.0 that waits for no word',
-      rawPost(port, pinged, 'Expect: 100-continue\r\n').replace('HTTP/1.1', 'HTTP/1.0'),
-      /^HTTP\/1\.1 200/,
-    ],
-    [
       'HTTP/1.0 without Host',
       good.replace('HTTP/1.1', 'HTTP/1.0').replace(/Host: .*\r\n/, ''),
       /^HTTP\/1\.1 403/,
@@ -504,16 +499,6 @@ function oddRequests(port: number): [name: string, bytes: string, answer: RegExp
       /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200/,
     ],
     ['Expect something else', rawPost(port, pinged, 'Expect: a-wonder\r\n'), /^HTTP\/1\.1 417/],
-    [
-      'Expect without a key',
-      rawPost(port, pinged, 'Expect: 100-continue\r\n').replace(KEY, 'x'),
-      /^HTTP\/1\.1 401/,
-    ],
-    [
-      'Expect with a body too large',
-      rawPost(port, '', 'Expect: 100-continue\r\n').replace(/Length: 0/, 'Length: 99999999'),
-      /^HTTP\/1\.1 413/,
-    ],
     ['a whole URL', good.replace(' /mcp ', ` http://127.0.0.1:${port}/mcp `), /^HTTP\/1\.1 404/],
     ['a URL of elsewhere', good.replace(' /mcp ', ' http://evil.example/mcp '), /^HTTP\/1\.1 404/],
     ['a tunnel', good.replace('POST /mcp', 'CONNECT evil.example:443'), /^$/],
