@@ -10735,19 +10735,15 @@ const chatClient = ({ http, world }: App, config: Config, choice: ModelChoice) =
 const toolNames = (config: Config, { tools }: ProfileRow) =>
   config.get('tools') === undefined ? tools : config.list('tools')
 
-/** A new one, or where flags and `goesOn` say so, an earlier one, or the running one. */
-export async function openConversation(
-  app: App,
-  title: string,
-  goesOn: boolean | SessionRow = true,
-) {
+/** A new one, or where flags and `from` say so, an earlier one, or the running one. */
+export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
   const schema = await answerSchema(app)
   const { store, config } = await app.forTurn()
   const workspace = new Workspace(app.root, app.world.home)
-  const earlier = goesOn === true ? await earlierSession(app, store) : goesOn || undefined
+  const earlier = from === true ? await earlierSession(app, store) : from || undefined
   const isFlag = (key: SettingKey) => config.explain(key).source.startsWith('flag ')
   const switched = (key: keyof Switched) =>
-    goesOn === true && isFlag(key) ? undefined : earlier?.switched?.[key] // a later word wins
+    from === true && isFlag(key) ? undefined : earlier?.switched?.[key] // a later word wins
   const usual = await profileOf(store, config.get('profile'))
   const profile = await profileOf(store, switched('profile') ?? usual.name)
   const choice = await chosenModel(app, profile, switched('model'))
@@ -11264,7 +11260,6 @@ export async function listResources(
   const found = names.map((name) => ({
     uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
     name,
-    description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
     mimeType: mimeOf(name),
   }))
   const others = last ? [] : fixed.map(({ text: _text, blob: _blob, ...row }) => row)
@@ -11275,9 +11270,7 @@ export async function listResources(
   }
 }
 
-const TEMPLATES = [
-  { uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace', description: 'A file by its path.' },
-]
+const TEMPLATES = [{ uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace' }]
 
 async function isHidden(real: string, { root, show }: Workspace) {
   if (!isShown(show(real))) return true
@@ -11349,7 +11342,10 @@ async function servePartsOf(app: App, options: ServeOptions) {
   const lock = new WorkspaceLock({ world, db: store.db, root, group, startOf: processStart })
   return {
     app,
+    world,
+    redactor,
     store,
+    db: store.db,
     config,
     workspace,
     native,
@@ -11383,8 +11379,8 @@ function openServed(
   })
 }
 
-function agentTools(parts: ServeParts) {
-  const { app, config, turns } = parts
+function chatTool(parts: ServeParts) {
+  const { app, store, config, turns } = parts
   const talks = new Map<string, Promise<Tools>>()
   return toolsOf('agents', {
     chat: {
@@ -11398,13 +11394,21 @@ function agentTools(parts: ServeParts) {
       },
       annotations: annotate('Medium', 'changes', { openWorld: true }),
       run: (args, { session: own, processes }, signal) => {
-        const begun = own === parts.own.modern.seat ? newId(parts.store.db) : own
+        const begun = own === parts.own.modern.seat ? newId(parts.db) : own
         const { message, session = begun, max_steps: maxSteps } = args
         const lane = turns.getOrInsertComputed(session, () => new Lane())
         const turn = lane.run(async () => {
           using clock = answerClock(MCP_CHAT_TIMEOUT, signal)
           signal.throwIfAborted()
-          const { profile, choice, seat } = await seatOf(parts, session, args)
+          const row = await store.findSession(session)
+          if (args.session !== undefined && row?.id !== session) failUnlisted('session', session)
+          const { switched = {}, profile: name = args.profile ?? config.get('profile') } = row ?? {}
+          const profile = await profileOf(store, name)
+          const choice = await chosenModel(app, profile, switched.model)
+          const about = { profile: profile.name, model: modelName(choice), workspace: app.root }
+          const title = titleOf([textPart(message)])
+          if (!row) await store.createSession({ id: session, title, ...about })
+          const seat = session + canonicalJson(switched)
           if (talks.size >= MCP_QUEUE_MAX && !talks.has(seat)) talks.clear()
           const open = () => openServed(parts, { session, processes }, profile)
           const tools = await talks.getOrInsertComputed(seat, open)
@@ -11414,6 +11418,11 @@ function agentTools(parts: ServeParts) {
         return turn.finally(() => lane.length === 0 && turns.delete(session))
       },
     },
+  })
+}
+
+const completionsTool = ({ app, config, redactor }: ServeParts) =>
+  toolsOf('agents', {
     completions: {
       description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
       takes: {
@@ -11431,7 +11440,7 @@ function agentTools(parts: ServeParts) {
         using clock = answerClock(MCP_CHAT_TIMEOUT, signal)
         const choice = await chosenModel(app)
         const messages = args.messages.map(({ role, content }) => {
-          const text = app.redactor.known(content)
+          const text = redactor.known(content)
           if (role === 'user') return userMessage(text)
           return { role, text, calls: [], state: 'complete' as const }
         })
@@ -11442,23 +11451,6 @@ function agentTools(parts: ServeParts) {
       },
     },
   })
-}
-
-async function seatOf(
-  { app, store, config }: ServeParts,
-  id: string,
-  args: { message: string; session?: string; profile?: string },
-) {
-  const row = await store.findSession(id)
-  if (args.session !== undefined && row?.id !== id) failUnlisted('session', id)
-  const { switched = {}, profile: own = args.profile ?? config.get('profile') } = row ?? {}
-  const profile = await profileOf(store, own)
-  const choice = await chosenModel(app, profile, switched.model)
-  const title = titleOf([textPart(args.message)])
-  const begun = { id, title, profile: profile.name, model: modelName(choice), workspace: app.root }
-  if (!row) await store.createSession(begun)
-  return { profile, choice, seat: id + canonicalJson(switched) }
-}
 
 /** One client's session, or that of all who have none. */
 export class McpSession {
@@ -11503,28 +11495,19 @@ function ownSessions(app: App) {
   return { legacy: begun(), modern: begun() }
 }
 
+// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
+export interface McpServeContext extends ServeParts {}
+
 /** Who may come in, and what they are answered. */
 export class McpServeContext {
-  #parts
-  #world
-  #db
   sessions = new Map<string, McpSession>() // the longest unused first
-  own
-  mode
-  redactor
   list
   toolCount
 
   private constructor(parts: ServeParts) {
-    const { app, only, own, mode } = parts
-    this.#parts = parts
-    this.#world = app.world
-    this.#db = parts.store.db
-    this.own = own
-    this.mode = mode
-    this.redactor = app.redactor
+    Object.assign(this, parts)
     const all = this.#rows()
-    const rows = only?.map((name) => pickTool(all, name)) ?? all
+    const rows = this.only?.map((name) => pickTool(all, name)) ?? all
     this.toolCount = rows.length
     const tools = rows.map(({ name, description, parameters, annotations }) => {
       return { name, description, inputSchema: parameters, annotations }
@@ -11540,13 +11523,12 @@ export class McpServeContext {
 
   admits(header = '') {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
-    const { bearer, isSame } = this.#parts
-    return given.length === bearer.length && isSame(given, bearer)
+    return given.length === this.bearer.length && this.isSame(given, this.bearer)
   }
 
   newSession() {
-    const random = this.#world.randomBytes(SESSION_BYTES).toString('base64url')
-    return this.#signed(`${random}.${this.#world.now().toString(36)}`)
+    const random = this.world.randomBytes(SESSION_BYTES).toString('base64url')
+    return this.#signed(`${random}.${this.world.now().toString(36)}`)
   }
 
   /** Undefined: unknown, ended or unused too long. Throws RpcError: no room. */
@@ -11567,9 +11549,9 @@ export class McpServeContext {
 
   /** Processes of sessions that are over would run on. */
   sweep() {
-    const forgotten = this.#world.now() - 2 * MCP_SESSION_IDLE
+    const forgotten = this.world.now() - 2 * MCP_SESSION_IDLE
     attempt(() => {
-      this.#db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten)
+      this.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten)
       for (const session of this.sessions.values()) this.#isOver(session)
     })
   }
@@ -11606,17 +11588,16 @@ export class McpServeContext {
   }
 
   listResources = ({ params, stop }: RpcCall) =>
-    listResources(this.#parts.shelf, params['cursor'] ?? '', stop.signal)
+    listResources(this.shelf, params['cursor'] ?? '', stop.signal)
 
   async readResource({ params: { uri }, session }: RpcCall) {
     if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
-    const { shelf, store } = this.#parts
     const told = (outcome: string) => {
       const facts = { uri: clip(uri, RECORD_PREVIEW), outcome }
-      return store.audit('resource-read', facts, session?.seat, 'soon')
+      return this.store.audit('resource-read', facts, session?.seat, 'soon')
     }
     try {
-      const contents = [await readResource(shelf, uri)]
+      const contents = [await readResource(this.shelf, uri)]
       await told('ok')
       return { contents }
     } catch (error) {
@@ -11626,20 +11607,20 @@ export class McpServeContext {
     }
   }
 
-  #rows = () => [...this.#parts.native, ...agentTools(this.#parts)]
+  #rows = () => [...this.native, ...chatTool(this), ...completionsTool(this)]
 
   #openTools({ seat: session, processes }: McpSession) {
     const seat = { session, processes, rows: this.#rows(), offersBridged: false }
-    return openServed(this.#parts, seat)
+    return openServed(this, seat)
   }
 
   #isOver(session: McpSession) {
-    const others = this.#db.version()
-    const unusedSince = this.#world.now() - MCP_SESSION_IDLE
+    const others = this.db.version()
+    const unusedSince = this.world.now() - MCP_SESSION_IDLE
     if (session.looked === others && session.seen >= unusedSince) return false
     session.looked = others
     const sql = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
-    const row = this.#db.get<Record<'seen' | 'ended', number>>(sql, session.id)
+    const row = this.db.get<Record<'seen' | 'ended', number>>(sql, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
     const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
     if (isOver) this.#drop(session)
@@ -11647,13 +11628,13 @@ export class McpServeContext {
   }
 
   #touch(session: McpSession) {
-    session.seen = this.#world.now()
+    session.seen = this.world.now()
     // A full disk must not end the service.
     if (session.seen - session.written > MCP_SESSION_TOUCH) attempt(() => this.#write(session, 0))
   }
 
   #signed(body: string) {
-    const mac = builtin('node:crypto').createHmac('sha256', this.#parts.sign())
+    const mac = builtin('node:crypto').createHmac('sha256', this.sign())
     return `${body}.${mac.update(body).digest('base64url')}`
   }
 
@@ -11665,17 +11646,17 @@ export class McpServeContext {
       this.sessions.delete(idle?.id ?? failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`))
     }
     const seat = idLetters(Buffer.from(random, 'base64url').subarray(0, ID_BYTES))
-    return new McpSession(this.#parts.app, id, seat, parseInt(made, 36))
+    return new McpSession(this.app, id, seat, parseInt(made, 36))
   }
 
   #write(session: McpSession, ended: 0 | 1) {
-    session.written = this.#world.now()
-    this.#db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
+    session.written = this.world.now()
+    this.db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
   }
 
   #drop(session: McpSession): undefined {
     this.sessions.delete(session.id)
-    session.end().catch((error: unknown) => this.#parts.app.report(error))
+    session.end().catch((error: unknown) => this.app.report(error))
   }
 }
 

@@ -35,16 +35,15 @@ t.test('what git would show is listed, with what it takes to read it', async (t)
   t.strictSame(
     resources,
     [
-      ['.env.example', '5 B', 'text/plain'],
-      ['.gitignore', '11 B', 'text/plain'],
-      ['a.txt', '40 B', 'text/plain'],
-      ['pixel.png', '5 B', 'image/png'],
-      ['sub/data.json', '7 B', 'application/json'],
-      ['sub/über # 1?.md', '5 B', 'text/plain'],
-    ].map(([name = '', description, mimeType]) => ({
+      ['.env.example', 'text/plain'],
+      ['.gitignore', 'text/plain'],
+      ['a.txt', 'text/plain'],
+      ['pixel.png', 'image/png'],
+      ['sub/data.json', 'application/json'],
+      ['sub/über # 1?.md', 'text/plain'],
+    ].map(([name = '', mimeType]) => ({
       uri: `tai://workspace/${name.split('/').map(encodeURIComponent).join('/')}`,
       name,
-      description,
       mimeType,
     })),
   )
