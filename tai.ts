@@ -10622,11 +10622,11 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
         spinner?.start(event.call.name)
       }
       if (event.kind === 'result' && spinner) {
-        const { name, args } = event.call
         const mark = event.reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-        const given = visible(clip(redactor.redact(JSON.stringify(args)), 80))
-        const facts = err.paint(`${given} ${formatDuration(event.ms)}`, 'dim')
-        err.writeLine(`${mark} ${visible(clip(name, 80))} ${facts}`)
+        const short = (text: string) => visible(clip(text, 80))
+        const args = short(redactor.redact(JSON.stringify(event.call.args)))
+        const facts = err.paint(`${args} ${formatDuration(event.ms)}`, 'dim')
+        err.writeLine(`${mark} ${short(event.call.name)} ${facts}`)
         spinner.start('thinking')
       }
     },
@@ -10806,8 +10806,8 @@ function configuredProviders(config: Config) {
   try {
     return providersOf(config.table('providers'))
   } catch (error) {
-    const { hint = 'mend that table' } = Object(error)
-    failUsage(`${config.explain('providers').source}: ${messageOf(error)}`, hint, error)
+    const what = `${config.explain('providers').source}: ${messageOf(error)}`
+    failUsage(what, 'mend that table', error)
   }
 }
 
@@ -10869,7 +10869,7 @@ function answerClock(ms: number, signal: AbortSignal) {
   return timeout(ms, late, signal)
 }
 
-/** A sub-agent's turn. Its messages are a session that no --continue finds, all else its parent's. */
+/** A sub-agent's turn, in a session that no --continue finds; all else is its parent's. */
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
   const { task, profile: name, tools: names, max_steps: steps } = asked
   const { depth = 0, profile: own } = parent.context
@@ -10915,7 +10915,7 @@ async function answerSchema({ given, world }: App) {
     await schemaCheck(schema)
     return schema
   } catch (cause) {
-    const what = `--schema ${visible(file)}: ${codeOf(cause) || messageOf(cause)}`
+    const what = `--schema ${visible(file)}: ${messageOf(cause)}`
     return failUsage(what, 'give a file with a JSON Schema', cause)
   }
 }
@@ -11216,8 +11216,8 @@ async function readLine(store: Store) {
 
 //#region §resources: files of the workspace, as MCP resources
 //
-// 1. What is not listed is not read: what git ignores, where secrets usually lie, git's and tai's
-//    own. Nobody is told whether there is such a file.
+// 1. What git ignores, where secrets usually lie, git's and tai's own is neither listed nor read,
+//    and nobody is told whether it exists.
 // 2. Text leaves redacted; bytes with a known secret in them do not leave.
 // Not here: subscriptions, and resources of other servers.
 
@@ -11273,10 +11273,10 @@ export async function listResources(
 const TEMPLATES = [{ uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace' }]
 
 async function isHidden(real: string, { root, show }: Workspace) {
-  if (!isShown(show(real))) return true
   const ignored = await ignoreRules(root)
-  for (let at = real; at !== root; at = path.dirname(at)) if (ignored(at, at !== real)) return true
-  return false
+  let hidden = !isShown(show(real))
+  for (let at = real; at !== root; at = path.dirname(at)) hidden ||= ignored(at, at !== real)
+  return hidden
 }
 
 /** Throws TaiError. */
@@ -11329,8 +11329,8 @@ async function servePartsOf(app: App, options: ServeOptions) {
   if (key) redactor.add('mcp-key', key)
   await app.store() // calls that cannot be audited are not served
   const { store, config } = await app.forTurn()
+  const { db } = store
   const workspace = new Workspace(app.root, world.home)
-  const { root } = workspace
   const profile = await profileOf(store, config.get('profile'))
   const { value, source } = config.explain('permission_mode')
   const { scryptSync, timingSafeEqual: isSame } = builtin('node:crypto')
@@ -11339,13 +11339,13 @@ async function servePartsOf(app: App, options: ServeOptions) {
   // Slow: a weak key must not be guessed from an id, or from the lock.
   const sign = lazy(() => scryptSync(secret, 'tai mcp session', 32))
   const group = () => (key ? sha256(sign()) : `${world.pid}`)
-  const lock = new WorkspaceLock({ world, db: store.db, root, group, startOf: processStart })
+  const claim = { world, db, root: workspace.root, group, startOf: processStart }
   return {
     app,
     world,
     redactor,
     store,
-    db: store.db,
+    db,
     config,
     workspace,
     native,
@@ -11358,7 +11358,7 @@ async function servePartsOf(app: App, options: ServeOptions) {
     bearer: Buffer.from(`Bearer ${secret}`),
     isSame,
     sign,
-    lock: app.own(lock, (it) => it.release()),
+    lock: app.own(new WorkspaceLock(claim), (it) => it.release()),
   }
 }
 
@@ -11385,12 +11385,12 @@ function chatTool(parts: ServeParts) {
   return toolsOf('agents', {
     chat: {
       description:
-        'Give a task to the tai agent of this session, which works with all its tools until it can answer and remembers earlier messages.',
+        'Give a task to the agent of this session. It has all tools and remembers earlier messages.',
       takes: {
         message: arg.text('What to do or to answer.', { minLength: 1 }),
-        session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
+        session: maybe(arg.text('Go on with the saved session of this id.')),
         profile: maybe(arg.text('The profile a new session starts with.')),
-        max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
+        max_steps: maybe(arg.whole('Requests to the model at most.', { minimum: 1 })),
       },
       annotations: annotate('Medium', 'changes', { openWorld: true }),
       run: (args, { session: own, processes }, signal) => {
@@ -11515,9 +11515,8 @@ export class McpServeContext {
     this.list = JSON.stringify({ tools })
   }
 
-  static async open(app: App, options: ServeOptions = {}) {
-    return new McpServeContext(await servePartsOf(app, options))
-  }
+  static open = async (app: App, options: ServeOptions) =>
+    new McpServeContext(await servePartsOf(app, options))
 
   reach: RpcHost['reach'] = (work) => work(this)
 
@@ -11592,16 +11591,16 @@ export class McpServeContext {
 
   async readResource({ params: { uri }, session }: RpcCall) {
     if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
-    const told = (outcome: string) => {
-      const facts = { uri: clip(uri, RECORD_PREVIEW), outcome }
-      return this.store.audit('resource-read', facts, session?.seat, 'soon')
-    }
+    const reading = readResource(this.shelf, uri)
+    const outcome = await reading.then(
+      () => 'ok',
+      () => 'refused',
+    )
+    const facts = { uri: clip(uri, RECORD_PREVIEW), outcome }
+    await this.store.audit('resource-read', facts, session?.seat, 'soon')
     try {
-      const contents = [await readResource(this.shelf, uri)]
-      await told('ok')
-      return { contents }
+      return { contents: [await reading] }
     } catch (error) {
-      await told('refused')
       if (!(error instanceof TaiError)) throw error
       return failRpc('params', this.redactor.redact(error.message), { data: { uri } })
     }
@@ -11684,7 +11683,7 @@ function callResult(outcome: Outcome, era: Era) {
   }))
   const others = [...shown, ...blocks]
   return {
-    content: text === '' && others.length > 0 ? others : [{ type: 'text', text }, ...others],
+    content: text || !others[0] ? [{ type: 'text', text }, ...others] : others,
     structuredContent: isObject(structured) ? structured : undefined,
     isError: isError || undefined,
   }
@@ -11695,7 +11694,7 @@ type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
 const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
 
 /** `version` is what an HTTP header says. Throws RpcError. */
-function eraOf({ id, method, params }: RpcRequest, version?: string): Era {
+function eraOf({ id, method, params }: RpcRequest, version?: unknown): Era {
   const requested = metaIn(params, 'protocolVersion')
   const isModern = requested !== undefined || method === 'server/discover' || version === MODERN
   if (!isModern) return 'legacy'
@@ -11719,7 +11718,7 @@ function modernResult(json: string, ttlMs: number | undefined) {
 
 const LARGE = `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`
 
-/** Before a method has it; then 200, but in the modern era. */
+/** Before a method has it. */
 const STATUSES: Record<number, number> = {
   [RPC_CODES.session]: 404,
   [RPC_CODES.internal]: 500,
@@ -11788,7 +11787,7 @@ function readMessage(bytes: Buffer) {
   return readRpc(bytes.toString())
 }
 
-/** The reply, if one is due, and its HTTP status; `none` is the id of a reply to what has none. */
+/** If one is due, with its HTTP status; `none` is the id in a reply to what has none. */
 async function rpcReply(
   host: RpcHost,
   read: () => RpcMessage,
@@ -11920,7 +11919,7 @@ export class Door {
     return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
   }
 
-  /** With several clients, after all that came is read: each is woken once. */
+  /** With several clients, each is woken once, after all that came is read. */
   #together(work: () => void) {
     if (this.#open.size < 2) return work()
     if (this.#due.push(work) > 1) return
@@ -11993,7 +11992,7 @@ function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeade
 
 /** Throws RpcError. */
 function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: McpServeContext) {
-  const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
+  const { 'mcp-protocol-version': version = MCP_PROTOCOL_VERSION, 'mcp-session-id': id } = headers
   const era = eraOf(message, version)
   const isRequest = message.id !== undefined
   if (era === 'modern') {
@@ -12001,14 +12000,13 @@ function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: Mc
     // A notification could end calls of others.
     return { era, session: isRequest ? context.own.modern : undefined }
   }
-  const id = headers['mcp-session-id']
   const session = context.session(id)
   const begins = isRequest && message.method === 'initialize'
   if (begins && session) failRpc('request', 'initialized already')
-  if (begins) return { era, session }
-  if (!session && id !== undefined) throw NO_SESSION
-  if (MCP_VERSIONS.includes(version)) return { era, session }
-  return failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  if (!begins && !session && id !== undefined) throw NO_SESSION
+  if (!begins && !MCP_VERSIONS.includes(`${version}`))
+    failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  return { era, session }
 }
 
 export const mcpServeHandler = (door: Door) => door.serve
@@ -12110,10 +12108,8 @@ export async function mcpServePipe(app: App) {
   const answer = async (said: string) => {
     const read = () => readMessage(Buffer.from(said, 'latin1'))
     const reply = await rpcReply(host, read, seated, null)
-    if (!reply || out.write(`${reply.body}\n`)) return
-    stdin.pause()
+    if (reply) out.write(`${reply.body}\n`)
     await out.drained()
-    stdin.resume()
   }
   let line = '' // in Latin-1 a character is a byte
   const take = () => {
