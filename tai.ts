@@ -120,9 +120,9 @@
 //   §repl       the plain chat
 //     beginChat
 //   §resources  files of the workspace, as MCP resources
-//     Resource Shelf listResources readResource
+//     Resource listResources readResource
 //   §serve      what other agents are answered
-//     McpSession McpServeContext eraOf RpcHost RpcCall RPC_METHODS ...
+//     McpSession McpServeContext RpcCall RPC_METHODS ...
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
 //   §lines      MCP over stdin and stdout, the server's end
@@ -10388,8 +10388,7 @@ function flagSettings(given: Given) {
 //#region §present: a turn, as it is seen
 //
 // 1. stdout carries the answer and nothing else; of JSON, the first byte is `{`.
-// 2. Text before a tool call goes to stderr: in a pipe it is held until the step ends, at most
-//    ANSWER_HOLD.
+// 2. Text before a tool call goes to stderr; in a pipe at most ANSWER_HOLD of it is held for that.
 // 3. Known secrets are taken out of every piece, also where one is cut in two.
 
 const ANSWER_HOLD = 4 * KB // more text of a step is the answer
@@ -10399,14 +10398,13 @@ export type TurnOutcome = ReturnType<typeof outcomeOf>
 function outcomeOf(
   { answer = '', steps = 0, usage = NO_USAGE, cost, tools = [], error }: Partial<TurnResult>,
   redactor: Redactor,
-  { session, model } = { session: '', model: '' },
+  { session = '', model = '' } = {},
 ) {
   const exit = error ? exitCodeOf(error) : EXIT.answered
-  const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
-  const hint = (error instanceof TaiError && error.hint) || null
+  const { hint = null } = Object(error)
   const failure = { message: redactor.redact(messageOf(error)), hint, code: exit }
-  const failed = error !== undefined && { error: failure }
-  return { answer: redactor.known(answer), ...facts, ...failed }
+  const facts = { session, model, steps, usage, cost: cost ?? null, tools, exit }
+  return { answer: redactor.known(answer), ...facts, ...(error ? { error: failure } : {}) }
 }
 
 export type Renderer = { push(piece: string): string; end(outcome: TurnOutcome): string }
@@ -10427,10 +10425,8 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
   spinner?.start('thinking')
   return {
     event(event: AgentEvent) {
-      if (event.kind === 'text') {
-        held += event.text
-        if (held.length > room) flow()
-      }
+      if (event.kind === 'text') held += event.text
+      if (held.length > room) flow()
       if (event.kind === 'reasoning') aside(event.text)
       if (event.kind === 'notice') notice(event.text)
       if (event.kind === 'call') {
@@ -10440,11 +10436,11 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
         spinner?.start(event.call.name)
       }
       if (event.kind === 'result' && spinner) {
-        const { call, reply, ms } = event
-        const mark = reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-        const args = visible(clip(redactor.redact(JSON.stringify(call.args)), 80))
-        const facts = err.paint(`${args} ${formatDuration(ms)}`, 'dim')
-        err.writeLine(`${mark} ${visible(clip(call.name, 80))} ${facts}`)
+        const mark = event.reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
+        const short = (text: string) => visible(clip(text, 80))
+        const args = short(redactor.redact(JSON.stringify(event.call.args)))
+        const facts = err.paint(`${args} ${formatDuration(event.ms)}`, 'dim')
+        err.writeLine(`${mark} ${short(event.call.name)} ${facts}`)
         spinner.start('thinking')
       }
     },
@@ -10513,7 +10509,7 @@ export type Conversation = Awaited<ReturnType<typeof converse>>
 function rewritten(answer: string, { given, notice }: App) {
   if (given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
   const block = firstCodeBlock(answer)
-  if (block === undefined) notice('no code block in the answer: all of it is printed')
+  if (block === undefined) notice('no code block: this is all of the answer')
   return block ?? answer
 }
 
@@ -10550,22 +10546,18 @@ const chatClient = ({ http, world }: App, config: Config, choice: ModelChoice) =
     random: () => world.randomBytes(1).readUInt8() / 255,
   })
 
-const toolNames = (config: Config, profile: ProfileRow | undefined) =>
-  config.get('tools') === undefined ? profile?.tools : config.list('tools')
+const toolNames = (config: Config, { tools }: ProfileRow) =>
+  config.get('tools') === undefined ? tools : config.list('tools')
 
-/** A new one, or where flags and `goesOn` say so, an earlier one, or the running one. */
-export async function openConversation(
-  app: App,
-  title: string,
-  goesOn: boolean | SessionRow = true,
-) {
+/** A new one, or where flags and `from` say so, an earlier one, or the running one. */
+export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
   const schema = await answerSchema(app)
   const { store, config } = await app.forTurn()
   const workspace = new Workspace(app.root, app.world.home)
-  const earlier = goesOn === true ? await earlierSession(app, store) : goesOn || undefined
+  const earlier = from === true ? await earlierSession(app, store) : from || undefined
   const isFlag = (key: SettingKey) => config.explain(key).source.startsWith('flag ')
   const switched = (key: keyof Switched) =>
-    goesOn === true && isFlag(key) ? undefined : earlier?.switched?.[key] // a later word wins
+    from === true && isFlag(key) ? undefined : earlier?.switched?.[key] // a later word wins
   const usual = await profileOf(store, config.get('profile'))
   const profile = await profileOf(store, switched('profile') ?? usual.name)
   const choice = await chosenModel(app, profile, switched('model'))
@@ -10576,39 +10568,27 @@ export async function openConversation(
   const session = earlier?.id ?? (await store.createSession(begun))
   const modeOf = ({ mode: its }: ProfileRow) => preferred(config, 'permission_mode', its) as Mode
   const mode = tighterMode(modeOf(usual), modeOf(profile)) // a switch allows no more
-  const only = toolNames(config, profile)
-  const seat = { session, workspace, mode, only, profile: profile.name }
+  const seat = { session, workspace, mode, only: toolNames(config, profile), profile: profile.name }
   const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
   return converse(app, { session, profile, choice, tools, schema })
 }
 
-type Talk = Pick<AgentOptions, 'session'> & { choice: ModelChoice } & Loose<
-    Pick<AgentOptions, 'tools' | 'schema' | 'maxSteps' | 'maxCost' | 'store'> & {
-      profile: ProfileRow
-    }
-  >
+type Talk = { session: string; choice: ModelChoice } & Loose<AgentOptions & { profile: ProfileRow }>
 
 /** With the session's messages in the vault or `store`. */
 export async function converse(app: App, { profile, choice, ...talk }: Talk) {
-  const { session, tools, schema } = talk
   const { store: vault, config } = await app.forTurn()
-  const { store = vault, maxSteps = config.number('max_steps') } = talk
+  const { session, tools, schema, store = vault } = talk
+  const { maxSteps = config.number('max_steps'), maxCost = config.number('max_cost') } = talk
   const { redactor, root, world } = app
   const own = preferred(config, 'system', profile?.prompt)
-  const options = {
-    chat: chatClient(app, config, choice),
-    tools,
-    store,
-    session,
-    system() {
-      const added = own && redactor.known(own)
-      return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
-    },
-    maxSteps,
-    maxCost: talk.maxCost ?? config.number('max_cost'),
-    schema,
-    now: world.now,
+  const system = () => {
+    const added = own && redactor.known(own)
+    return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
   }
+  const chat = chatClient(app, config, choice)
+  const limits = { maxSteps, maxCost, now: world.now }
+  const options = { chat, tools, store, session, system, schema, ...limits }
   const agent = new Agent(options, await resumed(store, session))
   return { agent, session, tools, model: modelName(choice), store }
 }
@@ -10640,8 +10620,8 @@ function configuredProviders(config: Config) {
   try {
     return providersOf(config.table('providers'))
   } catch (error) {
-    const { hint = 'mend that table' } = Object(error)
-    failUsage(`${config.explain('providers').source}: ${messageOf(error)}`, hint, error)
+    const what = `${config.explain('providers').source}: ${messageOf(error)}`
+    failUsage(what, 'mend that table', error)
   }
 }
 
@@ -10655,44 +10635,40 @@ async function resumed(store: Store, session: string) {
   return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
 }
 
-async function profileOf(store: Store, name = 'default') {
-  const row = await store.getProfile(name)
-  if (row || name === 'default') return row ?? { name, created: 0 }
-  const names = (await store.listProfiles()).map((each) => each.name).join(', ')
-  return failUsage(`there is no profile ${visible(name)}`, `there are ${names || 'none'}`)
+const failUnnamed = (what: string, name: string) =>
+  failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
+
+async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
+  const usual = name === 'default' ? { name, created: 0 } : undefined
+  return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
   const id = given.text('resume')
-  const hint = '`tai session list` shows them'
-  if (id !== undefined)
-    return (await store.findSession(id)) ?? failUsage(`there is no session ${visible(id)}`, hint)
+  if (id !== undefined) return (await store.findSession(id)) ?? failUnnamed('session', id)
   const row = given.has('continue') ? await store.latestSession(root) : undefined
   if (given.has('continue') && !row) notice('no session to go on with here; a new one begins')
   return row
 }
 
-type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
-  Partial<Pick<ToolContext, 'processes' | 'prompter'>> & {
-    mode: Mode
-    only?: readonly string[] | undefined
-    rows?: Tool[]
-    offersBridged?: boolean // default: yes
-    lock?: WorkspaceLock
-  }
+type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
+  mode: Mode
+  processes?: Processes
+  offersBridged?: boolean // default: yes
+} & Partial<Pick<ToolsOptions, 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, only, offersBridged, lock, ...seat }: ToolSeat) {
-  const { world, http, notice, approved } = app
-  const { rows = TOOLS, prompter = app.prompter, processes = app.processes, profile } = seat
+export async function openTools(app: App, { mode, offersBridged, ...seat }: ToolSeat) {
+  const { world, http, prompter, processes, notice, approved } = app
+  const { rows = TOOLS, only, lock, ...place } = seat
   const { store, config } = await app.forTurn()
-  const { root } = seat.workspace
+  const { root } = place.workspace
   const approvals = new Approvals({ mode, store, prompter, world, root, approved })
   const bridge = await app.bridge()
   return new Tools({
     rows,
-    context: { world, store, http, config, approvals, bridge, ...seat, prompter, processes },
-    bridged: () => bridgedTools(bridge, profile, offersBridged),
+    context: { world, store, http, config, approvals, bridge, prompter, processes, ...place },
+    bridged: () => bridgedTools(bridge, place.profile, offersBridged),
     delegate: (parent, ...asked) => delegated(app, parent, ...asked),
     ticks: () => process.uptime() * SECOND,
     resultMax: config.number('result_max'),
@@ -10702,14 +10678,18 @@ export async function openTools(app: App, { mode, only, offersBridged, lock, ...
   })
 }
 
-/** A sub-agent's turn. Its messages are a session that no --continue finds, all else its parent's. */
+function answerClock(ms: number, signal: AbortSignal) {
+  const late = () => new LimitError(`no answer within ${formatDuration(ms)}`)
+  return timeout(ms, late, signal)
+}
+
+/** A sub-agent's turn, in a session that no --continue finds; all else is its parent's. */
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
   const { task, profile: name, tools: names, max_steps: steps } = asked
   const { depth = 0, profile: own } = parent.context
   if (depth >= AGENT_DEPTH_MAX)
     fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`, 'do this task yourself')
-  const late = () => new LimitError(`no answer within ${formatDuration(AGENT_RUN_TIMEOUT)}`)
-  using clock = timeout(AGENT_RUN_TIMEOUT, late, signal)
+  using clock = answerClock(AGENT_RUN_TIMEOUT, signal)
   const { store, config } = await app.forTurn()
   const profile = await profileOf(store, name ?? own)
   const choice = await chosenModel(app, profile)
@@ -10733,10 +10713,10 @@ async function playApart(app: App, talk: Conversation, task: string, signal: Abo
   const result = await resultOf(events, (event) => {
     if (event.kind === 'text') said += event.text
   })
-  const { error, usage, cost } = result
+  const { error, usage, cost, answer } = result
   const isError = error !== undefined
-  const structured = outcomeOf({ ...result, answer: result.answer || said }, redactor, talk)
-  const text = isError ? [said, explain(error)].filter(Boolean).join('\n\n') : result.answer
+  const structured = outcomeOf({ ...result, answer: answer || said }, redactor, talk)
+  const text = isError ? joinParts([said, explain(error)], '\n\n') : answer
   return { text, structured, isError, spent: { usage, cost } }
 }
 
@@ -10749,7 +10729,7 @@ async function answerSchema({ given, world }: App) {
     await schemaCheck(schema)
     return schema
   } catch (cause) {
-    const what = `--schema ${visible(file)}: ${codeOf(cause) || messageOf(cause)}`
+    const what = `--schema ${visible(file)}: ${messageOf(cause)}`
     return failUsage(what, 'give a file with a JSON Schema', cause)
   }
 }
@@ -11048,8 +11028,8 @@ async function readLine(store: Store) {
 
 //#region §resources: files of the workspace, as MCP resources
 //
-// 1. What is not listed is not read: what git ignores, where secrets usually lie, git's and tai's
-//    own. Nobody is told whether there is such a file.
+// 1. What git ignores, where secrets usually lie, git's and tai's own is neither listed nor read,
+//    and nobody is told whether it exists.
 // 2. Text leaves redacted; bytes with a known secret in them do not leave.
 // Not here: subscriptions, and resources of other servers.
 
@@ -11061,111 +11041,86 @@ const SECRET_FILE =
 
 const isShown = (name: string) => !SECRET_FILE.test(name)
 
-const MIME_TYPES: Record<string, string> = {
-  gif: 'image/gif',
-  jpg: 'image/jpeg',
+const MIMES: Record<string, string> = {
   json: 'application/json',
-  pdf: 'application/pdf',
+  jpg: 'image/jpeg',
   png: 'image/png',
-  webp: 'image/webp',
 }
 
-const mimeOf = (name: string, usual: string) =>
-  MIME_TYPES[path.extname(name).slice(1).toLowerCase()] ?? usual
+const mimeOf = (name: string, usual = 'text/plain') =>
+  MIMES[path.extname(name).slice(1).toLowerCase()] ?? usual
 
-export type Resource = Readonly<
-  Record<'uri' | 'name' | 'description' | 'mimeType', string> &
-    Loose<Record<'text' | 'blob', string>>
->
+export type Resource = Record<'uri' | 'name' | 'description' | 'mimeType', string> &
+  Loose<Record<'text' | 'blob', string>>
 
 /** What there is to read: the workspace, and `fixed`. */
-export type Shelf = Readonly<{
-  workspace: Workspace
-  redactor: Redactor
-  fixed: readonly Resource[]
-}>
+type Shelf = { workspace: Workspace; redactor: Redactor; fixed: readonly Resource[] }
 
 const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
-
-function nameAt(cursor: Json | undefined) {
-  const name = Buffer.from(`${cursor ?? ''}`, 'base64url').toString()
-  return sameCursor(name) === (cursor ?? '') ? name : failRpc('params', 'this cursor is not ours')
-}
 
 /** A page, by name (MCP 2025-11-25, Pagination). Throws RpcError. */
 export async function listResources(
   { workspace, fixed }: Shelf,
-  cursor: Json | undefined,
+  cursor: Json,
   signal: AbortSignal,
 ) {
-  const last = nameAt(cursor)
+  const last = Buffer.from(`${cursor}`, 'base64url').toString()
+  if (sameCursor(last) !== cursor) failRpc('params', 'this cursor is not ours')
   const { entries, remarks } = await findFiles(workspace.root, isShown, workspace, signal)
   const left = entries.map(({ at }) => workspace.show(at)).filter((name) => name > last)
   const names = left.toSorted().slice(0, MCP_RESOURCES_PAGE)
   const found = names.map((name) => ({
     uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
     name,
-    description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
-    mimeType: mimeOf(name, 'text/plain'),
+    mimeType: mimeOf(name),
   }))
-  const others = last === '' ? fixed.map(({ text: _text, blob: _blob, ...row }) => row) : []
+  const others = last ? [] : fixed.map(({ text: _text, blob: _blob, ...row }) => row)
   return {
     resources: [...others, ...found],
-    ...(left.length > names.length && { nextCursor: sameCursor(names.at(-1) ?? '') }),
-    ...(remarks.length > 0 && { notes: remarks }), // such as where a walk stopped
+    nextCursor: left.length > names.length ? sameCursor(names.at(-1) ?? '') : undefined,
+    notes: remarks[0] && remarks, // such as where a walk stopped
   }
 }
 
-const TEMPLATES = [
-  { uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace', description: 'A file by its path.' },
-]
+const TEMPLATES = [{ uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace' }]
 
 async function isHidden(real: string, { root, show }: Workspace) {
-  if (!isShown(show(real))) return true
   const ignored = await ignoreRules(root)
-  for (let at = real; at !== root; at = path.dirname(at)) if (ignored(at, at !== real)) return true
-  return false
+  let hidden = !isShown(show(real))
+  for (let at = real; at !== root; at = path.dirname(at)) hidden ||= ignored(at, at !== real)
+  return hidden
 }
 
 /** Throws TaiError. */
 export async function readResource({ workspace, redactor, fixed }: Shelf, uri: string) {
-  const { text: own, blob: raw, mimeType: type } = fixed.find((row) => row.uri === uri) ?? {}
-  if (own !== undefined || raw !== undefined) return { uri, mimeType: type, text: own, blob: raw }
-  const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? ''))
-  const isInner = name && !/\0|^[/~]|(?:^|[/\\])\.\.(?:[/\\]|$)/.test(name)
-  const real = isInner ? await workspace.read(name) : ''
+  const own = fixed.find((row) => row.uri === uri)
+  if (own) return own
+  const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? '')) ?? ''
+  const real = await workspace.read(name).catch(() => '')
   const stats = attempt(() => fs.statSync(real))
-  if (!name || !stats?.isFile() || (await isHidden(real, workspace)))
+  if (!stats?.isFile() || (await isHidden(real, workspace)))
     fail('there is no such resource', 'resources/list names them')
   if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
   await using file = await workspace.openForRead(name)
   const bytes = await file.readFile()
-  if (isUtf8Text(bytes)) {
-    const text = redactor.redact(bytes.toString())
-    return { uri, mimeType: mimeOf(name, 'text/plain'), text }
-  }
+  if (isUtf8Text(bytes))
+    return { uri, mimeType: mimeOf(name), text: redactor.redact(bytes.toString()) }
   if (redactor.knows(bytes.toString('latin1'))) fail('it holds a secret')
-  return {
-    uri,
-    mimeType: mimeOf(name, 'application/octet-stream'),
-    blob: bytes.toString('base64'),
-  }
+  const mimeType = mimeOf(name, 'application/octet-stream')
+  return { uri, mimeType, blob: bytes.toString('base64') }
 }
 
 //#endregion §resources
 
 //#region §serve: what other agents are answered
 //
-// One dispatcher for HTTP and stdio, and for both eras of MCP: 2025-11-25 and 2026-07-28.
+// One dispatcher for HTTP and stdio, and for both eras of MCP.
 // 1. What would need a person is refused. A call meets all gates.
-// 2. Calls of one session run one after the other; sessions, pings, lists and calls of the
-//    stateless era never wait.
-// 3. A session's id is signed under the key, so every server of one key knows it; its end is in
-//    the vault.
-// Not here: how bytes travel (§listen, §lines); tools of other servers, which are never served again.
+// 2. Calls of one session run in order; sessions, pings, lists and stateless calls never wait.
+// 3. A session's id is signed: every server of one key knows it. Its end is in the vault.
+// Not here: how bytes travel (§listen, §lines); tools of others, which are never served again.
 
-const KEY_HINT = 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"'
-const [SESSION_BYTES, SIGNATURE_CHARS] = [16, 32]
+const SESSION_BYTES = 16
 // A late call must not bring back what another server has ended.
 const MCP_SESSION_WRITE = `INSERT INTO mcp_sessions (id, seen, ended) VALUES (?, ?, ?)
   ON CONFLICT DO UPDATE SET seen = excluded.seen, ended = max(ended, excluded.ended)`
@@ -11182,89 +11137,104 @@ type ServeOptions = Loose<{
 
 async function servePartsOf(app: App, options: ServeOptions) {
   const { key, usual = 'prompt', native = TOOLS, resources = [], own = ownSessions(app) } = options
-  if (key !== undefined && !/^[\x21-\x7e]+$/.test(key))
-    failUsage('the key holds spaces, or more than ASCII', KEY_HINT)
-  if (key !== undefined) app.redactor.add('mcp-key', key)
+  const { redactor, world } = app
+  if (key) redactor.add('mcp-key', key)
   await app.store() // calls that cannot be audited are not served
   const { store, config } = await app.forTurn()
-  const workspace = new Workspace(app.root, app.world.home)
+  const { db } = store
+  const workspace = new Workspace(app.root, world.home)
   const profile = await profileOf(store, config.get('profile'))
   const { value, source } = config.explain('permission_mode')
-  const { scryptSync, timingSafeEqual } = builtin('node:crypto')
+  const { scryptSync, timingSafeEqual: isSame } = builtin('node:crypto')
   const asked = source === 'default' ? usual : (value as Mode)
-  const secret = key ?? app.world.randomBytes(SESSION_BYTES).toString('hex')
+  const secret = key ?? world.randomBytes(SESSION_BYTES).toString('hex')
   // Slow: a weak key must not be guessed from an id, or from the lock.
   const sign = lazy(() => scryptSync(secret, 'tai mcp session', 32))
-  const group = () => (key === undefined ? `${app.world.pid}` : sha256(sign()))
-  const claim = { world: app.world, db: store.db, root: workspace.root, group }
+  const group = () => (key ? sha256(sign()) : `${world.pid}`)
+  const claim = { world, db, root: workspace.root, group, startOf: processStart }
   return {
     app,
+    world,
+    redactor,
     store,
+    db,
     config,
     workspace,
     native,
-    shelf: { workspace, redactor: app.redactor, fixed: resources },
+    shelf: { workspace, redactor, fixed: resources },
     mode: tighterMode(asked, profile.mode ?? asked),
     only: toolNames(config, profile),
-    profile: profile.name,
+    profile,
     turns: new Map<string, Lane>(),
     own,
     bearer: Buffer.from(`Bearer ${secret}`),
-    isSame: timingSafeEqual,
+    isSame,
     sign,
-    lock: app.own(new WorkspaceLock({ ...claim, startOf: processStart }), (it) => it.release()),
+    lock: app.own(new WorkspaceLock(claim), (it) => it.release()),
   }
 }
 
 function openServed(
-  parts: ServeParts,
+  { app, workspace, lock, mode, only, profile: usual }: ServeParts,
   seat: Pick<ToolSeat, 'session' | 'processes' | 'rows' | 'offersBridged'>,
-  profile?: ProfileRow,
+  profile: ProfileRow = usual,
 ) {
-  const { app, workspace, lock, only: names = profile?.tools } = parts
   const { rows = TOOLS } = seat
+  const names = only ?? profile.tools
   return openTools(app, {
     ...seat,
     workspace,
     lock,
-    mode: tighterMode(parts.mode, profile?.mode ?? parts.mode),
+    mode: tighterMode(mode, profile.mode ?? mode),
     only: names?.filter((name) => rows.some((row) => row.name === name)),
-    prompter: denyPrompter,
-    profile: profile?.name ?? parts.profile,
+    profile: profile.name,
   })
 }
 
-function agentTools(parts: ServeParts) {
-  const { app, config, turns } = parts
+function chatTool(parts: ServeParts) {
+  const { app, store, config, turns } = parts
   const talks = new Map<string, Promise<Tools>>()
   return toolsOf('agents', {
     chat: {
       description:
-        'Give a task to the tai agent of this session, which works with all its tools until it can answer and remembers earlier messages.',
+        'Give a task to the agent of this session. It has all tools and remembers earlier messages.',
       takes: {
         message: arg.text('What to do or to answer.', { minLength: 1 }),
-        session: maybe(arg.text('Go on with this saved session, whose id an earlier answer gave.')),
+        session: maybe(arg.text('Go on with the saved session of this id.')),
         profile: maybe(arg.text('The profile a new session starts with.')),
-        max_steps: maybe(arg.whole('Requests to the model before it gives up.', { minimum: 1 })),
+        max_steps: maybe(arg.whole('Requests to the model at most.', { minimum: 1 })),
       },
       annotations: annotate('Medium', 'changes', { openWorld: true }),
       run: (args, { session: own, processes }, signal) => {
-        const begun = own === parts.own.modern.seat ? newId(parts.store.db) : own
+        const begun = own === parts.own.modern.seat ? newId(parts.db) : own
         const { message, session = begun, max_steps: maxSteps } = args
         const lane = turns.getOrInsertComputed(session, () => new Lane())
         const turn = lane.run(async () => {
-          using clock = chatClock(signal)
+          using clock = answerClock(MCP_CHAT_TIMEOUT, signal)
           signal.throwIfAborted()
-          const { profile, choice, seat } = await seatOf(parts, session, args)
+          const row = await store.findSession(session)
+          if (args.session !== undefined && row?.id !== session) failUnlisted('session', session)
+          const { switched = {}, profile: name = args.profile ?? config.get('profile') } = row ?? {}
+          const profile = await profileOf(store, name)
+          const choice = await chosenModel(app, profile, switched.model)
+          const about = { profile: profile.name, model: modelName(choice), workspace: app.root }
+          const title = titleOf([textPart(message)])
+          if (!row) await store.createSession({ id: session, title, ...about })
+          const seat = session + canonicalJson(switched)
           if (talks.size >= MCP_QUEUE_MAX && !talks.has(seat)) talks.clear()
           const open = () => openServed(parts, { session, processes }, profile)
           const tools = await talks.getOrInsertComputed(seat, open)
-          const talk = { session, profile, choice, tools, maxSteps }
-          return await playApart(app, await converse(app, talk), message, clock.signal)
+          const talk = await converse(app, { session, profile, choice, tools, maxSteps })
+          return await playApart(app, talk, message, clock.signal)
         })
         return turn.finally(() => lane.length === 0 && turns.delete(session))
       },
     },
+  })
+}
+
+const completionsTool = ({ app, config, redactor }: ServeParts) =>
+  toolsOf('agents', {
     completions: {
       description: 'One reply of the current model to a list of messages; no tools, nothing kept.',
       takes: {
@@ -11278,10 +11248,14 @@ function agentTools(parts: ServeParts) {
         ),
       },
       annotations: annotate('Low', 'reads', { openWorld: true }),
-      run: async ({ messages: given }, _, signal) => {
-        using clock = chatClock(signal)
+      run: async (args, _, signal) => {
+        using clock = answerClock(MCP_CHAT_TIMEOUT, signal)
         const choice = await chosenModel(app)
-        const messages = given.map((it) => asMessage(it.role, app.redactor.known(it.content)))
+        const messages = args.messages.map(({ role, content }) => {
+          const text = redactor.known(content)
+          if (role === 'user') return userMessage(text)
+          return { role, text, calls: [], state: 'complete' as const }
+        })
         const chat = chatClient(app, config, choice)
         const reply = await chat.complete({ messages, tools: [] }, clock.signal)
         const { message, usage = null, cost = null } = reply
@@ -11289,44 +11263,14 @@ function agentTools(parts: ServeParts) {
       },
     },
   })
-}
-
-function chatClock(signal: AbortSignal) {
-  const message = `no answer within ${formatDuration(MCP_CHAT_TIMEOUT)}`
-  const hint = 'ask for less, or go on with the same session'
-  return timeout(MCP_CHAT_TIMEOUT, () => new LimitError(message, { hint }), signal)
-}
-
-function asMessage(role: 'system' | 'user' | 'assistant', text: string) {
-  if (role === 'user') return userMessage(text)
-  return role === 'system' ? { role, text } : { role, text, calls: [], state: 'complete' as const }
-}
-
-async function seatOf(
-  parts: ServeParts,
-  id: string,
-  args: { message: string; session?: string; profile?: string },
-) {
-  const { app, store, config } = parts
-  const row = await store.findSession(id)
-  if (args.session !== undefined && row?.id !== id)
-    fail(`there is no session ${visible(id)}`, 'leave `session` out to go on with your own')
-  const { switched = {}, profile: own = args.profile ?? config.get('profile') } = row ?? {}
-  const profile = await profileOf(store, own)
-  const choice = await chosenModel(app, profile, switched.model)
-  const title = titleOf([textPart(args.message)])
-  const begun = { id, title, profile: profile.name, model: modelName(choice), workspace: app.root }
-  if (row === undefined) await store.createSession(begun)
-  return { profile, choice, seat: id + canonicalJson(switched) }
-}
 
 /** One client's session, or that of all who have none. */
 export class McpSession {
-  readonly id
-  readonly seat
-  readonly processes
-  readonly lane = new Lane()
-  readonly calls = new Map<RpcCall, Promise<Outcome>>()
+  id
+  seat
+  processes
+  lane = new Lane()
+  calls = new Map<RpcCall, Promise<Outcome>>()
   tools: Promise<Tools> | undefined
   seen
   written = 0
@@ -11344,16 +11288,15 @@ export class McpSession {
     return this.calls.size === 0 && this.processes.list().length === 0
   }
 
-  cancel(id: unknown) {
-    for (const call of this.calls.keys())
-      if (call.id === id) call.stop.abort(new InterruptedError('the client cancelled the call'))
+  interrupt(isMeant: (call: RpcCall) => boolean) {
+    const meant = this.calls.keys().filter(isMeant)
+    for (const { stop } of meant) stop.abort(new InterruptedError('interrupted'))
   }
 
   settled = () => Promise.allSettled(this.calls.values())
 
   async end() {
-    for (const { stop } of this.calls.keys())
-      stop.abort(new InterruptedError('the session has ended'))
+    this.interrupt(() => true)
     await Promise.all([this.processes.stopAll(), this.settled()])
     await this.processes.stopAll() // what a call was about to start
   }
@@ -11361,26 +11304,22 @@ export class McpSession {
 
 function ownSessions(app: App) {
   const begun = () => new McpSession(app, '', idLetters(app.world.randomBytes(ID_BYTES)))
-  return { legacy: begun(), modern: begun() } satisfies Record<Era, McpSession>
+  return { legacy: begun(), modern: begun() }
 }
+
+// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
+export interface McpServeContext extends ServeParts {}
 
 /** Who may come in, and what they are answered. */
 export class McpServeContext {
-  readonly #parts
-  readonly #world
-  readonly #db
-  readonly sessions = new Map<string, McpSession>() // the longest unused first
-  readonly mode
-  readonly list
-  readonly toolCount
+  sessions = new Map<string, McpSession>() // the longest unused first
+  list
+  toolCount
 
   private constructor(parts: ServeParts) {
-    this.#parts = parts
-    this.#world = parts.app.world
-    this.#db = parts.store.db
-    this.mode = parts.mode
+    Object.assign(this, parts)
     const all = this.#rows()
-    const rows = parts.only?.map((name) => pickTool(all, name)) ?? all
+    const rows = this.only?.map((name) => pickTool(all, name)) ?? all
     this.toolCount = rows.length
     const tools = rows.map(({ name, description, parameters, annotations }) => {
       return { name, description, inputSchema: parameters, annotations }
@@ -11388,35 +11327,26 @@ export class McpServeContext {
     this.list = JSON.stringify({ tools })
   }
 
-  static async open(app: App, options: ServeOptions = {}) {
-    return new McpServeContext(await servePartsOf(app, options))
-  }
+  static open = async (app: App, options: ServeOptions) =>
+    new McpServeContext(await servePartsOf(app, options))
 
-  reach = () => this
-
-  get own() {
-    return this.#parts.own
-  }
-
-  get redactor() {
-    return this.#parts.app.redactor
-  }
+  reach: RpcHost['reach'] = (work) => work(this)
 
   admits(header = '') {
     const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
-    const { bearer, isSame } = this.#parts
-    return given.length === bearer.length && isSame(given, bearer)
+    return given.length === this.bearer.length && this.isSame(given, this.bearer)
   }
 
   newSession() {
-    const random = this.#world.randomBytes(SESSION_BYTES).toString('base64url')
-    return this.#signed(`${random}.${this.#world.now().toString(36)}`)
+    const random = this.world.randomBytes(SESSION_BYTES).toString('base64url')
+    return this.#signed(`${random}.${this.world.now().toString(36)}`)
   }
 
   /** Undefined: unknown, ended or unused too long. Throws RpcError: no room. */
-  session(id: string) {
+  session(given: string | string[] = '') {
+    const id = `${given}`
     const session = this.sessions.get(id) ?? this.#adopt(id)
-    if (session === undefined || this.#isOver(session)) return undefined
+    if (!session || this.#isOver(session)) return undefined
     this.#touch(session)
     this.sessions.delete(id)
     this.sessions.set(id, session)
@@ -11425,14 +11355,14 @@ export class McpServeContext {
 
   endSession(session: McpSession) {
     this.#write(session, 1)
-    this.#drop(session)
+    return this.#drop(session)
   }
 
   /** Processes of sessions that are over would run on. */
   sweep() {
-    const forgotten = this.#world.now() - 2 * MCP_SESSION_IDLE
+    const forgotten = this.world.now() - 2 * MCP_SESSION_IDLE
     attempt(() => {
-      this.#db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten)
+      this.db.run('DELETE FROM mcp_sessions WHERE seen < ?', forgotten)
       for (const session of this.sessions.values()) this.#isOver(session)
     })
   }
@@ -11443,17 +11373,17 @@ export class McpServeContext {
     await Promise.all(sessions.map((it) => it.end()))
   }
 
-  /** JSON, after the session's earlier calls. Throws RpcError. */
+  /** After the session's earlier calls. Throws RpcError. */
   async callTool(call: RpcCall) {
     const { session = failRpc('request', 'there is no session'), stop, era } = call
     const { name, arguments: args = {} } = call.params
-    if (typeof name !== 'string') failRpc('params', 'params.name is no text')
-    if (!isObject(args)) failRpc('params', 'params.arguments is no object')
+    if (typeof name !== 'string' || !isObject(args))
+      failRpc('params', 'params takes name, a text, and arguments, an object')
     const { calls, lane } = session
     const isShared = session === this.own.modern
     const max = isShared ? MCP_CONNECTIONS_MAX : MCP_QUEUE_MAX
-    const crowd = `${max} calls of this session are waiting`
-    if (calls.size >= max) failRpc('busy', crowd, { data: { retry_after_s: 1 } })
+    if (calls.size >= max)
+      failRpc('busy', `${max} calls of this session wait`, { data: { retry_after_s: 1 } })
     const run = async () => {
       const tools = await (session.tools ??= this.#openTools(session))
       return tools.dispatch(name, args as JsonObject, stop.signal)
@@ -11461,51 +11391,47 @@ export class McpServeContext {
     const work = isShared ? run() : lane.run(run)
     calls.set(call, work)
     try {
-      return JSON.stringify(callResult(await work, era))
+      return callResult(await work, era)
     } finally {
       calls.delete(call)
-      if (session.id !== '') this.#touch(session)
+      if (session.id) this.#touch(session)
     }
   }
 
-  async listResources({ params, stop }: RpcCall) {
-    return JSON.stringify(await listResources(this.#parts.shelf, params['cursor'], stop.signal))
-  }
+  listResources = ({ params, stop }: RpcCall) =>
+    listResources(this.shelf, params['cursor'] ?? '', stop.signal)
 
   async readResource({ params: { uri }, session }: RpcCall) {
     if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
-    const { shelf, store } = this.#parts
-    const content = await readResource(shelf, uri).catch((error: unknown) => error as Error)
-    const outcome = content instanceof Error ? 'refused' : 'ok'
-    await store.audit(
-      'resource-read',
-      { uri: clip(uri, RECORD_PREVIEW), outcome },
-      session?.seat,
-      'soon',
+    const reading = readResource(this.shelf, uri)
+    const outcome = await reading.then(
+      () => 'ok',
+      () => 'refused',
     )
-    const json = JSON.stringify({ contents: [content] })
-    const isLarge = byteLength(json) > MCP_HTTP_MAX_BODY
-    const fault = isLarge ? new TaiError('it is too large for one message') : content
-    if (!(fault instanceof Error)) return json
-    if (!(fault instanceof TaiError)) throw fault
-    const details = this.redactor.redact(fault.message)
-    return failRpc('params', details, { data: { uri, details } })
+    const facts = { uri: clip(uri, RECORD_PREVIEW), outcome }
+    await this.store.audit('resource-read', facts, session?.seat, 'soon')
+    try {
+      return { contents: [await reading] }
+    } catch (error) {
+      if (!(error instanceof TaiError)) throw error
+      return failRpc('params', this.redactor.redact(error.message), { data: { uri } })
+    }
   }
 
-  #rows = () => [...this.#parts.native, ...agentTools(this.#parts)]
+  #rows = () => [...this.native, ...chatTool(this), ...completionsTool(this)]
 
   #openTools({ seat: session, processes }: McpSession) {
-    const seat = { session, processes, rows: this.#rows() }
-    return openServed(this.#parts, { ...seat, offersBridged: false })
+    const seat = { session, processes, rows: this.#rows(), offersBridged: false }
+    return openServed(this, seat)
   }
 
   #isOver(session: McpSession) {
-    const others = this.#db.version()
-    const unusedSince = this.#world.now() - MCP_SESSION_IDLE
+    const others = this.db.version()
+    const unusedSince = this.world.now() - MCP_SESSION_IDLE
     if (session.looked === others && session.seen >= unusedSince) return false
     session.looked = others
     const sql = 'SELECT seen, ended FROM mcp_sessions WHERE id = ?'
-    const row = this.#db.get<{ seen: number; ended: number }>(sql, session.id)
+    const row = this.db.get<Record<'seen' | 'ended', number>>(sql, session.id)
     const isUnused = Math.max(session.seen, row?.seen ?? 0) < unusedSince
     const isOver = row?.ended === 1 || (isUnused && session.calls.size === 0)
     if (isOver) this.#drop(session)
@@ -11513,15 +11439,14 @@ export class McpServeContext {
   }
 
   #touch(session: McpSession) {
-    session.seen = this.#world.now()
+    session.seen = this.world.now()
     // A full disk must not end the service.
     if (session.seen - session.written > MCP_SESSION_TOUCH) attempt(() => this.#write(session, 0))
   }
 
   #signed(body: string) {
-    const { createHmac } = builtin('node:crypto')
-    const mac = createHmac('sha256', this.#parts.sign()).update(body).digest('base64url')
-    return `${body}.${mac.slice(0, SIGNATURE_CHARS)}`
+    const mac = builtin('node:crypto').createHmac('sha256', this.sign())
+    return `${body}.${mac.update(body).digest('base64url')}`
   }
 
   #adopt(id: string) {
@@ -11531,19 +11456,18 @@ export class McpServeContext {
       const idle = this.sessions.values().find((it) => it.isIdle)
       this.sessions.delete(idle?.id ?? failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`))
     }
-    const seat = idLetters(Buffer.from(id, 'base64url').subarray(0, ID_BYTES))
-    const created = Math.min(parseInt(made, 36), this.#world.now())
-    return new McpSession(this.#parts.app, id, seat, created)
+    const seat = idLetters(Buffer.from(random, 'base64url').subarray(0, ID_BYTES))
+    return new McpSession(this.app, id, seat, parseInt(made, 36))
   }
 
   #write(session: McpSession, ended: 0 | 1) {
-    session.written = this.#world.now()
-    this.#db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
+    session.written = this.world.now()
+    this.db.run(MCP_SESSION_WRITE, session.id, session.written, ended)
   }
 
-  #drop(session: McpSession) {
+  #drop(session: McpSession): undefined {
     this.sessions.delete(session.id)
-    session.end().catch((error: unknown) => this.#parts.app.report(error))
+    session.end().catch((error: unknown) => this.app.report(error))
   }
 }
 
@@ -11559,51 +11483,58 @@ const REFUSAL_KINDS = {
 
 function callResult(outcome: Outcome, era: Era) {
   if (outcome.kind === 'refused') {
-    const isUnknown = outcome.why === 'unknown' && era === 'modern'
-    const kind = isUnknown ? 'params' : REFUSAL_KINDS[outcome.why]
-    return failRpc(kind, outcome.text, { data: outcome.data })
+    const { why, text, data } = outcome
+    const isUnknown = why === 'unknown' && era === 'modern'
+    return failRpc(isUnknown ? 'params' : REFUSAL_KINDS[why], text, { data })
   }
   const { text, images = [], blocks = [], structured, isError } = outcome.output
-  const pictures = images.map(({ mime, base64 }) => {
-    return { type: 'image', data: base64, mimeType: mime }
-  })
-  const others = [...pictures, ...blocks]
+  const shown = images.map(({ mime: mimeType, base64: data }) => ({
+    type: 'image',
+    data,
+    mimeType,
+  }))
+  const others = [...shown, ...blocks]
   return {
-    content: text === '' && others.length > 0 ? others : [{ type: 'text', text }, ...others],
-    ...(isObject(structured) && { structuredContent: structured }),
-    ...(isError === true && { isError }),
+    content: text || !others[0] ? [{ type: 'text', text }, ...others] : others,
+    structuredContent: isObject(structured) ? structured : undefined,
+    isError: isError || undefined,
   }
 }
 
 type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
 
-const versionIn = ({ _meta: meta }: JsonObject) => Object(meta)[metaKey('protocolVersion')] as Json
+const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
 
-/** `version` is what an HTTP header says. */
-export function eraOf({ method, params }: RpcRequest, version?: unknown): Era {
-  const isModern = versionIn(params) !== undefined || method === 'server/discover'
-  return isModern || version === MODERN ? 'modern' : 'legacy'
-}
-
-/** `check` compares with headers. Throws RpcError. */
-function checkModern({ id, params }: RpcRequest, check = () => {}) {
-  const requested = versionIn(params)
-  const capabilities = Object(params['_meta'])[metaKey('clientCapabilities')]
-  if (typeof requested !== 'string' || !isObject(capabilities))
-    failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities', { id })
-  check()
+/** `version` is what an HTTP header says. Throws RpcError. */
+function eraOf({ id, method, params }: RpcRequest, version?: unknown): Era {
+  const requested = metaIn(params, 'protocolVersion')
+  const isModern = requested !== undefined || method === 'server/discover' || version === MODERN
+  if (!isModern) return 'legacy'
+  if (id === undefined) return 'modern'
+  if (typeof requested !== 'string' || !isObject(metaIn(params, 'clientCapabilities')))
+    failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities')
   const data = { supported: [MODERN], requested }
-  if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { id, data })
+  if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { data })
+  return 'modern'
 }
 
 /** What this era says beside a result. */
-function modernResult(json: string, ttl: number | undefined) {
+function modernResult(json: string, ttlMs: number | undefined) {
   const more = {
     resultType: 'complete',
     _meta: { [metaKey('serverInfo')]: SELF },
-    ...(ttl !== undefined && { ttlMs: ttl, cacheScope: 'private' }),
+    ...(ttlMs !== undefined && { ttlMs, cacheScope: 'private' }),
   }
-  return JSON.stringify(more).replace(/}$/, json === '{}' ? '}' : `,${json.slice(1)}`)
+  return `${JSON.stringify(more).slice(0, -1)},${json.slice(1)}`
+}
+
+const LARGE = `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`
+
+/** Before a method has it. */
+const STATUSES: Record<number, number> = {
+  [RPC_CODES.session]: 404,
+  [RPC_CODES.internal]: 500,
+  [RPC_CODES.busy]: 503,
 }
 
 const MODERN_STATUSES: Record<number, number> = {
@@ -11611,95 +11542,94 @@ const MODERN_STATUSES: Record<number, number> = {
   [RPC_CODES.needs]: 400,
 }
 
-/** Who answers, once it is asked something that needs it. */
-export type RpcHost = Readonly<{
+type RpcHost = {
   redactor: Redactor
   older?: string // the version of who names none
-  reach: () => McpServeContext | Promise<McpServeContext>
-}>
+  reach: (work: (context: McpServeContext) => unknown) => unknown // opened by then
+}
 
-export type RpcCall = Readonly<{
-  id: RpcId
-  era: Era
-  params: JsonObject
-  session: McpSession | undefined
-  stop: AbortController
-}>
+type RpcSeat = { era: Era; session: McpSession | undefined; stop: AbortController }
+export type RpcCall = RpcSeat & { id: RpcId; params: JsonObject }
 
 const CAPABILITIES = { tools: {}, resources: {} }
 
 function greeting({ protocolVersion: asked }: JsonObject, usual = MCP_PROTOCOL_VERSION) {
-  const protocolVersion =
-    MCP_VERSIONS.find((known) => known === (asked ?? usual)) ?? MCP_PROTOCOL_VERSION
-  return JSON.stringify({ protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF })
+  const known = MCP_VERSIONS.find((it) => it === (asked ?? usual))
+  const protocolVersion = known ?? MCP_PROTOCOL_VERSION
+  return { protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF }
 }
 
-type RpcMethod = Readonly<{
-  only?: Era
-  isOpen?: boolean // to all, at once
+type RpcMethod = {
+  only?: Era // and open to all
   ttl?: number // ms for which the result may be kept
-  answer: (host: RpcHost, call: RpcCall) => string | Promise<string> // JSON
-}>
-
-/** At once, where there is a context. */
-const inContext =
-  (
-    work: (context: McpServeContext, call: RpcCall) => string | Promise<string>,
-  ): RpcMethod['answer'] =>
-  ({ reach }, call) => {
-    const context = reach()
-    return context instanceof McpServeContext
-      ? work(context, call)
-      : context.then((it) => work(it, call))
-  }
+  answer: (host: RpcHost, call: RpcCall) => unknown // an object, or its JSON
+}
 
 // biome-ignore format: a table
 export const RPC_METHODS = new Map<string, RpcMethod>([
-  ['initialize', { only: 'legacy', isOpen: true,
-    answer: ({ older }, { params }) => greeting(params, older) }],
-  ['ping', { only: 'legacy', isOpen: true, answer: () => '{}' }],
-  ['server/discover', { only: 'modern', isOpen: true, ttl: MCP_LIST_TTL,
-    answer: () => JSON.stringify({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
-  ['tools/list', { ttl: MCP_LIST_TTL, answer: inContext(({ list }) => list) }],
-  ['tools/call', { answer: inContext((context, call) => context.callTool(call)) }],
-  ['resources/list', { ttl: 0, answer: inContext((context, call) => context.listResources(call)) }],
-  ['resources/templates/list', { ttl: MCP_LIST_TTL,
-    answer: () => JSON.stringify({ resourceTemplates: TEMPLATES }) }],
-  ['resources/read', { ttl: 0, answer: inContext((context, call) => context.readResource(call)) }],
+  ['initialize', { only: 'legacy', answer: ({ older }, { params }) => greeting(params, older) }],
+  ['ping', { only: 'legacy', answer: () => ({}) }],
+  ['server/discover', { only: 'modern', ttl: MCP_LIST_TTL,
+    answer: () => ({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
+  ['tools/list', { ttl: MCP_LIST_TTL, answer: ({ reach }) => reach(({ list }) => list) }],
+  ['tools/call', { answer: ({ reach }, call) => reach((it) => it.callTool(call)) }],
+  ['resources/list', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.listResources(call)) }],
+  ['resources/templates/list', { ttl: MCP_LIST_TTL, answer: () => ({ resourceTemplates: TEMPLATES }) }],
+  ['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])
 
-type RpcNews = (from: McpSession | undefined, params: JsonObject) => void
-
-export const RPC_NOTIFICATIONS = new Map<string, RpcNews>([
+export const RPC_NOTIFICATIONS = new Map<
+  string,
+  (from: McpSession | undefined, params: JsonObject) => void
+>([
   ['notifications/initialized', () => {}],
-  ['notifications/cancelled', (from, { requestId }) => from?.cancel(requestId)],
+  [
+    'notifications/cancelled',
+    (from, { requestId }) => from?.interrupt(({ id }) => id === requestId),
+  ],
 ])
 
 /** What a peer may hear of any error. */
-export function rpcErrorOf(error: unknown, redactor: Redactor) {
-  return error instanceof RpcError
-    ? error
-    : new RpcError('internal', redactor.redact(messageOf(error)))
+export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
+  error instanceof RpcError ? error : new RpcError('internal', redactor.redact(messageOf(error)))
+
+function readMessage(bytes: Buffer) {
+  if (bytes.length > MCP_HTTP_MAX_BODY) failRpc('request', LARGE)
+  if (!builtin('node:buffer').isUtf8(bytes)) failRpc('parse', 'not UTF-8')
+  return readRpc(bytes.toString())
 }
 
-/** The reply, if one is due. Throws RpcError where a session is needed. */
-export async function answerRpc(
+/** If one is due, with its HTTP status; `none` is the id in a reply to what has none. */
+async function rpcReply(
   host: RpcHost,
-  { id, method, params }: RpcRequest,
-  { era, session, stop }: Pick<RpcCall, 'era' | 'session' | 'stop'>,
+  read: () => RpcMessage,
+  seated: (message: RpcRequest) => RpcSeat,
+  none?: null,
 ) {
+  let message: RpcMessage
+  try {
+    message = read()
+    return message && (await answerRpc(host, message, seated(message)))
+  } catch (error) {
+    const told = rpcErrorOf(error, host.redactor)
+    const body = rpcFailure(told.id ?? message?.id ?? none, told)
+    return { status: STATUSES[told.code] ?? 400, body }
+  }
+}
+
+/** Throws RpcError where a session is needed. */
+export async function answerRpc(host: RpcHost, { id, method, params }: RpcRequest, seat: RpcSeat) {
+  const { era, session } = seat
   if (id === undefined) return void RPC_NOTIFICATIONS.get(method)?.(session, params)
   const known = RPC_METHODS.get(method)
-  const row = known?.only === undefined || known.only === era ? known : undefined
-  if (session === undefined && row?.isOpen !== true)
-    failRpc('request', 'Mcp-Session-Id is missing: initialize first')
+  const row = (known?.only ?? era) === era ? known : undefined
+  if (!session && !row?.only) failRpc('request', 'Mcp-Session-Id is missing: initialize first')
   try {
-    if (row === undefined) failRpc('method', `there is no method ${visible(clip(method, 80))}`)
-    const json = await row.answer(host, { id, era, params, session, stop })
-    return {
-      status: 200,
-      body: rpcResult(id, era === 'modern' ? modernResult(json, row.ttl) : json),
-    }
+    if (!row) failRpc('method', `there is no method ${visible(clip(method, 80))}`)
+    const said = await row.answer(host, { ...seat, id, params })
+    const json = typeof said === 'string' ? said : JSON.stringify(said)
+    const result = era === 'modern' ? modernResult(json, row.ttl) : json
+    return { status: 200, body: rpcResult(id, result), begins: method === 'initialize' }
   } catch (error) {
     const told = rpcErrorOf(error, host.redactor)
     const status = (era === 'modern' && MODERN_STATUSES[told.code]) || 200
@@ -11714,12 +11644,10 @@ export async function answerRpc(
 // One POST, one JSON reply (MCP 2025-11-25, Transports). A client that leaves takes its call along.
 // 1. Host and Origin are looked at before the key, the key before all else.
 // 2. No body is read that is too large, of another type, or of a stranger.
-// 3. What is held for clients is bounded: connections, requests on one, bodies, sessions, time.
+// 3. What is held for clients is bounded.
 // Not here: what a message is answered (§serve).
 
-const MCP_PATH = '/mcp'
-
-type HttpAnswer = { status: number; body?: string; headers?: object | false }
+type HttpAnswer = { status: number; body?: string; headers?: object | false | undefined }
 
 const refused = (status: number, message: string, headers = {}) => ({
   status,
@@ -11727,31 +11655,24 @@ const refused = (status: number, message: string, headers = {}) => ({
   headers,
 })
 
-const TOO_LARGE = refused(413, `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+const TOO_LARGE = refused(413, LARGE)
 const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
 
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
 
-const STATUSES: Record<number, number> = {
-  [RPC_CODES.session]: 404,
-  [RPC_CODES.internal]: 500,
-  [RPC_CODES.busy]: 503,
-}
-
 function gateOf(request: IncomingMessage, door: Door) {
   const { method, url, headers } = request
-  const isPost = method === 'POST'
   const { accept = '*/*', 'content-type': type, 'content-encoding': coding = '' } = headers
   if (!door.expects(request)) return refused(403, 'this Host or Origin is not expected')
   if (!door.context.admits(headers.authorization))
     return refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' })
-  if (`${url}`.split('?', 1)[0] !== MCP_PATH) return refused(404, 'no such path')
-  if (!isPost && method !== 'DELETE')
+  if (`${url}`.split('?', 1)[0] !== '/mcp') return refused(404, 'no such path')
+  if (method !== 'POST' && method !== 'DELETE')
     return refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' })
   if (door.isClosing) return CROWDED
-  if (isPost && !/\*\/\*|application\/(\*|json)/i.test(accept))
+  if (method === 'POST' && !/\*\/\*|application\/(\*|json)/i.test(accept))
     return refused(406, 'replies are application/json')
-  if (isPost && !/^application\/json\s*(;|$)/i.test(`${type}`))
+  if (method === 'POST' && !/^application\/json\s*(;|$)/i.test(`${type}`))
     return refused(415, 'requests are application/json')
   if (!/^(identity)?$/i.test(coding)) return refused(415, 'requests are not compressed')
   return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
@@ -11761,27 +11682,23 @@ function sendAnswer(response: ServerResponse, { status, body = '', headers }: Ht
   if (response.destroyed) return
   response.writeHead(status, {
     'Cache-Control': 'no-store',
-    'Content-Length': Buffer.byteLength(body),
-    ...(body !== '' && { 'Content-Type': 'application/json' }),
+    'Content-Length': byteLength(body),
+    ...(body && { 'Content-Type': 'application/json' }),
     ...headers,
   })
   response.end(body)
 }
 
-/** The id of a reply to what has none. */
-const nobody = (headers: IncomingHttpHeaders) =>
-  headers['mcp-protocol-version'] === MODERN ? undefined : null
-
 /** Where clients knock, and what is held for them. */
 export class Door {
-  readonly context
-  readonly #hosts // undefined: any
-  readonly #open = new Map<object, number>()
-  readonly #due: (() => void)[] = []
+  context
+  #hosts // undefined: any
+  #open = new Map<object, number>()
+  #due: (() => void)[] = []
   #held = 0 // bytes
   isClosing = false
 
-  constructor(context: McpServeContext, hosts: ReadonlySet<string> | undefined) {
+  constructor(context: McpServeContext, hosts: Set<string> | undefined) {
     this.context = context
     this.#hosts = hosts
   }
@@ -11808,14 +11725,13 @@ export class Door {
   /** Not a page of another server (DNS rebinding). */
   expects({ headers: { origin }, headersDistinct }: IncomingMessage) {
     const { host: [host = '', another] = [] } = headersDistinct
-    if (another !== undefined) return false
     const name = host.replace(/:\d*$/, '').toLowerCase()
-    const hosts = this.#hosts ?? new Set([name])
     const from = origin === undefined ? name : URL.parse(origin)?.hostname
-    return from !== undefined && hosts.has(from) && hosts.has(name)
+    const isOurs = (it: string) => this.#hosts?.has(it) ?? it === name
+    return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
   }
 
-  /** With several clients, after all that came is read: each is woken once. */
+  /** With several clients, each is woken once, after all that came is read. */
   #together(work: () => void) {
     if (this.#open.size < 2) return work()
     if (this.#due.push(work) > 1) return
@@ -11828,34 +11744,22 @@ export class Door {
   async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
     const { context } = this
     const { req } = response
-    const { headers } = req
-    let message: RpcMessage
-    try {
-      const gate = gateOf(req, this)
-      if (gate !== undefined) return gate
-      const body = await this.#receive(response)
-      if (!Buffer.isBuffer(body)) return body
-      const session = context.session(`${headers['mcp-session-id'] ?? ''}`)
-      if (req.method !== 'POST') {
-        context.endSession(session ?? raise(NO_SESSION))
-        return { status: 200 }
-      }
-      if (!builtin('node:buffer').isUtf8(body)) failRpc('parse', 'the body is not UTF-8')
-      message = readRpc(body.toString())
-      const { isNew, ...seat } = seatedBy(message, headers, session, context)
-      const reply = message && (await answerRpc(context, message, { ...seat, stop }))
-      if (reply === undefined) return { status: 202 }
-      return { ...reply, headers: isNew && { 'Mcp-Session-Id': context.newSession() } }
-    } catch (error) {
-      const told = rpcErrorOf(error, context.redactor)
-      const id = told.id ?? message?.id ?? nobody(headers)
-      return { status: STATUSES[told.code] ?? 400, body: rpcFailure(id, told) }
-    }
+    const { method, headers } = req
+    const body = gateOf(req, this) ?? (await this.#receive(req))
+    if (!Buffer.isBuffer(body)) return body
+    const isPost = method === 'POST'
+    const read = () =>
+      isPost
+        ? readMessage(body)
+        : context.endSession(context.session(headers['mcp-session-id']) ?? raise(NO_SESSION))
+    const seated = (it: RpcRequest) => ({ ...seatedBy(it, headers, context), stop })
+    const none = headers['mcp-protocol-version'] === MODERN ? undefined : null
+    const reply = await rpcReply(context, read, seated, none)
+    if (!reply) return { status: isPost ? 202 : 200 }
+    return { ...reply, headers: reply.begins && { 'Mcp-Session-Id': context.newSession() } }
   }
 
-  #receive(response: ServerResponse) {
-    const { req } = response
-    if (req.headers.expect !== undefined && req.httpVersionMinor > 0) response.writeContinue()
+  #receive(req: IncomingMessage) {
     const { promise, resolve } = Promise.withResolvers<Buffer | HttpAnswer>()
     const pieces: Buffer[] = []
     let size = 0
@@ -11886,42 +11790,35 @@ function headerValue(text: string | string[] = '') {
   return bytes.toString('base64') === base64 ? bytes.toString() : undefined
 }
 
-const NAMED_BY: Record<string, string> = {
-  'tools/call': 'name',
-  'resources/read': 'uri',
-  'prompts/get': 'name',
-}
-
-function checkHeaders({ id, method, params }: RpcRequest, headers: IncomingHttpHeaders) {
-  const name = params[NAMED_BY[method] ?? '']
-  const said = { 'MCP-Protocol-Version': versionIn(params), 'Mcp-Method': method, 'Mcp-Name': name }
+function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeaders) {
+  const name = params['name'] ?? params['uri']
+  const said = {
+    'MCP-Protocol-Version': metaIn(params, 'protocolVersion'),
+    'Mcp-Method': method,
+    'Mcp-Name': name,
+  }
   for (const [header, value] of Object.entries(said))
     if (value !== undefined && headerValue(headers[header.toLowerCase()]) !== value)
-      failRpc('mismatch', `the header ${header} is not what the body says`, { id })
+      failRpc('mismatch', `the header ${header} is not what the body says`)
 }
 
 /** Throws RpcError. */
-function seatedBy(
-  message: RpcMessage,
-  headers: IncomingHttpHeaders,
-  session: McpSession | undefined,
-  { own }: McpServeContext,
-) {
-  const era = message ? eraOf(message, headers['mcp-protocol-version']) : 'legacy'
-  if (era === 'legacy') return { era, session, isNew: beginsSession(message, headers, session) }
-  // A notification could end calls of others.
-  if (message?.id === undefined) return { era, session: undefined, isNew: false }
-  checkModern(message, () => checkHeaders(message, headers))
-  return { era, session: own.modern, isNew: false }
-}
-
-function beginsSession(message: RpcMessage, headers: IncomingHttpHeaders, session?: McpSession) {
-  const version = `${headers['mcp-protocol-version'] ?? MCP_PROTOCOL_VERSION}`
-  if (message?.method === 'initialize' && message.id !== undefined)
-    return session === undefined || failRpc('request', 'initialized already')
-  if (session === undefined && 'mcp-session-id' in headers) throw NO_SESSION
-  if (MCP_VERSIONS.includes(version)) return false
-  failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: McpServeContext) {
+  const { 'mcp-protocol-version': version = MCP_PROTOCOL_VERSION, 'mcp-session-id': id } = headers
+  const era = eraOf(message, version)
+  const isRequest = message.id !== undefined
+  if (era === 'modern') {
+    if (isRequest) checkHeaders(message, headers)
+    // A notification could end calls of others.
+    return { era, session: isRequest ? context.own.modern : undefined }
+  }
+  const session = context.session(id)
+  const begins = isRequest && message.method === 'initialize'
+  if (begins && session) failRpc('request', 'initialized already')
+  if (!begins && !session && id !== undefined) throw NO_SESSION
+  if (!begins && !MCP_VERSIONS.includes(`${version}`))
+    failRpc('request', `MCP-Protocol-Version is none of ${MCP_VERSIONS.join(', ')}`)
+  return { era, session }
 }
 
 export const mcpServeHandler = (door: Door) => door.serve
@@ -11929,14 +11826,14 @@ export const mcpServeHandler = (door: Door) => door.serve
 const isLoopback = (address: string) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(address)
 
 async function listen(door: Door, bind: string, port: number) {
-  const server = builtin('node:http').createServer({
+  const limits = {
     headersTimeout: MCP_HEADERS_TIMEOUT,
     requestTimeout: MCP_REQUEST_TIMEOUT,
     keepAliveTimeout: MCP_KEEP_ALIVE,
     connectionsCheckingInterval: 5 * SECOND,
-  })
+  }
+  const server = builtin('node:http').createServer(limits, mcpServeHandler(door))
   server.maxConnections = MCP_CONNECTIONS_MAX
-  for (const asked of ['request', 'checkContinue']) server.on(asked, mcpServeHandler(door))
   try {
     await once(server.listen(port, bind), 'listening')
     return server
@@ -11947,44 +11844,40 @@ async function listen(door: Door, bind: string, port: number) {
 }
 
 function keyOf({ given, world }: App, bind: string) {
-  const said = given.text('serve-mcp') || world.env['TAI_MCP_KEY']
-  const key = said || failUsage('--serve-mcp has no key', KEY_HINT)
+  const key = given.text('serve-mcp') || world.env['TAI_MCP_KEY'] || ''
   const least = isLoopback(bind) ? SECRET_MIN : MCP_PUBLIC_KEY_MIN
-  if (key.length < least)
-    failUsage(`a key for ${visible(bind)} has at least ${least} characters`, KEY_HINT)
-  return key
+  if (key.length >= least && /^[!-~]+$/.test(key)) return key
+  const what = `--serve-mcp needs a key: at least ${least} characters of ASCII, no spaces`
+  return failUsage(what, 'make one: export TAI_MCP_KEY="$(openssl rand -hex 24)"')
 }
 
 const inUrl = (host: string) => (builtin('node:net').isIPv6(host) ? `[${host}]` : host)
 
 function hostNames(bind: string, named: string[]) {
-  if (!isLoopback(bind) && named.length === 0) return undefined
+  if (!isLoopback(bind) && !named[0]) return undefined
   const all = ['localhost', '127.0.0.1', '[::1]', bind, ...named]
   return new Set(all.map((it) => inUrl(it).toLowerCase()))
 }
 
 /** Until a signal; then no new calls, and MCP_STOP_GRACE for those that run. */
 export async function mcpServeMain(app: App) {
-  const { signal, notice, root } = app
+  const { signal, notice, root: workspace } = app
   const config = await app.config()
   const bind = config.get('mcp_bind') ?? ''
-  const context = await McpServeContext.open(app, {
-    key: keyOf(app, bind),
-    usual: 'danger-full-access',
-  })
+  const key = keyOf(app, bind)
+  const context = await McpServeContext.open(app, { key, usual: 'danger-full-access' })
   const hosts = hostNames(bind, config.list('mcp_hosts'))
   const door = new Door(context, hosts)
   builtin('node:v8').setFlagsFromString('--heap-growing-percent=50') // or old objects multiply
   const server = await listen(door, bind, config.number('mcp_port'))
   const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
   const { address, port } = server.address() as AddressInfo
-  const url = `http://${inUrl(address)}:${port}${MCP_PATH}`
+  const url = `http://${inUrl(address)}:${port}/mcp`
   const { mode, toolCount: tools } = context
   if (!hosts) notice('a web page could pose as its own: name its hosts with --mcp-hosts')
-  notice(`serving ${count(tools, 'tool')} of ${root} over MCP, permission mode ${mode}`)
+  notice(`serving ${count(tools, 'tool')} of ${workspace} over MCP, permission mode ${mode}`)
   notice('THE KEY IS THE AUTHORIZATION: whoever sends it may do all that this mode allows')
-  notice('Ctrl-C ends the server')
-  app.print({ url, tools, mode, workspace: root }, url)
+  app.print({ url, tools, mode, workspace }, url)
   if (!signal.aborted) await once(signal, 'abort')
   door.isClosing = true
   clearInterval(sweeper)
@@ -12002,93 +11895,54 @@ export async function mcpServeMain(app: App) {
 //
 // One message a line (MCP 2025-11-25, Transports, stdio); stdout carries nothing else.
 // 1. Nothing is opened before it is needed: a client may start us only to look.
-// 2. The end of stdin, of stdout or a signal ends all, after MCP_STOP_GRACE for what runs.
+// 2. The end of stdin or a signal ends all, after MCP_STOP_GRACE for what runs.
 // 3. Who does not read what it asked for is not read from.
 // Not here: what a message is answered (§serve).
 
 const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
 
-/** Undefined: a line that is too long. */
-function lineTaker(take: (line: Buffer | undefined) => void) {
-  let pieces: Buffer[] = []
-  let size = 0
-  const keep = (piece: Buffer) => {
-    size += piece.length
-    if (size > MCP_HTTP_MAX_BODY) pieces = []
-    else pieces.push(piece)
-  }
-  const end = () => {
-    if (size > 0) take(size > MCP_HTTP_MAX_BODY ? undefined : Buffer.concat(pieces))
-    pieces = []
-    size = 0
-  }
-  const push = (chunk: Buffer) => {
-    let from = 0
-    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
-      keep(chunk.subarray(from, at))
-      end()
-      from = at + 1
-    }
-    keep(chunk.subarray(from))
-  }
-  return { push, end }
-}
-
 /** What needs a person is denied: a host's screen is not ours. */
 export async function mcpServePipe(app: App) {
-  const { signal, out, redactor, world } = app
+  const { signal, out, redactor, root, world } = app
   const { stdin } = process
-  const settings = { flags: flagSettings(app.given), stored: {}, root: app.root }
-  await Config.load(world, settings) // a bad flag is told now
-  app.notice(`serving ${new Workspace(app.root, world.home).root} over MCP on stdin and stdout`)
+  await Config.load(world, { flags: flagSettings(app.given), stored: {}, root }) // a bad flag is told now
+  app.notice(`serving ${new Workspace(root, world.home).root} over MCP on stdin and stdout`)
   const own = ownSessions(app)
   let context: Promise<McpServeContext> | undefined
-  const reach = () => (context ??= McpServeContext.open(app, { own }))
+  const reach: RpcHost['reach'] = (work) =>
+    (context ??= McpServeContext.open(app, { own })).then(work)
   const host = { redactor, reach, older: MCP_VERSIONS.at(-1) ?? '' }
   const waiting = new Set<Promise<void>>()
-  const say = async (body: string) => {
-    if (out.write(`${body}\n`)) return
-    stdin.pause()
-    await out.drained()
-    stdin.resume()
+  const seated = (message: RpcRequest) => {
+    const era = eraOf(message)
+    return { era, session: own[era], stop: new AbortController() }
   }
-  const lines = lineTaker((line) => {
-    const work = pipeAnswer(host, own, line).then((body) => (body ? say(body) : undefined))
-    const done: Promise<void> = work.then(() => {
+  const answer = async (said: string) => {
+    const read = () => readMessage(Buffer.from(said, 'latin1'))
+    const reply = await rpcReply(host, read, seated, null)
+    if (reply) out.write(`${reply.body}\n`)
+    await out.drained()
+  }
+  let line = '' // in Latin-1 a character is a byte
+  const take = () => {
+    const done: Promise<void> = answer(line).then(() => {
       if (waiting.delete(done) && waiting.size < PIPE_WAITING_MAX) stdin.resume()
     })
+    line = ''
     if (waiting.add(done).size >= PIPE_WAITING_MAX) stdin.pause()
+  }
+  stdin.setEncoding('latin1').on('data', (text: string) => {
+    for (const [ends, piece] of text.split('\n').entries()) {
+      if (ends > 0 && line) take()
+      if (line.length <= MCP_HTTP_MAX_BODY) line += piece
+    }
   })
-  const ended = Promise.withResolvers<unknown>()
-  stdin.on('data', lines.push)
-  for (const end of ['end', 'error', 'close']) stdin.once(end, ended.resolve)
-  signal.addEventListener('abort', ended.resolve)
-  if (!signal.aborted) await ended.promise
-  lines.end()
+  const { finished } = builtin('node:stream/promises')
+  await finished(stdin, { signal, writable: false }).catch(() => {})
+  if (line) take()
   await within(MCP_STOP_GRACE, Promise.all(waiting), signal)
   await context?.then((it) => it.close()).catch(() => {})
   stdin.destroy()
-  return EXIT.answered
-}
-
-/** Never throws. */
-async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: Buffer | undefined) {
-  let message: RpcMessage
-  try {
-    if (line === undefined)
-      return failRpc('request', `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`)
-    if (!builtin('node:buffer').isUtf8(line)) failRpc('parse', 'the line is not UTF-8')
-    const text = line.toString().trim()
-    message = text ? readRpc(text) : undefined
-    if (message === undefined) return undefined
-    const era = eraOf(message)
-    if (era === 'modern' && message.id !== undefined) checkModern(message)
-    const seat = { era, session: own[era], stop: new AbortController() }
-    return (await answerRpc(host, message, seat))?.body
-  } catch (error) {
-    const told = rpcErrorOf(error, host.redactor)
-    return rpcFailure(told.id ?? message?.id ?? null, told)
-  }
 }
 
 //#endregion §lines

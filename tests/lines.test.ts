@@ -59,7 +59,7 @@ const LINES: [what: string, line: string | object, answer: object][] = [
   ['another JSON-RPC', '{"id":1,"method":"ping"}', { id: null, error: { code: -32600 } }],
   ['an id that is none', '{"jsonrpc":"2.0","id":{},"method":"ping"}', { id: null, error: { code: -32600 } }],
   ['a text id', '{"jsonrpc":"2.0","id":"a","method":"ping"}', { id: 'a', result: {} }],
-  ['a byte order mark and CR', '\ufeff{"jsonrpc":"2.0","id":1,"method":"ping"}\r', { id: 1, result: {} }],
+  ['a CR', '{"jsonrpc":"2.0","id":1,"method":"ping"}\r', { id: 1, result: {} }],
   ['an unknown method', { jsonrpc: '2.0', id: 1, method: 'prompts/list' }, { id: 1, error: { code: -32601 } }],
   ['an unknown tool', { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'nope' } },
     { id: 1, error: { code: -32601, data: { tool: 'nope' } } }],

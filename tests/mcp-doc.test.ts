@@ -49,11 +49,11 @@ const methods = [...RPC_METHODS.keys()]
 const notifications = [...RPC_NOTIFICATIONS.keys()]
 const verbs = COMMANDS.find(({ name }) => name === 'mcp')?.verbs.map(({ name }) => name) ?? []
 const agentTools = TOOLS.filter(({ name }) => name.startsWith('mcp_')).map(({ name }) => name)
-const listen = source.slice(
-  source.indexOf('//#region §listen'),
+const served = source.slice(
+  source.indexOf('//#region §serve'),
   source.indexOf('//#endregion §listen'),
 )
-const statuses = [...listen.matchAll(/(?<![\d_.])[2-5]\d\d(?![\d_.])/g)].map(([status]) => status)
+const statuses = [...served.matchAll(/(?<![\d_.])[2-5]\d\d(?![\d_.])/g)].map(([status]) => status)
 const BY_NODE = ['408', '431'] // answered by node:http itself
 
 const NAMESPACES =
@@ -105,7 +105,7 @@ const CHECKS: Check[] = [
     caps.map((row) => row.join(' '))],
   ['version', (text) => firstNames(text, 'version'), MCP_VERSIONS],
   ['method', (text) => rows(text, 'method').map(([name, needs]) => `${ticked(name)[0]} ${needs}`),
-    [...RPC_METHODS].map(([name, { isOpen }]) => `${name} ${isOpen ? 'no' : 'yes'}`)],
+    [...RPC_METHODS].map(([name, { only }]) => `${name} ${only ? 'no' : 'yes'}`)],
   ['notification', (text) => firstNames(text, 'notification'), notifications],
   ['code', (text) => rows(text, 'code').map(([code, name]) => `${code} ${name}`),
     Object.entries(RPC_CODES).map(([name, code]) => `${code} ${name}`)],

@@ -35,16 +35,15 @@ t.test('what git would show is listed, with what it takes to read it', async (t)
   t.strictSame(
     resources,
     [
-      ['.env.example', '5 B', 'text/plain'],
-      ['.gitignore', '11 B', 'text/plain'],
-      ['a.txt', '40 B', 'text/plain'],
-      ['pixel.png', '5 B', 'image/png'],
-      ['sub/data.json', '7 B', 'application/json'],
-      ['sub/über # 1?.md', '5 B', 'text/plain'],
-    ].map(([name = '', description, mimeType]) => ({
+      ['.env.example', 'text/plain'],
+      ['.gitignore', 'text/plain'],
+      ['a.txt', 'text/plain'],
+      ['pixel.png', 'image/png'],
+      ['sub/data.json', 'application/json'],
+      ['sub/über # 1?.md', 'text/plain'],
+    ].map(([name = '', mimeType]) => ({
       uri: `tai://workspace/${name.split('/').map(encodeURIComponent).join('/')}`,
       name,
-      description,
       mimeType,
     })),
   )
@@ -80,6 +79,7 @@ const REFUSED = [
   'tai://workspace/out/built.js',
   'tai://workspace/debug.log',
   'tai://workspace/innocent.txt',
+  'tai://workspace/outside.txt',
   'tai://workspace/missing.txt',
   'tai://workspace/sub',
   'tai://workspace/',
@@ -100,8 +100,6 @@ t.test('what is not listed is not there, whatever it is called', async (t) => {
     t.strictSame([error.code, error.data.uri], [-32602, uri], uri)
     t.equal(error.message, 'there is no such resource', uri)
   }
-  const outside = (await peer.ask('resources/read', { uri: 'tai://workspace/outside.txt' })).body
-  t.match(outside.error, { code: -32602, message: /outside the workspace/ })
   for (const params of [{}, { uri: 7 }, { uri: null }, { uri: ['a'] }])
     t.match((await peer.ask('resources/read', params)).body.error, { code: -32602 })
 })
@@ -142,7 +140,7 @@ t.test('known secrets leave no file', async (t) => {
     message: 'it holds a secret',
   })
   const signal = AbortSignal.abort(new Error('gone'))
-  await t.rejects(listResources(shelf, undefined, signal), { message: 'gone' })
+  await t.rejects(listResources(shelf, '', signal), { message: 'gone' })
 })
 
 t.test("tai's own home is no resource, and a large file says so", async (t) => {
@@ -155,8 +153,8 @@ t.test("tai's own home is no resource, and a large file says so", async (t) => {
     redactor: new Redactor(),
     fixed: [],
   }
-  const { resources } = await listResources(shelf, undefined, AbortSignal.timeout(9_000))
+  const { resources } = await listResources(shelf, '', AbortSignal.timeout(9_000))
   t.notMatch(JSON.stringify(resources), /vault/)
-  await t.rejects(readResource(shelf, 'tai://workspace/home/vault.db'), { message: /tai itself/ })
+  await t.rejects(readResource(shelf, 'tai://workspace/home/vault.db'), { message: /no such/ })
   await t.rejects(readResource(shelf, 'tai://workspace/big.txt'), { message: /too large: 11/ })
 })

@@ -77,7 +77,7 @@ t.test('every method and notification that is answered is listed', async (t) => 
       'resources/read',
     ],
   )
-  const open = [...RPC_METHODS].filter(([, { isOpen }]) => isOpen).map(([name]) => name)
+  const open = [...RPC_METHODS].filter(([, { only }]) => only).map(([name]) => name)
   t.strictSame(open, ['initialize', 'ping', 'server/discover'])
   t.strictSame(
     [...RPC_NOTIFICATIONS.keys()],

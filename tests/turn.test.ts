@@ -3,7 +3,6 @@ import {
   App,
   chosenModel,
   converse,
-  denyPrompter,
   Given,
   LimitError,
   ModelError,
@@ -86,7 +85,7 @@ t.test('a profile yields to flags and environment, and outranks files', async (t
   t.equal(model.requests[1]?.body.tools, undefined)
   t.match(await runMain(['-P', 'nobody', 'hi'], { home, env }), {
     code: 2,
-    err: /no profile nobody\n.*pirate/,
+    err: /no profile nobody\n.*tai profile list/,
   })
 })
 
@@ -130,7 +129,6 @@ t.test(
       mode: 'read-only',
       profile: 'default',
       processes: new Processes(world, store.redactor),
-      prompter: denyPrompter,
       only: ['write_file', 'read_file'],
     })
     t.strictSame(
