@@ -5612,19 +5612,19 @@ export const VERDICTS: Record<Mode, Record<Risk, Verdict>> = {
 
 /** A call's column of VERDICTS. */
 export function riskOf({ securityTier, destructive, readOnly }: Annotations) {
-  if (securityTier === 'High' || securityTier === 'Critical') return 'high'
+  if (/High|Critical/.test(securityTier)) return 'high'
   if (destructive) return 'destructive'
   return securityTier === 'Low' && readOnly ? 'low' : 'medium'
 }
 
-/** After the semicolon: what would let it pass. */
+/** Why not, and what would let it pass; none: it runs. */
 export const RULES = {
-  mode: 'the permission mode lets it run',
-  read_only_command: 'the command plainly only reads',
-  grant: 'grant {grant} allows it',
-  grant_once: 'grant {grant} allows it, once',
-  preapproved: 'its digest was approved at the start',
-  jit_user_approved: 'the user allowed it',
+  mode: '',
+  read_only_command: '',
+  grant: '',
+  grant_once: '',
+  preapproved: '',
+  jit_user_approved: '',
   read_only_mode: 'mode read-only changes nothing; --permission-mode workspace-write or prompt',
   workspace_write_mode:
     'mode workspace-write changes only files of the workspace; tai approval grant {tool}',
@@ -5637,20 +5637,21 @@ export const RULES = {
 
 export type Reason = keyof typeof RULES
 
-export type ApprovalRequest = Readonly<{
+export type ApprovalRequest = {
   tool: string
   args: JsonObject
   annotations: Annotations
   session: string
-}> &
-  Loose<{
-    paths: readonly string[] // none: grants cannot judge it
-    origin: string
-    grantAs: string // where grants call it otherwise
-    preview: () => Promise<string | undefined> | undefined
-  }>
+} & Loose<{
+  paths: string[] // none: grants cannot judge it
+  origin: string
+  grantAs: string // where grants call it otherwise
+  preview: () => Promise<string | undefined> | undefined
+}>
 
-const ruling = (verdict: Verdict, reason: Reason, grant?: Grant) => ({ verdict, reason, grant })
+function ruling(reason: Reason, grant?: Grant, verdict: Verdict = RULES[reason] ? 'deny' : 'run') {
+  return { verdict, reason, grant }
+}
 
 const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
@@ -5658,18 +5659,18 @@ export const callDigest = (name: string, args: JsonObject) =>
   digest({ arguments: args, tool_name: name })
 
 /** Options that only read; none that cuts lines: secrets are redacted whole. */
-const READ_PROGRAMS = Object.entries({
-  cat: /^-[AbEenstTuv]+$/,
-  echo: /^-[neE]+$/,
-  find: /^-(i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\d+)$/,
-  grep: /^(-[ABCEFHILcehilmnqrsvwx]+\d*|--(include|exclude(-dir)?)=.*)$/,
-  head: /^-[nqv]*\d*$/,
-  tail: /^-[nqv]*\d*$/,
-  ls: /^-[1AFRSadhilnoprtu]+$/,
-  pwd: /^-[LP]$/,
-  stat: /^-[cf]$/,
-  wc: /^-[Lclmw]+$/,
-})
+const READ_OPTIONS = new Map([
+  ['cat', '[AbEenstTuv]+'],
+  ['echo', '[neE]+'],
+  ['find', 'i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\\d+'],
+  ['grep', '[ABCEFHILcehilmnqrsvwx]+\\d*|-(include|exclude(-dir)?)=.*'],
+  ['head', '[nqv]*\\d+|[nqv]+'],
+  ['tail', '[nqv]*\\d+|[nqv]+'],
+  ['ls', '[1AFRSadhilnoprtu]+'],
+  ['pwd', '[LP]'],
+  ['stat', '[cf]'],
+  ['wc', '[Lclmw]+'],
+])
 
 /** POSIX quoting (2.2). Classes of Unicode are slow to make. */
 const plainWord = () =>
@@ -5679,16 +5680,16 @@ const plainWord = () =>
 /** Below the real folder `root`, not in `home`. No git: its configuration can name programs. */
 export function isReadOnlyCommand(command: string, root: string, home: string) {
   const plain = plainWord()
-  const isPlain = RegExp(`^ *(?:${plain.source}(?: +|$))+$`, 'u')
-  if (command.length > PLAIN_MAX || !isPlain.test(command)) return false
-  const [program, ...words] = (command.match(plain) ?? []).map((word) =>
+  if (command.length > PLAIN_MAX || /[^ ]/.test(command.replace(plain, ''))) return false
+  const [program = '', ...words] = (command.match(plain) ?? []).map((word) =>
     word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
   )
-  const options = READ_PROGRAMS.find(([name]) => name === program)?.[1]
+  const options = READ_OPTIONS.get(program)
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (!options || (isDeep && isInside(root, home))) return false
+  const isOption = RegExp(`^-(?:${options})$`)
   return words.every((word) =>
-    word.startsWith('-') ? word !== '-' && options.test(word) : staysInside(word, root, home),
+    word.startsWith('-') ? isOption.test(word) : staysInside(word, root, home),
   )
 }
 
@@ -5701,12 +5702,6 @@ function staysInside(word: string, root: string, home: string) {
 
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/
 
-/** Their first words tell what they do; what begins with another program may do anything. */
-const NAMING = /^(?:npm|pnpm|yarn|cargo|go|dotnet|gradle|mvn|mix|rake|composer|poetry|git) /
-
-const commandOf = ({ command, cmd }: JsonObject) =>
-  [command, cmd].find((value) => typeof value === 'string')
-
 type Place = { name: string; isFolder: boolean | undefined }
 
 function placesOf({ paths = [] }: ApprovalRequest, root: string) {
@@ -5716,8 +5711,7 @@ function placesOf({ paths = [] }: ApprovalRequest, root: string) {
     const isFolder = fs.statSync(real, { throwIfNoEntry: false })?.isDirectory()
     return [spelled, real].map((at) => ({ name: relativePath(root, at) || '.', isFolder }))
   }
-  const places = attempt(() => paths.flatMap(spelledAndReal))
-  return places?.length ? places : undefined
+  return attempt(() => paths.flatMap(spelledAndReal)) ?? []
 }
 
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
@@ -5726,17 +5720,17 @@ const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
   env !== undefined || stdin !== undefined || path.resolve(root, `${cwd}`) !== root
 
 function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string) {
-  const command = commandOf(args)
-  if (commands.length === 0 || command === undefined) return commands.length === 0
+  const { command } = args
+  if (commands.length === 0 || typeof command !== 'string') return commands.length === 0
   const all = spacedWords(command)
   if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
   if (isBent(args, root) || COMMAND_CHAIN.test(command)) return false
   return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
-async function pathsMatch({ paths: globs, scope }: Grant, places: Place[] | undefined) {
+async function pathsMatch({ paths: globs, scope }: Grant, places: Place[]) {
   if (globs.length === 0) return true
-  if (!places) return scope === 'deny'
+  if (!places[0]) return scope === 'deny'
   const { default: picomatch } = await import('picomatch')
   const isGranted = picomatch([...globs], { dot: true })
   if (scope !== 'deny') return places.every(({ name }) => !name.startsWith('..') && isGranted(name))
@@ -5752,20 +5746,10 @@ function mayHold({ name, isFolder }: Place, base: string) {
   return name === '.' || start.startsWith(at) || (isFolder && isBelow)
 }
 
-function widerBounds({ tool: name, args, annotations }: ApprovalRequest) {
-  const command = commandOf(args)
-  if (!command)
-    return riskOf(annotations) === 'high' ? undefined : { shown: visible(`every ${name}`) }
-  // "npm run build", but not its --watch.
-  const [start] = /^[a-z][\w:-]*( [a-z][\w:-]*){1,2}(?=\s|$)/.exec(command) ?? []
-  if (!start || !NAMING.test(command) || COMMAND_CHAIN.test(command)) return undefined
-  return { shown: `commands that begin with "${start}"`, bounds: { commands: [start] } }
-}
-
 function exactBounds(call: ApprovalRequest, root: string) {
   const { tool, args } = call
-  const names = [...new Set(placesOf(call, root)?.map(({ name }) => name))]
-  if (commandOf(args) || names.length === 0 || names.some((name) => name.startsWith('..')))
+  const names = [...new Set(placesOf(call, root).map(({ name }) => name))]
+  if (!names[0] || names.some((name) => name.startsWith('..')))
     return { shown: 'exactly this call', bounds: { digest: callDigest(tool, args) } }
   const paths = names.map((name) => name.replace(/[\\*?[\]{}()!@+|]/g, '\\$&'))
   return { shown: visible(`${tool} of ${names.join(', ')}`), bounds: { paths } }
@@ -5788,12 +5772,12 @@ function inMargin(text: string, max: number) {
 function questionOf(call: ApprovalRequest, detail: string | undefined, max: number) {
   const { tool, origin, annotations } = call
   const name = nameCall(tool, callDigest(tool, call.args))
-  const from = origin === undefined ? '' : ` of server ${visible(origin)}`
+  const from = origin ? ` of server ${visible(origin)}` : ''
   const args = Object.entries(call.args).map(([key, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
     return `${key}: ${text.includes('\n') ? '\n' : ''}${text}`
   })
-  const change = detail === undefined ? [] : ['  it would change:', ...inMargin(detail, max)]
+  const change = detail ? ['  it would change:', ...inMargin(detail, max)] : []
   return [
     `${name}${from} wants to run (${annotations.securityTier})`,
     ...inMargin(args.join('\n'), max),
@@ -5802,7 +5786,7 @@ function questionOf(call: ApprovalRequest, detail: string | undefined, max: numb
   ].join('\n')
 }
 
-type Decision = Record<'tool' | 'digest', string> & { reason: Reason } & Loose<{ grant: string }>
+type Decision = { tool: string; digest: string; reason: Reason; grant?: string | undefined }
 
 /** In words, with what would allow it. */
 function denialOf({ tool, digest: exact, reason, grant }: Decision) {
@@ -5829,15 +5813,14 @@ export async function awaitAnswer(
 }
 
 const NO = { key: 'n', label: 'no' }
-const SHOW_ALL = [{ key: 'f', label: 'show it all, then ask again' }, NO]
-const WHY = { key: 'e', label: 'explain, then ask again' }
+const SHOW_ALL = { key: 'f', label: 'show it all, then ask again' }
 const SCOPES = ['deny', 'once', 'always', 'session']
 
 /** What decides, the first that speaks. */
 const POLICY_ORDER =
   'deny grants; mode; command that only reads; once; always; session; approved digests; person'
 
-export type ApprovalOptions = Readonly<{
+export type ApprovalOptions = {
   mode: Mode
   store: Store
   prompter: Prompter
@@ -5845,17 +5828,15 @@ export type ApprovalOptions = Readonly<{
   root: string
   approved?: Set<string> // digests, each for one call
   wait?: number // ms
-}>
+}
 
 /** Decides every call; each decision is audited. */
 export class Approvals {
-  readonly mode
-  readonly #root
-  readonly #options
+  mode
+  #options
 
   constructor(options: ApprovalOptions) {
     this.mode = options.mode
-    this.#root = options.root
     this.#options = options
   }
 
@@ -5864,40 +5845,41 @@ export class Approvals {
     const first = await this.check(call)
     const { verdict, reason, grant } =
       first.verdict === 'ask' ? await this.#ask(call, signal) : first
-    const [denies, says] = [verdict === 'deny', verdict === 'say']
     const exact = callDigest(tool, args)
     const made = { tool, digest: exact, reason, mode: this.mode, grant: grant?.id }
-    const decided = { ...made, verdict: denies ? 'deny' : 'run' }
-    const text = denies || says ? canonicalJson(args) : ''
+    const denial = verdict === 'deny' ? denialOf(made) : undefined
+    const decided = { ...made, verdict: denial ? 'deny' : 'run' }
+    const text = verdict === 'run' ? '' : canonicalJson(args)
     if (text || riskOf(call.annotations) !== 'low') {
       const row = { ...decided, server: origin, grant: grant?.id ?? null }
       const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
-      const said = denies && { args: clip(text, SAID_MAX) }
+      const said = denial && { args: clip(text, SAID_MAX) }
       await this.#options.store.audit('approval', { ...row, ...said }, session, pace)
     }
     const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
-    const denial = denies ? denialOf(made) : undefined
-    return { ...decided, denial, say: says ? clip(line, SAID_MAX) : undefined }
+    return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
   }
 
   async check(call: ApprovalRequest) {
-    const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
+    const { tool, args, annotations } = call
+    const { approved } = this.#options
+    const verdict = VERDICTS[this.mode][riskOf(annotations)]
     const grant = (await this.grants(call)).find(({ other }) => !other)?.grant
-    if (grant?.scope === 'deny') return ruling('deny', 'deny_grant', grant)
-    if (verdict === 'run' || verdict === 'say') return ruling(verdict, 'mode')
-    if (this.mode === 'read-only') return ruling('deny', 'read_only_mode')
-    if (verdict === 'ask' && this.#isPlainRead(call)) return ruling('run', 'read_only_command')
-    if (grant) return ruling('run', grant.scope === 'once' ? 'grant_once' : 'grant', grant)
-    const isApproved = this.#options.approved?.has(callDigest(call.tool, call.args))
-    if (isApproved) return ruling('run', 'preapproved')
-    if (verdict === 'deny') return ruling('deny', 'workspace_write_mode')
-    return ruling('ask', 'jit_no_approval')
+    if (grant?.scope === 'deny') return ruling('deny_grant', grant)
+    if (verdict === 'run' || verdict === 'say') return ruling('mode', undefined, verdict)
+    if (this.mode === 'read-only') return ruling('read_only_mode')
+    if (verdict === 'ask' && this.#isPlainRead(call)) return ruling('read_only_command')
+    if (grant) return ruling(grant.scope === 'once' ? 'grant_once' : 'grant', grant)
+    if (approved?.has(callDigest(tool, args))) return ruling('preapproved')
+    if (verdict === 'deny') return ruling('workspace_write_mode')
+    return ruling('jit_no_approval', undefined, verdict)
   }
 
   /** Uses up what allows this call alone. False: another call had it. */
   async spend({ reason, grant = '', digest: exact }: Decision) {
-    if (reason === 'preapproved') return this.#options.approved?.delete(exact) === true
-    return reason !== 'grant_once' || this.#options.store.revokeGrant(grant)
+    const { approved, store } = this.#options
+    if (reason === 'preapproved') return approved?.delete(exact)
+    return reason !== 'grant_once' || store.revokeGrant(grant)
   }
 
   /** For a sub-agent: the same grants and person, at most the same mode. */
@@ -5907,76 +5889,67 @@ export class Approvals {
 
   /** Of its tool, in the order they count; `other`: what it is not for. */
   async grants(call: ApprovalRequest) {
-    const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
-    if (all.length === 0) return []
-    const places = placesOf(call, this.#root)
+    const { store, root } = this.#options
+    const all = await store.listGrants(call.grantAs ?? call.tool)
+    if (!all[0]) return []
+    const places = placesOf(call, root)
     const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
-    const judged = inOrder.map(async (grant) => {
+    return Array.fromAsync(inOrder, async (grant) => {
       const other = this.#other(call, grant)
       return { grant, other: other ?? ((await pathsMatch(grant, places)) ? undefined : 'path') }
     })
-    return Promise.all(judged)
   }
 
   #other({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
-    const { mode = this.mode, root = this.#root, session = own, digest: exact } = grant
+    const { root: here } = this.#options
+    const { mode = this.mode, root = here, session = own, digest: exact } = grant
     if (mode !== this.mode) return 'mode'
-    if (root !== this.#root) return 'folder'
+    if (root !== here) return 'folder'
     if (session !== own) return 'session'
     if (exact && exact !== callDigest(tool, args)) return 'call'
-    return commandMatches(grant, args, root) ? undefined : 'command'
+    return commandMatches(grant, args, here) ? undefined : 'command'
   }
 
   #isPlainRead({ tool, args }: ApprovalRequest) {
-    const { home, platform } = this.#options.world
-    const command = tool === 'shell_exec' ? commandOf(args) : undefined
-    if (command === undefined || platform === 'win32' || isBent(args, this.#root)) return false
-    return isReadOnlyCommand(command, resolveReal(this.#root), resolveReal(home))
+    const { root, world } = this.#options
+    const mayBe = tool === 'shell_exec' && world.platform !== 'win32' && !isBent(args, root)
+    return mayBe && isReadOnlyCommand(`${args['command']}`, root, resolveReal(world.home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
-    const { prompter, store, world } = this.#options
-    if (!prompter.available) return ruling('deny', 'jit_no_approval')
-    const always = exactBounds(call, this.#root)
-    const session = (call.origin === undefined && widerBounds(call)) || always
+    const { prompter, store, world, root } = this.#options
+    if (!prompter.available) return ruling('jit_no_approval')
+    const always = exactBounds(call, root)
+    const every = { shown: visible(`every ${call.tool}`), bounds: {} }
+    const session = riskOf(call.annotations) === 'high' ? always : every
     const choices = [
       { key: 'y', label: 'yes, once' },
       { key: 's', label: `for this session, in this folder: ${session.shown}` },
       { key: 'a', label: `always, in this folder: ${always.shown}` },
+      NO,
     ]
     const key = await this.#answer(call, choices, signal)
-    if (key === 'y') return ruling('run', 'jit_user_approved')
-    if (key !== 's' && key !== 'a')
-      return ruling('deny', key === undefined ? 'jit_no_answer' : 'jit_user_denied')
+    if (key === 'y') return ruling('jit_user_approved')
+    if (key !== 's' && key !== 'a') return ruling(key ? 'jit_user_denied' : 'jit_no_answer')
     const expires = world.now() + GRANT_SESSION_TTL
     const kept = {
       s: { scope: 'session', session: call.session, expires, ...session.bounds },
       a: { scope: 'always', ...always.bounds },
     } as const
-    const about = { tool: call.grantAs ?? call.tool, root: this.#root }
-    return ruling('run', 'jit_user_approved', await store.addGrant({ ...about, ...kept[key] }))
+    const about = { tool: call.grantAs ?? call.tool, root }
+    return ruling('jit_user_approved', await store.addGrant({ ...about, ...kept[key] }))
   }
 
   /** Only what was shown whole is allowed. */
-  async #answer(call: ApprovalRequest, choices: readonly Choice[], signal: AbortSignal) {
+  async #answer(call: ApprovalRequest, choices: Choice[], signal: AbortSignal) {
     const { prompter, wait = APPROVAL_WAIT } = this.#options
     const choose = (question: string, from: Choice[]) =>
       awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
     const detail = await call.preview?.()
     const whole = questionOf(call, detail, Infinity)
     const part = questionOf(call, detail, QUESTION_MAX)
-    const first = part === whole ? 'f' : await choose(part, SHOW_ALL)
-    if (first !== 'f') return first && 'n'
-    const key = await choose(whole, [...choices, WHY, NO])
-    if (key !== 'e') return key
-    return choose(`${await this.#why(call)}\n${whole}`, [...choices, NO])
-  }
-
-  async #why(call: ApprovalRequest) {
-    const others = (await this.grants(call)).map(({ grant, other }) => misfitLine(grant, other))
-    const exact = callDigest(call.tool, call.args)
-    const rule = `Mode ${this.mode} asks about this risk (${riskOf(call.annotations)}).`
-    return [rule, `Its digest is ${exact}.`, ...others].join('\n')
+    const first = part === whole ? 'f' : await choose(part, [SHOW_ALL, NO])
+    return first === 'f' ? choose(whole, choices) : first && 'n'
   }
 }
 

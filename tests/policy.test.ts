@@ -140,7 +140,7 @@ t.test('with nobody to ask, an ask is a denial that says what would let it pass'
     const decision = await approvals(mode).decide(request, never)
     t.match(decision, { verdict: 'deny', reason, say: undefined, grant: undefined })
     t.match(decision.denial?.message, `shell_exec (${decision.digest.slice(0, 12)}) was not run: `)
-    t.ok(decision.denial?.message.endsWith(RULES[reason].split('; ')[0] ?? '-'))
+    t.ok(decision.denial?.message.endsWith(RULES[reason].split('; ')[0] || '-'))
     t.match(decision.denial?.hint, hint)
   }
 })
@@ -199,7 +199,7 @@ t.test('a call too large to show is shown whole before it can be allowed', async
       keysOf(asker),
       [
         ['f', 'n'],
-        ['y', 's', 'a', 'e', 'n'],
+        ['y', 's', 'a', 'n'],
       ].slice(0, keys.length),
     )
     const [part, whole] = asker.asked.map(({ question }) => question)
@@ -254,10 +254,9 @@ t.test('the choices say what each of them allows', async (t) => {
     { key: 'y', label: 'yes, once' },
     {
       key: 's',
-      label: 'for this session, in this folder: commands that begin with "npm run build"',
+      label: 'for this session, in this folder: exactly this call',
     },
     { key: 'a', label: 'always, in this folder: exactly this call' },
-    { key: 'e', label: 'explain, then ask again' },
     { key: 'n', label: 'no' },
   ])
 })
@@ -290,28 +289,12 @@ type Keypress = {
   asks: JsonObject[]
 }
 const KEYPRESSES: readonly Keypress[] = [
-  ...['env sh x', 'python3 run', 'sudo ls', 'npx tool', 'xargs rm', 'make all', 'sh script'].map(
-    (command): Keypress => ({
-      key: 's',
-      tool: 'shell_exec',
-      args: { command },
-      passes: [{ command }],
-      asks: [{ command: `${command} more` }],
-    }),
-  ),
   {
     key: 's',
     tool: 'shell_exec',
     args: { command: 'npm run build' },
-    passes: [{ command: 'npm run build' }, { command: 'npm run build -- --watch' }],
-    asks: [
-      { command: 'npm run builder' },
-      { command: 'npm run' },
-      { command: 'npm run build; rm -rf x' },
-      { command: 'npm run build > x' },
-      { command: 'npm run build $(rm x)' },
-      { command: 'npm run build\nrm x' },
-    ],
+    passes: [{ command: 'npm run build' }],
+    asks: [{ command: 'npm run build -q' }, { command: 'npm run build; rm -rf x' }],
   },
   {
     key: 's',
@@ -518,7 +501,6 @@ t.test('conditions of grants: narrow where they allow, broad where they deny', a
   const cases: Case[] = [
     [{ commands: ['npm test'] }, { command: 'npm test' }, true],
     [{ commands: ['npm test'] }, { command: 'npm test -- --watch' }, true],
-    [{ commands: ['npm test'] }, { cmd: 'npm test' }, true],
     [{ commands: ['npm test'] }, { command: 'npm tests' }, false],
     [{ commands: ['npm test'] }, { command: 'npm test | sh' }, false],
     [{ commands: ['npm test'] }, { command: 'npm test && rm x' }, false],
@@ -1042,34 +1024,6 @@ t.test('each grant is judged, in the order they count, and says what it is not f
       ['session', 'session'],
     ],
   )
-})
-
-t.test('who asks why is told, and asked again', async (t) => {
-  const { approvals, store } = await open(t)
-  const request = call('shell_exec', { command: 'make' })
-  const { id } = await store.addGrant({ ...GRANT, commands: ['npm test'] })
-  for (const [key, verdict] of [
-    ['y', 'run'],
-    ['n', 'deny'],
-    [undefined, 'deny'],
-  ] as const) {
-    const asker = new Scripted('e', key)
-    t.match(await approvals('prompt', asker).decide(request, never), { verdict })
-    const [first, second] = asker.asked
-    t.equal(
-      second?.question,
-      [
-        'Mode prompt asks about this risk (high).',
-        `Its digest is ${callDigest('shell_exec', { command: 'make' })}.`,
-        `Grant ${id} (always) is for another command.`,
-        first?.question,
-      ].join('\n'),
-    )
-    t.strictSame(
-      second?.choices.map((choice) => choice.key),
-      ['y', 's', 'a', 'n'],
-    )
-  }
 })
 
 t.test('a child has the grants, the person and at most the mode of its parent', async (t) => {
