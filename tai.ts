@@ -2086,7 +2086,7 @@ const GUARDED = /(?:(?:^|\/)(?:\.git|git~\d+)|^(?:\.tai|tai~\d+))[. ]*(?::[^/]*)
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
-  readonly root
+  root
   #home
 
   constructor(root: string, home: string) {
@@ -2146,8 +2146,8 @@ export class Workspace {
   }
 }
 
-function passedPath<T>(given: string, value: T, why: string | false) {
-  if (why === false) return value
+function passedPath<T>(given: string, value: T, why?: string | false) {
+  if (!why) return value
   fail(`the path ${clip(visible(given), 200)} ${why}`, '--root DIR widens the workspace')
 }
 
@@ -2175,9 +2175,7 @@ function resolveReal(absolute: string): string {
   }
 }
 
-function isLink(absolute: string) {
-  return attempt(() => fs.lstatSync(absolute).isSymbolicLink()) ?? false
-}
+const isLink = (absolute: string) => attempt(() => fs.lstatSync(absolute).isSymbolicLink())
 
 type LockOptions = {
   world: World
@@ -2189,8 +2187,8 @@ type LockOptions = {
 
 /** The right of a group of servers to change a workspace, from the first `take` to `release`. */
 export class WorkspaceLock {
-  readonly #options
-  readonly #file
+  #options
+  #file
   #isHeld = false
 
   constructor(options: LockOptions) {
@@ -2201,12 +2199,13 @@ export class WorkspaceLock {
   /** Undefined: it is ours; else the record of who has it. Throws VaultError. */
   take() {
     if (this.#isHeld) return undefined
-    const { world, root: workspace_path, startOf, db } = this.#options
-    const [owner_pid, group] = [world.pid, this.#options.group()]
+    const { world, root: workspace_path, startOf, db, group: groupOf } = this.#options
+    const [owner_pid, group] = [world.pid, groupOf()]
     return db.tx(() => {
       const others = this.#others()
-      const ofSame = others.filter((it) => it['workspace_path'] === workspace_path)
-      const holder = ofSame.find((it) => it['group'] !== group)
+      const holder = others.find(
+        (it) => it['workspace_path'] === workspace_path && it['group'] !== group,
+      )
       if (holder) return holder
       const acquired_at = new Date(world.now()).toISOString()
       const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
@@ -2230,11 +2229,11 @@ export class WorkspaceLock {
     return found.filter(isObject).filter(({ workspace_path, owner_pid, started }) => {
       if (owner_pid === world.pid && workspace_path === root) return false
       const start = startOf(Number(owner_pid))
-      return start !== undefined && start === (started ?? start)
+      return start && start === (started ?? start)
     })
   }
 
-  #write(locks: readonly object[]) {
+  #write(locks: object[]) {
     const half = `${this.#file}.tmp`
     withFaults(this.#file, () => {
       fs.writeFileSync(half, JSON.stringify({ locks }), { mode: 0o600 })
@@ -5741,9 +5740,9 @@ async function pathsMatch({ paths: globs, scope }: Grant, places: Place[]) {
 }
 
 function mayHold({ name, isFolder }: Place, base: string) {
-  const [at, start] = [`${name}/`.toLowerCase(), base.toLowerCase().replace(/\/?$/, '/')]
-  const isBelow = base === '' || at.startsWith(start)
-  return name === '.' || start.startsWith(at) || (isFolder && isBelow)
+  const at = `${name}/`.toLowerCase()
+  const start = base.toLowerCase().replace(/[^/]$/, '$&/')
+  return name === '.' || start.startsWith(at) || (isFolder && at.startsWith(start))
 }
 
 function exactBounds(call: ApprovalRequest, root: string) {
@@ -5912,8 +5911,8 @@ export class Approvals {
 
   #isPlainRead({ tool, args }: ApprovalRequest) {
     const { root, world } = this.#options
-    const mayBe = tool === 'shell_exec' && world.platform !== 'win32' && !isBent(args, root)
-    return mayBe && isReadOnlyCommand(`${args['command']}`, root, resolveReal(world.home))
+    if (tool !== 'shell_exec' || world.platform === 'win32' || isBent(args, root)) return false
+    return isReadOnlyCommand(`${args['command']}`, resolveReal(root), resolveReal(world.home))
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
@@ -8915,19 +8914,19 @@ function hitWeight(word: string, among: string[]) {
 // 4. A sub-agent has at most the tools, mode and money of its parent.
 // Not here: who asks the person (§policy).
 
-export const TOOLS: readonly Tool[] = [
-  ...FILE_TOOLS,
-  ...EDIT_TOOLS,
-  ...FIND_TOOLS,
-  ...SHELL_TOOLS,
-  ...GIT_TOOLS,
-  ...WEB_TOOLS,
-  ...DATA_TOOLS,
-  ...NOTE_TOOLS,
-  ...ASK_TOOLS,
-  ...SELF_TOOLS,
-  ...SERVER_TOOLS,
-]
+export const TOOLS = [
+  FILE_TOOLS,
+  EDIT_TOOLS,
+  FIND_TOOLS,
+  SHELL_TOOLS,
+  GIT_TOOLS,
+  WEB_TOOLS,
+  DATA_TOOLS,
+  NOTE_TOOLS,
+  ASK_TOOLS,
+  SELF_TOOLS,
+  SERVER_TOOLS,
+].flat()
 
 const NOT_INHERITED = /^(?:chat|completions|todo_\w+)$/ // the list is its parent's
 
@@ -8937,8 +8936,8 @@ export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions
 /** Without `offers`, mcp_call alone reaches them. */
 export function bridgedTools(bridge: McpBridge, profile: string, offers = true): readonly Tool[] {
   const bridged = (row: BridgedTool): Tool => {
-    const { server, name: tool, exposed: name } = row
-    const isOffered = offers && row.unbound === undefined
+    const { server, name: tool, exposed: name, unbound } = row
+    const names = offers && !unbound ? [name, exposedName(server, tool)] : []
     return {
       name,
       family: 'mcp',
@@ -8946,7 +8945,7 @@ export function bridgedTools(bridge: McpBridge, profile: string, offers = true):
       description: `${row.description || tool} (of MCP server ${server})`,
       parameters: row.inputSchema,
       annotations: FOREIGN,
-      origin: { server, tool, names: isOffered ? [name, exposedName(server, tool)] : [] },
+      origin: { server, tool, names },
       run: (args, _, signal) => bridge.call(row, args, signal),
     }
   }
@@ -8983,14 +8982,14 @@ type ToolsOptions = {
 
 /** The tools of one session. */
 export class Tools {
-  readonly #rows
-  readonly #bridged
-  readonly #offered
-  readonly #context: ToolContext
-  readonly #options
+  #rows
+  #bridged
+  #offered
+  context: ToolContext
+  #options
   budget = Infinity // US dollars, for sub-agents
-  readonly #checks = new Map<string, Promise<SchemaCheck>>()
-  readonly #calls = new Map<string, number[]>()
+  #checks = new Map<string, Promise<SchemaCheck>>()
+  #calls = new Map<string, number[]>()
 
   constructor(options: ToolsOptions) {
     const { only, rows, bridged } = options
@@ -9000,7 +8999,7 @@ export class Tools {
     this.#rows = new Map(own.map((row) => [row.name, row]))
     this.#offered = new Set(first.map(({ name }) => name))
     this.#bridged = only ? () => bridged().filter(({ name }) => only.includes(name)) : bridged
-    this.#context = {
+    this.context = {
       ...options.context,
       select: (wanted) => this.#select(wanted),
       delegate: (...asked) => options.delegate(this, ...asked),
@@ -9035,10 +9034,6 @@ export class Tools {
     return row ? { row, args: meant.args } : { row: this.#find(called), args }
   }
 
-  get context() {
-    return this.#context
-  }
-
   /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
   narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: readonly string[]) {
     const { context, bridged, only, rows } = this.#options
@@ -9047,7 +9042,7 @@ export class Tools {
       origin
         ? bridge.registry.row(origin.server).profiles.includes(profile)
         : !NOT_INHERITED.test(name)
-    const most = this.#all().filter((row) => isFor(row) && (tools?.includes(row.name) ?? true))
+    const most = this.#all().filter((row) => isFor(row) && tools?.includes(row.name) !== false)
     const chosen = names?.map((name) => pickTool(most, name)) ?? most
     return new Tools({
       ...this.#options,
@@ -9075,13 +9070,14 @@ export class Tools {
   }
 
   async dispatch(called: string, given: JsonObject, signal: AbortSignal): Promise<Outcome> {
-    const { world, store, session } = this.#context
+    const { world, store, session } = this.context
     const started = world.now()
     const { row, args } = this.#meant(called, given)
     const { name = called, origin } = row ?? {}
     const fall = (error: unknown) => crash(name, error, signal)
-    const unknown = () => refuse('unknown', name, this.#unknown(name))
-    const outcome = row ? await this.#attempt(row, args, signal).catch(fall) : unknown()
+    const outcome = row
+      ? await this.#attempt(row, args, signal).catch(fall)
+      : refuse('unknown', name, this.#unknown(name))
     const safe = await this.#tidy(name, outcome).catch(fall)
     const facts = {
       tool: origin?.tool ?? clip(name, 80),
@@ -9099,8 +9095,9 @@ export class Tools {
 
   async call(call: ToolCall, signal: AbortSignal) {
     const { name, args, problem } = call
-    const broken = problem && refuse('invalid', name, `not run: ${problem}`)
-    const ended = broken || (await this.dispatch(name, args, signal))
+    const ended = problem
+      ? refuse('invalid', name, `not run: ${problem}`)
+      : await this.dispatch(name, args, signal)
     const isDone = ended.kind === 'done'
     const output: ToolOutput = isDone ? ended.output : { text: ended.text, isError: true }
     const denied = !isDone && ended.why === 'denied'
@@ -9111,17 +9108,15 @@ export class Tools {
     const { name } = row
     signal.throwIfAborted()
     const checked = await this.#checked(row, raw)
-    if ('problem' in checked) {
-      const { problem: details, path: at } = checked
-      return refuse('invalid', name, `${name}: ${details}`, { details, path: at })
-    }
+    if ('problem' in checked)
+      return refuse('invalid', name, `${name}: ${checked.problem}`, { path: checked.path })
     this.#offered.add(name)
     const { args } = checked
     const decision = await this.#decide(row, raw, args, signal)
     const refusal = this.#denial(decision) ?? this.#lockedOut(row, args) ?? this.#overRate(row)
     if (refusal) return refusal
-    if (!(await this.#context.approvals.spend(decision))) return this.#attempt(row, raw, signal)
-    return { kind: 'done', output: await row.run(args, this.#context, signal) }
+    if (!(await this.context.approvals.spend(decision))) return this.#attempt(row, raw, signal)
+    return { kind: 'done', output: await row.run(args, this.context, signal) }
   }
 
   /** A server's schema is foreign, and can be made to stall. */
@@ -9133,7 +9128,7 @@ export class Tools {
 
   async #decide(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
     const { name: tool, origin } = row
-    const { approvals, session } = this.#context
+    const { approvals, session } = this.context
     const call = {
       tool,
       args: raw,
@@ -9142,7 +9137,7 @@ export class Tools {
       session,
       grantAs: grantNameOf(row),
       origin: origin?.server,
-      preview: () => row.preview?.(args, this.#context),
+      preview: () => row.preview?.(args, this.context),
     }
     return approvals.decide(call, signal)
   }
@@ -9150,16 +9145,15 @@ export class Tools {
   #denial(decision: Awaited<ReturnType<Approvals['decide']>>) {
     const { tool, denial, say = denial?.message, reason, mode, digest: exact } = decision
     if (say && reason !== 'jit_user_denied') this.#options.say(say)
-    if (denial === undefined) return undefined
+    if (!denial) return undefined
     const { message: details, hint } = denial
     const facts = { details, reason, mode, digest: exact, hint }
     return refuse('denied', tool, `${details}\n${hint}`, facts)
   }
 
   #lockedOut(row: Tool, args: JsonObject) {
-    const { lock } = this.#options
-    const holder = lock && !annotationsOf(row, args).readOnly ? lock.take() : undefined
-    if (holder === undefined) return undefined
+    const holder = annotationsOf(row, args).readOnly ? undefined : this.#options.lock?.take()
+    if (!holder) return undefined
     const { workspace_path, owner_pid, acquired_at } = holder
     const text = `process ${owner_pid} changes the workspace ${workspace_path}; only reading works`
     const facts = { workspace_path, owner_pid, acquired_at } as JsonObject
@@ -9167,7 +9161,7 @@ export class Tools {
   }
 
   #overRate({ name, rateLimit }: Tool) {
-    if (rateLimit === undefined) return undefined
+    if (!rateLimit) return undefined
     const { maxCalls, windowSeconds } = rateLimit
     const now = this.#options.ticks()
     const since = now - windowSeconds * SECOND
@@ -9182,7 +9176,7 @@ export class Tools {
   }
 
   async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
-    const { redactor } = this.#context.store
+    const { redactor } = this.context.store
     const clean = (text: string) => redactor.redact(text)
     if (outcome.kind === 'refused')
       return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's words may be long
@@ -9204,7 +9198,7 @@ export class Tools {
   }
 
   async #spill(name: string, body: string) {
-    const { store, session } = this.#context
+    const { store, session } = this.context
     const id = await store.addRecord({ kind: 'spill', title: `result of ${name}`, body, session })
     const [bytes, next] = [byteLength(body), `vault_read {"id":"${id}","offset":${RECORD_PREVIEW}}`]
     const note = `result of ${bytes} bytes, cut here; all of it is record ${id}: read on with ${next}`
@@ -9212,7 +9206,7 @@ export class Tools {
   }
 
   #unknown(name: string) {
-    const { bridge, profile } = this.#context
+    const { bridge, profile } = this.context
     const left = bridge
       .catalog(profile)
       .find(({ exposed, server, name: own }) => [exposed, exposedName(server, own)].includes(name))
@@ -9243,25 +9237,22 @@ type Checked = { args: JsonObject } | { problem: string; path: string } // a JSO
 /** Fills in defaults for what is absent or null. */
 export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject): Checked {
   const given = present(Object.entries(args))
-  const known: Record<string, JsonObject> = Object(schema['properties'])
+  const known = Object.entries<JsonObject>(Object(schema['properties']))
   const fault = check(given)
-  const usual = () => present(Object.entries(known).map(([name, row]) => [name, row['default']]))
-  if (fault === undefined) return { args: { ...usual(), ...given } }
-  const required = [schema['required']].flat()
-  const names = Object.keys(known).map((name) => (required.includes(name) ? name : `${name}?`))
-  const takesAll = `it takes ${names.join(', ') || 'none'}`
-  const unknown = Object.keys(given).find((key) => !Object.hasOwn(known, key))
-  if (unknown !== undefined && schema['additionalProperties'] === false)
-    return { problem: `there is no argument ${visible(unknown)}; ${takesAll}`, path: `/${unknown}` }
-  const where = fault.at === '' ? takesAll : `argument ${fault.at.slice(1)}`
-  return { problem: `${fault.why} (${where})`, path: fault.at }
+  if (!fault)
+    return { args: { ...present(known.map(([name, row]) => [name, row['default']])), ...given } }
+  const { at, why } = fault
+  const where = at && `argument ${visible(at.slice(1))}: `
+  const names = known.map(([name]) => name).join(', ')
+  const what = why.replace('False boolean schema', 'it is unknown')
+  return { problem: `${where}${what}; it takes ${names || 'none'}`, path: at }
 }
 
-function missingArguments({ required }: JsonSchema, args: JsonObject): Checked {
-  const names = [required ?? []].flat().filter((name) => typeof name === 'string')
-  const missing = names.find((name) => args[name] === undefined)
+function missingArguments({ required = [] }: JsonSchema, args: JsonObject): Checked {
+  const isMissing = (name: Json) => typeof name === 'string' && args[name] === undefined
+  const missing = [required].flat().find(isMissing)
   if (missing === undefined) return { args }
-  return { problem: `the argument ${visible(missing)} is missing`, path: '' }
+  return { problem: `the argument ${visible(`${missing}`)} is missing`, path: '' }
 }
 
 function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
@@ -9270,12 +9261,10 @@ function refuse(why: Refusal, name: string, text: string, more: JsonObject = {})
 
 function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
   if (signal.aborted) return refuse('interrupted', name, 'interrupted: it has no result')
-  if (error instanceof TaiError) {
-    const text = [error.message, error.hint ?? []].flat().join('\n')
-    return { kind: 'done', output: { text, isError: true } }
-  }
-  const details = messageOf(error)
-  return refuse('crashed', name, `${name} failed inside tai: ${details}`, { details })
+  if (!(error instanceof TaiError))
+    return refuse('crashed', name, `${name} failed inside tai: ${messageOf(error)}`)
+  const text = joinParts([error.message, error.hint])
+  return { kind: 'done', output: { text, isError: true } }
 }
 
 function factsOf(outcome: Outcome) {
@@ -9395,7 +9384,7 @@ export const summaryMessage = (record: string, summary: string) =>
 
 /** One turn at a time. */
 export class Agent {
-  readonly #options
+  #options
   #log: Pick<StoredMessage, 'n' | 'message'>[]
   #correction = 1 // the provider's count of tokens over ours
 
@@ -9446,9 +9435,8 @@ export class Agent {
     turn.steps += 1
     const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
     yield charge(turn, { usage, cost })
-    const unpriced = 'no price is known for this model, so the cost limit cannot be kept'
-    if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
-      yield { kind: 'notice', text: unpriced }
+    const text = 'no price is known for this model, so the cost limit cannot be kept'
+    if (turn.steps === 1 && cost === undefined && maxCost < Infinity) yield { kind: 'notice', text }
     return message
   }
 
@@ -9540,8 +9528,8 @@ export class Agent {
     const { history } = this
     const cut = cutPoint(history, await this.#tokens(), CONTEXT_KEEP * chat.choice.window)
     if (cut === 0) return false
-    const what = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
-    yield { kind: 'notice', text: what }
+    const text = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
+    yield { kind: 'notice', text }
     const summary = await summarize(chat, history.slice(0, cut), signal)
     const upTo = this.#log[cut - 1]?.n ?? 0
     const record = await store.compact(session, upTo, summary)

@@ -119,7 +119,7 @@ t.test('what a caller does wrong is refused with words that help', async (t) => 
       'probe',
       { word: 'x', colour: 'red' },
       'invalid',
-      /no argument colour; it takes word, times\?/,
+      /argument colour: it is unknown; it takes word, times/,
     ],
     ['probe', { word: null }, 'invalid', /word/],
   ]
