@@ -5743,7 +5743,7 @@ async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root:
 const nameCall = (tool: string, exact: string) => `${visible(tool)} (${exact.slice(0, 12)})`
 
 /** No line can pass for tai's own. */
-function inMargin(text: string, max: number) {
+function inMargin(text: string, max = Infinity) {
   const half = max / 2
   const left = `\n(${text.length - max} characters left out)\n`
   const shown = text.length > max ? text.slice(0, half) + left + text.slice(-half) : text
@@ -5754,18 +5754,18 @@ function inMargin(text: string, max: number) {
     .map((line) => `  | ${visible(line)}`)
 }
 
-function questionOf(call: ApprovalRequest, detail: string | undefined, max: number) {
-  const { tool, args, origin, annotations } = call
+/** All of it: only what is shown is allowed. */
+function questionOf({ tool, args, origin, annotations }: ApprovalRequest, detail?: string) {
   const name = nameCall(tool, callDigest(tool, args))
   const from = origin ? ` of server ${visible(origin)}` : ''
   const given = Object.entries(args).map(([key, value]) => {
     const text = typeof value === 'string' ? value : canonicalJson(value)
     return `${key}: ${text.includes('\n') ? '\n' : ''}${text}`
   })
-  const change = detail ? ['  it would change:', ...inMargin(detail, max)] : []
+  const change = detail ? ['  it would change:', ...inMargin(detail)] : []
   return [
     `${name}${from} wants to run (${annotations.securityTier})`,
-    ...inMargin(given.join('\n'), max),
+    ...inMargin(given.join('\n')),
     ...change,
     `Allow ${name}?`,
   ].join('\n')
@@ -5798,7 +5798,6 @@ export async function awaitAnswer(
 }
 
 const NO = { key: 'n', label: 'no' }
-const SHOW_ALL = { key: 'f', label: 'show it all, then ask again' }
 const SCOPES = ['deny', 'once', 'always', 'session']
 
 /** What decides, the first that speaks. */
@@ -5874,24 +5873,23 @@ export class Approvals {
 
   /** Of its tool, in the order they count; `other`: what it is not for. */
   async grants(call: ApprovalRequest) {
-    const { store, root } = this.#options
-    const all = await store.listGrants(call.grantAs ?? call.tool)
+    const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
     if (!all[0]) return []
     const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
     return Array.fromAsync(inOrder, async (grant) => {
-      const isFor = await pathsMatch(grant, call.paths ?? [], root)
-      return { grant, other: this.#other(call, grant) ?? (isFor ? undefined : 'path') }
+      return { grant, other: await this.#other(call, grant) }
     })
   }
 
-  #other({ tool, args, session: own }: ApprovalRequest, grant: Grant) {
+  async #other({ tool, args, session: own, paths = [] }: ApprovalRequest, grant: Grant) {
     const { root: here } = this.#options
     const { mode = this.mode, root = here, session = own, digest: exact } = grant
     if (mode !== this.mode) return 'mode'
     if (root !== here) return 'folder'
     if (session !== own) return 'session'
     if (exact && exact !== callDigest(tool, args)) return 'call'
-    return commandMatches(grant, args, here) ? undefined : 'command'
+    if (!commandMatches(grant, args, here)) return 'command'
+    return (await pathsMatch(grant, paths, here)) ? undefined : 'path'
   }
 
   #isPlainRead({ tool, args }: ApprovalRequest) {
@@ -5901,7 +5899,7 @@ export class Approvals {
   }
 
   async #ask(call: ApprovalRequest, signal: AbortSignal) {
-    const { prompter, store, world, root } = this.#options
+    const { prompter, store, world, root, wait = APPROVAL_WAIT } = this.#options
     if (!prompter.available) return ruling('jit_no_approval')
     const { tool, args, session, grantAs = tool, annotations } = call
     const isHigh = riskOf(annotations) === 'high'
@@ -5912,32 +5910,17 @@ export class Approvals {
       { key: 'a', label: `always, in this folder: ${one}` },
       NO,
     ]
-    const key = await this.#answer(call, choices, signal)
+    const question = questionOf(call, await call.preview?.())
+    const ask = (until: AbortSignal) => prompter.choose(question, choices, until)
+    const key = await awaitAnswer(wait, signal, ask)
     if (key === 'y') return ruling('jit_user_approved')
     if (key !== 's' && key !== 'a') return ruling(key ? 'jit_user_denied' : 'jit_no_answer')
-    const exact = callDigest(tool, args)
-    const always = { tool: grantAs, root, scope: 'always', digest: exact } as const
+    const always = { tool: grantAs, root, scope: 'always', digest: callDigest(tool, args) } as const
     const expires = world.now() + GRANT_SESSION_TTL
-    const lasting = {
-      scope: 'session',
-      session,
-      expires,
-      digest: isHigh ? exact : undefined,
-    } as const
-    const grant = await store.addGrant(key === 'a' ? always : { ...always, ...lasting })
+    const lasting = { scope: 'session', session, expires } as const
+    const bounds = isHigh ? always : { tool: grantAs, root }
+    const grant = await store.addGrant(key === 'a' ? always : { ...bounds, ...lasting })
     return ruling('jit_user_approved', grant)
-  }
-
-  /** Only what was shown whole is allowed. */
-  async #answer(call: ApprovalRequest, choices: Choice[], signal: AbortSignal) {
-    const { prompter, wait = APPROVAL_WAIT } = this.#options
-    const choose = (question: string, from: Choice[]) =>
-      awaitAnswer(wait, signal, (until) => prompter.choose(question, from, until))
-    const detail = await call.preview?.()
-    const whole = questionOf(call, detail, Infinity)
-    const part = questionOf(call, detail, QUESTION_MAX)
-    const first = part === whole ? 'f' : await choose(part, [SHOW_ALL, NO])
-    return first === 'f' ? choose(whole, choices) : first && 'n'
   }
 }
 
@@ -9195,8 +9178,7 @@ export class Tools {
       .catalog(profile)
       .find(({ exposed, server, name: own }) => [exposed, exposedName(server, own)].includes(name))
     if (left?.unbound) return `${name} is not offered: ${left.unbound}; mcp_tools tells more`
-    const guess = didYouMean(name, [...this.#rows.keys()]) ?? 'find tools with select_tools'
-    return `there is no tool named ${visible(clip(name, 80))}; ${guess}`
+    return `there is no tool named ${visible(clip(name, 80))}; find tools with select_tools`
   }
 }
 
@@ -9208,9 +9190,9 @@ function toolReply(
 }
 
 function pickTool(rows: readonly Tool[], name: string) {
-  const names = rows.map((row) => row.name)
-  const hint = didYouMean(name, names) ?? '`tai tools list` shows them all'
-  return rows[names.indexOf(name)] ?? failUsage(`there is no tool named ${visible(name)}`, hint)
+  const hint = '`tai tools list` shows them all'
+  const found = rows.find((row) => row.name === name)
+  return found ?? failUsage(`there is no tool named ${visible(name)}`, hint)
 }
 
 const present = (pairs: [string, unknown][]) =>
@@ -9283,15 +9265,13 @@ export function systemPrompt({
   schema: JsonSchema
 }>) {
   const day = new Date(world.now()).toISOString().slice(0, 10)
-  const byServer = Map.groupBy(hidden, ({ origin }) => origin?.server)
-  const names = byServer.get(undefined)?.map(({ name }) => name)
-  byServer.delete(undefined)
-  const counts = [...byServer].map(([server, { length }]) => `${server} (${length})`).join(', ')
+  const more = hidden.map(({ name, origin }) =>
+    origin ? `those of MCP server ${origin.server}` : name,
+  )
   const parts = [
     added ?? IDENTITY,
     root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
-    names && `More tools can be offered by select_tools: ${names.join(', ')}.`,
-    counts && `It also finds the tools of these MCP servers: ${counts}.`,
+    more[0] && `More tools can be offered by select_tools: ${[...new Set(more)].join(', ')}.`,
     schema && 'Answer with one JSON value that fits the schema you were given, and nothing else.',
   ]
   return joinParts(parts, '\n\n')
@@ -9494,8 +9474,7 @@ export class Agent {
   /** Counts only where characters leave it open: tokenx takes 1 ms to load. */
   async #isOver(most: number) {
     const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
-    if (this.#correction * sumOf(characters) < most) return false
-    return sumOf(await this.#tokens()) > most
+    return this.#correction * sumOf(characters) > most && sumOf(await this.#tokens()) > most
   }
 
   async #tokens() {
