@@ -5624,11 +5624,10 @@ export const RULES = {
   preapproved: '',
   jit_user_approved: '',
   read_only_mode: 'mode read-only changes nothing; --permission-mode workspace-write or prompt',
-  workspace_write_mode:
-    'mode workspace-write changes only files of the workspace; tai approval grant {tool}',
+  workspace_write_mode: 'mode workspace-write only changes files; tai approval grant {tool}',
   deny_grant: 'grant {grant} denies it, in every mode; tai approval revoke {grant}',
-  jit_user_denied: 'the user was asked and said no; ask what is wanted instead',
-  jit_no_answer: 'the user was asked and gave no answer; tai approval grant {tool}',
+  jit_user_denied: 'the user said no; ask what is wanted instead',
+  jit_no_answer: 'the user gave no answer; tai approval grant {tool}',
   jit_no_approval:
     'it needs an approval, and nobody can be asked; --auto, or tai approval grant {tool}',
 }
@@ -5686,16 +5685,12 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
   const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
   if (!options || (isDeep && isInside(root, home))) return false
   const isOption = RegExp(`^-(${options})$`)
-  return words.every((word) =>
-    word.startsWith('-') ? isOption.test(word) : staysInside(word, root, home),
-  )
-}
-
-/** A link to nowhere may lead anywhere. */
-function staysInside(word: string, root: string, home: string) {
-  if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
-  const real = attempt(() => resolveReal(path.join(root, word)))
-  return real !== undefined && isInside(root, real) && !isInside(home, real)
+  return words.every((word) => {
+    if (word.startsWith('-')) return isOption.test(word)
+    if (/^[/~]|(^|\/)\.\.(\/|$)/.test(word)) return false
+    const real = attempt(() => resolveReal(path.join(root, word))) // not a link to nowhere
+    return real && isInside(root, real) && !isInside(home, real)
+  })
 }
 
 const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/
@@ -8905,11 +8900,13 @@ const NOT_INHERITED = /^(chat|completions|todo_)/ // the list is its parent's
 /** Not for servers. */
 export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions']
 
+const namesOf = ({ exposed, server, name }: BridgedTool) => [exposed, exposedName(server, name)]
+
 /** Without `offers`, mcp_call alone reaches them. */
-export function bridgedTools(bridge: McpBridge, profile: string, offers = true): readonly Tool[] {
+export function bridgedTools(bridge: McpBridge, profile: string, offers = true): Tool[] {
   const bridged = (row: BridgedTool): Tool => {
     const { server, name: tool, exposed: name, unbound } = row
-    const names = offers && !unbound ? [name, exposedName(server, tool)] : []
+    const names = offers && !unbound ? namesOf(row) : []
     return {
       name,
       family: 'mcp',
@@ -8952,14 +8949,14 @@ export class Tools {
   #calls = new Map<string, number[]>()
 
   constructor(options: {
-    rows: readonly Tool[]
+    rows: Tool[]
     context: Omit<ToolContext, 'select' | 'delegate'>
     delegate: (parent: Tools, ...asked: Parameters<ToolContext['delegate']>) => Promise<ToolOutput>
     ticks: () => number // ms, never back
     resultMax: number // bytes
     say: (line: string) => void
-    only: readonly string[] | undefined // all offered at once
-    bridged: () => readonly Tool[]
+    only: string[] | undefined // all offered at once
+    bridged: () => Tool[]
     lock?: WorkspaceLock | undefined // of those that are served
   }) {
     const { only, rows, bridged } = options
@@ -9005,7 +9002,7 @@ export class Tools {
   }
 
   /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
-  narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: readonly string[]) {
+  narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: string[]) {
     const { context, bridged, only, rows } = this.#options
     const { approvals, bridge, depth = 0 } = context
     const isFor = ({ origin, name }: Tool) =>
@@ -9174,9 +9171,7 @@ export class Tools {
 
   #unknown(name: string) {
     const { bridge, profile } = this.context
-    const left = bridge
-      .catalog(profile)
-      .find(({ exposed, server, name: own }) => [exposed, exposedName(server, own)].includes(name))
+    const left = bridge.catalog(profile).find((row) => namesOf(row).includes(name))
     if (left?.unbound) return `${name} is not offered: ${left.unbound}; mcp_tools tells more`
     return `there is no tool named ${visible(clip(name, 80))}; find tools with select_tools`
   }
@@ -9189,7 +9184,7 @@ function toolReply(
   return { role: 'tool', id, name, text, isError, ...(images && { images }) }
 }
 
-function pickTool(rows: readonly Tool[], name: string) {
+function pickTool(rows: Tool[], name: string) {
   const hint = '`tai tools list` shows them all'
   const found = rows.find((row) => row.name === name)
   return found ?? failUsage(`there is no tool named ${visible(name)}`, hint)
@@ -9361,7 +9356,7 @@ export class Agent {
   }
 
   /** Never throws: see the result's `error`. */
-  async *runTurn(parts: readonly Part[], signal: AbortSignal): Events<TurnResult> {
+  async *runTurn(parts: Part[], signal: AbortSignal): Events<TurnResult> {
     const turn: TurnResult = { answer: '', steps: 0, usage: NO_USAGE, tools: [] }
     try {
       await this.#append({ role: 'user', parts })
@@ -10780,7 +10775,7 @@ async function earlierSession({ given, root, notice }: App, store: Store) {
 type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> &
   Partial<Pick<ToolContext, 'processes' | 'prompter'>> & {
     mode: Mode
-    only?: readonly string[] | undefined
+    only?: string[] | undefined
     rows?: Tool[]
     offersBridged?: boolean // default: yes
     lock?: WorkspaceLock
