@@ -5624,7 +5624,7 @@ export const RULES = {
   preapproved: '',
   jit_user_approved: '',
   read_only_mode: 'mode read-only changes nothing; --permission-mode workspace-write or prompt',
-  workspace_write_mode: 'mode workspace-write only changes files; tai approval grant {tool}',
+  workspace_write_mode: 'mode workspace-write changes only files; tai approval grant {tool}',
   deny_grant: 'grant {grant} denies it, in every mode; tai approval revoke {grant}',
   jit_user_denied: 'the user said no; ask what is wanted instead',
   jit_no_answer: 'the user gave no answer; tai approval grant {tool}',
