@@ -313,7 +313,7 @@ t.test('tools are listed with what they may do', async (t) => {
     code: 0,
     out: /"grep"[^]*\n +"pattern": \{/,
   })
-  t.match(await runMain(['tools', 'show', 'grpe']), { code: 2, err: /did you mean grep/ })
+  t.match(await runMain(['tools', 'show', 'grpe']), { code: 2, err: /no tool named grpe/ })
 })
 
 t.test('version, help and completion', async (t) => {

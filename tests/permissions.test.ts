@@ -168,7 +168,7 @@ const DENIALS: Record<string, [reason: string, rule: string, hint: string]> = {
   ],
   'workspace-write': [
     'workspace_write_mode',
-    'mode workspace-write changes only files of the workspace',
+    'mode workspace-write changes only files',
     'tai approval grant TOOL',
   ],
   prompt: [

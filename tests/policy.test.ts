@@ -140,7 +140,7 @@ t.test('with nobody to ask, an ask is a denial that says what would let it pass'
     const decision = await approvals(mode).decide(request, never)
     t.match(decision, { verdict: 'deny', reason, say: undefined, grant: undefined })
     t.match(decision.denial?.message, `shell_exec (${decision.digest.slice(0, 12)}) was not run: `)
-    t.ok(decision.denial?.message.endsWith(RULES[reason].split('; ')[0] ?? '-'))
+    t.ok(decision.denial?.message.endsWith(RULES[reason].split('; ')[0] || '-'))
     t.match(decision.denial?.hint, hint)
   }
 })
@@ -180,40 +180,16 @@ t.test('the question shows the whole call, and nothing in it can hide', async (t
   )
 })
 
-t.test('a call too large to show is shown whole before it can be allowed', async (t) => {
-  const { approvals, store } = await open(t)
+t.test('a large call and a long diff are shown whole', async (t) => {
+  const { approvals } = await open(t)
   const args = { content: `é${'x'.repeat(20_000)}end` }
-  const request = call('write', args, SORTS.mediumDestructive)
-  const keysOf = ({ asked }: Scripted) => asked.map(({ choices }) => choices.map(({ key }) => key))
-  for (const [keys, verdict] of [
-    [['n'], 'deny'],
-    [['y'], 'deny'],
-    [['s'], 'deny'],
-    [[undefined], 'deny'],
-    [['f', 'n'], 'deny'],
-    [['f', 'y'], 'run'],
-  ] as const) {
-    const asker = new Scripted(...keys)
-    t.equal((await approvals('prompt', asker).decide(request, never)).verdict, verdict, `${keys}`)
-    t.strictSame(
-      keysOf(asker),
-      [
-        ['f', 'n'],
-        ['y', 's', 'a', 'e', 'n'],
-      ].slice(0, keys.length),
-    )
-    const [part, whole] = asker.asked.map(({ question }) => question)
-    t.match(
-      part,
-      /^ {2}\| content: éx+\n {2}\| \(3629 characters left out\)\n {2}\| x+end\nAllow /m,
-    )
-    if (whole !== undefined) t.ok(whole.includes(args.content))
-  }
-  t.strictSame(await store.listGrants(), [])
-  const long = new Scripted('n')
-  const preview = async () => `${'-old\n'.repeat(9_000)}+new`
-  await approvals('prompt', long).decide({ ...call('write'), preview }, never)
-  t.strictSame(keysOf(long), [['f', 'n']], 'a long diff, too')
+  const diff = `${'-old\n'.repeat(9_000)}+new`
+  const asker = new Scripted('y')
+  const request = { ...call('write', args, SORTS.mediumDestructive), preview: async () => diff }
+  t.match(await approvals('prompt', asker).decide(request, never), { verdict: 'run' })
+  const [{ question } = { question: '' }] = asker.asked
+  t.ok(question.includes(args.content))
+  t.equal(question.split('  | -old').length, 9_001)
 })
 
 t.test('blank lines do not push a call out of sight', async (t) => {
@@ -254,10 +230,9 @@ t.test('the choices say what each of them allows', async (t) => {
     { key: 'y', label: 'yes, once' },
     {
       key: 's',
-      label: 'for this session, in this folder: commands that begin with "npm run build"',
+      label: 'for this session, in this folder: exactly this call',
     },
     { key: 'a', label: 'always, in this folder: exactly this call' },
-    { key: 'e', label: 'explain, then ask again' },
     { key: 'n', label: 'no' },
   ])
 })
@@ -290,28 +265,12 @@ type Keypress = {
   asks: JsonObject[]
 }
 const KEYPRESSES: readonly Keypress[] = [
-  ...['env sh x', 'python3 run', 'sudo ls', 'npx tool', 'xargs rm', 'make all', 'sh script'].map(
-    (command): Keypress => ({
-      key: 's',
-      tool: 'shell_exec',
-      args: { command },
-      passes: [{ command }],
-      asks: [{ command: `${command} more` }],
-    }),
-  ),
   {
     key: 's',
     tool: 'shell_exec',
     args: { command: 'npm run build' },
-    passes: [{ command: 'npm run build' }, { command: 'npm run build -- --watch' }],
-    asks: [
-      { command: 'npm run builder' },
-      { command: 'npm run' },
-      { command: 'npm run build; rm -rf x' },
-      { command: 'npm run build > x' },
-      { command: 'npm run build $(rm x)' },
-      { command: 'npm run build\nrm x' },
-    ],
+    passes: [{ command: 'npm run build' }],
+    asks: [{ command: 'npm run build -q' }, { command: 'npm run build; rm -rf x' }],
   },
   {
     key: 's',
@@ -338,10 +297,10 @@ const KEYPRESSES: readonly Keypress[] = [
   {
     key: 'a',
     tool: 'edit_file',
-    args: { path: './src/../app/[id].ts' },
+    args: { path: 'a.ts' },
     sort: SORTS.mediumDestructive,
-    passes: [{ path: 'app/[id].ts' }],
-    asks: [{ path: 'app/i.ts' }, { path: 'x/app/[id].ts' }],
+    passes: [{ path: 'a.ts' }],
+    asks: [{ path: 'b.ts' }],
   },
   {
     key: 'a',
@@ -355,7 +314,7 @@ const KEYPRESSES: readonly Keypress[] = [
     key: 's',
     tool: 'delete_path',
     args: { path: 'build' },
-    passes: [{ path: 'build/' }],
+    passes: [{ path: 'build' }],
     asks: [{ path: 'src' }, { path: '../build' }],
   },
   {
@@ -469,7 +428,7 @@ t.test('path grants judge what a path really is', async (t) => {
   const request = call('edit_file', { path: 'l/b' }, SORTS.mediumDestructive)
   const asker = new Scripted('a')
   await approvals('prompt', asker, { root }).decide(request, never)
-  t.match(asker.asked[0]?.choices[2], { label: 'always, in this folder: edit_file of l/b, lib/b' })
+  t.match(asker.asked[0]?.choices[2], { label: 'always, in this folder: exactly this call' })
   t.match(await approvals('prompt', NOBODY, { root }).check(request), { reason: 'grant' })
 })
 
@@ -518,7 +477,6 @@ t.test('conditions of grants: narrow where they allow, broad where they deny', a
   const cases: Case[] = [
     [{ commands: ['npm test'] }, { command: 'npm test' }, true],
     [{ commands: ['npm test'] }, { command: 'npm test -- --watch' }, true],
-    [{ commands: ['npm test'] }, { cmd: 'npm test' }, true],
     [{ commands: ['npm test'] }, { command: 'npm tests' }, false],
     [{ commands: ['npm test'] }, { command: 'npm test | sh' }, false],
     [{ commands: ['npm test'] }, { command: 'npm test && rm x' }, false],
@@ -1042,34 +1000,6 @@ t.test('each grant is judged, in the order they count, and says what it is not f
       ['session', 'session'],
     ],
   )
-})
-
-t.test('who asks why is told, and asked again', async (t) => {
-  const { approvals, store } = await open(t)
-  const request = call('shell_exec', { command: 'make' })
-  const { id } = await store.addGrant({ ...GRANT, commands: ['npm test'] })
-  for (const [key, verdict] of [
-    ['y', 'run'],
-    ['n', 'deny'],
-    [undefined, 'deny'],
-  ] as const) {
-    const asker = new Scripted('e', key)
-    t.match(await approvals('prompt', asker).decide(request, never), { verdict })
-    const [first, second] = asker.asked
-    t.equal(
-      second?.question,
-      [
-        'Mode prompt asks about this risk (high).',
-        `Its digest is ${callDigest('shell_exec', { command: 'make' })}.`,
-        `Grant ${id} (always) is for another command.`,
-        first?.question,
-      ].join('\n'),
-    )
-    t.strictSame(
-      second?.choices.map((choice) => choice.key),
-      ['y', 's', 'a', 'n'],
-    )
-  }
 })
 
 t.test('a child has the grants, the person and at most the mode of its parent', async (t) => {

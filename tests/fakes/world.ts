@@ -28,9 +28,9 @@ import {
 export type Setup = {
   mode?: Mode
   prompter?: Prompter
-  rows?: readonly Tool[]
+  rows?: Tool[]
   resultMax?: number
-  only?: readonly string[] | undefined
+  only?: string[] | undefined
 }
 
 const SESSION = { title: 't', profile: 'default', model: 'm' }
