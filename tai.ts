@@ -4911,11 +4911,9 @@ export class McpClient {
 
 //#region §registry: MCP servers, as the vault has them
 //
-// What was added, for which profiles it is enabled, what a person consented to start, and how
-// each tool was described when it was accepted: its pin.
 // 1. Consent is for one digest of what would be started or reached; another needs another.
-// 2. A tool that is new, or not as its pin, is withheld until it is granted, its old description
-//    kept beside it. One that is gone goes silently.
+// 2. A tool that is new, or not as its pin, is withheld until it is granted, beside what was
+//    accepted. One that is gone goes silently.
 // 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
 // 4. Trust is by name and outlives its server: no denial is lifted by adding that anew.
 // Not here: connections (§bridge), who asks the person (§servers).
@@ -4923,26 +4921,17 @@ export class McpClient {
 const shellWord = (word: string) =>
   /^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
-const MCP_TABLES = 'server_profiles server_options server_tools tool_pins consents tokens'.split(
-  ' ',
-)
-
-const WITHHELD = 'withheld'
-
 const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_json AS args,
     allow_json AS allow, deny_json AS deny, env_json, headers_json,
     (SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
     (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles
   FROM mcp_servers ORDER BY name`
 
-// The order stays, since names go by it.
-const PIN_TOOL = `INSERT INTO mcp_server_tools VALUES (?1, ?2, ?3, ?4, ?5)
-  ON CONFLICT DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
-
-type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled'> & {
+type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled' | 'options'> & {
   source: string // what was pasted: config-json, config-toml, github:OWNER/REPO, explicit
-  env_json: string // sealed with the vault, as headers_json
+  env_json: string
   headers_json: string
+  options: McpEntry['options'] & { uds?: string; withheld?: Pinned[] }
   profiles: string[] // that it is enabled for
 }
 
@@ -4963,12 +4952,12 @@ export const consentDigest = ({ command, args, cwd, env, url, socket, headers }:
   digest({ command, args, cwd, url, socket, env: Object.keys(env), headers: Object.keys(headers) })
 
 /** The lists hold globs; one that allows none allows all. */
-type McpTrust = Readonly<{
+type McpTrust = {
   trusted: boolean
   allowed_tools: string[]
   denied_tools: string[]
   expires_at: string | null
-}>
+}
 
 const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
 
@@ -4977,9 +4966,9 @@ export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
 
 /** The MCP tables of a vault. */
 export class McpRegistry {
-  readonly #store
-  readonly #db
-  readonly #now
+  #store
+  #db
+  #now
 
   constructor(store: Store, now: () => number) {
     this.#store = store
@@ -4989,11 +4978,7 @@ export class McpRegistry {
 
   once = <T>(key: string, make: () => T) => this.#db.once(key, make)
 
-  list = () =>
-    this.once('servers', () => {
-      const isAny = this.#db.get('SELECT 1 FROM mcp_servers') // quick, and most have none
-      return isAny ? this.#db.all<ServerRow>(SERVER_ROWS) : []
-    })
+  list = () => this.once('servers', () => this.#db.all<ServerRow>(SERVER_ROWS))
 
   row(name: string, otherwise = '`tai mcp list` shows them') {
     const names = this.list().map((row) => row.name)
@@ -5001,41 +4986,46 @@ export class McpRegistry {
     return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint)
   }
 
+  #sealed = (value: object, ...slot: Parameters<typeof columnSlot>) =>
+    this.#store.secrets.seal.seal(JSON.stringify(value), columnSlot(...slot))
+
+  #opened = (value: string, ...slot: Parameters<typeof columnSlot>) =>
+    JSON.parse(this.#store.secrets.seal.open(value, columnSlot(...slot)))
+
   async get(name: string): Promise<McpEntry> {
-    const { transport, command, args, cwd, url, allow, deny, options, ...row } = this.row(name)
-    const { uds, [WITHHELD]: _, ...own } = options
-    const sealed = await this.#store.secrets.within((seal) => {
-      const open = (column: 'env_json' | 'headers_json') =>
-        JSON.parse(seal.open(row[column], columnSlot('mcp_servers', column, name)))
-      return { env: open('env_json'), headers: open('headers_json') }
-    })
-    const socket = uds === undefined ? undefined : String(uds)
-    const facts = { name, transport, command, args, cwd, url, socket, allow, deny }
-    return { ...facts, ...sealed, enabled: undefined, options: own }
+    const { env_json, headers_json, options, source: _, profiles: __, ...plain } = this.row(name)
+    const { uds: socket, withheld: ___, ...own } = options
+    return this.#store.secrets.within(() => ({
+      ...plain,
+      env: this.#opened(env_json, 'mcp_servers', 'env_json', name),
+      socket,
+      headers: this.#opened(headers_json, 'mcp_servers', 'headers_json', name),
+      enabled: undefined,
+      options: own,
+    }))
   }
 
   /** Throws TaiError: another has its name, or too many. */
   async add(entry: McpEntry, source: string) {
-    const { name, transport, command, url, cwd, socket, options } = entry
+    const { name, transport, command, args, url, cwd, allow, deny, socket: uds } = entry
     if (await this.check(entry)) return
-    const created = this.#now()
-    const plain = { name, transport, command, url, cwd, source, created, updated: created }
-    await this.#store.secrets.within((seal) => {
-      const sealed = (column: string, value: object) =>
-        seal.seal(JSON.stringify(value), columnSlot('mcp_servers', column, name))
+    const now = this.#now()
+    const plain = { name, transport, command, url, cwd, source, created: now, updated: now }
+    await this.#store.secrets.within(() => {
       this.#db.insert('mcp_servers', {
         ...plain,
-        args_json: JSON.stringify(entry.args),
-        env_json: sealed('env_json', entry.env),
-        headers_json: sealed('headers_json', entry.headers),
-        allow_json: JSON.stringify(entry.allow),
-        deny_json: JSON.stringify(entry.deny),
+        args_json: args,
+        env_json: this.#sealed(entry.env, 'mcp_servers', 'env_json', name),
+        headers_json: this.#sealed(entry.headers, 'mcp_servers', 'headers_json', name),
+        allow_json: allow,
+        deny_json: deny,
       })
-      for (const [key, value] of Object.entries({ ...options, uds: socket }))
+      for (const [key, value] of Object.entries({ ...entry.options, uds }))
         if (value !== undefined) this.#setOption(name, key, value)
     })
   }
 
+  /** Whether it is there already. */
   async check(entry: McpEntry) {
     const { name } = entry
     const rows = this.list()
@@ -5048,13 +5038,12 @@ export class McpRegistry {
     fail(`there is another server named ${name}`, hint)
   }
 
-  remove(name: string) {
-    return this.#db.tx(() => {
-      this.#forget(name, MCP_TABLES)
+  remove = (name: string) =>
+    this.#db.tx(() => {
+      this.#forget(name, 'server_profiles server_options server_tools tool_pins consents tokens')
       this.#db.run('DELETE FROM approvals WHERE instr(tool, ?) = 1', grantedAs(name, ''))
-      return this.#db.run('DELETE FROM mcp_servers WHERE name = ?', name) > 0
+      return this.#db.run`DELETE FROM mcp_servers WHERE name = ${name}` > 0
     })
-  }
 
   enable(name: string, profile: string, on = true) {
     const row = { server: this.row(name).name, profile, enabled: Number(on) }
@@ -5076,74 +5065,69 @@ export class McpRegistry {
   trusts = () =>
     this.once('trust', () => {
       const rows = this.#db.all<Record<'server' | 'value', string>>('SELECT * FROM mcp_trust')
-      const open = (server: string, value: string): McpTrust =>
-        JSON.parse(this.#store.secrets.seal.open(value, columnSlot('mcp_trust', 'value', server)))
-      return new Map(rows.map(({ server, value }) => [server, open(server, value)]))
+      const trusts = rows.map(({ server, value }): [string, McpTrust] => [
+        server,
+        this.#opened(value, 'mcp_trust', 'value', server),
+      ])
+      return new Map(trusts)
     })
 
   trust = (server: string) => this.trusts().get(server) ?? TRUSTED
 
   async unlockTrust() {
-    const isNeeded = this.#store.secrets.seal.locked && this.#db.get('SELECT 1 FROM mcp_trust')
-    if (isNeeded) await this.#store.secrets.within(() => {})
+    if (!attempt(this.trusts)) await this.#store.secrets.within(() => {})
   }
 
   changeTrust = (server: string, change: (old: McpTrust) => McpTrust) =>
     this.#store.secrets.within(() => this.setTrust(server, change(this.trust(server))))
 
   setTrust(server: string, trust = TRUSTED) {
-    const value = this.#store.secrets.seal.seal(
-      JSON.stringify(trust),
-      columnSlot('mcp_trust', 'value', server),
-    )
+    const value = this.#sealed(trust, 'mcp_trust', 'value', server)
     this.#db.insert('mcp_trust', { server, value, updated: this.#now() }, 'REPLACE')
     return trust
   }
 
   /** As if nobody had agreed to it: enabled nowhere, and consent is asked anew. */
   revokeTrust = (server: string) =>
-    this.#db.tx(() => this.#forget(server, ['trust', 'consents', 'server_profiles']))
+    this.#db.tx(() => this.#forget(server, 'trust consents server_profiles'))
 
-  #forget(server: string, tables: readonly string[]) {
-    for (const table of tables) this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, server)
+  #forget(server: string, tables: string) {
+    for (const table of tables.split(' '))
+      this.#db.run(`DELETE FROM mcp_${table} WHERE server = ?`, server)
   }
 
   definitions = (server: string) =>
     this.#db.all<McpDefinition>`SELECT tool AS name, description, schema_json AS inputSchema
       FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
 
-  withheld = (server: string) => (this.row(server).options[WITHHELD] ?? []) as unknown as Pinned[]
+  withheld = (server: string) => this.row(server).options.withheld ?? []
 
-  #pins(server: string) {
-    return this.once(`pins of ${server}`, () => {
-      const rows = this.#db.all<{ tool: string; hash: string }>`
-        SELECT tool, hash FROM mcp_tool_pins WHERE server = ${server}`
-      return new Map(rows.map(({ tool, hash }) => [tool, hash]))
-    })
-  }
-
-  accepts = (server: string, { name, hash }: Pinned) => this.#pins(server).get(name) === hash
+  accepts = (server: string, { name, hash }: Pinned) =>
+    !!this.#db.get`SELECT 1 FROM mcp_tool_pins
+      WHERE server = ${server} AND tool = ${name} AND hash = ${hash}`
 
   drift(server: string): McpDrift[] {
-    const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
-    return this.withheld(server).map(({ name, description, inputSchema }) => {
-      return { now: { name, description, inputSchema }, before: known.get(name) }
-    })
+    const known = this.definitions(server)
+    const before = ({ name }: Pinned) => known.find((tool) => tool.name === name)
+    return this.withheld(server).map((now) => ({ now, before: before(now) }))
   }
 
   /** Returns what is withheld; the first listing is pinned. */
   learn(server: string, listed: McpDefinition[]) {
     return this.#db.tx(() => {
-      const isFirst = this.row(server).options[WITHHELD] === undefined
-      const names = new Set(listed.map(({ name }) => name))
-      for (const name of this.#pins(server).keys()) if (!names.has(name)) this.#unpin(server, name)
-      const others = listed.map(pinned).filter((each) => !this.accepts(server, each))
+      const isFirst = !this.row(server).options.withheld
+      const names = listed.map(({ name }) => name)
+      for (const table of ['mcp_tool_pins', 'mcp_server_tools']) {
+        const gone = 'server = ? AND tool NOT IN (SELECT value FROM json_each(?))'
+        this.#db.run(`DELETE FROM ${table} WHERE ${gone}`, server, names)
+      }
       const known = (text: string) => this.#store.redactor.known(text)
-      const shown = others.map((each): Pinned => {
-        return { ...each, ...Object(mapStrings(each, known)), name: each.name }
-      })
-      if (isFirst) for (const each of shown) this.#pin(server, each)
-      this.#setOption(server, WITHHELD, isFirst ? [] : shown)
+      const others = listed
+        .map(pinned)
+        .filter((each) => !this.accepts(server, each))
+        .map((each): Pinned => ({ ...Object(mapStrings(each, known)), name: each.name }))
+      if (isFirst) for (const each of others) this.#pin(server, each)
+      this.#setOption(server, 'withheld', isFirst ? [] : others)
       return this.drift(server)
     })
   }
@@ -5157,20 +5141,18 @@ export class McpRegistry {
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
       for (const each of all) if (granted.includes(each.name)) this.#pin(server, each)
       const left = all.filter(({ name }) => !granted.includes(name))
-      this.#setOption(server, WITHHELD, left)
+      this.#setOption(server, 'withheld', left)
       return granted
     })
   }
 
+  /** The order stays, since names go by it. */
   #pin(server: string, { name, description, inputSchema, hash }: Pinned) {
     const updated = this.#now()
+    const sql = `INSERT INTO mcp_server_tools VALUES (?1, ?2, ?3, ?4, ?5)
+      ON CONFLICT DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
+    this.#db.run(sql, server, name, description, JSON.stringify(inputSchema), updated)
     this.#db.insert('mcp_tool_pins', { server, tool: name, hash, updated }, 'REPLACE')
-    this.#db.run(PIN_TOOL, server, name, description, JSON.stringify(inputSchema), updated)
-  }
-
-  #unpin(server: string, name: string) {
-    for (const table of ['mcp_tool_pins', 'mcp_server_tools'])
-      this.#db.run(`DELETE FROM ${table} WHERE server = ? AND tool = ?`, server, name)
   }
 
   #setOption(server: string, key: string, value: unknown) {

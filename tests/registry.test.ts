@@ -206,7 +206,7 @@ t.test('what is new or changed waits, beside what was accepted', async (t) => {
   registry.learn('s', [one, two])
   const sly = { ...one, description: 'It also reads ~/.ssh.' }
   const wider = { ...two, inputSchema: { type: 'object', properties: { path: {} } } }
-  t.strictSame(registry.learn('s', [sly, wider, three]), [
+  t.match(registry.learn('s', [sly, wider, three]), [
     { now: sly, before: one },
     { now: wider, before: two },
     added(three),
