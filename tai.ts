@@ -5164,7 +5164,6 @@ export class McpRegistry {
 
 //#region §bridge: other people's tools, made callable
 //
-// Connects to a server of §registry when a tool of it is called, and makes its answer an output.
 // 1. Nothing is started or reached without consent to exactly that; no tool is called that is
 //    withheld or denied, or whose server is not enabled for the profile.
 // 2. One map leads from a name to its server and tool: no name is taken apart to find them.
@@ -5175,22 +5174,15 @@ const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
 const PICTURE_MAX = 5 * MB // characters in base64; a larger one is text
 const PICTURES = /^image\/(?:png|jpeg|gif|webp)$/ // that models take
 
-const namings = (server: string, tool: string) =>
-  new Map<unknown, string>([
-    ['server', `${server}_${tool}`],
-    ['short', `${server.replace(/_?mcp$/, '') || 'mcp'}_${tool}`],
-    ['mcp', `mcp__${server}_${tool}`],
-    ['none', tool],
-  ])
-
+/** In this order. */
 export const UNBOUND = [
   'trust_denied',
   'disabled',
   'not_enabled',
   'pin_pending',
   'excluded',
-  'over_cap',
   'name_conflict',
+  'over_cap',
 ] as const
 type Unbound = (typeof UNBOUND)[number]
 
@@ -5207,17 +5199,23 @@ const toolWord = (text: string) => text.toLowerCase().replace(/[^a-z0-9_]/g, '_'
 
 /** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming?: Json) {
-  const [own, word] = [toolWord(server), toolWord(tool)]
-  const name = namings(own, word).get(naming) ?? `mcp_${own}_${word}`
+  const own = toolWord(server)
+  const starts = new Map<unknown, string>([
+    ['server', `${own}_`],
+    ['short', `${own.replace(/_?mcp$/, '') || 'mcp'}_`],
+    ['mcp', `mcp__${own}_`],
+    ['none', ''],
+  ])
+  const name = (starts.get(naming) ?? `mcp_${own}_`) + toolWord(tool)
   return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
-function globPattern(globs: string[]) {
-  const parts = globs.map((glob) =>
-    RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.'),
-  )
-  return new RegExp(`^(?:${parts.join('|')})$`, 's')
-}
+/** Whether a glob fits one of the names. */
+const fitsGlob = (globs: readonly string[], ...names: string[]) =>
+  globs.some((glob) => {
+    const pattern = RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.')
+    return names.some((name) => RegExp(`^${pattern}$`, 's').test(name))
+  })
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
   const [mime, base64] = [plainText(mimeType), plainText(data)]
@@ -5227,22 +5225,18 @@ function pictureIn({ type, mimeType, data }: JsonObject) {
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
-  const images: Image[] = []
-  const texts = [content ?? []].flat().map((it) => {
-    const block: JsonObject = isObject(it) ? it : { text: it === null ? '' : String(it) }
-    const picture = pictureIn(block)
-    if (picture) images.push(picture)
-    return picture ? '' : blockText(block)
-  })
+  const blocks = [content ?? []].flat().map((it) => (isObject(it) ? it : { text: plainText(it) }))
+  const images = blocks.flatMap((block) => pictureIn(block) ?? [])
+  const texts = blocks.map((block) => (pictureIn(block) ? '' : blockText(block)))
   const structured = structuredContent ?? undefined
   const repeats = (text: string) => digest(rpcParsed(text)) === digest(structured)
   if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
-  const text = texts.filter((each) => each.trim() !== '').join('\n')
+  const text = texts.filter((each) => each.trim()).join('\n')
   return {
-    text: text || (images.length > 0 ? '' : '(no output)'),
+    text: text || (images[0] ? '' : '(no output)'),
     isError: isError === true,
     ...(structured !== undefined && { structured }),
-    ...(images.length > 0 && { images }),
+    ...(images[0] && { images }),
   }
 }
 
@@ -5282,12 +5276,6 @@ const PLAN_MAX = 2 * KB // longer ones scroll away unread
 const holdsSecret = (name: string) =>
   looksSecret(name) || /auth|cookie|pass|(^|_)(pw|pat|dsn)$/i.test(name)
 
-function variablesIn(entry: McpEntry) {
-  const texts = JSON.stringify({ ...entry, allow: [], deny: [], options: {} })
-  const names = texts.matchAll(/\$\{(input:[\w.-]+|[A-Za-z_]\w*)/g)
-  return [...new Set([...names].map(([, name = '']) => name))]
-}
-
 export type BridgeOptions = {
   world: World
   store: Store
@@ -5304,10 +5292,10 @@ export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
 
 /** The servers of a vault, as this process uses them; `close` ends the connections. */
 export class McpBridge {
-  readonly registry
+  registry
   resolve: Resolver = () => fail('a GitHub address needs a model') // set by the composition root
-  readonly #options
-  readonly #links = new Map<string, Promise<McpLink>>()
+  #options
+  #links = new Map<string, Promise<McpLink>>()
 
   constructor(options: BridgeOptions) {
     this.#options = options
@@ -5321,24 +5309,11 @@ export class McpBridge {
 
   #toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
     const { name: server, allow, deny, profiles, options } = row
-    const allows = globPattern(allow.length > 0 ? allow : ['*'])
-    const denies = globPattern(deny)
     const isEnabled = profiles.includes(profile)
     const drift = this.registry.drift(server)
-    const added = drift.filter(({ before }) => !before)
-    const unread = added.map(({ now }) => ({ ...now, description: '' })) // no model reads it first
-    let left = MCP_MAX_TOOLS
-    const unboundAs = (name: string, exposed: string): Unbound | undefined => {
-      const isIn = (globs: RegExp) => globs.test(name) || globs.test(exposed)
-      if (!attempt(() => this.checkTrust(server, name, exposed))) return 'trust_denied'
-      if (options['disabled'] === true) return 'disabled'
-      if (!isEnabled) return 'not_enabled'
-      if (drift.some(({ now }) => now.name === name)) return 'pin_pending'
-      if (!isIn(allows) || isIn(denies)) return 'excluded'
-      if (names.has(exposed)) return 'name_conflict'
-      return left-- <= 0 ? 'over_cap' : undefined
-    }
     const known = this.registry.definitions(server)
+    const unread = drift.flatMap(({ now, before }) => (before ? [] : { ...now, description: '' })) // no model reads it first
+    let left = MCP_MAX_TOOLS
     const own = new Set<string>()
     return [...known, ...unread].map((tool, i) => {
       const { name } = tool
@@ -5346,7 +5321,18 @@ export class McpBridge {
       let first = wanted
       for (let n = 2; own.has(first); n++) first = `${wanted.slice(0, TOOL_NAME_MAX - 4)}_${n}`
       own.add(first)
-      const unbound = unboundAs(name, first)
+      const isIn = (globs: string[]) => fitsGlob(globs, name, first)
+      const reasons: Record<Unbound, boolean> = {
+        trust_denied: !attempt(() => this.checkTrust(server, name, first)),
+        disabled: options['disabled'] === true,
+        not_enabled: !isEnabled,
+        pin_pending: drift.some(({ now }) => now.name === name),
+        excluded: (allow.length > 0 && !isIn(allow)) || isIn(deny),
+        name_conflict: names.has(first),
+        over_cap: left === 0,
+      }
+      const unbound = UNBOUND.find((why) => reasons[why])
+      if (!unbound) left -= 1
       // a grant for one must not hold for the other
       const exposed = names.has(first) ? tailedName(first, server, name) : first
       if (isEnabled && i < known.length) names.add(first)
@@ -5357,23 +5343,31 @@ export class McpBridge {
   /** What a person consents to. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
-    const { name, command, cwd, env, socket, url, headers } = entry
+    const { name, command, args, cwd, env, socket, url, headers } = entry
     const secrets = (await store.secrets.list()).flatMap((row) => [row.name, `input:${row.name}`])
-    const own = Object.keys(env).filter((key) => !env[key]?.includes(`\${${key}`))
-    const known = [...secrets, ...own, ...Object.keys(world.env)]
-    const fills = variablesIn(entry).map((it) => (known.includes(it) ? it : `${it} (NOT SET)`))
+    const sources = {
+      'its own env': Object.keys(env).filter((key) => !env[key]?.includes(`\${${key}`)),
+      'the environment': Object.keys(world.env),
+      'a secret of the vault': secrets,
+    }
+    const fill = (variable: string) => {
+      const source = Object.entries(sources).find(([, names]) => names.includes(variable))
+      return `${variable} (${source?.[0] ?? 'NOT SET'})`
+    }
+    const texts = JSON.stringify([command, args, cwd, env, socket, url, headers])
+    const used = texts.matchAll(/\$\{(input:[\w.-]+|[A-Za-z_]\w*)/g).map(([, it = '']) => it)
     const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
     const set = Object.entries(env).map(([key, value]) =>
       holdsSecret(key) ? key : `${key}=${shellWord(this.redact(clip(value, VALUE_SHOWN)))}`,
     )
-    const does = command ? `starts: ${argv}` : `reaches: ${socket ?? url}`
     const rows = [
-      ['in folder', cwd],
-      ['sets variables', set.join(', ')],
-      ['sends headers', Object.keys(headers).join(', ')],
-      ['fills in', fills.join(', ')],
-    ].filter(([, value]) => value)
-    return [`${name} ${does}`, ...rows.map((row) => `  ${row.join(': ')}`)].map(visible)
+      [`${name} ${command ? 'starts' : 'reaches'}`, command ? argv : (socket ?? url)],
+      ['  in folder', cwd],
+      ['  sets variables', set.join(', ')],
+      ['  sends headers', Object.keys(headers).join(', ')],
+      ['  fills in', [...new Set(used)].map(fill).join(', ')],
+    ]
+    return rows.filter(([, value]) => value).map((row) => visible(row.join(': ')))
   }
 
   /** A program's folder is that of now, for good: another may hold another program. */
@@ -5385,15 +5379,15 @@ export class McpBridge {
 
   /** Of what a person consented to; stored once it answers. Throws TaiError. */
   async add(entry: McpEntry, source: string, signal: AbortSignal) {
-    const server = entry.name
+    const { name } = entry
     const client = await this.#open(entry, { signal })
     try {
       const { tools, skipped } = await client.listTools(signal)
       await this.registry.add(entry, source)
       this.registry.consent(entry)
-      const withheld = this.registry.learn(server, tools)
-      await this.audit('mcp-add', { server, source, tools: tools.length })
-      return { name: server, tools, skipped, withheld }
+      const withheld = this.registry.learn(name, tools)
+      await this.audit('mcp-add', { server: name, source, tools: tools.length })
+      return { name, tools, skipped, withheld }
     } finally {
       await client.close()
     }
@@ -5416,7 +5410,7 @@ export class McpBridge {
 
   async grant(server: string, names?: readonly string[]) {
     const granted = this.registry.grant(server, names)
-    for (const name of granted) await this.audit('mcp-grant', { server, tool: name })
+    for (const tool of granted) await this.audit('mcp-grant', { server, tool })
     return granted
   }
 
@@ -5431,15 +5425,14 @@ export class McpBridge {
   }
 
   /** A server, or its tool of these names. Throws DeniedError, or that the vault is locked. */
-  checkTrust(server: string, ...names: readonly string[]) {
+  checkTrust(server: string, ...names: string[]) {
     const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
-    const isIn = (globs: string[]) => names.some((name) => globPattern(globs).test(name))
-    const isLeftOut = names.length > 0 && allowed_tools.length > 0 && !isIn(allowed_tools)
-    const isOver = expires_at !== null && Date.parse(expires_at) <= this.#options.world.now()
+    const isLeftOut = names[0] && allowed_tools[0] && !fitsGlob(allowed_tools, ...names)
+    const isOver = expires_at && Date.parse(expires_at) <= this.#options.world.now()
     const why =
       (!trusted && `${server} is not trusted: the user denied it`) ||
       (isOver && `the trust in ${server} has expired`) ||
-      ((isLeftOut || isIn(denied_tools)) && 'the user denied this tool')
+      ((isLeftOut || fitsGlob(denied_tools, ...names)) && 'the user denied this tool')
     const hint = `the user can change that: \`tai mcp trust allow ${server}\``
     if (why) throw new DeniedError(why, { hint })
     return true
@@ -5453,12 +5446,11 @@ export class McpBridge {
       this.checkTrust(server, name, row.exposed)
       const { client, tools } = await this.#link(server, signal)
       const tool = (await tools()).get(name) ?? noMcp('its server has no such tool any more')
-      if (!this.registry.accepts(server, tool)) {
-        const hint = `the user can compare and accept it: \`tai mcp pins ${server}\``
-        const changed = new TaiError('it is not as it was accepted', { hint })
-        return failedOutput(changed, row, 'pin_pending')
-      }
-      return mcpOutput(await client.callTool(tool, args, { signal }))
+      if (this.registry.accepts(server, tool))
+        return mcpOutput(await client.callTool(tool, args, { signal }))
+      const hint = `the user can compare and accept it: \`tai mcp pins ${server}\``
+      const changed = new TaiError('it is not as it was accepted', { hint })
+      return failedOutput(changed, row, 'pin_pending')
     } catch (error) {
       return failedOutput(toldError(error, signal), row)
     }
@@ -5476,44 +5468,43 @@ export class McpBridge {
 
   /** One connection for all who call. */
   async #link(server: string, signal: AbortSignal) {
-    const opening = this.#links.get(server) ?? this.#dial(server)
+    const opening = this.#links.getOrInsertComputed(server, this.#dial)
     await within(MCP_CALL_TIMEOUT, opening, signal)
     signal.throwIfAborted()
     return opening
   }
 
-  #dial(server: string) {
+  #dial = (server: string) => {
     const { promise, resolve } = Promise.withResolvers<McpLink>()
-    const gone = () => void this.#drop(server, promise) // a lost one may still run
-    this.#links.set(server, promise)
-    promise.catch(gone)
-    resolve(this.#connect(server, gone))
+    const lost = () => void this.#drop(server, promise) // it may still run
+    promise.catch(lost)
+    resolve(this.#connect(server, lost))
     return promise
   }
 
-  async #connect(server: string, gone: () => void) {
+  async #connect(server: string, gone: () => void): Promise<McpLink> {
     const entry = await this.registry.get(server)
     if (!this.registry.hasConsent(entry))
       fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
-    let link: McpLink | undefined
     let listed: ReturnType<McpLink['tools']> | undefined
     let due: NodeJS.Timeout | undefined
-    const changed = () => {
+    const opening = this.#open(entry, { changed, gone })
+    const tools = () => {
+      listed ??= opening.then((client) => this.#list(server, client))
+      listed.catch(() => (listed = undefined)) // who asks next asks anew
+      return listed
+    }
+    function changed() {
       listed = undefined
       clearTimeout(due) // a server may say so many times
-      due = setTimeout(() => link?.tools().catch(() => {}), MCP_RELIST_PAUSE) // who calls next hears of it
+      due = setTimeout(tools, MCP_RELIST_PAUSE) // who calls next hears of it
     }
-    const client = await this.#open(entry, { changed, gone })
-    const tools = () =>
-      (listed ??= this.#list(server, client).catch((error: unknown) => {
-        listed = undefined // who asks next asks anew
-        throw error
-      }))
+    const client = await opening
     await tools().catch(async (error: unknown) => {
       await client.close()
       throw error
     })
-    return (link = { client, tools })
+    return { client, tools }
   }
 
   async #list(server: string, client: McpClient) {

@@ -227,7 +227,7 @@ t.test('a header of an entry is sent, and comes back redacted', async (t) => {
   const paste = JSON.stringify({ mcpServers: { web: { url, headers } } })
   const added = await w.mcp(['add', '--yes', '--profile', 'default', paste])
   t.match(added, { code: 0, out: /^web: http, 2 tools/, err: /sends headers: Authorization/ })
-  t.match(added.err, /fills in: WEB_TOKEN/)
+  t.match(added.err, /fills in: WEB_TOKEN \(a secret of the vault\)/)
   const run = await w.mcp(['call', 'web', 'whoami', '--json'])
   t.match(run, { code: 1, out: /not you: (Bearer )?\[redacted:\w+\]/ })
   t.notMatch(run.out + run.err + added.out + added.err, secret)
