@@ -8566,9 +8566,10 @@ export const SELF_TOOLS = toolsOf('sessions', {
 //    agree in their place, and the audit says so.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
 // 3. Each server of a source stands alone: one that fails leaves the others.
-// Not here: commands (§commands), connections and pins (§bridge).
+// Not here: connections and pins (§bridge).
 
 const FOREIGN = annotate('High', 'destroys', { openWorld: true })
+const REMOVES = annotate('High', 'destroys', { idempotent: true })
 const LISTED_MAX = 160 // characters
 
 type Agreement = {
@@ -8583,7 +8584,7 @@ export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement
   const { prompter, granted, signal, show } = how
   if (bridge.registry.hasConsent(entry)) return
   const plan = await bridge.plan(entry)
-  if (granted === undefined && plan.join().length > PLAN_MAX)
+  if (!granted && plan.join().length > PLAN_MAX)
     fail(`${entry.name}: what it starts is too long to be judged`, 'put it into a script')
   const ask = (until: AbortSignal) =>
     prompter.choose(`${plan.join('\n')}\nAllow this?`, [{ key: 'y', label: 'yes' }, NO], until)
@@ -8604,12 +8605,18 @@ async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) 
   bridge.registry.consent(entry)
 }
 
-const RUNNERS =
-  /^(?:-.*|npx|uvx|bunx|pnpx|node|python3?|deno|bun|uv|pnpm|npm|docker|run|dlx|exec|tool)$/
+/** Enables it as was agreed, or disables it. */
+async function switchServer(bridge: McpBridge, server: string, profile: string, how?: Agreement) {
+  if (how) await agreeToStored(bridge, server, how)
+  await bridge.enable(server, profile, !!how)
+  return `${server} is ${how ? 'enabled' : 'disabled'} for ${profile}`
+}
+
+const RUNNERS = /^(?:-.*|npx|uvx|bunx|node|python3?|bun|uv|pnpm|docker|run|dlx)$/
 
 function nameFrom(words: readonly string[]) {
   const [first = ''] = words
-  const { hostname = '' } = URL.parse(first) ?? {}
+  const { hostname } = URL.parse(first) ?? {}
   if (hostname)
     return /^[\d.]+$|:/.test(hostname) ? 'server' : (hostname.split('.').at(-2) ?? hostname)
   const word = words.find((each) => !RUNNERS.test(path.parse(each).name)) ?? first
@@ -8635,12 +8642,6 @@ function githubPlace(address: string) {
 
 export const repositoryOf = (address: string) => githubPlace(address).name
 
-const alone = (entry: McpEntry, from: string) => ({
-  servers: [{ entry, from }],
-  notes: [],
-  rejects: [],
-})
-
 /** What is in a source: the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
   { registry, resolve }: McpBridge,
@@ -8650,15 +8651,17 @@ export async function readSource(
   const [source = '', ...args] = words
   const { name, kind = sourceKind(source), signal } = how
   const named = name === undefined ? {} : { name: serverName(name) }
+  const one = (entry: McpEntry, from: string) => {
+    return { servers: [{ entry: { ...entry, ...named }, from }], notes: [], rejects: [] }
+  }
   if (kind === 'name') {
     const row = registry.row(source, 'to start a program: tai mcp add -- PROGRAM ARGS')
-    return alone({ ...(await registry.get(source)), enabled: true }, row.source)
+    return one({ ...(await registry.get(source)), enabled: true }, row.source)
   }
-  if (kind === 'github')
-    return alone({ ...(await resolve(source, signal)), ...named }, `github:${repositoryOf(source)}`)
+  if (kind === 'github') return one(await resolve(source, signal), `github:${repositoryOf(source)}`)
   const address = kind === 'url' ? { url: source } : { command: source, args }
-  const own = name ?? nameFrom(args.length > 0 ? words : source.split(/\s+/))
-  const paste = kind === 'config' ? source : JSON.stringify({ [`${own}`]: address })
+  const own = name ?? nameFrom(args[0] ? words : source.split(/\s+/))
+  const paste = kind === 'config' ? source : JSON.stringify({ [own]: address })
   const { entries, from: format, ...rest } = await mcpNormalize(paste)
   if (name !== undefined && entries.length > 1)
     failUsage('--name is for one server, and there are several', 'leave it out')
@@ -8701,10 +8704,9 @@ const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal):
 })
 
 /** Facts for lists: no value of a variable or a header is among them. */
-export function serverFacts(bridge: McpBridge) {
-  const { registry } = bridge
+export function serverFacts({ registry, redact }: McpBridge) {
   return registry.list().map(({ name, transport, url, command, args, profiles, source }) => {
-    const address = bridge.redact(url ?? [command, ...args].filter(Boolean).join(' '))
+    const address = redact(url ?? joinParts([command, ...args], ' '))
     const tools = registry.definitions(name).length
     const withheld = registry.withheld(name).map((tool) => tool.name)
     return { name, transport, address, profiles, tools, withheld, source }
@@ -8713,45 +8715,41 @@ export function serverFacts(bridge: McpBridge) {
 
 /** The tools of all servers, or of one. Throws TaiError: no such server. */
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
-  if (server !== undefined) bridge.registry.row(server)
-  const wanted = bridge.catalog(profile).filter((row) => row.server === (server ?? row.server))
-  return wanted.map((row) => {
-    const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
-    const { server: of, name: tool, exposed: name, unbound: state = 'offered' } = row
-    return { server: of, tool, name, state, description }
-  })
+  const only = server === undefined ? undefined : bridge.registry.row(server).name
+  const rows = bridge.catalog(profile).filter((row) => row.server === (only ?? row.server))
+  return rows.map(
+    ({ server: of, name: tool, exposed: name, unbound: state = 'offered', ...row }) => {
+      const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
+      return { server: of, tool, name, state, description }
+    },
+  )
 }
-
-const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
 
 const REMEDIES: Record<string, string> = { pin_pending: 'pins', not_enabled: 'enable' }
 
+const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.test(state)
+
 /** Throws TaiError: a tool cannot be called, and why. */
 export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
-  const rows = toolFacts(bridge, profile, server)
-  const names = rows.map((row) => row.tool)
-  const hint = '`tai mcp tools`, or mcp_tools, tells more'
   const { state, ...found } =
-    rows.find((row) => row.tool === name || row.name === name) ??
-    fail(`${server} has no tool ${visible(name)}`, didYouMean(name, names) ?? hint)
+    toolFacts(bridge, profile, server).find((row) => row.tool === name || row.name === name) ??
+    fail(`${server} has no tool ${visible(name)}`, '`tai mcp tools`, or mcp_tools, lists them')
   if (isCallable(state)) return
-  const remedy = REMEDIES[state]
-  const help = remedy ? `the user can change that: \`tai mcp ${remedy} ${server}\`` : hint
   bridge.checkTrust(server, found.tool, found.name)
+  const remedy = REMEDIES[state] ?? 'tools'
+  const help = `the user can look into that: \`tai mcp ${remedy} ${server}\``
   fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
-const SERVER = arg.text('Name of the server, as mcp_list shows it.')
-const PROFILE = arg.text('The profile; without it, that of this session.')
+const SERVER = arg.text('Its name, as in mcp_list.')
+const PROFILE = arg.text('Without it, that of this session.')
 
 export const SERVER_TOOLS = toolsOf('mcp', {
   mcp_add: {
     description:
       'Add MCP servers. The user has to agree to what is started; each server is asked for its tools, then stored, and enabled only where a profile is given. Returns the tools of each.',
     takes: {
-      source: arg.text(
-        'A configuration (JSON or TOML), command line, http(s) or GitHub address, or stored name.',
-      ),
+      source: arg.text('JSON or TOML, command line, http(s) or GitHub address, or stored name.'),
       name: maybe(arg.text('Name for the one server.')),
       profile: maybe(arg.text('Enable it for this profile, such as "default".')),
     },
@@ -8762,40 +8760,33 @@ export const SERVER_TOOLS = toolsOf('mcp', {
       const how = { ...agreementOf(context, signal), profile }
       const { added, failed } = await addServers(bridge, found, how)
       const lines = [...found.notes, ...added.map(addedLine), ...failed.map(messageOf)]
-      return { text: lines.join('\n'), isError: added.length === 0 }
+      return { text: lines.join('\n'), isError: !added[0] }
     },
   },
   mcp_list: {
-    description:
-      'List the MCP servers: transport, address, profiles they are enabled for, tools, those withheld.',
-    annotations: READS_ONLY,
+    description: 'List the MCP servers: address, profiles they are enabled for, tools, withheld.',
     run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
   },
   mcp_enable: {
     description: 'Enable an MCP server for a profile: its tools can then be found and called.',
     takes: { server: SERVER, profile: maybe(PROFILE) },
-    annotations: annotate('High', 'destroys', { idempotent: true }),
+    annotations: REMOVES,
     run: async ({ server, profile }, context, signal) => {
-      const of = profile ?? context.profile
-      await agreeToStored(context.bridge, server, agreementOf(context, signal))
-      await context.bridge.enable(server, of)
-      return `${server} is enabled for profile ${of}; select_tools finds its tools`
+      const how = agreementOf(context, signal)
+      return switchServer(context.bridge, server, profile ?? context.profile, how)
     },
   },
   mcp_disable: {
     description: 'Disable an MCP server for a profile: its tools can no longer be called.',
     takes: { server: SERVER, profile: maybe(PROFILE) },
-    annotations: annotate('Medium', 'changes', { idempotent: true }),
-    run: async ({ server, profile }, context) => {
-      const of = profile ?? context.profile
-      await context.bridge.enable(server, of, false)
-      return `${server} is disabled for profile ${of}`
-    },
+    annotations: SETS,
+    run: async ({ server, profile }, context) =>
+      switchServer(context.bridge, server, profile ?? context.profile),
   },
   mcp_remove: {
     description: 'Delete an MCP server, with what was accepted of it. Cannot be undone.',
     takes: { server: SERVER },
-    annotations: annotate('High', 'destroys', { idempotent: true }),
+    annotations: REMOVES,
     run: async ({ server }, { bridge }) => {
       await bridge.remove(server)
       return `${server} is removed`
@@ -8803,9 +8794,8 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_tools: {
     description:
-      'List the tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out, and why.',
+      'List tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out, and why.',
     takes: { server: maybe(SERVER) },
-    annotations: READS_ONLY,
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
   },
@@ -8817,22 +8807,18 @@ export const SERVER_TOOLS = toolsOf('mcp', {
       limit: limitTo(15, 5),
       server: maybe(arg.text('Only of this server.')),
     },
-    annotations: READS_ONLY,
     core: true,
     run: async ({ query, limit, server }, { select, bridge, profile }) => {
-      const servers = bridge.registry.list().filter((row) => row.profiles.includes(profile))
-      const names = servers.map(({ name }) => name)
-      const list = names.join(', ') || 'none; mcp_list shows all'
-      if (server !== undefined && !names.includes(server))
-        fail(`no server ${visible(server)} is enabled`, `there are: ${list}`)
-      const { offered } = select({ query, limit, servers: server === undefined ? names : [server] })
-      const hint = `\nenabled servers: ${list}; mcp_tools lists their tools`
-      return offeredLines(offered) + (offered.length > 0 ? '' : hint)
+      const enabled = bridge.registry.list().filter((row) => row.profiles.includes(profile))
+      const names = enabled.map(({ name }) => name)
+      const servers = names.filter((name) => name === (server ?? name))
+      const { offered } = select({ query, limit, servers })
+      const hint = `\nenabled servers: ${names.join(', ') || 'none'}; mcp_list shows all`
+      return offeredLines(offered) + (offered[0] ? '' : hint)
     },
   },
   mcp_call: {
-    description:
-      'Call one tool of an enabled MCP server by its own name. Returns what the tool returns.',
+    description: 'Call a tool of an enabled MCP server by its own name. Returns what it returns.',
     takes: {
       server: SERVER,
       tool: arg.text('Name of the tool, as the server has it.'),
@@ -8854,10 +8840,10 @@ export function addedLine({ name, transport, tools, skipped, withheld, profiles 
   const facts = [
     `${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
     left && `left out: ${left}`,
-    withheld.length > 0 && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
-    profiles.length > 0 ? `enabled for ${profiles.join(', ')}` : 'not enabled',
+    withheld[0] && `withheld: ${withheld.map(({ now }) => now.name).join(', ')}`,
+    profiles[0] ? `enabled for ${profiles.join(', ')}` : 'not enabled',
   ]
-  return visible(facts.filter(Boolean).join('; '))
+  return visible(joinParts(facts, '; '))
 }
 
 //#endregion §servers
@@ -10958,10 +10944,19 @@ Answer {"name", "command", "args", "env"} or {"name", "type": "http" or "sse", "
 If there is no such server, answer {"none": "why"}.`
 
 const TEXT = { type: 'string' }
-const TEXTS = { none: TEXT, name: TEXT, type: TEXT, command: TEXT, url: TEXT }
 const RESOLVER_ANSWER = {
   type: 'object',
-  properties: { ...TEXTS, args: {}, env: {}, headers: {} }, // what these hold, §intake reads
+  // what the last hold, §intake reads
+  properties: {
+    none: TEXT,
+    name: TEXT,
+    type: TEXT,
+    command: TEXT,
+    url: TEXT,
+    args: {},
+    env: {},
+    headers: {},
+  },
   additionalProperties: false,
 }
 
@@ -10982,15 +10977,15 @@ const HARMLESS = /^(?:--?[\w-]+=?)?(?:\$\{[A-Za-z_]\w*\})?$/ // a flag, a placeh
 type GithubPlace = ReturnType<typeof githubPlace>
 
 function packageNames(registry: string, name: Wire, programs: Wire, git: string) {
-  if (!asText(name)) return []
+  const own = asText(name)
   const brings = Object.keys(asObject(programs)).map((program) => `program ${program}`)
-  return [`${registry} ${asText(name)}`, `${registry} ${git}`, ...brings]
+  return own ? [`${registry} ${own}`, `${registry} ${git}`, ...brings] : []
 }
 
 function serverNames({ packages, remotes }: JsonObject) {
   const named = asList(packages).map(({ registryType, identifier }) => {
-    const [spec, bare = spec] = PACKAGE.exec(asText(identifier)) ?? [asText(identifier)]
-    return `${asText(registryType)} ${bare}`
+    const spec = asText(identifier)
+    return `${asText(registryType)} ${PACKAGE.exec(spec)?.[1] ?? spec}`
   })
   return [...named, ...asList(remotes).map(({ url }) => `url ${asText(url)}`)]
 }
@@ -10999,12 +10994,12 @@ type Witness = (text: string, of: GithubPlace) => string[] | Promise<string[]>
 
 const WITNESSES: Record<string, Witness> = {
   registry: (text, { owner, name }) => {
-    const rows = asList(parseObject(text)?.['servers']).map(({ server }) => asObject(server))
     const isItsOwn = ({ name: full, repository }: JsonObject) => {
       const place = repositoryOf(asText(asObject(repository)['url']))
       const said = `${asText(full).split('/', 1)}/${place}`
       return said.toLowerCase() === `io.github.${owner}/${name}`.toLowerCase()
     }
+    const rows = asList(parseObject(text)?.['servers']).map(({ server }) => asObject(server))
     return rows.filter(isItsOwn).flatMap(serverNames)
   },
   'server.json': (text) => serverNames(parseObject(text) ?? {}),
@@ -11016,30 +11011,31 @@ const WITNESSES: Record<string, Witness> = {
   },
   'pyproject.toml': async (text, place) => {
     const { parse } = await import('smol-toml')
-    const toml = parseObject(JSON.stringify(attempt(() => parse(text)) ?? {}))
-    const { name, scripts } = asObject(toml?.['project'] ?? asObject(toml?.['tool'])['poetry'])
+    const { project } = parseObject(JSON.stringify(attempt(() => parse(text)))) ?? {}
+    const { name, scripts } = asObject(project)
     return packageNames('pypi', name, scripts, `git+https://github.com/${place.name}`)
   },
   'README.md': () => [],
   Glama: () => [],
 }
 
-function addressOf(witness: string, { owner, name, folder = 'HEAD' }: GithubPlace) {
-  const search = `limit=100&version=latest&search=io.github.${owner}/`
-  if (witness === 'registry') return `registry.modelcontextprotocol.io/v0/servers?${search}`
-  if (witness === 'Glama') return `glama.ai/api/mcp/v1/servers/${name}`
-  return `raw.githubusercontent.com/${name}/${folder}/${witness}`
-}
-
 type Page = Awaited<ReturnType<typeof pagesOf>>[number]
 
 async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
-  const copy = (await app.config()).get('mcp_resolver')
-  const root = copy?.replace(/\/+$/, '') ?? 'https:/'
+  const { owner, name: repository, folder = 'HEAD' } = place
+  const elsewhere = new Map([
+    [
+      'registry',
+      `registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest&search=io.github.${owner}/`,
+    ],
+    ['Glama', `glama.ai/api/mcp/v1/servers/${repository}`],
+  ])
+  const root = (await app.config()).get('mcp_resolver')?.replace(/\/+$/, '') ?? 'https:/'
   const limits = { timeout: WEB_TIMEOUT, maxBody: PAGE_MAX, redirects: WEB_REDIRECTS }
   const ask = async ([name, namesIn]: [string, Witness]) => {
+    const at = elsewhere.get(name) ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
     try {
-      const request = { method: 'GET', url: `${root}/${addressOf(name, place)}`, ...limits }
+      const request = { method: 'GET', url: `${root}/${at}`, ...limits }
       const { reply, body: text } = await wholeReply(app.http, request, signal)
       if (reply.status !== 200) fail(`HTTP ${reply.status}`)
       const named = await namesIn(text, place)
@@ -11056,8 +11052,7 @@ const inBrief = (text: string) => visible(clip(text, FACT_MAX))
 const unnamed = (what: string) =>
   fail(`the model answered ${inBrief(what)}, which the evidence does not name`)
 
-function checkChoice(entry: McpEntry, pages: Page[]) {
-  const { command = '', args, env, url } = entry
+function checkChoice({ command = '', args, env, url }: McpEntry, pages: Page[]) {
   const named = (what: string) => pages.some((page) => page.named.includes(what)) || unnamed(what)
   const said = (word: string) => pages.some(({ text }) => text.includes(word)) || unnamed(word)
   for (const [name, value] of Object.entries(env))
@@ -11078,7 +11073,7 @@ function checkChoice(entry: McpEntry, pages: Page[]) {
 
 async function chosenEntry(app: App, repository: string, pages: Page[], signal: AbortSignal) {
   const named = pages.flatMap((page) => page.named)
-  if (named.length === 0) fail('nothing names a package or an address of an MCP server')
+  if (!named[0]) fail('nothing names a package or an address of an MCP server')
   const choice = await chosenModel(app)
   const { world, redactor } = app
   const store = app.own(await Store.memory(world, { redactor }), (it) => it.close())
@@ -11111,10 +11106,10 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
   } catch (cause) {
     const error = toldError(cause, signal)
     const told = pages.map((page) => `${page.name}: ${inBrief(page.told)}`)
-    const { hint = 'paste the configuration that its README shows: `tai mcp add -`' } = error
-    const Kind = error instanceof ModelError ? ModelError : TaiError
-    const evidence = { hint: [...told, hint].join('\n  '), cause }
-    throw new Kind(`${repository}: ${error.message}`, evidence)
+    told.push(error.hint ?? 'paste the configuration that its README shows: `tai mcp add -`')
+    error.message = `${repository}: ${error.message}`
+    error.hint = told.join('\n  ')
+    throw error
   }
 }
 
@@ -12360,7 +12355,7 @@ async function serversPart(file: string, root: string) {
   if (errors[0]) fail(`no JSON at character ${errors[0].offset + 1}`)
   const { mcpServers } = Object(Object(all['projects'])[root]) // Claude Code has some by project
   const parts = Object.entries(all).filter(([key]) => has(HOLDERS, key))
-  if (isObject(mcpServers)) parts.push(['mcpServers', mcpServers])
+  parts.push(['mcpServers', mcpServers])
   return parts.map(([key, value]) => JSON.stringify({ [key]: value })).join('\n')
 }
 
@@ -12368,27 +12363,28 @@ async function serversPart(file: string, root: string) {
 export async function hostedServers(world: World, root: string) {
   const folders = hostFolders(world, root)
   const faults: string[] = []
-  const readPlace = async (host: string, place: string) => {
-    const [folder = '', ...rest] = place.split('/')
-    const file = path.join(`${folders[folder]}`, ...rest)
+  const readPlace = async ([host, place]: [string, string]) => {
+    const file = path.normalize(place.replace(/^\w+/, (folder) => `${folders[folder]}`))
     if (!isFile(file)) return []
     try {
       const { entries, rejects, notes, from } = await mcpNormalize(await serversPart(file, root))
       faults.push(...rejects.map((error) => `${file}: ${error.message}`))
-      const isOwn = folder !== 'root' // a project enables nothing
-      const found = isOwn ? entries : entries.map((entry) => ({ ...entry, enabled: undefined }))
-      return found.map((entry) => ({ host, file, from, notes, isOwn, entry }))
+      const isOwn = !place.startsWith('root') // a project enables nothing
+      return entries.map((each) => {
+        const entry = { ...each, enabled: isOwn ? each.enabled : undefined }
+        return { host, file, from, notes, isOwn, entry }
+      })
     } catch (error) {
       const why = messageOf(error)
       if (why !== NO_SERVER) faults.push(`${file}: ${why}`)
       return []
     }
   }
-  const found = Object.entries(HOSTS).flatMap(([host, places]) =>
-    places.split(' ').map((place) => readPlace(host, place)),
+  const places = Object.entries(HOSTS).flatMap(([host, all]) =>
+    all.split(' ').map((place): [string, string] => [host, place]),
   )
-  const all = (await Promise.all(found)).flat()
-  return { found: all.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)), faults }
+  const found = (await Promise.all(places.map(readPlace))).flat()
+  return { found: found.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)), faults }
 }
 
 //#endregion §hosts
@@ -12950,10 +12946,9 @@ async function mcpList(app: App) {
 function enableVerb(enabled: boolean): Run {
   return async (app, server = '') => {
     const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
-    if (enabled) await agreeToStored(bridge, server, agreement(app))
-    await bridge.enable(server, profile, enabled)
-    const state = enabled ? 'enabled' : 'disabled'
-    app.print({ server, profile, enabled }, `${server} is ${state} for ${profile}`)
+    const how = enabled ? agreement(app) : undefined
+    const said = await switchServer(bridge, server, profile, how)
+    app.print({ server, profile, enabled }, said)
   }
 }
 

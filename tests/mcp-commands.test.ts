@@ -156,7 +156,7 @@ t.test('what cannot be a server is refused before anything starts', async (t) =>
     [['tools', 'nope'], 1, /there is no server nope/],
     [['consent', 'nope'], 1, /there is no server nope/],
     [['call', 'nope', 'ping'], 1, /there is no server nope/],
-    [['call', 'demo', 'pong'], 1, /demo has no tool pong\n.*did you mean ping\?/],
+    [['call', 'demo', 'pong'], 1, /demo has no tool pong\n.*`tai mcp tools`/],
     [['call', 'demo', 'ping'], 1, /ping of demo cannot be called: not_enabled/],
     [['call', 'demo', 'ping', '{a'], 1, /not_enabled\n.*`tai mcp enable demo`/],
     [['add', 'npx', '-y', 'thing'], 2, /unknown flag -y\n.*put them after --/],
