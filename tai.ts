@@ -5160,7 +5160,7 @@ export class McpRegistry {
 //
 // 1. Nothing is started or reached without consent to exactly that; no tool is called that is
 //    withheld or denied, or whose server is not enabled for the profile.
-// 2. One map leads from a name to its server and tool: no name is taken apart to find them.
+// 2. No name is taken apart to find its server and tool.
 // 3. A failure keeps its kind: the tool failed, its server refused, or no server was there.
 // Not here: whether a call is allowed (§policy), its redaction, size and audit (§toolbox).
 
@@ -5272,7 +5272,7 @@ const holdsSecret = (name: string) =>
 export type BridgeOptions = {
   world: World
   store: Store
-  http: () => HttpClient // opened when a server is reached over HTTP
+  http: () => HttpClient
   taken: string[] // names of tools that no server's tool may have
   notice: (text: string) => void
   watch: (label: string) => Disposable // shown while a server starts
@@ -5413,8 +5413,7 @@ export class McpBridge {
   redact = (text: string) => this.#options.store.redactor.redact(text)
 
   async refresh(server: string, signal: AbortSignal) {
-    const link = await this.#link(server, signal)
-    await link.tools()
+    await this.#link(server, signal)
     return this.registry.drift(server)
   }
 
@@ -5439,7 +5438,7 @@ export class McpBridge {
       if (!attempt(() => this.checkTrust(server))) await this.#drop(server)
       this.checkTrust(server, name, row.exposed)
       const { client, tools } = await this.#link(server, signal)
-      const tool = (await tools()).get(name) ?? noMcp('its server has no such tool any more')
+      const tool = tools.get(name) ?? noMcp('its server has no such tool any more')
       if (this.registry.accepts(server, tool))
         return mcpOutput(await client.callTool(tool, args, { signal }))
       const hint = `the user can compare and accept it: \`tai mcp pins ${server}\``
@@ -5463,9 +5462,10 @@ export class McpBridge {
   /** One connection for all who call. */
   async #link(server: string, signal: AbortSignal) {
     const opening = this.#links.getOrInsertComputed(server, this.#dial)
-    await within(MCP_CALL_TIMEOUT, opening, signal)
+    const asking = opening.then(async ({ client, tools }) => ({ client, tools: await tools() }))
+    await within(MCP_CALL_TIMEOUT, asking, signal)
     signal.throwIfAborted()
-    return opening
+    return asking
   }
 
   #dial = (server: string) => {
@@ -5485,7 +5485,7 @@ export class McpBridge {
     const opening = this.#open(entry, { changed, gone })
     const tools = () => {
       listed ??= opening.then((client) => this.#list(server, client))
-      listed.catch(() => (listed = undefined)) // who asks next asks anew
+      listed.catch(gone)
       return listed
     }
     function changed() {
@@ -5493,12 +5493,7 @@ export class McpBridge {
       clearTimeout(due) // a server may say so many times
       due = setTimeout(tools, MCP_RELIST_PAUSE) // who calls next hears of it
     }
-    const client = await opening
-    await tools().catch(async (error: unknown) => {
-      await client.close()
-      throw error
-    })
-    return { client, tools }
+    return { client: await opening, tools }
   }
 
   async #list(server: string, client: McpClient) {
@@ -8558,7 +8553,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 // 1. What an entry starts or reaches is shown to a person before it is; only --yes and --yolo
 //    agree in their place, and the audit says so.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
-// 3. Each server of a source stands alone: one that fails leaves the others.
+// 3. Each server of a source stands alone.
 // Not here: connections and pins (§bridge).
 
 const FOREIGN = annotate('High', 'destroys', { openWorld: true })
@@ -8598,7 +8593,6 @@ async function agreeToStored(bridge: McpBridge, server: string, how: Agreement) 
   bridge.registry.consent(entry)
 }
 
-/** Enables it as was agreed, or disables it. */
 async function switchServer(bridge: McpBridge, server: string, profile: string, how?: Agreement) {
   if (how) await agreeToStored(bridge, server, how)
   await bridge.enable(server, profile, !!how)
@@ -10933,7 +10927,6 @@ If there is none, answer {"none": "why"}.`
 const TEXT = { type: 'string' }
 const RESOLVER_ANSWER = {
   type: 'object',
-  // what the last hold, §intake reads
   properties: {
     none: TEXT,
     name: TEXT,
@@ -10981,13 +10974,13 @@ type Witness = (text: string, of: GithubPlace) => string[] | Promise<string[]>
 
 const WITNESSES: Record<string, Witness> = {
   registry: (text, { owner, name }) => {
-    const isItsOwn = ({ name: full, repository }: JsonObject) => {
+    const own = `io.github.${owner}/${name}`.toLowerCase()
+    return asList(parseObject(text)?.['servers']).flatMap(({ server }) => {
+      const { name: full, repository, ...rest } = asObject(server)
       const place = repositoryOf(asText(asObject(repository)['url']))
       const said = `${asText(full).split('/', 1)}/${place}`
-      return said.toLowerCase() === `io.github.${owner}/${name}`.toLowerCase()
-    }
-    const rows = asList(parseObject(text)?.['servers']).map(({ server }) => asObject(server))
-    return rows.filter(isItsOwn).flatMap(serverNames)
+      return said.toLowerCase() === own ? serverNames(rest) : []
+    })
   },
   'server.json': (text) => serverNames(parseObject(text) ?? {}),
   'package.json': (text, place) => {
@@ -11018,11 +11011,11 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
     ['Glama', `glama.ai/api/mcp/v1/servers/${repository}`],
   ])
   const root = (await app.config()).get('mcp_resolver')?.replace(/\/+$/, '') ?? 'https:/'
-  const limits = { timeout: WEB_TIMEOUT, maxBody: PAGE_MAX, redirects: WEB_REDIRECTS }
+  const how = { method: 'GET', timeout: WEB_TIMEOUT, maxBody: PAGE_MAX, redirects: WEB_REDIRECTS }
   const ask = async ([name, namesIn]: [string, Witness]) => {
     const at = elsewhere.get(name) ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
     try {
-      const request = { method: 'GET', url: `${root}/${at}`, ...limits }
+      const request = { ...how, url: `${root}/${at}` }
       const { reply, body: text } = await wholeReply(app.http, request, signal)
       if (reply.status !== 200) fail(`HTTP ${reply.status}`)
       const named = await namesIn(text, place)
@@ -11063,7 +11056,7 @@ async function chosenEntry(app: App, repository: string, pages: Page[], signal: 
   if (!named[0]) fail('nothing names a package or an address of an MCP server')
   const choice = await chosenModel(app)
   const { world, redactor } = app
-  const store = app.own(await Store.memory(world, { redactor }), (it) => it.close())
+  const store = app.own(await Store.memory(world, { redactor }), closePart)
   const begun = { title: '', profile: '', model: modelName(choice), workspace: '' }
   const session = await store.createSession(begun)
   const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
@@ -12302,9 +12295,9 @@ function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>)
 
 //#region §hosts: servers that other programs on this machine use
 //
-// Their files are read, never written, and only the part that holds servers; what is found
-// goes through the same door as a paste.
-// Not here: what is added, which the person picks (§commands).
+// Their files are read, never written, and only the part that holds servers.
+// What is found goes through the same door as a paste.
+// Not here: what is added (§commands).
 
 /** Each place begins with a name of `hostFolders`. */
 const HOSTS = {
