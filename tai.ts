@@ -5129,13 +5129,14 @@ export class McpRegistry {
   /** All that is withheld, or those named. */
   grant(server: string, names?: readonly string[]) {
     return this.#db.tx(() => {
-      const all = this.withheld(server)
-      const granted = names ?? all.map(({ name }) => name)
-      const unknown = granted.find((name) => !all.some((each) => each.name === name))
+      const { now = [], later = [] } = Object.groupBy(this.withheld(server), ({ name }) =>
+        (names?.includes(name) ?? true) ? 'now' : 'later',
+      )
+      const granted = now.map(({ name }) => name)
+      const unknown = names?.find((name) => !granted.includes(name))
       if (unknown !== undefined) fail(`no tool ${visible(unknown)} of ${server} waits for a grant`)
-      for (const each of all) if (granted.includes(each.name)) this.#pin(server, each)
-      const left = all.filter(({ name }) => !granted.includes(name))
-      this.#setOption(server, 'withheld', left)
+      for (const each of now) this.#pin(server, each)
+      this.#setOption(server, 'withheld', later)
       return granted
     })
   }
@@ -8679,11 +8680,10 @@ export async function addServers(
   return { added, failed }
 }
 
-const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal): Agreement => ({
-  prompter,
-  granted: approvals.mode === 'danger-full-access' ? '--yolo' : undefined,
-  signal,
-})
+function agreementOf({ prompter, approvals }: ToolContext, signal: AbortSignal) {
+  const granted = approvals.mode === 'danger-full-access' ? '--yolo' : undefined
+  return { prompter, granted, signal }
+}
 
 /** Facts for lists: no value of a variable or a header is among them. */
 export function serverFacts({ registry, redact }: McpBridge) {
@@ -10925,27 +10925,19 @@ Answer {"name", "command", "args", "env"} or {"name", "type": "http" or "sse", "
 If there is none, answer {"none": "why"}.`
 
 const TEXT = { type: 'string' }
+const TEXTS = { none: TEXT, name: TEXT, type: TEXT, command: TEXT, url: TEXT }
 const RESOLVER_ANSWER = {
   type: 'object',
-  properties: {
-    none: TEXT,
-    name: TEXT,
-    type: TEXT,
-    command: TEXT,
-    url: TEXT,
-    args: {},
-    env: {},
-    headers: {},
-  },
+  properties: { ...TEXTS, args: {}, env: {}, headers: {} },
   additionalProperties: false,
 }
 
 /** The registry, and what stands before the package, a word a line; a group there means that a
  * program of the package comes next. */
 const STARTERS = new Map<string, [string, RegExp]>([
-  ['npx', ['npm', /^(?:(?:-y|--yes)\n)*((?:-p|--package)\n)?/]],
+  ['npx', ['npm', /^(?:-y\n)?(-p\n)?/]],
   ['uvx', ['pypi', /^(--from\n)?/]],
-  ['docker', ['oci', /^run\n(?:(?:-i|--rm|--init|-e\n[A-Z_][A-Z\d_]*)\n)*/]],
+  ['docker', ['oci', /^run\n(?:(?:-i|--rm|-e\n[A-Z_][A-Z\d_]*)\n)*/]],
 ])
 
 /** A package, and the version after it; none after git, where a commit may be of a fork. */
@@ -10985,9 +10977,8 @@ const WITNESSES: Record<string, Witness> = {
   'server.json': (text) => serverNames(parseObject(text) ?? {}),
   'package.json': (text, place) => {
     const { name, bin, private: isPrivate } = parseObject(text) ?? {}
-    const bins = typeof bin === 'string' ? { [asText(name).replace(/.*\//, '')]: bin } : bin
     const own = isPrivate === true ? '' : name // nobody published it, or somebody else did
-    return packageNames('npm', own, bins, `github:${place.name}`)
+    return packageNames('npm', own, bin, `github:${place.name}`)
   },
   'pyproject.toml': async (text, place) => {
     const { parse } = await import('smol-toml')
@@ -11003,17 +10994,15 @@ type Page = Awaited<ReturnType<typeof pagesOf>>[number]
 
 async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
   const { owner, name: repository, folder = 'HEAD' } = place
-  const elsewhere = new Map([
-    [
-      'registry',
-      `registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest&search=io.github.${owner}/`,
-    ],
-    ['Glama', `glama.ai/api/mcp/v1/servers/${repository}`],
-  ])
+  const registry = 'registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest'
+  const elsewhere: Record<string, string> = {
+    registry: `${registry}&search=io.github.${owner}/`,
+    Glama: `glama.ai/api/mcp/v1/servers/${repository}`,
+  }
   const root = (await app.config()).get('mcp_resolver')?.replace(/\/+$/, '') ?? 'https:/'
   const how = { method: 'GET', timeout: WEB_TIMEOUT, maxBody: PAGE_MAX, redirects: WEB_REDIRECTS }
   const ask = async ([name, namesIn]: [string, Witness]) => {
-    const at = elsewhere.get(name) ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
+    const at = elsewhere[name] ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
     try {
       const request = { ...how, url: `${root}/${at}` }
       const { reply, body: text } = await wholeReply(app.http, request, signal)

@@ -326,7 +326,7 @@ t.test('other forms of those files are read too', async (t) => {
       ],
     },
     [`${RAW}/pyproject.toml`]: '[project]\nname = "b"\nscripts = { c = "d:e" }',
-    [`${RAW}/package.json`]: { name: '@acme/f', bin: 'main.js' },
+    [`${RAW}/package.json`]: { name: '@acme/f', bin: { f: 'main.js' } },
   }
   const { model, env } = await open(t, { pages, answers: [{ none: 'of them' }] })
   await runMain(['mcp', 'add', ADDRESS], { env })
