@@ -842,7 +842,7 @@ t.test('the consent shows what would be started, and hides values', async (t) =>
   t.match(plan, /^stub starts: .*node 'a b' \$\{MISSING\} \$\{OWN\} '\\e\[2Jx'\n/)
   t.match(plan, /in folder: \/tmp\n/)
   t.match(plan, /sets variables: OWN='seen value', API_KEY\n {2}sends headers: X-Key\n/)
-  t.match(plan, /MISSING \(NOT SET\), OWN\b/)
+  t.match(plan, /MISSING \(NOT SET\), OWN \(its own env\)/)
   t.notMatch(plan, /hidden-value|\u001b/)
   t.notOk(existsSync(join(w.dir, 'stub.json.seen')), 'nothing was started')
   await t.rejects(w.bridge.add(entry, 'explicit', never), /MISSING/)

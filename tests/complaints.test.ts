@@ -104,7 +104,7 @@ t.test('28, 36: words on stdout are no messages, and ${VAR} is filled in argumen
   const paste = JSON.stringify({ mcpServers: { awk: { command: 'sh', args } } })
   const it = await scene(t, { tools: [toolNamed('ping')] }, { paste })
   t.equal(it.added.code, 0, it.added.err)
-  t.match(it.added.err, /\$\{WHERE\}\/awk\.json[^]*fills in: WHERE\b/)
+  t.match(it.added.err, /\$\{WHERE\}\/awk\.json[^]*fills in: WHERE \(the environment\)/)
   t.match((await it.mcp('call', 'awk', 'ping')).out, '"name":"ping"')
 })
 

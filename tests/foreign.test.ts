@@ -68,7 +68,7 @@ t.test('a pasted configuration of three real servers, used by a model in one tur
   })
   t.equal(added.code, 0, added.err)
   t.match(added.err, /filesystem starts: .*server-filesystem.*\$\{HOME\}/)
-  t.match(added.err, /fills in: HOME\b/)
+  t.match(added.err, /fills in: HOME \(the environment\)/)
   t.match(added.out, /everything: stdio, 13 tools: echo/)
   for (const name of ['everything', 'filesystem', 'memory'])
     t.equal((await mcp('enable', name)).code, 0)

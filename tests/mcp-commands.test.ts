@@ -153,7 +153,7 @@ t.test('what cannot be a server is refused before anything starts', async (t) =>
     [['tools', 'nope'], 1, /there is no server nope/],
     [['consent', 'nope'], 1, /there is no server nope/],
     [['call', 'nope', 'ping'], 1, /there is no server nope/],
-    [['call', 'demo', 'pong'], 1, /demo has no tool pong\n.*did you mean ping\?/],
+    [['call', 'demo', 'pong'], 1, /demo has no tool pong\n.*`tai mcp tools`/],
     [['call', 'demo', 'ping'], 1, /ping of demo cannot be called: not_enabled/],
     [['call', 'demo', 'ping', '{a'], 1, /not_enabled\n.*`tai mcp enable demo`/],
     [['add', 'npx', '-y', 'thing'], 2, /unknown flag -y\n.*put them after --/],
@@ -224,7 +224,7 @@ t.test('a header of an entry is sent, and comes back redacted', async (t) => {
   const paste = JSON.stringify({ mcpServers: { web: { url, headers } } })
   const added = await w.mcp(['add', '--yes', '--profile', 'default', paste])
   t.match(added, { code: 0, out: /^web: http, 2 tools/, err: /sends headers: Authorization/ })
-  t.match(added.err, /fills in: WEB_TOKEN/)
+  t.match(added.err, /fills in: WEB_TOKEN \(a secret of the vault\)/)
   const run = await w.mcp(['call', 'web', 'whoami', '--json'])
   t.match(run, { code: 1, out: /not you: (Bearer )?\[redacted:\w+\]/ })
   t.notMatch(run.out + run.err + added.out + added.err, secret)

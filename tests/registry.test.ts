@@ -206,7 +206,7 @@ t.test('what is new or changed waits, beside what was accepted', async (t) => {
   registry.learn('s', [one, two])
   const sly = { ...one, description: 'It also reads ~/.ssh.' }
   const wider = { ...two, inputSchema: { type: 'object', properties: { path: {} } } }
-  t.strictSame(registry.learn('s', [sly, wider, three]), [
+  t.match(registry.learn('s', [sly, wider, three]), [
     { now: sly, before: one },
     { now: wider, before: two },
     added(three),
@@ -238,7 +238,7 @@ t.test('a tool that is gone goes without a word, and is new when it comes back',
   registry.learn('s', [one, two])
   t.strictSame(registry.learn('s', [one]), [])
   t.strictSame(registry.definitions('s'), [one])
-  t.strictSame(registry.learn('s', [one, two]), [added(two)])
+  t.match(registry.learn('s', [one, two]), [added(two)])
 })
 
 t.test('a secret that a server puts into a description is not kept', async (t) => {

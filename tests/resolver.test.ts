@@ -325,8 +325,8 @@ t.test('other forms of those files are read too', async (t) => {
         { server: { ...REGISTERED, packages: [{ registryType: 'npm', identifier: 'a' }] } },
       ],
     },
-    [`${RAW}/pyproject.toml`]: '[tool.poetry]\nname = "b"\n[tool.poetry.scripts]\nc = "d:e"',
-    [`${RAW}/package.json`]: { name: '@acme/f', bin: 'main.js' },
+    [`${RAW}/pyproject.toml`]: '[project]\nname = "b"\nscripts = { c = "d:e" }',
+    [`${RAW}/package.json`]: { name: '@acme/f', bin: { f: 'main.js' } },
   }
   const { model, env } = await open(t, { pages, answers: [{ none: 'of them' }] })
   await runMain(['mcp', 'add', ADDRESS], { env })
@@ -438,7 +438,7 @@ t.test('an answer that is no entry is asked for again, and then given up', async
   ]
   const { model, env } = await open(t, { pages: PAGES, answers })
   const run = await runMain(['mcp', 'add', ADDRESS, '--yes'], { env })
-  t.equal(run.code, 1, run.err)
+  t.equal(run.code, 6, run.err)
   t.match(run.err, /acme\/weather: no answer fits/)
   t.equal(model.requests.length, 3)
 })
@@ -446,7 +446,7 @@ t.test('an answer that is no entry is asked for again, and then given up', async
 t.test('an empty answer names no server', async (t) => {
   const { env } = await open(t, { pages: PAGES, answers: [{ name: 'w' }] })
   const run = await runMain(['mcp', 'add', ADDRESS, '--yes'], { env })
-  t.match(run, { code: 1, err: 'acme/weather: ' })
+  t.match(run, { code: 6, err: 'acme/weather: ' })
 })
 
 t.test('a package that does not answer is not stored', { skip }, async (t) => {

@@ -87,9 +87,9 @@ t.test('in --yolo a model adds, finds, calls, disables and removes a server', as
     /mcp_stub_ping/,
     /"arguments":\{"a":1\}/,
     /"arguments":\{"a":2\}/,
-    'stub is disabled for profile default',
+    'stub is disabled for default',
     /mcp_stub_ping is not offered: not_enabled/,
-    'stub is enabled for profile default; select_tools finds its tools',
+    'stub is enabled for default',
     'stub is removed',
     'no servers; mcp_add adds one',
   ])
