@@ -918,8 +918,8 @@ function alternatives(texts: string[]) {
 //
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
 //    `tai config set`, default. A value keeps its source and those it hides.
-// 2. A project file is a stranger's word: it never widens a limit or says where credentials
-//    go. What it may not say is left out with a notice.
+// 2. A project file is a stranger's word: what widens a limit or says where credentials go
+//    is left out with a notice.
 
 const SETTING_SHAPES = {
   text: /./,
@@ -928,20 +928,14 @@ const SETTING_SHAPES = {
   'list of digests': /^[0-9a-f]{64}(,[0-9a-f]{64})*$/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
-  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // timers end at 24 days
-  'whole number from 1 to 99999': /^[1-9]\d{0,4}$/,
+  'whole number from 1 to 99999': /^[1-9]\d{0,4}$/, // timers end at 24 days
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
   'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
   'set of tables': /^/,
 }
 
-type SettingType = keyof typeof SETTING_SHAPES
-type Cells<Key> = [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
-const settingRows = <const Key>(rows: Cells<Key>[]) =>
-  rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
-
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
-export const SETTINGS = settingRows([
+export const SETTINGS = ([
   ['model', 'text', '', 'free', 'the model: provider/model, or a bare name'],
   ['profile', 'text', '', 'no', 'the profile a session starts with'],
   ['permission_mode', 'mode', 'prompt', 'tighten',
@@ -952,7 +946,7 @@ export const SETTINGS = settingRows([
   ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
   ['system', 'text', '', 'free', 'system prompt in place of the usual one'],
   ['tools', 'list', '', 'tighten', 'the only tools offered; empty: none'],
-  ['stdin_wait', 'number from 0 to 99999', STDIN_WAIT / SECOND, 'tighten',
+  ['stdin_wait', 'whole number from 1 to 99999', STDIN_WAIT / SECOND, 'tighten',
     'seconds to wait for a silent pipe'],
   ['stream_idle', 'whole number from 1 to 99999', STREAM_IDLE / SECOND, 'tighten',
     'seconds a model stream may stay silent'],
@@ -967,7 +961,7 @@ export const SETTINGS = settingRows([
   ['mcp_hosts', 'list', '', 'no', 'host names, beside loopback, that clients may call it by'],
   ['mcp_resolver', 'text', '', 'no', 'a copy of the services that tell of GitHub addresses'],
   ['providers', 'set of tables', '', 'no', 'providers of your own: [providers.NAME]'],
-])
+] as const).map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
 type Setting = (typeof SETTINGS)[number]
 export type SettingKey = Setting['key']
@@ -989,16 +983,14 @@ const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(n
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
-function unknownSetting(name: string) {
-  const known = SETTINGS.map(({ key }) => key)
-  const hint = didYouMean(name, known) ?? `there are ${known.join(', ')}`
-  return new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, { hint })
-}
+const unknownSetting = (name: string) =>
+  new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, {
+    hint: '`tai config list` shows them',
+  })
 
 function settingText({ key, type, help }: Setting, value: unknown, source: string) {
   const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
-  const isTables = isObject(value) && Object.values(value).every(isObject)
-  if (isTables === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
+  if (isObject(value) === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
   const given = clip(visible(JSON.stringify(value)), 60)
   failUsage(`${source}: ${key} is ${given}, not a ${type}`, help)
 }
@@ -1006,13 +998,12 @@ function settingText({ key, type, help }: Setting, value: unknown, source: strin
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
 function projectRefusal({ project, type }: Setting, value: string, limit?: string) {
-  if (project === 'free') return undefined
   if (project === 'no') return 'a project file may not set it'
-  if (limit === undefined || isTighter(type, value, limit)) return undefined
-  return `a project file may only tighten it (here it is ${visible(limit) || 'empty'})`
+  if (project === 'free' || limit === undefined || isTighter(type, value, limit)) return undefined
+  return 'a project file may only tighten it'
 }
 
-function isTighter(type: SettingType, value: string, limit: string) {
+function isTighter(type: string, value: string, limit: string) {
   if (type === 'list') return splitNames(value).every((name) => splitNames(limit).includes(name))
   if (type === 'mode') return MODES.indexOf(value as Mode) <= MODES.indexOf(limit as Mode)
   return Number(value) <= Number(limit)
@@ -1056,7 +1047,7 @@ export class Config {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
       const note = (text: string) => this.notices.push(`${source}: ${text}`)
-      if (!row) note(explain(unknownSetting(name)).replace('\n ', ';'))
+      if (!row) note(unknownSetting(name).message)
       if (!row || raw === undefined) continue
       const value = settingText(row, raw, source)
       const why = refusal?.(row, value, this.get(row.key))
