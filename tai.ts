@@ -1080,7 +1080,7 @@ export class Config {
 
 const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
 const KEYCHAIN_WAIT = MINUTE
-const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
+const ENVELOPE = /^tai-sealed:1:(\w+):[\w-]{38,}$/
 
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
 type SealKey = { id: string; bytes: Buffer }
@@ -1125,21 +1125,19 @@ const KEYCHAINS = {
   ],
 } as const
 
-async function askKeychain(world: World, id: string, key?: Buffer) {
-  const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
+function askKeychain(world: World, id: string, key?: Buffer) {
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
-  const options = { env: { ...world.env }, timeout: KEYCHAIN_WAIT, killSignal: 'SIGKILL' } as const
-  const ask = async (line: string, says = '') => {
+  const env = { ...world.env }
+  const limits = { env, timeout: KEYCHAIN_WAIT, killSignal: 'SIGKILL', stdio: 'pipe' } as const
+  const ask = (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
-    const asked = execFile(program, args, options)
-    asked.child.stdin?.on('error', () => {})
-    asked.child.stdin?.end(says)
-    return (await asked).stdout.trim()
+    const options = { ...limits, input: says }
+    return `${builtin('node:child_process').execFileSync(program, args, options)}`.trim()
   }
   try {
-    if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
+    if (key) ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
     // macOS's program ends well whatever its stdin did.
-    const found = Buffer.from(await ask(get), 'hex')
+    const found = Buffer.from(ask(get), 'hex')
     return found.length === 32 ? found : raise(new Error('it holds no such key'))
   } catch (cause) {
     fail("the system's keychain cannot be used", 'a passphrase works everywhere', cause)
@@ -1147,8 +1145,8 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
 }
 
 /** scrypt (RFC 7914); NFKC, as keyboards differ. */
-async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
-  if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
+function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
+  if (passphrase === undefined) return { id, bytes: askKeychain(world, id, fresh) }
   const { scryptSync } = builtin('node:crypto')
   return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
 }
@@ -1166,17 +1164,14 @@ export class Seal {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
     const seal = new Seal(world)
-    seal.#key = await findKey(world, id, passphrase, world.randomBytes(32))
+    seal.#key = findKey(world, id, passphrase, world.randomBytes(32))
     const proof = encryptValue(world.randomBytes(12), seal.#key, id, 'proof')
     seal.state = { id, source: passphrase === undefined ? 'keychain' : 'passphrase', proof }
     return seal
   }
 
-  get on() {
-    return !!this.state
-  }
   get locked() {
-    return this.on && this.#key?.id !== this.state?.id
+    return !!this.state && this.#key?.id !== this.state.id
   }
 
   async unlock(ask?: () => Answer) {
@@ -1184,7 +1179,7 @@ export class Seal {
     const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
     try {
-      const key = await findKey(this.#world, id, passphrase)
+      const key = findKey(this.#world, id, passphrase)
       decryptValue(key, proof, 'proof')
       this.#key = key
     } catch (cause) {
@@ -1331,7 +1326,7 @@ type SqlRow = Record<string, SqlValue>
 type Sql = string | readonly string[]
 
 const JSON_COLUMNS =
-  'tags tools paths commands todos message data args allow deny options profiles inputSchema switched'.split(
+  'tags tools paths commands todos message data args allow deny options profiles inputSchema switched compacted'.split(
     ' ',
   )
 
@@ -1363,10 +1358,12 @@ export class Db {
     this.#connection.function('digest', options, (...values) => digest(values))
   }
 
-  all<T>(sql: Sql, ...values: SqlValue[]) {
-    const work = () => this.#prepared(sql).all(...values.map(toColumn))
-    return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
-  }
+  all = <T>(sql: Sql, ...values: SqlValue[]) =>
+    withFaults(this.file, () =>
+      this.#prepared(sql)
+        .all(...values.map(toColumn))
+        .map(tableRow<T>),
+    )
 
   get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
@@ -1449,12 +1446,7 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   }
 }
 
-/** Node's `recursive` never ends in /proc. */
-function makeFolders(folder: string) {
-  if (fs.existsSync(folder)) return
-  makeFolders(path.dirname(folder))
-  fs.mkdirSync(folder, { mode: 0o700 })
-}
+const makeFolders = (folder: string) => fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
 
 /** Closing a vault here would drop others' locks (POSIX). */
 function prepareFile(file: string) {
@@ -1466,13 +1458,12 @@ function prepareFile(file: string) {
 }
 
 function dbVersion(db: Db, newest: number) {
-  const [head] = db.all<{ version: number; application: number }>(`
-    SELECT user_version AS version, application_id AS application
-    FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
+  const head = db.get<{ user_version: number; application_id: number }>`SELECT *
+    FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`
   if (!head) return 0
-  if (head.application !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
-  if (head.version > newest) throw new VaultError('newer', db.file)
-  return head.version
+  if (head.application_id !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
+  if (head.user_version > newest) throw new VaultError('newer', db.file)
+  return head.user_version
 }
 
 function migrateDb(db: Db, migrations: string[]) {
@@ -1530,8 +1521,8 @@ type AuditFilter = { limit: number } & Loose<
 const GENESIS = 'genesis'
 const CHAIN_OPENING = 'chain'
 
-export const auditHash = (row: Omit<AuditHead, 'hash'> & AuditSaid & { prev_hash: string }) =>
-  digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
+export const auditHash = ({ chain, n, ts, kind, session, data_json, prev_hash }: SqlRow) =>
+  digest([chain, n, ts, kind, session, data_json, prev_hash])
 
 function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
   const n = last + 1
@@ -1623,10 +1614,10 @@ const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRU
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const cwd = path.dirname(db.file)
-  const backups = fs.globSync(`${path.basename(db.file)}.backup-*`, { cwd })
-  const notices = backups.map((name) => `${path.join(cwd, name)} still holds old values`)
-  const busy = 'another tai still reads old values: end it, then rotate the seal'
-  return emptyLog(db) ? notices : [busy, ...notices]
+  const notices = fs.globSync('*.backup-*', { cwd }).map((name) => `${name} still holds old values`)
+  if (!emptyLog(db))
+    notices.push('another tai still reads old values: end it, then rotate the seal')
+  return notices
 }
 
 /** Secrets and the seal over them. */
@@ -1636,7 +1627,7 @@ export class Secrets {
   #redactor
   #passphrase
   #seal
-  #unlocking: Promise<void> | undefined
+  #lane = new Lane()
 
   constructor(db: Db, world: World, redactor: Redactor, passphrase?: () => Answer) {
     this.#db = db
@@ -1653,12 +1644,12 @@ export class Secrets {
   }
 
   async status() {
-    const { on, locked, state } = this.seal
-    return { on, locked, ...(state && { source: state.source }) }
+    const { locked, state } = this.seal
+    return { on: !!state, locked, ...(state && { source: state.source }) }
   }
 
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
-    const { on } = this.seal
+    const on = this.seal.state
     if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
     if (to !== 'on' && !on) fail('the vault is not sealed', '`tai seal on` seals it')
     await this.#unlock()
@@ -1701,14 +1692,12 @@ export class Secrets {
     return found
   }
 
-  async #unlock() {
-    if (!this.seal.locked) return
-    this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
-      this.#unlocking = undefined
+  #unlock = () =>
+    this.#lane.run(async () => {
+      if (!this.seal.locked) return
+      await this.#seal.unlock(this.#passphrase)
       this.#learn()
     })
-    await this.#unlocking
-  }
 
   #learn() {
     if (this.seal.locked) return
@@ -1718,7 +1707,7 @@ export class Secrets {
 
   #open({ name, value }: SecretRow) {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
-    this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), opened)
+    this.#redactor.add(name.replace(/[^\w.-]/g, '_'), opened)
     return opened
   }
 }
@@ -1786,13 +1775,13 @@ const RECORD_SEARCH = [
 
 const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
-const NEWEST_FIRST = 'ORDER BY updated DESC, s.rowid DESC LIMIT ?2'
+const NEWEST = 'updated DESC, s.rowid DESC'
 const SESSION_SEARCH = [
   `${SESSION_ROWS} WHERE ${termsIn('title')} = json_array_length(?1) OR id IN (
     SELECT session FROM messages_fts f JOIN messages m ON m.seq = f.rowid
-    WHERE messages_fts MATCH ?3) ${NEWEST_FIRST}`,
+    WHERE messages_fts MATCH ?3) ORDER BY ${NEWEST} LIMIT ?2`,
   `${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
-    SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ${NEWEST_FIRST}`,
+    SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ORDER BY ${NEWEST} LIMIT ?2`,
 ] as const
 
 //#endregion §recall
@@ -1892,19 +1881,17 @@ export class Store {
     if (!other || found?.id === id) return found
     fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
   }
-  latestSession = async (workspace: string) =>
-    this.db.get<SessionRow>(
-      `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`,
-      workspace,
-      1,
-    )
+  async latestSession(workspace: string) {
+    const sql = `${SESSION_ROWS} WHERE workspace = ? AND messages > 0 ORDER BY ${NEWEST} LIMIT 1`
+    return this.db.get<SessionRow>(sql, workspace)
+  }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
   /** From its next turn on. */
   async setSwitched(id: string, to: Switched) {
-    const sql = `UPDATE sessions SET switched = ?2, profile = coalesce(?2 ->> 'profile', profile),
-      model = coalesce(?2 ->> 'model', model) WHERE id = ?1`
-    this.db.run(sql, id, JSON.stringify(to))
+    this.db.run`UPDATE sessions SET switched = ${JSON.stringify(to)},
+      profile = coalesce(${to.profile}, profile), model = coalesce(${to.model}, model)
+      WHERE id = ${id}`
   }
   /** Not its notes and memories. */
   deleteSession = async (id: string) =>
@@ -1922,11 +1909,10 @@ export class Store {
     const hint = '`tai session list` shows them'
     return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
   }
-  async messages(session: string) {
-    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+  messages = async (session: string) =>
+    this.db.all<StoredMessage>`SELECT n, created, message_json AS message,
+      iif(compacted, 'true', 'false') AS compacted
       FROM messages WHERE session = ${session} ORDER BY n`
-    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
-  }
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2018,9 +2004,8 @@ export class Store {
     const created = this.#now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
-      const trim = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
-        (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
-      this.db.run(trim, session, UNDO_STEPS_MAX)
+      this.db.run`DELETE FROM undo WHERE session = ${session} AND "group" NOT IN (SELECT "group"
+        FROM undo WHERE session = ${session} GROUP BY 1 ORDER BY max(n) DESC LIMIT ${UNDO_STEPS_MAX})`
     })
   }
   async listUndo(session: string, { limit }: { limit: number }) {
@@ -2029,20 +2014,20 @@ export class Store {
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, groups: readonly string[]) {
-    const sql = 'DELETE FROM undo WHERE session = ? AND "group" IN (SELECT value FROM json_each(?))'
-    this.db.run(sql, session, JSON.stringify(groups))
+    this.db.run`DELETE FROM undo WHERE session = ${session}
+      AND "group" IN (SELECT value FROM json_each(${groups}))`
   }
 
   async addHistory(line: string) {
-    const sql = `INSERT INTO history (line) SELECT ?1
-      WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
-    this.db.run(sql, this.redactor.known(line))
-    this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
+    const said = this.redactor.known(line)
+    this.db.run`INSERT INTO history (line) SELECT ${said}
+      WHERE ${said} IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
+    this.db.run`DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ${HISTORY_MAX}`
   }
-  listHistory = async (limit: number) =>
-    this.db.all<{ line: string }>`SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`.map(
-      ({ line }) => line,
-    )
+  async listHistory(limit: number) {
+    const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
+    return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
+  }
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
@@ -2920,7 +2905,7 @@ export class SseReader {
 //
 // A provider's oddities are facts of its row: no code asks for its name. Nothing asked: the
 // first row set up by environment or config.toml, else by the vault, else a local server that
-// answers. An address that the user gave gets no key of the vault.
+// answers. No key of the vault goes to an address that the user gave.
 // Not here: requests (§dialects, §chat).
 
 export type Provider = {
@@ -2981,16 +2966,15 @@ const WINDOWS = Object.entries({
   '/o4': 200_000,
 })
 
-/** US dollars per million (January 2026): input, from cache, output, into cache. */
-const PRICES: Record<string, number[]> = {
-  'openai/gpt-5': [1.25, 0.125, 10],
-  'openai/gpt-5.1': [1.25, 0.125, 10],
-  'openai/gpt-5-mini': [0.25, 0.025, 2],
-  'openai/gpt-4.1': [2, 0.5, 8],
-  'anthropic/claude-sonnet-4': [3, 0.3, 15, 3.75],
-  'anthropic/claude-sonnet-4-5': [3, 0.3, 15, 3.75],
-  'anthropic/claude-opus-4-5': [5, 0.5, 25, 6.25],
-  'anthropic/claude-haiku-4-5': [1, 0.1, 5, 1.25],
+/** US dollars per million (January 2026); all take 0.1 of it from a cache, and 1.25 into one. */
+const PRICES: Record<string, [input: number, output: number]> = {
+  'openai/gpt-5': [1.25, 10],
+  'openai/gpt-5.1': [1.25, 10],
+  'openai/gpt-5-mini': [0.25, 2],
+  'anthropic/claude-sonnet-4': [3, 15],
+  'anthropic/claude-sonnet-4-5': [3, 15],
+  'anthropic/claude-opus-4-5': [5, 25],
+  'anthropic/claude-haiku-4-5': [1, 5],
 }
 
 const NOT_CHAT =
@@ -3010,8 +2994,8 @@ export type ChooseOptions = {
 }
 
 function movedTo(address: string, row: Provider, where: string): Provider {
-  const said = `${where} is no http address: ${visible(clip(address, 100))}`
-  if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
+  if (!httpUrl(address))
+    failUsage(`${where} is no http address: ${visible(address)}`, 'https://example.com/v1 is one')
   const baseUrl = address.trim().replace(/\/+$/, '')
   if (baseUrl === row.baseUrl) return row
   return { ...row, baseUrl, own: true, model: undefined, refuses: undefined }
@@ -3028,8 +3012,7 @@ export function providersOf(tables: Record<string, JsonObject>) {
 function readProvider(name: string, table: JsonObject): Provider {
   const reader = new Reader(table, `providers.${name}`)
   const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
-  const fields = PROVIDER_FIELDS.join(', ')
-  if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${fields}`)
+  if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${PROVIDER_FIELDS}`)
   const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
   const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
     reader.at(field).optional((value) => value.string()),
@@ -3090,14 +3073,14 @@ function serverFrom(row: Provider, env: World['env']): Endpoint {
 }
 
 function nothingSetUp(named?: Provider) {
-  const hint = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
+  const ways = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
   or start a local server, such as: ollama serve
   or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
-  if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint })
-  return new ModelError(`no key for ${named.name}: ${named.keys.join(' or ')} is not set`, {
-    kind: 'refused',
-    hint: `set it in the environment, or keep it: tai secret set ${named.keys[0]}`,
-  })
+  if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint: ways })
+  const { name, keys } = named
+  const hint = `or keep it in the vault: tai secret set ${keys[0]}`
+  const missing = `no key for ${name}: ${keys.join(' or ')} is not set`
+  return new ModelError(missing, { kind: 'refused', hint })
 }
 
 async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) {
@@ -3143,18 +3126,18 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
 export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
-  const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
-  if (!official || !usage || !input) return undefined
-  const fresh = Math.max(0, usage.input - usage.cached - written)
-  return (fresh * input + usage.cached * cached + written * store + usage.output * output) / 1e6
+  const price = PRICES[undated]
+  if (!official || !usage || !price) return undefined
+  const { input, output, cached } = usage
+  const fresh = Math.max(0, input - cached - written)
+  return ((fresh + cached / 10 + written * 1.25) * price[0] + output * price[1]) / 1e6
 }
 
 //#endregion §models
 
 //#region §dialects: neutral messages in a provider's words, and back
 //
-// OpenAI chat completions, more or less, and Anthropic Messages.
-// A wrong type counts as absent, an unknown event is passed over, nonsense is an error, never
+// A wrong type counts as absent, an unknown event is passed over; nonsense is an error, never
 // an empty answer. A call whose arguments are no whole JSON object does not run and goes back
 // as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
@@ -3163,12 +3146,6 @@ export type ChatRequest = {
   messages: Message[]
   tools: ToolSchema[]
   schema?: JsonObject | undefined
-}
-
-export type Dialect = {
-  tail: string
-  encode: (request: ChatRequest, choice: ModelChoice) => object
-  read: (chunk: JsonObject, reply: StreamDecoder) => void
 }
 
 type Wire = Json | undefined
@@ -3181,7 +3158,7 @@ const NOTHING = /(?!)/
 const isEmpty = (value: Wire) => Object.keys(asObject(value)).length === 0
 
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
-  [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
+  [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit'],
   [
     /^413|(maximum|available|configured) context|context[_ ](length|size|limit|window)|(prompt|input) is too long|maximum number of tokens/,
     'context',
@@ -3192,30 +3169,26 @@ const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
     'busy',
     'try again later, or use another model: -m',
   ],
-  [/^404|not_found/, 'refused', 'check the name of the model: tai model list'],
-  [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
+const REFUSED_HINT = 'check the key (tai doctor) and the name of the model (tai model list)'
 
 /** In a stream, a numeric `code` is the status. */
 export function failureOf(said: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
-  const upstream = asObject(metadata)['raw']
-  const words = new Set([first, inner, message, detail, upstream].map(asText))
-  const spoken = [...words].filter(Boolean).join('; ') || said
+  const words = [first, inner, message, detail, asObject(metadata)['raw']].map(asText)
+  const spoken = [...new Set(words)].filter(Boolean).join('; ') || said
   const status = answer ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
-  const [, kind = answer ? 'refused' : 'broken', hint = 'try again, or another model'] =
+  const [, kind = answer ? 'refused' : 'broken', hint = REFUSED_HINT] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
   const what = `${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
-  const isLong = retryAfter && retryAfter > CHAT_RETRY_AFTER_MAX
-  const asks = isLong ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
-  return new ModelError(what + asks, { kind, hint, status, retryAfter })
+  return new ModelError(what, { kind, hint, status, retryAfter })
 }
 
 function shownWords(said: string) {
-  const markup = /^\s*</.test(said) ? /(<(script|style)[^]*?<\/\2>|<[^>]*>|\s)+/gi : /\s+/g
+  const markup = /^\s*</.test(said) ? /(<[^>]*>|\s)+/g : /\s+/g
   const text = said.replace(markup, ' ').trim()
   return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
 }
@@ -3237,12 +3210,12 @@ export class StreamDecoder {
   written = 0 // into the cache
   cost?: number
   done = false
-  #dialect
+  #read
   #events: ChatEvent[] = []
   #held = ''
   #stop: (typeof STOPS)[number] | undefined
-  constructor(dialect: Dialect) {
-    this.#dialect = dialect
+  constructor(read: (chunk: JsonObject, reply: StreamDecoder) => void) {
+    this.#read = read
   }
 
   get finished() {
@@ -3253,15 +3226,13 @@ export class StreamDecoder {
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
-    if (/^(\[DONE\])?$/.test(said)) return []
+    if (!said || this.done) return []
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error')) throw failureOf(said)
     if (!chunk)
-      throw new ModelError(`sent a malformed stream: ${shownWords(said)}`, {
-        hint: 'is the address that of a model server? tai doctor',
-      })
-    this.#dialect.read(chunk, this)
+      throw new ModelError(`sent a malformed stream: ${shownWords(said)}`, { hint: 'tai doctor' })
+    this.#read(chunk, this)
     return this.#events.splice(0)
   }
 
@@ -3582,7 +3553,7 @@ function anthropicBlocks(message: Spoken) {
   ]
 }
 
-export const DIALECTS: Record<Provider['dialect'], Dialect> = {
+export const DIALECTS = {
   openai: { tail: '/chat/completions', encode: encodeOpenAi, read: readOpenAi },
   anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
 }
@@ -3640,14 +3611,11 @@ export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
     }
     const kept = Object.entries(own).flatMap(([key, value]) => {
       if (SCHEMA_LEFT_OUT.test(key) || drops.test(key)) return []
-      if (DRAFT_4.test(key) && (value === null || typeof value === 'boolean')) return []
+      if (DRAFT_4.test(key) && typeof value === 'boolean') return []
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
       const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-      const inner = fit.map(([name, each]) => [
-        name,
-        adapt(each === false ? { not: {} } : Object(each), above),
-      ])
+      const inner = fit.map(([name, each]) => [name, adapt(Object(each), above)])
       return [[key, Object.fromEntries(inner)]]
     })
     return completedNode(Object.fromEntries(kept))
@@ -3684,8 +3652,8 @@ function pointedAt(root: JsonSchema, ref: string) {
 
 //#region §chat: one request to a model, one whole reply
 //
-// A request is sent again, and that is said, only while nothing of a reply has arrived and
-// for what passes: a busy server, a reset connection; not for `idle`, as models think long.
+// A request is sent again, and that is said, only while nothing of a reply has arrived, and
+// after what passes: a busy server, a reset connection; not `idle`, as models think long.
 // Every failure is a ModelError without the key, even if a server echoes it.
 // Not here: running tools (§agent).
 
@@ -3700,11 +3668,8 @@ function passes(failure: ModelError) {
   return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
 }
 
-type ChatOptions = {
-  http: HttpClient
-  idle: number // ms of silence
-  random: () => number // 0 to 1
-}
+/** `idle`: ms of silence. */
+type ChatOptions = { http: HttpClient; idle: number; random: () => number }
 
 /** Talks to the chosen model in its dialect. */
 export class ChatClient {
@@ -3722,7 +3687,7 @@ export class ChatClient {
     const dialect = DIALECTS[this.choice.provider.dialect]
     const body = JSON.stringify(dialect.encode(request, this.choice))
     for (let tries = 1; ; tries++) {
-      const decoder = new StreamDecoder(dialect)
+      const decoder = new StreamDecoder(dialect.read)
       try {
         yield* this.#exchange(body, decoder, signal)
         const { events, reply } = decoder.end()
@@ -12293,9 +12258,9 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
     return `opens, ${formatBytes(fs.statSync(path.join(app.world.home, 'vault.db')).size)}`
   },
   seal: async (app) => {
-    const { on, locked } = (await app.store()).secrets.seal
+    const { state, locked } = (await app.store()).secrets.seal
     if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE or answer on the terminal']
-    return on ? 'on' : 'off: secrets are kept as they are, in a file only you can read'
+    return state ? 'on' : 'off: secrets are kept as they are, in a file only you can read'
   },
   settings: async (app) => {
     const { notices } = await app.config()
