@@ -1452,7 +1452,7 @@ const makeFolders = (folder: string) => fs.mkdirSync(folder, { recursive: true, 
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
-  if (!fs.existsSync(file)) fs.closeSync(fs.openSync(file, 'a', 0o600))
+  if (!fs.existsSync(file)) fs.writeFileSync(file, '', { mode: 0o600, flag: 'a' })
   for (const needed of [folder, file]) fs.accessSync(needed, fs.constants.W_OK)
   fs.chmodSync(file, 0o600)
 }
@@ -1479,15 +1479,13 @@ function migrateDb(db: Db, migrations: string[]) {
 
 function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
-  const made = fs.openSync(half, 'w', 0o600)
+  fs.writeFileSync(half, '', { mode: 0o600 })
   const reader = new Db(file)
   try {
     reader.run('VACUUM INTO ?', half)
-    fs.fsyncSync(made)
     fs.renameSync(half, `${file}.backup-${from}`)
   } finally {
     reader.close()
-    fs.closeSync(made)
     fs.rmSync(half, { force: true })
   }
 }
@@ -1513,7 +1511,6 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 
 type AuditHead = { chain: string; n: number; hash: string }
 type AuditSaid = { ts: number; kind: string; session: string | undefined; data_json: string }
-type AuditEntry = AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }
 type AuditFilter = { limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
@@ -1724,7 +1721,6 @@ type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
-type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
 type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
@@ -1796,14 +1792,11 @@ type ProfileRow = { name: string; created: number } & Loose<
   Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }
 >
 /** Without a root: everywhere. */
-export type Grant = {
-  id: string
-  tool: string
+export type Grant = Record<'id' | 'tool', string> & {
   scope: 'once' | 'session' | 'always' | 'deny'
-  paths: readonly string[]
-  commands: readonly string[]
   created: number
-} & Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
+} & Record<'paths' | 'commands', readonly string[]> &
+  Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
 type UndoEntry = Record<'path' | 'group', string> & {
   n: number
   kind: 'file' | 'folder' | 'link' | 'absent'
@@ -1818,10 +1811,9 @@ function carryOver(file: string, into: Db) {
   const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
     into.run('ATTACH ? AS disk', uri)
-    const tables = into.all<{ name: string }>`SELECT name FROM main.sqlite_schema
-      WHERE type = 'table' AND (name GLOB 'mcp_*'
-        OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
-    for (const { name } of tables) into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+    for (const name of Object.keys(FIRST_TABLES))
+      if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
+        into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
   })
 }
 
@@ -1869,7 +1861,14 @@ export class Store {
     this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
       FROM records WHERE id = ${id}`
   listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
-    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
+    searchRows<Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }>(
+      this.db,
+      RECORD_SEARCH,
+      query,
+      kind,
+      session,
+      limit,
+    )
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
@@ -1961,7 +1960,14 @@ export class Store {
   }
   async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
     this.#writeAudit()
-    return this.db.all<AuditEntry>(AUDIT_LIST, kind, tool, server, since, limit)
+    return this.db.all<AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }>(
+      AUDIT_LIST,
+      kind,
+      tool,
+      server,
+      since,
+      limit,
+    )
   }
   async verifyAudit() {
     this.#writeAudit()
@@ -2962,8 +2968,6 @@ const WINDOWS = Object.entries({
   'gemini-': 1_047_576,
   'grok-4': 256_000,
   claude: 200_000,
-  '/o3': 200_000,
-  '/o4': 200_000,
 })
 
 /** US dollars per million (January 2026); all take 0.1 of it from a cache, and 1.25 into one. */
@@ -3322,11 +3326,7 @@ function encodedParts(parts: readonly Part[], picture: (image: Image) => JsonObj
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
-const markedText = ({ text, state }: AssistantMessage) =>
-  text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
-
-const replyText = ({ text, images }: ToolMessage) =>
-  text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
+const replyText = ({ text }: ToolMessage) => (text.trim() ? text : '(no text)')
 
 function systemText(messages: Message[], schema?: JsonObject) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
@@ -3429,8 +3429,8 @@ function openAiMessages(messages: Spoken[], provider: Provider) {
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
     if (!images[0] || messages[i + 1]?.role === 'tool') return [reply]
-    const note = `(${count(images.length, 'image')} from the tools)`
-    return [reply, { role: 'user', content: [textBlock(note), ...images.splice(0)] }]
+    const content = [textBlock('(images from the tools)'), ...images.splice(0)]
+    return [reply, { role: 'user', content }]
   })
 }
 
@@ -3455,7 +3455,7 @@ function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) 
   }))
   return {
     role: 'assistant',
-    content: markedText(message) || null,
+    content: message.text.trimEnd() || null,
     [returns]: thoughts[returns],
     tool_calls: calls[0] && tool_calls,
   }
@@ -3479,7 +3479,7 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
     reply.written = asNumber(usage['cache_creation_input_tokens'])
     reply.usage = { input: fresh + cached + reply.written, output: 0, cached }
   }
-  if (reply.usage && typeof output === 'number') reply.usage = { ...reply.usage, output }
+  if (reply.usage) reply.usage.output = asNumber(output) || reply.usage.output
 }
 
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
@@ -3496,13 +3496,12 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
 }
 
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } }
-const CACHED_TURNS = 2 // four marks are allowed
+const CACHED_TURNS = 3 // four marks are allowed, and that of `system` covers the tools
 
 function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
   const system = systemText(messages, schema)
-  const offered = tools.map(({ name, description, parameters }, i) => {
-    const mark = i === tools.length - 1 && CACHE_MARK
-    return { name, description, input_schema: adaptSchema(parameters), ...mark }
+  const offered = tools.map(({ name, description, parameters }) => {
+    return { name, description, input_schema: adaptSchema(parameters) }
   })
   return {
     model,
@@ -3542,7 +3541,7 @@ function anthropicBlocks(message: Spoken) {
     return [{ type: 'tool_result', tool_use_id: message.id, is_error, content }]
   }
   const { reasoning = [], calls } = message
-  const text = markedText(message)
+  const text = message.text.trimEnd()
   return [
     ...reasoning.flatMap(({ text: thinking, signature, sealed }): JsonObject[] => {
       if (signature) return [{ type: 'thinking', thinking, signature }]
@@ -3758,10 +3757,8 @@ export class ChatClient {
 }
 
 function brokenBy(cause: TaiError) {
-  const fault = cause instanceof HttpError ? cause.kind : 'cut'
-  const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
-  const limit = /idle|timeout/.test(fault) ? '; TAI_STREAM_IDLE sets the limit' : ''
-  const { message, hint = `try again${limit}` } = cause
+  const kind = /timeout|unreachable/.test(Object(cause).kind) ? 'unreachable' : 'broken'
+  const { message, hint = 'try again; TAI_STREAM_IDLE limits how long a model is silent' } = cause
   return new ModelError(`failed: ${message}`, { kind, hint, cause })
 }
 
