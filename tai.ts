@@ -936,15 +936,15 @@ const SETTING_SHAPES = {
 
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
 export const SETTINGS = ([
-  ['model', 'text', '', 'free', 'the model: provider/model, or a bare name'],
-  ['profile', 'text', '', 'no', 'the profile a session starts with'],
+  ['model', 'text', '', 'free', 'provider/model, or a bare name'],
+  ['profile', 'text', '', 'no', 'of new sessions'],
   ['permission_mode', 'mode', 'prompt', 'tighten',
     `what may run without asking: ${MODES.join(', ')}`],
   ['approve_digest', 'list of digests', '', 'no', 'calls that may run once each, by digest'],
   ['max_steps', 'whole number from 1', AGENT_MAX_STEPS, 'tighten',
-    'requests to the model in one turn'],
+    'requests in one turn'],
   ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
-  ['system', 'text', '', 'free', 'system prompt in place of the usual one'],
+  ['system', 'text', '', 'free', 'in place of the usual system prompt'],
   ['tools', 'list', '', 'tighten', 'the only tools offered; empty: none'],
   ['stdin_wait', 'whole number from 1 to 99999', STDIN_WAIT / SECOND, 'tighten',
     'seconds to wait for a silent pipe'],
@@ -954,12 +954,12 @@ export const SETTINGS = ([
   ['result_max', 'whole number from 1', MCP_RESULT_MAX, 'tighten',
     'bytes of a tool result that go to the model'],
   ['web_private', 'boolean', 'false', 'no', 'web tools reach private addresses'],
-  ['web_search', 'text', '', 'no', 'who searches: brave, tavily, or the address of a SearXNG'],
+  ['web_search', 'text', '', 'no', 'brave, tavily, or the address of a SearXNG'],
   ['mcp_port', 'port from 0 to 65535', MCP_DEFAULT_PORT, 'no',
-    'where --serve-mcp listens; 0 takes a free port'],
+    'where --serve-mcp listens; 0: a free port'],
   ['mcp_bind', 'text', '127.0.0.1', 'no', 'the address --serve-mcp listens on'],
-  ['mcp_hosts', 'list', '', 'no', 'host names, beside loopback, that clients may call it by'],
-  ['mcp_resolver', 'text', '', 'no', 'a copy of the services that tell of GitHub addresses'],
+  ['mcp_hosts', 'list', '', 'no', 'names, beside loopback, that clients may call it by'],
+  ['mcp_resolver', 'text', '', 'no', 'a copy of what tells of GitHub addresses'],
   ['providers', 'set of tables', '', 'no', 'providers of your own: [providers.NAME]'],
 ] as const).map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
@@ -978,15 +978,12 @@ export function configPaths(world: World, root: string) {
 
 const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
-const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
+const settingRow = (name: string) =>
+  findSetting(name) ??
+  failUsage(`there is no setting ${visible(name)}`, '`tai config list` shows them')
 
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
-
-const unknownSetting = (name: string) =>
-  new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, {
-    hint: '`tai config list` shows them',
-  })
 
 function settingText({ key, type, help }: Setting, value: unknown, source: string) {
   const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
@@ -1015,7 +1012,7 @@ async function readToml(file: string): Promise<object> {
   try {
     if (!fs.statSync(file).isFile()) fail('it is not a file')
     const text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file))
-    return JSON.parse(JSON.stringify(parse(text))) // a date becomes its text
+    return JSON.parse(JSON.stringify(parse(text)))
   } catch (cause) {
     const at = cause instanceof TomlError ? `:${cause.line}:${cause.column}` : ''
     const why = messageOf(cause).split(/ +\d+: /, 1) // without TomlError's excerpt
@@ -1047,7 +1044,7 @@ export class Config {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
       const note = (text: string) => this.notices.push(`${source}: ${text}`)
-      if (!row) note(unknownSetting(name).message)
+      if (!row) note(`there is no setting ${visible(name)}`)
       if (!row || raw === undefined) continue
       const value = settingText(row, raw, source)
       const why = refusal?.(row, value, this.get(row.key))
@@ -1078,8 +1075,7 @@ export class Config {
 // Each value is AES-256-GCM, and opens only in its slot. Locked means closed: TaiError.
 // Not here: which columns are sealed (§secrets).
 
-const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
-const KEYCHAIN_WAIT = MINUTE
+const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB }
 const ENVELOPE = /^tai-sealed:1:(\w+):[\w-]{38,}$/
 
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
@@ -1128,7 +1124,7 @@ const KEYCHAINS = {
 function askKeychain(world: World, id: string, key?: Buffer) {
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
   const env = { ...world.env }
-  const limits = { env, timeout: KEYCHAIN_WAIT, killSignal: 'SIGKILL', stdio: 'pipe' } as const
+  const limits = { env, timeout: MINUTE, killSignal: 'SIGKILL', stdio: 'pipe' } as const
   const ask = (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
     const options = { ...limits, input: says }
@@ -1136,7 +1132,7 @@ function askKeychain(world: World, id: string, key?: Buffer) {
   }
   try {
     if (key) ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
-    // macOS's program ends well whatever its stdin did.
+    // macOS's ends well whatever its stdin did.
     const found = Buffer.from(ask(get), 'hex')
     return found.length === 32 ? found : raise(new Error('it holds no such key'))
   } catch (cause) {
@@ -1367,7 +1363,7 @@ export class Db {
 
   get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** Another after a write of another process; perhaps STORE_GLANCE late. */
+  /** Changes with a write of another process; perhaps STORE_GLANCE late. */
   version() {
     const now = Date.now() // performance takes 1 ms to load
     if (Math.abs(now - this.#looked) < STORE_GLANCE) return this.#version
@@ -1511,6 +1507,7 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 
 type AuditHead = { chain: string; n: number; hash: string }
 type AuditSaid = { ts: number; kind: string; session: string | undefined; data_json: string }
+type AuditEntry = AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }
 type AuditFilter = { limit: number } & Loose<
   { since: number } & Record<'kind' | 'tool' | 'server', string>
 >
@@ -1646,9 +1643,9 @@ export class Secrets {
   }
 
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
-    const on = this.seal.state
-    if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
-    if (to !== 'on' && !on) fail('the vault is not sealed', '`tai seal on` seals it')
+    const isSealed = !!this.seal.state
+    if (isSealed === (to === 'on'))
+      fail(`the vault is ${isSealed ? 'sealed already' : 'not sealed'}`)
     await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
     this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
@@ -1663,12 +1660,11 @@ export class Secrets {
 
   async set(name: string, value: string) {
     if (!value) throw new InvalidError(`the secret ${visible(name)} would be empty`)
-    const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
-      ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
+    const created = this.#world.now()
     await this.within((seal) => {
-      const sealed = seal.seal(value, columnSlot('secrets', 'value', name))
-      this.#db.run(sql, name, sealed, this.#world.now())
-      this.#open({ name, value: sealed })
+      const row = { name, value: seal.seal(value, columnSlot('secrets', 'value', name)) }
+      this.#db.insert('secrets', { ...row, created, updated: created }, 'REPLACE')
+      this.#open(row)
     })
     emptyLog(this.#db)
   }
@@ -1721,6 +1717,7 @@ type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
+type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
 type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
@@ -1852,23 +1849,15 @@ export class Store {
   addRecord = async (record: NewRecord) => this.#newRecord(record)
   async updateRecord(id: string, change: Loose<RecordText>) {
     const { title, body, tags } = this.#redacted(change)
-    const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
-      body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
-      WHERE id = ${id}`
-    return changed > 0
+    const sql = `UPDATE records SET title = coalesce(?, title), body = coalesce(?, body),
+      tags = coalesce(?, tags), updated = ? WHERE id = ?`
+    return this.db.run(sql, title, body, tags, this.#now(), id) > 0
   }
   getRecord = async (id: string) =>
     this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
       FROM records WHERE id = ${id}`
   listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
-    searchRows<Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }>(
-      this.db,
-      RECORD_SEARCH,
-      query,
-      kind,
-      session,
-      limit,
-    )
+    searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
   deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
   createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
@@ -1886,7 +1875,6 @@ export class Store {
   }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  /** From its next turn on. */
   async setSwitched(id: string, to: Switched) {
     this.db.run`UPDATE sessions SET switched = ${JSON.stringify(to)},
       profile = coalesce(${to.profile}, profile), model = coalesce(${to.model}, model)
@@ -1960,14 +1948,7 @@ export class Store {
   }
   async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
     this.#writeAudit()
-    return this.db.all<AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }>(
-      AUDIT_LIST,
-      kind,
-      tool,
-      server,
-      since,
-      limit,
-    )
+    return this.db.all<AuditEntry>(AUDIT_LIST, kind, tool, server, since, limit)
   }
   async verifyAudit() {
     this.#writeAudit()
@@ -1989,7 +1970,7 @@ export class Store {
     rows.length = 0
   }
 
-  async addGrant(grant: Pick<Grant, 'tool' | 'scope'> & Partial<Omit<Grant, 'id' | 'created'>>) {
+  async addGrant(grant: Pick<Grant, 'tool' | 'scope'> & Partial<Grant>) {
     const made = { paths: [], commands: [], ...grant, id: newId(this.db), created: this.#now() }
     this.db.tx(() => {
       this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
@@ -2043,7 +2024,7 @@ export class Store {
   #newRecord = (record: NewRecord) =>
     this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
 
-  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)) {
+  #insertNew(table: string, row: SqlRow, id = newId(this.db)) {
     const now = this.#now()
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id
@@ -3105,17 +3086,15 @@ export async function listModels(
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
   const limits = { timeout: wait, signal: clock.signal }
-  const request = { ...endpointOf(at, '/models'), method: 'GET', ...limits }
   try {
-    const reply = await http.send(request)
+    const reply = await http.send({ ...endpointOf(at, '/models'), method: 'GET', ...limits })
     const { models, data = models } = parseObject(await reply.text()) ?? {}
     if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
     fail(`no list of models (status ${reply.status})`)
   } catch (cause) {
     signal?.throwIfAborted()
-    const hint = `check the address and the key, or name a model: -m ${name}/MODEL`
-    const message = `${name} at ${new URL(request.url).host}: ${messageOf(cause)}`
-    throw new ModelError(message, { kind: 'unreachable', hint, cause })
+    const hint = `check its address and key, or name a model: -m ${name}/MODEL`
+    throw new ModelError(`${name}: ${messageOf(cause)}`, { kind: 'unreachable', hint, cause })
   }
 }
 
@@ -3164,14 +3143,14 @@ const isEmpty = (value: Wire) => Object.keys(asObject(value)).length === 0
 const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit'],
   [
-    /^413|(maximum|available|configured) context|context[_ ](length|size|limit|window)|(prompt|input) is too long|maximum number of tokens/,
+    /^413|context[_ ](length|size|limit|window)|is too long|maximum (context|prompt|number of tok)/,
     'context',
-    'the conversation no longer fits: begin a new one, or send less',
+    'it no longer fits: begin anew, or send less',
   ],
   [
     /^(408|409|425|429|5..)|(overloaded|server|api|unavailable|timeout)_error|rate_limit/,
     'busy',
-    'try again later, or use another model: -m',
+    'try again later, or another model: -m',
   ],
 ]
 const REFUSED_HINT = 'check the key (tai doctor) and the name of the model (tai model list)'
@@ -3273,7 +3252,7 @@ export class StreamDecoder {
     if (!this.text.trim() && !calls[0])
       throw new ModelError(`sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
-        hint: 'ask otherwise or for less, or use another model: -m',
+        hint: 'ask otherwise, or another model: -m',
       })
     if (how) this.#tell('notice', `the answer was ${how}`)
     const stop = said === 'end' && calls[0] ? 'calls' : said

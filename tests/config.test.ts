@@ -252,9 +252,9 @@ t.test('an unknown key is named', async (t) => {
     home: 'modell = "x"\n[zzzzzzzz]\na = 1',
     stored: { old_thing: '1' },
   })
-  t.match(config.notices[1], /home\/config.toml: there is no setting "modell"$/)
-  t.match(config.notices[0], /"old_thing"$/)
-  t.match(config.notices[2], /home\/config.toml: there is no setting "zzzzzzzz"$/)
+  t.match(config.notices[1], /home\/config.toml: there is no setting modell$/)
+  t.match(config.notices[0], /old_thing$/)
+  t.match(config.notices[2], /home\/config.toml: there is no setting zzzzzzzz$/)
   t.equal(config.notices.length, 3)
 })
 
@@ -278,8 +278,8 @@ t.test('parseSetting makes the text that `tai config set` keeps', async (t) => {
     hint: /tai config list/,
   })
   const wrong: [string, string, RegExp][] = [
-    ['max-steps', '1', /there is no setting "max-steps"\n {2}`tai config list` shows them/],
-    ['__proto__', '1', /there is no setting "__proto__"\n/],
+    ['max-steps', '1', /there is no setting max-steps\n {2}`tai config list` shows them/],
+    ['__proto__', '1', /there is no setting __proto__\n/],
     [
       'permission_mode',
       'yolo',
