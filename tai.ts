@@ -1740,7 +1740,7 @@ const termsIn = (text: string) =>
 
 function searchRows<T>(
   db: Db,
-  [byWords, byParts]: readonly [string, string],
+  [byWords = '', byParts = '']: string[],
   query?: string,
   ...values: SqlValue[]
 ) {
@@ -1764,7 +1764,7 @@ const RECORD_SEARCH = [
   `${RECORD_HITS} FROM records r
     WHERE (?1 = '[]' OR ${RECORD_PARTS} > 0) AND ${RECORD_FILTER}
     ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
-] as const
+]
 
 const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
@@ -1775,7 +1775,7 @@ const SESSION_SEARCH = [
     WHERE messages_fts MATCH ?3) ORDER BY ${NEWEST} LIMIT ?2`,
   `${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
     SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ORDER BY ${NEWEST} LIMIT ?2`,
-] as const
+]
 
 //#endregion §recall
 
@@ -2933,7 +2933,6 @@ export const PROVIDERS: Provider[] = [
     callIds: /^[A-Za-z0-9]{9}$/,
   }),
   hosted('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
-    refuses: /^response_format$/,
     returns: 'reasoning_content',
   }),
   hosted('xai', 'https://api.x.ai/v1', 'grok-4'),
@@ -3008,12 +3007,14 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
-/** `tail`: such as `/models`. */
-export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail: string) {
-  if (dialect === 'openai')
-    return { url: baseUrl + tail, headers: { ...(key && { authorization: `Bearer ${key}` }) } }
+/** `tail`: such as `/models`, else that for a chat. */
+export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail?: string) {
+  if (dialect === 'openai') {
+    const headers = { ...(key && { authorization: `Bearer ${key}` }) }
+    return { url: baseUrl + (tail ?? '/chat/completions'), headers }
+  }
   const headers = { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
-  return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail}`), headers }
+  return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail ?? '/messages'}`), headers }
 }
 
 /** Throws ModelError: no key, nothing set up, no models. */
@@ -3370,19 +3371,15 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 
 function encodeOpenAi({ messages, tools, schema }: ChatRequest, { provider, model }: ModelChoice) {
   const { refuses = NOTHING, callIds } = provider
-  const inWords = refuses.test('response_format')
-  const system = systemText(messages, inWords ? schema : undefined)
+  const system = systemText(messages, schema)
   const said = openAiMessages(repairHistory(messages, callIds), provider)
-  const json_schema = { name: 'answer', schema, strict: false }
-  const body = {
+  return {
     model,
     stream: true,
     messages: system ? [{ role: 'system', content: system }, ...said] : said,
-    stream_options: { include_usage: true },
+    stream_options: refuses.test('stream_options') ? undefined : { include_usage: true },
     tools: tools[0] && tools.map((tool) => openAiTool(tool, refuses)),
-    response_format: schema && { type: 'json_schema', json_schema },
   }
-  return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.test(field)))
 }
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
@@ -3532,8 +3529,8 @@ function anthropicBlocks(message: Spoken) {
 }
 
 export const DIALECTS = {
-  openai: { tail: '/chat/completions', encode: encodeOpenAi, read: readOpenAi },
-  anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
+  openai: { encode: encodeOpenAi, read: readOpenAi },
+  anthropic: { encode: encodeAnthropic, read: readAnthropic },
 }
 
 function freshId(id: string, taken: Set<string>, wanted = /./) {
@@ -3711,11 +3708,9 @@ export class ChatClient {
   }
 
   async #post(body: string, signal: AbortSignal) {
-    const { choice } = this
     const { http, idle } = this.#options
-    const { url, headers: own } = endpointOf(choice, DIALECTS[choice.provider.dialect].tail)
-    const accept = 'text/event-stream, application/json'
-    const headers = { 'content-type': 'application/json', accept, ...own }
+    const { url, headers: own } = endpointOf(this.choice)
+    const headers = { 'content-type': 'application/json', ...own }
     const limits = { connect: CHAT_CONNECT_TIMEOUT, timeout: idle, maxBody: CHAT_REPLY_MAX }
     const reply = await http.send({ method: 'POST', url, headers, body, signal, ...limits })
     const { status } = reply

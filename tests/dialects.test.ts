@@ -151,7 +151,7 @@ t.test('OpenAI: a request', async (t) => {
     ['system', 'user', 'assistant', 'user', 'assistant', 'tool', 'tool', 'user', 'user'],
   )
   const [system, look, cut, empty, asks, a, b, images] = body.messages
-  t.equal(system.content, 'be brief\n\nbe kind')
+  t.match(system.content, /^be brief\n\nbe kind\n\nAnswer with .* JSON Schema.*\n.*"array"/)
   t.equal(look.content[1].image_url.url, 'data:image/png;base64,AAAA')
   t.equal(cut.content, 'I')
   t.equal(empty.content, '(an empty message)')
@@ -162,7 +162,6 @@ t.test('OpenAI: a request', async (t) => {
   t.equal(images.content[0].text, '(images from the tools)', 'images follow the last reply')
   t.equal(images.content[1].type, 'image_url')
   t.strictSame(body.stream_options, { include_usage: true })
-  t.equal(body.response_format.json_schema.strict, false)
   t.ok(body.tools[0].function.description.length <= 1024)
   t.strictSame(body.tools[0].function.parameters, { type: 'object', properties: {} })
 })
@@ -186,9 +185,6 @@ t.test('what a provider wants otherwise is in its row', async (t) => {
   t.notOk('extra_content' in plain.tool_calls[0])
   t.match(sent('mistral').tool_calls[0].id, /^[a-z0-9]{9}$/)
   t.notOk('stream_options' in encode('mistral', {}))
-  const words = encode('deepseek', { schema: { type: 'array' } })
-  t.match(words.messages[0].content, /JSON Schema.*\n.*"array"/)
-  t.notOk('response_format' in words)
   const tools = [{ name: 'now', description: 'd', parameters: { type: 'object', properties: {} } }]
   t.notOk('parameters' in encode('gemini', { tools }).tools[0].function)
 })
