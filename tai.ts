@@ -288,7 +288,6 @@ export type Part = { kind: 'text'; text: string } | ({ kind: 'image' } & Image)
 type Reasoning = {
   text: string
   signature?: string
-  sealed?: string // redacted_thinking
   details?: JsonObject[]
 }
 
@@ -1006,7 +1005,7 @@ function isTighter(type: string, value: string, limit: string) {
   return Number(value) <= Number(limit)
 }
 
-async function readToml(file: string): Promise<object> {
+async function readToml(file: string) {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
   try {
@@ -1102,8 +1101,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
     decipher.setAAD(Buffer.from(slot)).setAuthTag(bytes.subarray(-16))
     return decipher.update(bytes.subarray(12, -16), undefined, 'utf8') + decipher.final('utf8')
   } catch (cause) {
-    const hint = 'changed or moved outside of tai: set it anew'
-    fail(`the sealed value of ${slot} does not open`, hint, cause)
+    fail(`the sealed value of ${slot} does not open`, 'set it anew', cause)
   }
 }
 
@@ -1290,7 +1288,7 @@ const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
 /** What they lead to is never changed. */
-export const MIGRATIONS: string[] = [
+export const MIGRATIONS = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE INDEX undo_by_session ON undo (session, n, "group");
@@ -1321,17 +1319,15 @@ export type SqlValue = string | number | Uint8Array | readonly string[] | undefi
 type SqlRow = Record<string, SqlValue>
 type Sql = string | readonly string[]
 
-const JSON_COLUMNS =
-  'tags tools paths commands todos message data args allow deny options profiles inputSchema switched compacted'.split(
-    ' ',
-  )
+const JSON_COLUMN =
+  /^(tags|tools|paths|commands|todos|message|data|args|allow|deny|options|profiles|inputSchema|switched|compacted)$/
 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-function tableRow<T>(row: object): T {
+function tableRow<T>(row: object) {
   const pairs = Object.entries(row).map(([name, value]) => {
-    const isJson = value && JSON_COLUMNS.includes(name)
+    const isJson = value && JSON_COLUMN.test(name)
     return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
   return Object.fromEntries(pairs) as T
@@ -1344,7 +1340,7 @@ export class Db {
   #statements = new Map<Sql, StatementSync>()
   #made = new Map<string, unknown>()
   #version: number | undefined
-  #looked = -Infinity
+  #looked = 0
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1385,7 +1381,7 @@ export class Db {
     return Number(withFaults(this.file, work).changes)
   }
 
-  insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
+  insert(table: string, row: SqlRow, verb = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
     const sql = `${verb} INTO ${table} (${names}) VALUES (${names.map(() => '?')})`
     this.run(sql, ...Object.values(row))
@@ -1867,7 +1863,7 @@ export class Store {
       ORDER BY id = ?1 DESC LIMIT 2`
     const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
     if (!other || found?.id === id) return found
-    fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
+    fail(`several sessions begin with ${id}`, '`tai session list` shows them')
   }
   async latestSession(workspace: string) {
     const sql = `${SESSION_ROWS} WHERE workspace = ? AND messages > 0 ORDER BY ${NEWEST} LIMIT 1`
@@ -1893,8 +1889,7 @@ export class Store {
       SELECT id, ${this.#knownJson(message)}, ${this.#now()},
         1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
       FROM sessions WHERE id = ${session} RETURNING n`
-    const hint = '`tai session list` shows them'
-    return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
+    return row?.n ?? fail(`there is no session ${visible(session)}`)
   }
   messages = async (session: string) =>
     this.db.all<StoredMessage>`SELECT n, created, message_json AS message,
@@ -2000,7 +1995,7 @@ export class Store {
       SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
-  async dropUndo(session: string, groups: readonly string[]) {
+  async dropUndo(session: string, groups: string[]) {
     this.db.run`DELETE FROM undo WHERE session = ${session}
       AND "group" IN (SELECT value FROM json_each(${groups}))`
   }
@@ -3049,7 +3044,7 @@ async function findServer(rows: Provider[], options: ChooseOptions) {
   return keyless.find((_at, i) => lists[i]?.length)
 }
 
-function serverFrom(row: Provider, env: World['env']): Endpoint {
+function serverFrom(row: Provider, env: World['env']) {
   const { name, keys, baseUrl, baseEnv = '' } = row
   const variable = keys.find((each) => env[each]?.trim())
   const provider = movedTo(env[baseEnv] || baseUrl, row, baseEnv)
@@ -3141,7 +3136,7 @@ const asNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
 const NOTHING = /(?!)/
 const isEmpty = (value: Wire) => Object.keys(asObject(value)).length === 0
 
-const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
+const FAILURES: [RegExp, ModelError['kind'], string][] = [
   [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit'],
   [
     /^413|context[_ ](length|size|limit|window)|is too long|maximum (context|prompt|number of tok)/,
@@ -3179,7 +3174,7 @@ function shownWords(said: string) {
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 
-const STOPS: [RegExp, StopReason, how?: string][] = [
+const STOPS: [RegExp, StopReason, string?][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
   [/./, 'end'],
@@ -3326,10 +3321,7 @@ function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
   readOpenAiThought(said, reply)
   const content = said['content'] ?? said['refusal']
   reply.say(asText(content))
-  for (const { thinking, text } of asList(content)) {
-    for (const thought of asList(thinking)) reply.think(asText(thought['text'])) // Mistral
-    reply.say(asText(text))
-  }
+  for (const { text } of asList(content)) reply.say(asText(text))
   for (const piece of asList(said['tool_calls'])) addCallPiece(piece, reply)
   reply.stopFor(finish_reason)
 }
@@ -3459,9 +3451,8 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
 }
 
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
-  const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
+  const { type, id = '', name = '', text, thinking, signature, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
-  if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: asText(data) })
   reply.say(asText(text))
   if (thinking) reply.think(asText(thinking))
   const thought = reply.thoughts.at(-1)
@@ -3519,10 +3510,9 @@ function anthropicBlocks(message: Spoken) {
   const { reasoning = [], calls } = message
   const text = message.text.trimEnd()
   return [
-    ...reasoning.flatMap(({ text: thinking, signature, sealed }): JsonObject[] => {
-      if (signature) return [{ type: 'thinking', thinking, signature }]
-      return sealed ? [{ type: 'redacted_thinking', data: sealed }] : []
-    }),
+    ...reasoning.flatMap(({ text: thinking, signature }) =>
+      signature ? [{ type: 'thinking', thinking, signature }] : [],
+    ),
     ...(text ? [textBlock(text)] : []),
     ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
   ]

@@ -196,11 +196,7 @@ t.test('Anthropic: a request', async (t) => {
       user('one'),
       {
         ...calls('a.1', 'b'),
-        reasoning: [
-          { text: 'hm', signature: 's' },
-          { text: '', sealed: 'x' },
-          { text: 'unsigned' },
-        ],
+        reasoning: [{ text: 'hm', signature: 's' }, { text: 'unsigned' }],
       },
       result('a.1', '', { images: [PIXEL] }),
       result('b', 'broken', { isError: true }),
@@ -219,7 +215,7 @@ t.test('Anthropic: a request', async (t) => {
     ['user', 'assistant', 'user', 'assistant', 'user'],
   )
   const types = (n: number) => body.messages[n].content.map((b: { type: string }) => b.type)
-  t.strictSame(types(1), ['thinking', 'redacted_thinking', 'tool_use', 'tool_use'])
+  t.strictSame(types(1), ['thinking', 'tool_use', 'tool_use'])
   t.strictSame(types(2), ['tool_result', 'tool_result', 'text'], 'replies, then what the user said')
   const [first, second] = body.messages[2].content
   t.match(first.tool_use_id, /^[0-9a-f]{9}$/)
@@ -383,7 +379,6 @@ t.test('reasoning is read in every spelling', async (t) => {
         { ...details('b'), reasoning: 'b' },
       ],
     ],
-    ['parts', [{ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'ab' }] }] }]],
   ]
   for (const [name, deltas] of rows) {
     const said = openAi({ content: [{ type: 'text', text: 'x' }] }, 'stop')
@@ -439,7 +434,6 @@ t.test('Anthropic: blocks of every kind, and unknown events', async (t) => {
     delta(0, { type: 'thinking_delta', thinking: 'hm' }),
     delta(0, { type: 'signature_delta', signature: 'si' }),
     delta(0, { type: 'signature_delta', signature: 'gn' }),
-    start(1, { type: 'redacted_thinking', data: 'opaque' }),
     start(2, { type: 'tool_use', id: 'a', name: 'now', input: {} }),
     delta(2, { type: 'input_json_delta', partial_json: '' }),
     start(3, { type: 'tool_use', id: 'b', name: 'read_file', input: {} }),
@@ -455,10 +449,7 @@ t.test('Anthropic: blocks of every kind, and unknown events', async (t) => {
   t.strictSame(reply.message, {
     role: 'assistant',
     text: '',
-    reasoning: [
-      { text: 'hm', signature: 'sign' },
-      { text: '', sealed: 'opaque' },
-    ],
+    reasoning: [{ text: 'hm', signature: 'sign' }],
     calls: [
       { id: 'a', name: 'now', args: {} },
       { id: 'b', name: 'read_file', args: { path: 'a' } },
