@@ -50,7 +50,7 @@
 //   §models     providers, and which model answers
 //     Provider PROVIDERS Endpoint ModelChoice ChooseOptions ...
 //   §dialects   neutral messages in a provider's words, and back
-//     ChatRequest Dialect failureOf StreamDecoder DIALECTS ...
+//     ChatRequest failureOf StreamDecoder DIALECTS repairHistory ...
 //   §chat       one request to a model, one whole reply
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
@@ -1418,7 +1418,7 @@ const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 const idLetters = (bytes: ArrayLike<number>) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** By SQLite: node:crypto takes 2 ms to load. */
+/** node:crypto takes 2 ms to load. */
 export const newId = (db: Db) =>
   idLetters(db.get<{ id: Uint8Array }>(`SELECT randomblob(${ID_BYTES}) AS id`)?.id ?? [])
 
@@ -1569,7 +1569,7 @@ function checkAudit(db: Db) {
 //
 // 1. Who sees a secret value tells the redactor.
 // 2. The vault's seal is asked each time: another process may have turned it.
-// 3. It turns in one transaction; then the file is written anew, without old values.
+// 3. It turns in one transaction; then the file is written anew.
 
 export type StoreOptions = { passphrase?: () => Answer; redactor?: Redactor }
 type SecretRow = { name: string; value: string }
@@ -1706,7 +1706,7 @@ export class Secrets {
 //#region §recall: records and sessions, and finding in them
 //
 // A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
-// Where no text has all, those come that have most as parts: signs, scripts without spaces.
+// Where no text has all, those come that hold most: signs, scripts without spaces.
 // Not here: what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
@@ -1800,9 +1800,9 @@ type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'don
 const HISTORY_MAX = 1_000
 
 function carryOver(file: string, into: Db) {
-  // Else SQLite may need a log beside it, and fail.
-  const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
+    // Else SQLite may need a log beside it, and fail.
+    const uri = `${builtin('node:url').pathToFileURL(file)}?mode=ro&immutable=1`
     into.run('ATTACH ? AS disk', uri)
     for (const name of Object.keys(FIRST_TABLES))
       if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
@@ -1871,11 +1871,10 @@ export class Store {
   }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  async setSwitched(id: string, to: Switched) {
+  setSwitched = async (id: string, to: Switched) =>
     this.db.run`UPDATE sessions SET switched = ${JSON.stringify(to)},
       profile = coalesce(${to.profile}, profile), model = coalesce(${to.model}, model)
       WHERE id = ${id}`
-  }
   /** Not its notes and memories. */
   deleteSession = async (id: string) =>
     this.db.tx(() => {
@@ -1967,10 +1966,8 @@ export class Store {
 
   async addGrant(grant: Pick<Grant, 'tool' | 'scope'> & Partial<Grant>) {
     const made = { paths: [], commands: [], ...grant, id: newId(this.db), created: this.#now() }
-    this.db.tx(() => {
-      this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
-      this.db.insert('approvals', made)
-    })
+    this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
+    this.db.insert('approvals', made)
     return made
   }
   /** Newest first; '': of all tools. */
@@ -1986,8 +1983,9 @@ export class Store {
     const created = this.#now()
     this.db.tx(() => {
       for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
-      this.db.run`DELETE FROM undo WHERE session = ${session} AND "group" NOT IN (SELECT "group"
-        FROM undo WHERE session = ${session} GROUP BY 1 ORDER BY max(n) DESC LIMIT ${UNDO_STEPS_MAX})`
+      const trim = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
+        (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
+      this.db.run(trim, session, UNDO_STEPS_MAX)
     })
   }
   async listUndo(session: string, { limit }: { limit: number }) {
@@ -1996,15 +1994,15 @@ export class Store {
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, groups: string[]) {
-    this.db.run`DELETE FROM undo WHERE session = ${session}
-      AND "group" IN (SELECT value FROM json_each(${groups}))`
+    const sql = 'DELETE FROM undo WHERE session = ? AND "group" IN (SELECT value FROM json_each(?))'
+    this.db.run(sql, session, groups)
   }
 
   async addHistory(line: string) {
-    const said = this.redactor.known(line)
-    this.db.run`INSERT INTO history (line) SELECT ${said}
-      WHERE ${said} IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
-    this.db.run`DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ${HISTORY_MAX}`
+    const sql = `INSERT INTO history (line) SELECT ?1
+      WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
+    this.db.run(sql, this.redactor.known(line))
+    this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
   async listHistory(limit: number) {
     const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
