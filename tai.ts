@@ -1509,7 +1509,6 @@ type AuditFilter = { limit: number } & Loose<
 >
 
 const GENESIS = 'genesis'
-const CHAIN_OPENING = 'chain'
 
 export const auditHash = ({ chain, n, ts, kind, session, data_json, prev_hash }: SqlRow) =>
   digest([chain, n, ts, kind, session, data_json, prev_hash])
@@ -1525,36 +1524,32 @@ function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, sai
 function openAuditChain(db: Db, ts: number) {
   const heads = db.all`SELECT chain, n, hash FROM audit_heads
     ORDER BY seq DESC LIMIT ${AUDIT_ANCHORS}`
-  const said = { ts, kind: CHAIN_OPENING, session: undefined, data_json: canonicalJson({ heads }) }
+  const said = { ts, kind: 'chain', session: undefined, data_json: canonicalJson({ heads }) }
   return addAuditRow(db, { chain: newId(db), n: -1, hash: GENESIS }, said)
 }
 
-const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
-    iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
-  FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
-    AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
+const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash, data_json AS data
+  FROM audit WHERE n > 0 AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
-  SELECT chain, n, CASE
-    WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
-    WHEN hash <> digest(chain, n, ts, kind, session, data_json, prev_hash)
-      THEN 'changed after it was written'
-    WHEN prev_hash <> last_hash THEN 'does not continue the row before it'
-    WHEN last_n < 0 AND chain NOT IN (SELECT chain FROM audit_heads)
-      THEN 'its chain is not in the list of heads'
-  END AS problem FROM (
-    SELECT *, lag(n, 1, -1) OVER rows_before AS last_n,
-      lag(hash, 1, '${GENESIS}') OVER rows_before AS last_hash
-    FROM audit WINDOW rows_before AS (PARTITION BY chain ORDER BY n)
-  ) WHERE problem IS NOT NULL
-  UNION ALL
-  SELECT named.chain, named.n, iif(a.n IS NULL, 'missing, the chain ends before it', 'not as it was')
-  FROM (
-    SELECT chain, n, hash FROM audit_heads UNION
-    SELECT h.value ->> 'chain', h.value ->> 'n', h.value ->> 'hash'
-      FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
-  ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
+SELECT chain, n, CASE
+  WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
+  WHEN hash <> digest(chain, n, ts, kind, session, data_json, prev_hash)
+    THEN 'changed after it was written'
+  WHEN prev_hash <> last_hash THEN 'does not continue the row before it'
+  WHEN last_n < 0 AND chain NOT IN (SELECT chain FROM audit_heads)
+    THEN 'its chain is not in the list of heads'
+END AS problem FROM (
+  SELECT *, lag(n, 1, -1) OVER earlier AS last_n, lag(hash, 1, '${GENESIS}') OVER earlier AS last_hash
+  FROM audit WINDOW earlier AS (PARTITION BY chain ORDER BY n)
+) WHERE problem IS NOT NULL
+UNION ALL
+SELECT chain, n, iif(a.n IS NULL, 'missing, the chain ends before it', 'not as it was') FROM (
+  SELECT chain, n, hash FROM audit_heads UNION
+  SELECT h.value ->> 'chain', h.value ->> 'n', h.value ->> 'hash'
+  FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
+) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
 function checkAudit(db: Db) {
   const counts = db.get<{ rows: number; chains: number }>`
