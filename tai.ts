@@ -987,8 +987,7 @@ export const parseSetting = (key: string, text: string) =>
 function settingText({ key, type, help }: Setting, value: unknown, source: string) {
   const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
   if (isObject(value) === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
-  const given = clip(visible(JSON.stringify(value)), 60)
-  failUsage(`${source}: ${key} is ${given}, not a ${type}`, help)
+  failUsage(`${source}: ${key} is ${visible(JSON.stringify(value))}, not a ${type}`, help)
 }
 
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
@@ -1080,8 +1079,8 @@ const ENVELOPE = /^tai-sealed:1:(\w+):[\w-]{38,}$/
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
 type SealKey = { id: string; bytes: Buffer }
 
-function failLocked(why = 'the vault is sealed and locked', cause?: unknown): never {
-  const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks'
+function failLocked(why = 'the vault is locked', cause?: unknown): never {
+  const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal'
   fail(`needs-unlock: ${why}`, hint, cause)
 }
 
@@ -3198,7 +3197,7 @@ export class StreamDecoder {
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
-    if (!said || this.done) return []
+    if (!said || said === '[DONE]') return []
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error')) throw failureOf(said)
@@ -3626,16 +3625,13 @@ function passes(failure: ModelError) {
   return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
 }
 
-/** `idle`: ms of silence. */
-type ChatOptions = { http: HttpClient; idle: number; random: () => number }
-
-/** Talks to the chosen model in its dialect. */
+/** Talks to the chosen model in its dialect; `idle`: ms of silence. */
 export class ChatClient {
   choice
   #options
   #redactor = new Redactor()
 
-  constructor(choice: ModelChoice, options: ChatOptions) {
+  constructor(choice: ModelChoice, options: { http: HttpClient; idle: number; random(): number }) {
     this.choice = choice
     this.#options = options
     this.#redactor.add('api-key', choice.key ?? '')
@@ -3715,7 +3711,7 @@ export class ChatClient {
 
 function brokenBy(cause: TaiError) {
   const kind = /timeout|unreachable/.test(Object(cause).kind) ? 'unreachable' : 'broken'
-  const { message, hint = 'try again; TAI_STREAM_IDLE limits how long a model is silent' } = cause
+  const { message, hint = 'try again; TAI_STREAM_IDLE limits silence' } = cause
   return new ModelError(`failed: ${message}`, { kind, hint, cause })
 }
 
