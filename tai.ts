@@ -50,7 +50,7 @@
 //   §models     providers, and which model answers
 //     Provider PROVIDERS Endpoint ModelChoice ChooseOptions ...
 //   §dialects   neutral messages in a provider's words, and back
-//     ChatRequest Dialect failureOf StreamDecoder DIALECTS ...
+//     ChatRequest failureOf StreamDecoder DIALECTS repairHistory ...
 //   §chat       one request to a model, one whole reply
 //     ChatClient
 //   §rpc        JSON-RPC messages, as MCP has them
@@ -288,7 +288,6 @@ export type Part = { kind: 'text'; text: string } | ({ kind: 'image' } & Image)
 type Reasoning = {
   text: string
   signature?: string
-  sealed?: string // redacted_thinking
   details?: JsonObject[]
 }
 
@@ -918,8 +917,8 @@ function alternatives(texts: string[]) {
 //
 // 1. Rank: flag, TAI_* variable, <root>/.tai/config.toml, <home>/config.toml,
 //    `tai config set`, default. A value keeps its source and those it hides.
-// 2. A project file is a stranger's word: it never widens a limit or says where credentials
-//    go. What it may not say is left out with a notice.
+// 2. A project file is a stranger's word: what widens a limit or says where credentials go
+//    is left out with a notice.
 
 const SETTING_SHAPES = {
   text: /./,
@@ -928,31 +927,25 @@ const SETTING_SHAPES = {
   'list of digests': /^[0-9a-f]{64}(,[0-9a-f]{64})*$/,
   boolean: /^(true|false)$/,
   'number from 0': /^\d+(\.\d+)?$/,
-  'number from 0 to 99999': /^\d{1,5}(\.\d+)?$/, // timers end at 24 days
-  'whole number from 1 to 99999': /^[1-9]\d{0,4}$/,
+  'whole number from 1 to 99999': /^[1-9]\d{0,4}$/, // timers end at 24 days
   'whole number from 1': /^0*[1-9]\d{0,14}$/,
   'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
   'set of tables': /^/,
 }
 
-type SettingType = keyof typeof SETTING_SHAPES
-type Cells<Key> = [Key, SettingType, string | number, 'free' | 'tighten' | 'no', string]
-const settingRows = <const Key>(rows: Cells<Key>[]) =>
-  rows.map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
-
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
-export const SETTINGS = settingRows([
-  ['model', 'text', '', 'free', 'the model: provider/model, or a bare name'],
-  ['profile', 'text', '', 'no', 'the profile a session starts with'],
+export const SETTINGS = ([
+  ['model', 'text', '', 'free', 'provider/model, or a bare name'],
+  ['profile', 'text', '', 'no', 'of new sessions'],
   ['permission_mode', 'mode', 'prompt', 'tighten',
     `what may run without asking: ${MODES.join(', ')}`],
   ['approve_digest', 'list of digests', '', 'no', 'calls that may run once each, by digest'],
   ['max_steps', 'whole number from 1', AGENT_MAX_STEPS, 'tighten',
-    'requests to the model in one turn'],
+    'requests in one turn'],
   ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
-  ['system', 'text', '', 'free', 'system prompt in place of the usual one'],
+  ['system', 'text', '', 'free', 'in place of the usual system prompt'],
   ['tools', 'list', '', 'tighten', 'the only tools offered; empty: none'],
-  ['stdin_wait', 'number from 0 to 99999', STDIN_WAIT / SECOND, 'tighten',
+  ['stdin_wait', 'whole number from 1 to 99999', STDIN_WAIT / SECOND, 'tighten',
     'seconds to wait for a silent pipe'],
   ['stream_idle', 'whole number from 1 to 99999', STREAM_IDLE / SECOND, 'tighten',
     'seconds a model stream may stay silent'],
@@ -960,14 +953,14 @@ export const SETTINGS = settingRows([
   ['result_max', 'whole number from 1', MCP_RESULT_MAX, 'tighten',
     'bytes of a tool result that go to the model'],
   ['web_private', 'boolean', 'false', 'no', 'web tools reach private addresses'],
-  ['web_search', 'text', '', 'no', 'who searches: brave, tavily, or the address of a SearXNG'],
+  ['web_search', 'text', '', 'no', 'brave, tavily, or the address of a SearXNG'],
   ['mcp_port', 'port from 0 to 65535', MCP_DEFAULT_PORT, 'no',
-    'where --serve-mcp listens; 0 takes a free port'],
+    'where --serve-mcp listens; 0: a free port'],
   ['mcp_bind', 'text', '127.0.0.1', 'no', 'the address --serve-mcp listens on'],
-  ['mcp_hosts', 'list', '', 'no', 'host names, beside loopback, that clients may call it by'],
-  ['mcp_resolver', 'text', '', 'no', 'a copy of the services that tell of GitHub addresses'],
+  ['mcp_hosts', 'list', '', 'no', 'names, beside loopback, that clients may call it by'],
+  ['mcp_resolver', 'text', '', 'no', 'a copy of what tells of GitHub addresses'],
   ['providers', 'set of tables', '', 'no', 'providers of your own: [providers.NAME]'],
-])
+] as const).map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
 
 type Setting = (typeof SETTINGS)[number]
 export type SettingKey = Setting['key']
@@ -984,47 +977,40 @@ export function configPaths(world: World, root: string) {
 
 const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
-const settingRow = (name: string) => findSetting(name) ?? raise(unknownSetting(name))
+const settingRow = (name: string) =>
+  findSetting(name) ??
+  failUsage(`there is no setting ${visible(name)}`, '`tai config list` shows them')
 
 export const parseSetting = (key: string, text: string) =>
   settingText(settingRow(key), text, 'tai config set')
 
-function unknownSetting(name: string) {
-  const known = SETTINGS.map(({ key }) => key)
-  const hint = didYouMean(name, known) ?? `there are ${known.join(', ')}`
-  return new UsageError(`there is no setting ${visible(JSON.stringify(name))}`, { hint })
-}
-
 function settingText({ key, type, help }: Setting, value: unknown, source: string) {
   const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
-  const isTables = isObject(value) && Object.values(value).every(isObject)
-  if (isTables === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
-  const given = clip(visible(JSON.stringify(value)), 60)
-  failUsage(`${source}: ${key} is ${given}, not a ${type}`, help)
+  if (isObject(value) === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
+  failUsage(`${source}: ${key} is ${visible(JSON.stringify(value))}, not a ${type}`, help)
 }
 
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
 function projectRefusal({ project, type }: Setting, value: string, limit?: string) {
-  if (project === 'free') return undefined
   if (project === 'no') return 'a project file may not set it'
-  if (limit === undefined || isTighter(type, value, limit)) return undefined
-  return `a project file may only tighten it (here it is ${visible(limit) || 'empty'})`
+  if (project === 'free' || limit === undefined || isTighter(type, value, limit)) return undefined
+  return 'a project file may only tighten it'
 }
 
-function isTighter(type: SettingType, value: string, limit: string) {
+function isTighter(type: string, value: string, limit: string) {
   if (type === 'list') return splitNames(value).every((name) => splitNames(limit).includes(name))
   if (type === 'mode') return MODES.indexOf(value as Mode) <= MODES.indexOf(limit as Mode)
   return Number(value) <= Number(limit)
 }
 
-async function readToml(file: string): Promise<object> {
+async function readToml(file: string) {
   if (!fs.existsSync(file)) return {}
   const { parse, TomlError } = await import('smol-toml')
   try {
     if (!fs.statSync(file).isFile()) fail('it is not a file')
     const text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file))
-    return JSON.parse(JSON.stringify(parse(text))) // a date becomes its text
+    return JSON.parse(JSON.stringify(parse(text)))
   } catch (cause) {
     const at = cause instanceof TomlError ? `:${cause.line}:${cause.column}` : ''
     const why = messageOf(cause).split(/ +\d+: /, 1) // without TomlError's excerpt
@@ -1056,7 +1042,7 @@ export class Config {
     for (const [name, raw] of Object.entries(given)) {
       const row = findSetting(name)
       const note = (text: string) => this.notices.push(`${source}: ${text}`)
-      if (!row) note(explain(unknownSetting(name)).replace('\n ', ';'))
+      if (!row) note(`there is no setting ${visible(name)}`)
       if (!row || raw === undefined) continue
       const value = settingText(row, raw, source)
       const why = refusal?.(row, value, this.get(row.key))
@@ -1087,15 +1073,14 @@ export class Config {
 // Each value is AES-256-GCM, and opens only in its slot. Locked means closed: TaiError.
 // Not here: which columns are sealed (§secrets).
 
-const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB } // 32 MB a guess
-const KEYCHAIN_WAIT = MINUTE
-const ENVELOPE = /^tai-sealed:1:([a-z0-9]+):([A-Za-z0-9_-]{38,})$/
+const SCRYPT_COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * MB }
+const ENVELOPE = /^tai-sealed:1:(\w+):[\w-]{38,}$/
 
 type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string }
 type SealKey = { id: string; bytes: Buffer }
 
-function failLocked(why = 'the vault is sealed and locked', cause?: unknown): never {
-  const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal, where it asks'
+function failLocked(why = 'the vault is locked', cause?: unknown): never {
+  const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal'
   fail(`needs-unlock: ${why}`, hint, cause)
 }
 
@@ -1115,8 +1100,7 @@ function decryptValue(key: SealKey, envelope: string, slot: string) {
     decipher.setAAD(Buffer.from(slot)).setAuthTag(bytes.subarray(-16))
     return decipher.update(bytes.subarray(12, -16), undefined, 'utf8') + decipher.final('utf8')
   } catch (cause) {
-    const hint = 'changed or moved outside of tai: set it anew'
-    fail(`the sealed value of ${slot} does not open`, hint, cause)
+    fail(`the sealed value of ${slot} does not open`, 'set it anew', cause)
   }
 }
 
@@ -1134,21 +1118,19 @@ const KEYCHAINS = {
   ],
 } as const
 
-async function askKeychain(world: World, id: string, key?: Buffer) {
-  const execFile = builtin('node:util').promisify(builtin('node:child_process').execFile)
+function askKeychain(world: World, id: string, key?: Buffer) {
   const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
-  const options = { env: { ...world.env }, timeout: KEYCHAIN_WAIT, killSignal: 'SIGKILL' } as const
-  const ask = async (line: string, says = '') => {
+  const env = { ...world.env }
+  const limits = { env, timeout: MINUTE, killSignal: 'SIGKILL', stdio: 'pipe' } as const
+  const ask = (line: string, says = '') => {
     const [program = '', ...args] = line.replace('ID', id).split(' ')
-    const asked = execFile(program, args, options)
-    asked.child.stdin?.on('error', () => {})
-    asked.child.stdin?.end(says)
-    return (await asked).stdout.trim()
+    const options = { ...limits, input: says }
+    return `${builtin('node:child_process').execFileSync(program, args, options)}`.trim()
   }
   try {
-    if (key) await ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
-    // macOS's program ends well whatever its stdin did.
-    const found = Buffer.from(await ask(get), 'hex')
+    if (key) ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
+    // macOS's ends well whatever its stdin did.
+    const found = Buffer.from(ask(get), 'hex')
     return found.length === 32 ? found : raise(new Error('it holds no such key'))
   } catch (cause) {
     fail("the system's keychain cannot be used", 'a passphrase works everywhere', cause)
@@ -1156,8 +1138,8 @@ async function askKeychain(world: World, id: string, key?: Buffer) {
 }
 
 /** scrypt (RFC 7914); NFKC, as keyboards differ. */
-async function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
-  if (passphrase === undefined) return { id, bytes: await askKeychain(world, id, fresh) }
+function findKey(world: World, id: string, passphrase?: string, fresh?: Buffer) {
+  if (passphrase === undefined) return { id, bytes: askKeychain(world, id, fresh) }
   const { scryptSync } = builtin('node:crypto')
   return { id, bytes: scryptSync(passphrase.normalize('NFKC'), id, 32, SCRYPT_COST) }
 }
@@ -1175,17 +1157,14 @@ export class Seal {
     if (passphrase?.trim() === '') throw new InvalidError('the passphrase is empty')
     const id = world.randomBytes(16).toString('hex')
     const seal = new Seal(world)
-    seal.#key = await findKey(world, id, passphrase, world.randomBytes(32))
+    seal.#key = findKey(world, id, passphrase, world.randomBytes(32))
     const proof = encryptValue(world.randomBytes(12), seal.#key, id, 'proof')
     seal.state = { id, source: passphrase === undefined ? 'keychain' : 'passphrase', proof }
     return seal
   }
 
-  get on() {
-    return !!this.state
-  }
   get locked() {
-    return this.on && this.#key?.id !== this.state?.id
+    return !!this.state && this.#key?.id !== this.state.id
   }
 
   async unlock(ask?: () => Answer) {
@@ -1193,7 +1172,7 @@ export class Seal {
     const { id, source, proof } = this.state
     const passphrase = source === 'passphrase' ? ((await ask?.()) ?? failLocked()) : undefined
     try {
-      const key = await findKey(this.#world, id, passphrase)
+      const key = findKey(this.#world, id, passphrase)
       decryptValue(key, proof, 'proof')
       this.#key = key
     } catch (cause) {
@@ -1308,7 +1287,7 @@ const INDEX_RECORD = `BEGIN REPLACE INTO records_fts (rowid, title, body, tags)
 const REFUSE = `BEGIN SELECT RAISE (ABORT, 'the audit is append-only'); END;`
 
 /** What they lead to is never changed. */
-export const MIGRATIONS: string[] = [
+export const MIGRATIONS = [
   `${Object.entries(FIRST_TABLES).map(createTable).join('')}
 CREATE INDEX sessions_by_workspace ON sessions (workspace, updated);
 CREATE INDEX undo_by_session ON undo (session, n, "group");
@@ -1339,17 +1318,15 @@ export type SqlValue = string | number | Uint8Array | readonly string[] | undefi
 type SqlRow = Record<string, SqlValue>
 type Sql = string | readonly string[]
 
-const JSON_COLUMNS =
-  'tags tools paths commands todos message data args allow deny options profiles inputSchema switched'.split(
-    ' ',
-  )
+const JSON_COLUMN =
+  /^(tags|tools|paths|commands|todos|message|data|args|allow|deny|options|profiles|inputSchema|switched|compacted)$/
 
 const toColumn = (value: SqlValue) =>
   value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
-function tableRow<T>(row: object): T {
+function tableRow<T>(row: object) {
   const pairs = Object.entries(row).map(([name, value]) => {
-    const isJson = value && JSON_COLUMNS.includes(name)
+    const isJson = value && JSON_COLUMN.test(name)
     return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
   })
   return Object.fromEntries(pairs) as T
@@ -1362,7 +1339,7 @@ export class Db {
   #statements = new Map<Sql, StatementSync>()
   #made = new Map<string, unknown>()
   #version: number | undefined
-  #looked = -Infinity
+  #looked = 0
 
   constructor(file: string) {
     const { DatabaseSync: Connection } = builtin('node:sqlite')
@@ -1372,14 +1349,16 @@ export class Db {
     this.#connection.function('digest', options, (...values) => digest(values))
   }
 
-  all<T>(sql: Sql, ...values: SqlValue[]) {
-    const work = () => this.#prepared(sql).all(...values.map(toColumn))
-    return withFaults(this.file, () => work().map((row) => tableRow<T>(row)))
-  }
+  all = <T>(sql: Sql, ...values: SqlValue[]) =>
+    withFaults(this.file, () =>
+      this.#prepared(sql)
+        .all(...values.map(toColumn))
+        .map(tableRow<T>),
+    )
 
   get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
 
-  /** Another after a write of another process; perhaps STORE_GLANCE late. */
+  /** Changes with a write of another process; perhaps STORE_GLANCE late. */
   version() {
     const now = Date.now() // performance takes 1 ms to load
     if (Math.abs(now - this.#looked) < STORE_GLANCE) return this.#version
@@ -1401,7 +1380,7 @@ export class Db {
     return Number(withFaults(this.file, work).changes)
   }
 
-  insert(table: string, row: SqlRow, verb: 'INSERT' | 'REPLACE' = 'INSERT') {
+  insert(table: string, row: SqlRow, verb = 'INSERT') {
     const names = Object.keys(row).map((name) => `"${name}"`)
     const sql = `${verb} INTO ${table} (${names}) VALUES (${names.map(() => '?')})`
     this.run(sql, ...Object.values(row))
@@ -1438,7 +1417,7 @@ const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 const idLetters = (bytes: ArrayLike<number>) =>
   Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
 
-/** By SQLite: node:crypto takes 2 ms to load. */
+/** node:crypto takes 2 ms to load. */
 export const newId = (db: Db) =>
   idLetters(db.get<{ id: Uint8Array }>(`SELECT randomblob(${ID_BYTES}) AS id`)?.id ?? [])
 
@@ -1458,30 +1437,24 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   }
 }
 
-/** Node's `recursive` never ends in /proc. */
-function makeFolders(folder: string) {
-  if (fs.existsSync(folder)) return
-  makeFolders(path.dirname(folder))
-  fs.mkdirSync(folder, { mode: 0o700 })
-}
+const makeFolders = (folder: string) => fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
 
 /** Closing a vault here would drop others' locks (POSIX). */
 function prepareFile(file: string) {
   const folder = path.dirname(file)
   makeFolders(folder)
-  if (!fs.existsSync(file)) fs.closeSync(fs.openSync(file, 'a', 0o600))
+  if (!fs.existsSync(file)) fs.writeFileSync(file, '', { mode: 0o600, flag: 'a' })
   for (const needed of [folder, file]) fs.accessSync(needed, fs.constants.W_OK)
   fs.chmodSync(file, 0o600)
 }
 
 function dbVersion(db: Db, newest: number) {
-  const [head] = db.all<{ version: number; application: number }>(`
-    SELECT user_version AS version, application_id AS application
-    FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`)
+  const head = db.get<{ user_version: number; application_id: number }>`SELECT *
+    FROM pragma_user_version, pragma_application_id WHERE EXISTS (SELECT 1 FROM sqlite_schema)`
   if (!head) return 0
-  if (head.application !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
-  if (head.version > newest) throw new VaultError('newer', db.file)
-  return head.version
+  if (head.application_id !== APPLICATION_ID) throw new VaultError('corrupt', db.file)
+  if (head.user_version > newest) throw new VaultError('newer', db.file)
+  return head.user_version
 }
 
 function migrateDb(db: Db, migrations: string[]) {
@@ -1497,15 +1470,13 @@ function migrateDb(db: Db, migrations: string[]) {
 
 function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
-  const made = fs.openSync(half, 'w', 0o600)
+  fs.writeFileSync(half, '', { mode: 0o600 })
   const reader = new Db(file)
   try {
     reader.run('VACUUM INTO ?', half)
-    fs.fsyncSync(made)
     fs.renameSync(half, `${file}.backup-${from}`)
   } finally {
     reader.close()
-    fs.closeSync(made)
     fs.rmSync(half, { force: true })
   }
 }
@@ -1537,10 +1508,9 @@ type AuditFilter = { limit: number } & Loose<
 >
 
 const GENESIS = 'genesis'
-const CHAIN_OPENING = 'chain'
 
-export const auditHash = (row: Omit<AuditHead, 'hash'> & AuditSaid & { prev_hash: string }) =>
-  digest([row.chain, row.n, row.ts, row.kind, row.session, row.data_json, row.prev_hash])
+export const auditHash = ({ chain, n, ts, kind, session, data_json, prev_hash }: SqlRow) =>
+  digest([chain, n, ts, kind, session, data_json, prev_hash])
 
 function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
   const n = last + 1
@@ -1553,36 +1523,32 @@ function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, sai
 function openAuditChain(db: Db, ts: number) {
   const heads = db.all`SELECT chain, n, hash FROM audit_heads
     ORDER BY seq DESC LIMIT ${AUDIT_ANCHORS}`
-  const said = { ts, kind: CHAIN_OPENING, session: undefined, data_json: canonicalJson({ heads }) }
+  const said = { ts, kind: 'chain', session: undefined, data_json: canonicalJson({ heads }) }
   return addAuditRow(db, { chain: newId(db), n: -1, hash: GENESIS }, said)
 }
 
-const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash,
-    iif(json_valid(data_json), data_json, json_object('unreadable', data_json)) AS data
-  FROM audit WHERE (n > 0 OR ?1 = '${CHAIN_OPENING}')
-    AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
+const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash, data_json AS data
+  FROM audit WHERE n > 0 AND (?1 IS NULL OR kind = ?1) AND (?2 IS NULL OR data ->> 'tool' = ?2)
     AND (?3 IS NULL OR data ->> 'server' = ?3) AND ts >= ?4 ORDER BY seq DESC LIMIT ?5`
 
 const AUDIT_PROBLEMS = `SELECT 'chain ' || chain || ', row ' || n || ': ' || problem AS said FROM (
-  SELECT chain, n, CASE
-    WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
-    WHEN hash <> digest(chain, n, ts, kind, session, data_json, prev_hash)
-      THEN 'changed after it was written'
-    WHEN prev_hash <> last_hash THEN 'does not continue the row before it'
-    WHEN last_n < 0 AND chain NOT IN (SELECT chain FROM audit_heads)
-      THEN 'its chain is not in the list of heads'
-  END AS problem FROM (
-    SELECT *, lag(n, 1, -1) OVER rows_before AS last_n,
-      lag(hash, 1, '${GENESIS}') OVER rows_before AS last_hash
-    FROM audit WINDOW rows_before AS (PARTITION BY chain ORDER BY n)
-  ) WHERE problem IS NOT NULL
-  UNION ALL
-  SELECT named.chain, named.n, iif(a.n IS NULL, 'missing, the chain ends before it', 'not as it was')
-  FROM (
-    SELECT chain, n, hash FROM audit_heads UNION
-    SELECT h.value ->> 'chain', h.value ->> 'n', h.value ->> 'hash'
-      FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
-  ) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
+SELECT chain, n, CASE
+  WHEN n > last_n + 1 THEN 'rows before it are missing: ' || (n - last_n - 1)
+  WHEN hash <> digest(chain, n, ts, kind, session, data_json, prev_hash)
+    THEN 'changed after it was written'
+  WHEN prev_hash <> last_hash THEN 'does not continue the row before it'
+  WHEN last_n < 0 AND chain NOT IN (SELECT chain FROM audit_heads)
+    THEN 'its chain is not in the list of heads'
+END AS problem FROM (
+  SELECT *, lag(n, 1, -1) OVER earlier AS last_n, lag(hash, 1, '${GENESIS}') OVER earlier AS last_hash
+  FROM audit WINDOW earlier AS (PARTITION BY chain ORDER BY n)
+) WHERE problem IS NOT NULL
+UNION ALL
+SELECT chain, n, iif(a.n IS NULL, 'missing, the chain ends before it', 'not as it was') FROM (
+  SELECT chain, n, hash FROM audit_heads UNION
+  SELECT h.value ->> 'chain', h.value ->> 'n', h.value ->> 'hash'
+  FROM audit, json_each(iif(json_valid(data_json), data_json, '{}'), '$.heads') h WHERE n = 0
+) named LEFT JOIN audit a USING (chain, n) WHERE a.hash IS NOT named.hash)`
 
 function checkAudit(db: Db) {
   const counts = db.get<{ rows: number; chains: number }>`
@@ -1597,7 +1563,7 @@ function checkAudit(db: Db) {
 //
 // 1. Who sees a secret value tells the redactor.
 // 2. The vault's seal is asked each time: another process may have turned it.
-// 3. It turns in one transaction; then the file is written anew, without old values.
+// 3. It turns in one transaction; then the file is written anew.
 
 export type StoreOptions = { passphrase?: () => Answer; redactor?: Redactor }
 type SecretRow = { name: string; value: string }
@@ -1632,10 +1598,10 @@ const emptyLog = (db: Db) => db.get<{ busy: number }>('PRAGMA wal_checkpoint(TRU
 function eraseOld(db: Db) {
   db.exec('VACUUM')
   const cwd = path.dirname(db.file)
-  const backups = fs.globSync(`${path.basename(db.file)}.backup-*`, { cwd })
-  const notices = backups.map((name) => `${path.join(cwd, name)} still holds old values`)
-  const busy = 'another tai still reads old values: end it, then rotate the seal'
-  return emptyLog(db) ? notices : [busy, ...notices]
+  const notices = fs.globSync('*.backup-*', { cwd }).map((name) => `${name} still holds old values`)
+  if (!emptyLog(db))
+    notices.push('another tai still reads old values: end it, then rotate the seal')
+  return notices
 }
 
 /** Secrets and the seal over them. */
@@ -1645,7 +1611,7 @@ export class Secrets {
   #redactor
   #passphrase
   #seal
-  #unlocking: Promise<void> | undefined
+  #lane = new Lane()
 
   constructor(db: Db, world: World, redactor: Redactor, passphrase?: () => Answer) {
     this.#db = db
@@ -1662,14 +1628,14 @@ export class Secrets {
   }
 
   async status() {
-    const { on, locked, state } = this.seal
-    return { on, locked, ...(state && { source: state.source }) }
+    const { locked, state } = this.seal
+    return { on: !!state, locked, ...(state && { source: state.source }) }
   }
 
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
-    const { on } = this.seal
-    if (to === 'on' && on) fail('the vault is sealed already', '`tai seal rotate` changes its key')
-    if (to !== 'on' && !on) fail('the vault is not sealed', '`tai seal on` seals it')
+    const isSealed = !!this.seal.state
+    if (isSealed === (to === 'on'))
+      fail(`the vault is ${isSealed ? 'sealed already' : 'not sealed'}`)
     await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
     this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
@@ -1684,12 +1650,11 @@ export class Secrets {
 
   async set(name: string, value: string) {
     if (!value) throw new InvalidError(`the secret ${visible(name)} would be empty`)
-    const sql = `INSERT INTO secrets (name, value, created, updated) VALUES (?1, ?2, ?3, ?3)
-      ON CONFLICT (name) DO UPDATE SET value = ?2, updated = ?3`
+    const created = this.#world.now()
     await this.within((seal) => {
-      const sealed = seal.seal(value, columnSlot('secrets', 'value', name))
-      this.#db.run(sql, name, sealed, this.#world.now())
-      this.#open({ name, value: sealed })
+      const row = { name, value: seal.seal(value, columnSlot('secrets', 'value', name)) }
+      this.#db.insert('secrets', { ...row, created, updated: created }, 'REPLACE')
+      this.#open(row)
     })
     emptyLog(this.#db)
   }
@@ -1710,14 +1675,12 @@ export class Secrets {
     return found
   }
 
-  async #unlock() {
-    if (!this.seal.locked) return
-    this.#unlocking ??= this.#seal.unlock(this.#passphrase).finally(() => {
-      this.#unlocking = undefined
+  #unlock = () =>
+    this.#lane.run(async () => {
+      if (!this.seal.locked) return
+      await this.#seal.unlock(this.#passphrase)
       this.#learn()
     })
-    await this.#unlocking
-  }
 
   #learn() {
     if (this.seal.locked) return
@@ -1727,7 +1690,7 @@ export class Secrets {
 
   #open({ name, value }: SecretRow) {
     const opened = this.seal.open(value, columnSlot('secrets', 'value', name))
-    this.#redactor.add(name.replace(/[^A-Za-z0-9_.-]/g, '_'), opened)
+    this.#redactor.add(name.replace(/[^\w.-]/g, '_'), opened)
     return opened
   }
 }
@@ -1737,7 +1700,7 @@ export class Secrets {
 //#region §recall: records and sessions, and finding in them
 //
 // A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
-// Where no text has all, those come that have most as parts: signs, scripts without spaces.
+// Where no text has all, those come that hold most: signs, scripts without spaces.
 // Not here: what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
@@ -1767,7 +1730,7 @@ const termsIn = (text: string) =>
 
 function searchRows<T>(
   db: Db,
-  [byWords, byParts]: readonly [string, string],
+  [byWords = '', byParts = '']: string[],
   query?: string,
   ...values: SqlValue[]
 ) {
@@ -1791,18 +1754,18 @@ const RECORD_SEARCH = [
   `${RECORD_HITS} FROM records r
     WHERE (?1 = '[]' OR ${RECORD_PARTS} > 0) AND ${RECORD_FILTER}
     ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
-] as const
+]
 
 const SESSION_ROWS = `SELECT s.*,
   (SELECT coalesce(max(n), 0) FROM messages WHERE session = s.id) AS messages FROM sessions s`
-const NEWEST_FIRST = 'ORDER BY updated DESC, s.rowid DESC LIMIT ?2'
+const NEWEST = 'updated DESC, s.rowid DESC'
 const SESSION_SEARCH = [
   `${SESSION_ROWS} WHERE ${termsIn('title')} = json_array_length(?1) OR id IN (
     SELECT session FROM messages_fts f JOIN messages m ON m.seq = f.rowid
-    WHERE messages_fts MATCH ?3) ${NEWEST_FIRST}`,
+    WHERE messages_fts MATCH ?3) ORDER BY ${NEWEST} LIMIT ?2`,
   `${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
-    SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ${NEWEST_FIRST}`,
-] as const
+    SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ORDER BY ${NEWEST} LIMIT ?2`,
+]
 
 //#endregion §recall
 
@@ -1816,14 +1779,11 @@ type ProfileRow = { name: string; created: number } & Loose<
   Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }
 >
 /** Without a root: everywhere. */
-export type Grant = {
-  id: string
-  tool: string
+export type Grant = Record<'id' | 'tool', string> & {
   scope: 'once' | 'session' | 'always' | 'deny'
-  paths: readonly string[]
-  commands: readonly string[]
   created: number
-} & Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
+} & Record<'paths' | 'commands', readonly string[]> &
+  Loose<Record<'digest' | 'session' | 'root', string> & { mode: Mode; expires: number }>
 type UndoEntry = Record<'path' | 'group', string> & {
   n: number
   kind: 'file' | 'folder' | 'link' | 'absent'
@@ -1834,14 +1794,13 @@ type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'don
 const HISTORY_MAX = 1_000
 
 function carryOver(file: string, into: Db) {
-  // Else SQLite may need a log beside it, and fail.
-  const uri = `${builtin('node:url').pathToFileURL(file).href}?mode=ro&immutable=1`
   attempt(() => {
+    // Else SQLite may need a log beside it, and fail.
+    const uri = `${builtin('node:url').pathToFileURL(file)}?mode=ro&immutable=1`
     into.run('ATTACH ? AS disk', uri)
-    const tables = into.all<{ name: string }>`SELECT name FROM main.sqlite_schema
-      WHERE type = 'table' AND (name GLOB 'mcp_*'
-        OR name IN ('settings', 'seal', 'secrets', 'profiles', 'approvals'))`
-    for (const { name } of tables) into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+    for (const name of Object.keys(FIRST_TABLES))
+      if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
+        into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
   })
 }
 
@@ -1880,10 +1839,9 @@ export class Store {
   addRecord = async (record: NewRecord) => this.#newRecord(record)
   async updateRecord(id: string, change: Loose<RecordText>) {
     const { title, body, tags } = this.#redacted(change)
-    const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
-      body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
-      WHERE id = ${id}`
-    return changed > 0
+    const sql = `UPDATE records SET title = coalesce(?, title), body = coalesce(?, body),
+      tags = coalesce(?, tags), updated = ? WHERE id = ?`
+    return this.db.run(sql, title, body, tags, this.#now(), id) > 0
   }
   getRecord = async (id: string) =>
     this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
@@ -1899,22 +1857,18 @@ export class Store {
       ORDER BY id = ?1 DESC LIMIT 2`
     const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
     if (!other || found?.id === id) return found
-    fail(`several sessions begin with ${id}`, 'give more of the id; `tai session list` shows them')
+    fail(`several sessions begin with ${id}`, '`tai session list` shows them')
   }
-  latestSession = async (workspace: string) =>
-    this.db.get<SessionRow>(
-      `${SESSION_ROWS} WHERE workspace = ?1 AND messages > 0 ${NEWEST_FIRST}`,
-      workspace,
-      1,
-    )
+  async latestSession(workspace: string) {
+    const sql = `${SESSION_ROWS} WHERE workspace = ? AND messages > 0 ORDER BY ${NEWEST} LIMIT 1`
+    return this.db.get<SessionRow>(sql, workspace)
+  }
   listSessions = async ({ query, limit }: Search) =>
     searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
-  /** From its next turn on. */
-  async setSwitched(id: string, to: Switched) {
-    const sql = `UPDATE sessions SET switched = ?2, profile = coalesce(?2 ->> 'profile', profile),
-      model = coalesce(?2 ->> 'model', model) WHERE id = ?1`
-    this.db.run(sql, id, JSON.stringify(to))
-  }
+  setSwitched = async (id: string, to: Switched) =>
+    this.db.run`UPDATE sessions SET switched = ${JSON.stringify(to)},
+      profile = coalesce(${to.profile}, profile), model = coalesce(${to.model}, model)
+      WHERE id = ${id}`
   /** Not its notes and memories. */
   deleteSession = async (id: string) =>
     this.db.tx(() => {
@@ -1928,14 +1882,12 @@ export class Store {
       SELECT id, ${this.#knownJson(message)}, ${this.#now()},
         1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
       FROM sessions WHERE id = ${session} RETURNING n`
-    const hint = '`tai session list` shows them'
-    return row?.n ?? fail(`there is no session ${visible(session)}`, hint)
+    return row?.n ?? fail(`there is no session ${visible(session)}`)
   }
-  async messages(session: string) {
-    const rows = this.db.all<StoredMessage>`SELECT n, created, compacted, message_json AS message
+  messages = async (session: string) =>
+    this.db.all<StoredMessage>`SELECT n, created, message_json AS message,
+      iif(compacted, 'true', 'false') AS compacted
       FROM messages WHERE session = ${session} ORDER BY n`
-    return rows.map((row) => ({ ...row, compacted: Boolean(row.compacted) }))
-  }
   async compact(session: string, upTo: number, summary: string) {
     const title = `Summary of session ${session} up to message ${upTo}`
     return this.db.tx(() => {
@@ -2006,12 +1958,10 @@ export class Store {
     rows.length = 0
   }
 
-  async addGrant(grant: Pick<Grant, 'tool' | 'scope'> & Partial<Omit<Grant, 'id' | 'created'>>) {
+  async addGrant(grant: Pick<Grant, 'tool' | 'scope'> & Partial<Grant>) {
     const made = { paths: [], commands: [], ...grant, id: newId(this.db), created: this.#now() }
-    this.db.tx(() => {
-      this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
-      this.db.insert('approvals', made)
-    })
+    this.db.run('DELETE FROM approvals WHERE expires <= ?', made.created)
+    this.db.insert('approvals', made)
     return made
   }
   /** Newest first; '': of all tools. */
@@ -2037,9 +1987,9 @@ export class Store {
       SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
-  async dropUndo(session: string, groups: readonly string[]) {
+  async dropUndo(session: string, groups: string[]) {
     const sql = 'DELETE FROM undo WHERE session = ? AND "group" IN (SELECT value FROM json_each(?))'
-    this.db.run(sql, session, JSON.stringify(groups))
+    this.db.run(sql, session, groups)
   }
 
   async addHistory(line: string) {
@@ -2048,10 +1998,10 @@ export class Store {
     this.db.run(sql, this.redactor.known(line))
     this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
   }
-  listHistory = async (limit: number) =>
-    this.db.all<{ line: string }>`SELECT line FROM history ORDER BY seq DESC LIMIT ${limit}`.map(
-      ({ line }) => line,
-    )
+  async listHistory(limit: number) {
+    const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
+    return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
+  }
 
   #knownJson = (value: unknown) =>
     JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
@@ -2061,7 +2011,7 @@ export class Store {
   #newRecord = (record: NewRecord) =>
     this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
 
-  #insertNew(table: 'records' | 'sessions', row: SqlRow, id = newId(this.db)) {
+  #insertNew(table: string, row: SqlRow, id = newId(this.db)) {
     const now = this.#now()
     this.db.insert(table, { id, ...row, created: now, updated: now })
     return id
@@ -2928,7 +2878,7 @@ export class SseReader {
 //
 // A provider's oddities are facts of its row: no code asks for its name. Nothing asked: the
 // first row set up by environment or config.toml, else by the vault, else a local server that
-// answers. An address that the user gave gets no key of the vault.
+// answers. No key of the vault goes to an address that the user gave.
 // Not here: requests (§dialects, §chat).
 
 export type Provider = {
@@ -2969,7 +2919,6 @@ export const PROVIDERS: Provider[] = [
     callIds: /^[A-Za-z0-9]{9}$/,
   }),
   hosted('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
-    refuses: /^response_format$/,
     returns: 'reasoning_content',
   }),
   hosted('xai', 'https://api.x.ai/v1', 'grok-4'),
@@ -2985,20 +2934,17 @@ const WINDOWS = Object.entries({
   'gemini-': 1_047_576,
   'grok-4': 256_000,
   claude: 200_000,
-  '/o3': 200_000,
-  '/o4': 200_000,
 })
 
-/** US dollars per million (January 2026): input, from cache, output, into cache. */
-const PRICES: Record<string, number[]> = {
-  'openai/gpt-5': [1.25, 0.125, 10],
-  'openai/gpt-5.1': [1.25, 0.125, 10],
-  'openai/gpt-5-mini': [0.25, 0.025, 2],
-  'openai/gpt-4.1': [2, 0.5, 8],
-  'anthropic/claude-sonnet-4': [3, 0.3, 15, 3.75],
-  'anthropic/claude-sonnet-4-5': [3, 0.3, 15, 3.75],
-  'anthropic/claude-opus-4-5': [5, 0.5, 25, 6.25],
-  'anthropic/claude-haiku-4-5': [1, 0.1, 5, 1.25],
+/** US dollars per million (January 2026); all take 0.1 of it from a cache, and 1.25 into one. */
+const PRICES: Record<string, [input: number, output: number]> = {
+  'openai/gpt-5': [1.25, 10],
+  'openai/gpt-5.1': [1.25, 10],
+  'openai/gpt-5-mini': [0.25, 2],
+  'anthropic/claude-sonnet-4': [3, 15],
+  'anthropic/claude-sonnet-4-5': [3, 15],
+  'anthropic/claude-opus-4-5': [5, 25],
+  'anthropic/claude-haiku-4-5': [1, 5],
 }
 
 const NOT_CHAT =
@@ -3018,8 +2964,8 @@ export type ChooseOptions = {
 }
 
 function movedTo(address: string, row: Provider, where: string): Provider {
-  const said = `${where} is no http address: ${visible(clip(address, 100))}`
-  if (!httpUrl(address)) failUsage(said, 'give one such as https://models.example.com/v1')
+  if (!httpUrl(address))
+    failUsage(`${where} is no http address: ${visible(address)}`, 'https://example.com/v1 is one')
   const baseUrl = address.trim().replace(/\/+$/, '')
   if (baseUrl === row.baseUrl) return row
   return { ...row, baseUrl, own: true, model: undefined, refuses: undefined }
@@ -3036,8 +2982,7 @@ export function providersOf(tables: Record<string, JsonObject>) {
 function readProvider(name: string, table: JsonObject): Provider {
   const reader = new Reader(table, `providers.${name}`)
   const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
-  const fields = PROVIDER_FIELDS.join(', ')
-  if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${fields}`)
+  if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${PROVIDER_FIELDS}`)
   const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
   const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
     reader.at(field).optional((value) => value.string()),
@@ -3048,12 +2993,14 @@ function readProvider(name: string, table: JsonObject): Provider {
   return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
-/** `tail`: such as `/models`. */
-export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail: string) {
-  if (dialect === 'openai')
-    return { url: baseUrl + tail, headers: { ...(key && { authorization: `Bearer ${key}` }) } }
+/** `tail`: such as `/models`, else that for a chat. */
+export function endpointOf({ provider: { baseUrl, dialect }, key }: Endpoint, tail?: string) {
+  if (dialect === 'openai') {
+    const headers = { ...(key && { authorization: `Bearer ${key}` }) }
+    return { url: baseUrl + (tail ?? '/chat/completions'), headers }
+  }
   const headers = { 'anthropic-version': '2023-06-01', ...(key && { 'x-api-key': key }) }
-  return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail}`), headers }
+  return { url: baseUrl.replace(/(\/v1)?$/, `/v1${tail ?? '/messages'}`), headers }
 }
 
 /** Throws ModelError: no key, nothing set up, no models. */
@@ -3088,7 +3035,7 @@ async function findServer(rows: Provider[], options: ChooseOptions) {
   return keyless.find((_at, i) => lists[i]?.length)
 }
 
-function serverFrom(row: Provider, env: World['env']): Endpoint {
+function serverFrom(row: Provider, env: World['env']) {
   const { name, keys, baseUrl, baseEnv = '' } = row
   const variable = keys.find((each) => env[each]?.trim())
   const provider = movedTo(env[baseEnv] || baseUrl, row, baseEnv)
@@ -3098,14 +3045,14 @@ function serverFrom(row: Provider, env: World['env']): Endpoint {
 }
 
 function nothingSetUp(named?: Provider) {
-  const hint = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
+  const ways = `set a key, such as OPENAI_API_KEY (or: tai secret set NAME)
   or start a local server, such as: ollama serve
   or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
-  if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint })
-  return new ModelError(`no key for ${named.name}: ${named.keys.join(' or ')} is not set`, {
-    kind: 'refused',
-    hint: `set it in the environment, or keep it: tai secret set ${named.keys[0]}`,
-  })
+  if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint: ways })
+  const { name, keys } = named
+  const hint = `or keep it in the vault: tai secret set ${keys[0]}`
+  const missing = `no key for ${name}: ${keys.join(' or ')} is not set`
+  return new ModelError(missing, { kind: 'refused', hint })
 }
 
 async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) {
@@ -3126,17 +3073,15 @@ export async function listModels(
   const { name } = at.provider
   using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
   const limits = { timeout: wait, signal: clock.signal }
-  const request = { ...endpointOf(at, '/models'), method: 'GET', ...limits }
   try {
-    const reply = await http.send(request)
+    const reply = await http.send({ ...endpointOf(at, '/models'), method: 'GET', ...limits })
     const { models, data = models } = parseObject(await reply.text()) ?? {}
     if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
     fail(`no list of models (status ${reply.status})`)
   } catch (cause) {
     signal?.throwIfAborted()
-    const hint = `check the address and the key, or name a model: -m ${name}/MODEL`
-    const message = `${name} at ${new URL(request.url).host}: ${messageOf(cause)}`
-    throw new ModelError(message, { kind: 'unreachable', hint, cause })
+    const hint = `check its address and key, or name a model: -m ${name}/MODEL`
+    throw new ModelError(`${name}: ${messageOf(cause)}`, { kind: 'unreachable', hint, cause })
   }
 }
 
@@ -3151,18 +3096,18 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
 export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
   const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
   const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
-  const [input = 0, cached = 0, output = 0, store = input] = PRICES[undated] ?? []
-  if (!official || !usage || !input) return undefined
-  const fresh = Math.max(0, usage.input - usage.cached - written)
-  return (fresh * input + usage.cached * cached + written * store + usage.output * output) / 1e6
+  const price = PRICES[undated]
+  if (!official || !usage || !price) return undefined
+  const { input, output, cached } = usage
+  const fresh = Math.max(0, input - cached - written)
+  return ((fresh + cached / 10 + written * 1.25) * price[0] + output * price[1]) / 1e6
 }
 
 //#endregion §models
 
 //#region §dialects: neutral messages in a provider's words, and back
 //
-// OpenAI chat completions, more or less, and Anthropic Messages.
-// A wrong type counts as absent, an unknown event is passed over, nonsense is an error, never
+// A wrong type counts as absent, an unknown event is passed over; nonsense is an error, never
 // an empty answer. A call whose arguments are no whole JSON object does not run and goes back
 // as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
@@ -3171,12 +3116,6 @@ export type ChatRequest = {
   messages: Message[]
   tools: ToolSchema[]
   schema?: JsonObject | undefined
-}
-
-export type Dialect = {
-  tail: string
-  encode: (request: ChatRequest, choice: ModelChoice) => object
-  read: (chunk: JsonObject, reply: StreamDecoder) => void
 }
 
 type Wire = Json | undefined
@@ -3188,49 +3127,45 @@ const asNumber = (value: Wire) => (typeof value === 'number' ? value : 0)
 const NOTHING = /(?!)/
 const isEmpty = (value: Wire) => Object.keys(asObject(value)).length === 0
 
-const FAILURES: [RegExp, ModelError['kind'], hint: string][] = [
-  [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit, or use -m'],
+const FAILURES: [RegExp, ModelError['kind'], string][] = [
+  [/^402|insufficient_quota|billing_error|credit balance/, 'refused', 'add credit'],
   [
-    /^413|(maximum|available|configured) context|context[_ ](length|size|limit|window)|(prompt|input) is too long|maximum number of tokens/,
+    /^413|context[_ ](length|size|limit|window)|is too long|maximum (context|prompt|number of tok)/,
     'context',
-    'the conversation no longer fits: begin a new one, or send less',
+    'it no longer fits: begin anew, or send less',
   ],
   [
     /^(408|409|425|429|5..)|(overloaded|server|api|unavailable|timeout)_error|rate_limit/,
     'busy',
-    'try again later, or use another model: -m',
+    'try again later, or another model: -m',
   ],
-  [/^404|not_found/, 'refused', 'check the name of the model: tai model list'],
-  [/^40[13]|_api_key|(authentication|permission)_error/, 'refused', 'check the key: tai doctor'],
 ]
+const REFUSED_HINT = 'check the key (tai doctor) and the name of the model (tai model list)'
 
 /** In a stream, a numeric `code` is the status. */
 export function failureOf(said: string, answer?: number, retryAfter?: number) {
   const body: JsonObject = parseObject(said) ?? { message: said }
   const { error: inner, message, detail } = body
   const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
-  const upstream = asObject(metadata)['raw']
-  const words = new Set([first, inner, message, detail, upstream].map(asText))
-  const spoken = [...words].filter(Boolean).join('; ') || said
+  const words = [first, inner, message, detail, asObject(metadata)['raw']].map(asText)
+  const spoken = [...new Set(words)].filter(Boolean).join('; ') || said
   const status = answer ?? (Number(code) || undefined)
   const about = `${status} ${code} ${type} ${spoken}`
-  const [, kind = answer ? 'refused' : 'broken', hint = 'try again, or another model'] =
+  const [, kind = answer ? 'refused' : 'broken', hint = REFUSED_HINT] =
     FAILURES.find(([shape]) => shape.test(about)) ?? []
   const what = `${answer ? `answered ${answer}` : 'broke off'}: ${shownWords(spoken)}`
-  const isLong = retryAfter && retryAfter > CHAT_RETRY_AFTER_MAX
-  const asks = isLong ? `; it asks to wait ${formatDuration(retryAfter)}` : ''
-  return new ModelError(what + asks, { kind, hint, status, retryAfter })
+  return new ModelError(what, { kind, hint, status, retryAfter })
 }
 
 function shownWords(said: string) {
-  const markup = /^\s*</.test(said) ? /(<(script|style)[^]*?<\/\2>|<[^>]*>|\s)+/gi : /\s+/g
+  const markup = /^\s*</.test(said) ? /(<[^>]*>|\s)+/g : /\s+/g
   const text = said.replace(markup, ' ').trim()
   return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
 
-const STOPS: [RegExp, StopReason, how?: string][] = [
+const STOPS: [RegExp, StopReason, string?][] = [
   [/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
   [/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
   [/./, 'end'],
@@ -3245,12 +3180,12 @@ export class StreamDecoder {
   written = 0 // into the cache
   cost?: number
   done = false
-  #dialect
+  #read
   #events: ChatEvent[] = []
   #held = ''
   #stop: (typeof STOPS)[number] | undefined
-  constructor(dialect: Dialect) {
-    this.#dialect = dialect
+  constructor(read: (chunk: JsonObject, reply: StreamDecoder) => void) {
+    this.#read = read
   }
 
   get finished() {
@@ -3261,15 +3196,13 @@ export class StreamDecoder {
   feed(data: string, event = 'message') {
     const said = data.trim()
     this.done ||= said === '[DONE]'
-    if (/^(\[DONE\])?$/.test(said)) return []
+    if (!said || said === '[DONE]') return []
     const chunk = parseObject(said)
     const { error = null, type, object } = chunk ?? {}
     if (error !== null || [event, type, object].includes('error')) throw failureOf(said)
     if (!chunk)
-      throw new ModelError(`sent a malformed stream: ${shownWords(said)}`, {
-        hint: 'is the address that of a model server? tai doctor',
-      })
-    this.#dialect.read(chunk, this)
+      throw new ModelError(`sent a malformed stream: ${shownWords(said)}`, { hint: 'tai doctor' })
+    this.#read(chunk, this)
     return this.#events.splice(0)
   }
 
@@ -3306,7 +3239,7 @@ export class StreamDecoder {
     if (!this.text.trim() && !calls[0])
       throw new ModelError(`sent an empty response: ${how ?? 'not a word'}`, {
         kind: said === 'filter' ? 'refused' : 'empty',
-        hint: 'ask otherwise or for less, or use another model: -m',
+        hint: 'ask otherwise, or another model: -m',
       })
     if (how) this.#tell('notice', `the answer was ${how}`)
     const stop = said === 'end' && calls[0] ? 'calls' : said
@@ -3359,11 +3292,7 @@ function encodedParts(parts: readonly Part[], picture: (image: Image) => JsonObj
   return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
-const markedText = ({ text, state }: AssistantMessage) =>
-  text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
-
-const replyText = ({ text, images }: ToolMessage) =>
-  text.trim() ? text : `(no ${images?.length ? 'text; see the image' : 'output'})`
+const replyText = ({ text }: ToolMessage) => (text.trim() ? text : '(no text)')
 
 function systemText(messages: Message[], schema?: JsonObject) {
   const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
@@ -3383,10 +3312,7 @@ function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
   readOpenAiThought(said, reply)
   const content = said['content'] ?? said['refusal']
   reply.say(asText(content))
-  for (const { thinking, text } of asList(content)) {
-    for (const thought of asList(thinking)) reply.think(asText(thought['text'])) // Mistral
-    reply.say(asText(text))
-  }
+  for (const { text } of asList(content)) reply.say(asText(text))
   for (const piece of asList(said['tool_calls'])) addCallPiece(piece, reply)
   reply.stopFor(finish_reason)
 }
@@ -3428,19 +3354,15 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 
 function encodeOpenAi({ messages, tools, schema }: ChatRequest, { provider, model }: ModelChoice) {
   const { refuses = NOTHING, callIds } = provider
-  const inWords = refuses.test('response_format')
-  const system = systemText(messages, inWords ? schema : undefined)
+  const system = systemText(messages, schema)
   const said = openAiMessages(repairHistory(messages, callIds), provider)
-  const json_schema = { name: 'answer', schema, strict: false }
-  const body = {
+  return {
     model,
     stream: true,
     messages: system ? [{ role: 'system', content: system }, ...said] : said,
-    stream_options: { include_usage: true },
+    stream_options: refuses.test('stream_options') ? undefined : { include_usage: true },
     tools: tools[0] && tools.map((tool) => openAiTool(tool, refuses)),
-    response_format: schema && { type: 'json_schema', json_schema },
   }
-  return Object.fromEntries(Object.entries(body).filter(([field]) => !refuses.test(field)))
 }
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
@@ -3466,8 +3388,8 @@ function openAiMessages(messages: Spoken[], provider: Provider) {
     const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
     images.push(...(message.images ?? []).map(openAiPicture))
     if (!images[0] || messages[i + 1]?.role === 'tool') return [reply]
-    const note = `(${count(images.length, 'image')} from the tools)`
-    return [reply, { role: 'user', content: [textBlock(note), ...images.splice(0)] }]
+    const content = [textBlock('(images from the tools)'), ...images.splice(0)]
+    return [reply, { role: 'user', content }]
   })
 }
 
@@ -3492,7 +3414,7 @@ function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) 
   }))
   return {
     role: 'assistant',
-    content: markedText(message) || null,
+    content: message.text.trimEnd() || null,
     [returns]: thoughts[returns],
     tool_calls: calls[0] && tool_calls,
   }
@@ -3516,13 +3438,12 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
     reply.written = asNumber(usage['cache_creation_input_tokens'])
     reply.usage = { input: fresh + cached + reply.written, output: 0, cached }
   }
-  if (reply.usage && typeof output === 'number') reply.usage = { ...reply.usage, output }
+  if (reply.usage) reply.usage.output = asNumber(output) || reply.usage.output
 }
 
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
-  const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
+  const { type, id = '', name = '', text, thinking, signature, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
-  if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: asText(data) })
   reply.say(asText(text))
   if (thinking) reply.think(asText(thinking))
   const thought = reply.thoughts.at(-1)
@@ -3533,13 +3454,12 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
 }
 
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } }
-const CACHED_TURNS = 2 // four marks are allowed
+const CACHED_TURNS = 3 // four marks are allowed, and that of `system` covers the tools
 
 function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
   const system = systemText(messages, schema)
-  const offered = tools.map(({ name, description, parameters }, i) => {
-    const mark = i === tools.length - 1 && CACHE_MARK
-    return { name, description, input_schema: adaptSchema(parameters), ...mark }
+  const offered = tools.map(({ name, description, parameters }) => {
+    return { name, description, input_schema: adaptSchema(parameters) }
   })
   return {
     model,
@@ -3579,20 +3499,19 @@ function anthropicBlocks(message: Spoken) {
     return [{ type: 'tool_result', tool_use_id: message.id, is_error, content }]
   }
   const { reasoning = [], calls } = message
-  const text = markedText(message)
+  const text = message.text.trimEnd()
   return [
-    ...reasoning.flatMap(({ text: thinking, signature, sealed }): JsonObject[] => {
-      if (signature) return [{ type: 'thinking', thinking, signature }]
-      return sealed ? [{ type: 'redacted_thinking', data: sealed }] : []
-    }),
+    ...reasoning.flatMap(({ text: thinking, signature }) =>
+      signature ? [{ type: 'thinking', thinking, signature }] : [],
+    ),
     ...(text ? [textBlock(text)] : []),
     ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
   ]
 }
 
-export const DIALECTS: Record<Provider['dialect'], Dialect> = {
-  openai: { tail: '/chat/completions', encode: encodeOpenAi, read: readOpenAi },
-  anthropic: { tail: '/messages', encode: encodeAnthropic, read: readAnthropic },
+export const DIALECTS = {
+  openai: { encode: encodeOpenAi, read: readOpenAi },
+  anthropic: { encode: encodeAnthropic, read: readAnthropic },
 }
 
 function freshId(id: string, taken: Set<string>, wanted = /./) {
@@ -3648,14 +3567,11 @@ export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
     }
     const kept = Object.entries(own).flatMap(([key, value]) => {
       if (SCHEMA_LEFT_OUT.test(key) || drops.test(key)) return []
-      if (DRAFT_4.test(key) && (value === null || typeof value === 'boolean')) return []
+      if (DRAFT_4.test(key) && typeof value === 'boolean') return []
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
       const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-      const inner = fit.map(([name, each]) => [
-        name,
-        adapt(each === false ? { not: {} } : Object(each), above),
-      ])
+      const inner = fit.map(([name, each]) => [name, adapt(Object(each), above)])
       return [[key, Object.fromEntries(inner)]]
     })
     return completedNode(Object.fromEntries(kept))
@@ -3692,8 +3608,8 @@ function pointedAt(root: JsonSchema, ref: string) {
 
 //#region §chat: one request to a model, one whole reply
 //
-// A request is sent again, and that is said, only while nothing of a reply has arrived and
-// for what passes: a busy server, a reset connection; not for `idle`, as models think long.
+// A request is sent again, and that is said, only while nothing of a reply has arrived, and
+// after what passes: a busy server, a reset connection; not `idle`, as models think long.
 // Every failure is a ModelError without the key, even if a server echoes it.
 // Not here: running tools (§agent).
 
@@ -3708,19 +3624,13 @@ function passes(failure: ModelError) {
   return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
 }
 
-type ChatOptions = {
-  http: HttpClient
-  idle: number // ms of silence
-  random: () => number // 0 to 1
-}
-
-/** Talks to the chosen model in its dialect. */
+/** Talks to the chosen model in its dialect; `idle`: ms of silence. */
 export class ChatClient {
   choice
   #options
   #redactor = new Redactor()
 
-  constructor(choice: ModelChoice, options: ChatOptions) {
+  constructor(choice: ModelChoice, options: { http: HttpClient; idle: number; random(): number }) {
     this.choice = choice
     this.#options = options
     this.#redactor.add('api-key', choice.key ?? '')
@@ -3730,7 +3640,7 @@ export class ChatClient {
     const dialect = DIALECTS[this.choice.provider.dialect]
     const body = JSON.stringify(dialect.encode(request, this.choice))
     for (let tries = 1; ; tries++) {
-      const decoder = new StreamDecoder(dialect)
+      const decoder = new StreamDecoder(dialect.read)
       try {
         yield* this.#exchange(body, decoder, signal)
         const { events, reply } = decoder.end()
@@ -3776,11 +3686,9 @@ export class ChatClient {
   }
 
   async #post(body: string, signal: AbortSignal) {
-    const { choice } = this
     const { http, idle } = this.#options
-    const { url, headers: own } = endpointOf(choice, DIALECTS[choice.provider.dialect].tail)
-    const accept = 'text/event-stream, application/json'
-    const headers = { 'content-type': 'application/json', accept, ...own }
+    const { url, headers: own } = endpointOf(this.choice)
+    const headers = { 'content-type': 'application/json', ...own }
     const limits = { connect: CHAT_CONNECT_TIMEOUT, timeout: idle, maxBody: CHAT_REPLY_MAX }
     const reply = await http.send({ method: 'POST', url, headers, body, signal, ...limits })
     const { status } = reply
@@ -3801,10 +3709,8 @@ export class ChatClient {
 }
 
 function brokenBy(cause: TaiError) {
-  const fault = cause instanceof HttpError ? cause.kind : 'cut'
-  const kind = /timeout|unreachable/.test(fault) ? 'unreachable' : 'broken'
-  const limit = /idle|timeout/.test(fault) ? '; TAI_STREAM_IDLE sets the limit' : ''
-  const { message, hint = `try again${limit}` } = cause
+  const kind = /timeout|unreachable/.test(Object(cause).kind) ? 'unreachable' : 'broken'
+  const { message, hint = 'try again; TAI_STREAM_IDLE limits silence' } = cause
   return new ModelError(`failed: ${message}`, { kind, hint, cause })
 }
 
@@ -11821,9 +11727,9 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
     return `opens, ${formatBytes(fs.statSync(path.join(app.world.home, 'vault.db')).size)}`
   },
   seal: async (app) => {
-    const { on, locked } = (await app.store()).secrets.seal
+    const { state, locked } = (await app.store()).secrets.seal
     if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE']
-    return on ? 'on' : 'off: secrets are kept as they are'
+    return state ? 'on' : 'off: secrets are kept as they are'
   },
   settings: async (app) => {
     const { notices } = await app.config()

@@ -46,7 +46,6 @@ t.test('rows are listed newest first, and filtered', async (t) => {
     [{ server: 'files', tool: 'write' }, [2]],
     [{ since: all[0]?.ts }, [3]],
     [{ limit: 1 }, [3]],
-    [{ kind: 'chain' }, [0]],
   ]
   for (const [filter, numbers] of cases) {
     const rows = await store.listAudit({ limit: 9, ...filter })

@@ -488,7 +488,7 @@ t.test('a Retry-After over the limit is not waited for', async (t) => {
   const model = await startModel([{ status: 429, headers, body: '{"error":"busy"}' }])
   const got = await run(client('openai', model.url))
   await model.close()
-  t.match(got.error, { message: /busy; it asks to wait 1 h/, retryAfter: 3_600_000, kind: 'busy' })
+  t.match(got.error, { message: /busy/, retryAfter: 3_600_000, kind: 'busy' })
   t.equal(model.requests.length, 1)
 })
 

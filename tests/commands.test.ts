@@ -85,7 +85,7 @@ t.test('settings are set, shown with where they come from, and taken back', asyn
   t.match(await runMain(['config', 'get', 'max_steps'], { home }), { out: '50\n' })
   t.match(await runMain(['config', 'set', 'max_step', '9'], { home }), {
     code: 2,
-    err: /did you mean max_steps/,
+    err: /no setting max_step\n.*config list/,
   })
   t.match(await runMain(['config', 'set', 'max_steps', 'many'], { home }), { code: 2 })
   t.match(await runMain(['config', 'path'], { home }), { out: /vault\.db/ })

@@ -9,7 +9,6 @@ import {
   type AssistantMessage,
   type ChatReply,
   type ChatRequest,
-  type Dialect,
   type JsonObject,
   type Message,
   type ModelChoice,
@@ -23,7 +22,7 @@ const choiceOf = (name: string, more: Partial<Provider> = {}): ModelChoice => {
 }
 const encode = (name: string, request: Partial<ChatRequest>, more: Partial<Provider> = {}) => {
   const choice = choiceOf(name, more)
-  const dialect: Dialect = DIALECTS[choice.provider.dialect]
+  const dialect = DIALECTS[choice.provider.dialect]
   // oxlint-disable-next-line typescript/no-explicit-any -- a request is looked into freely
   return JSON.parse(JSON.stringify(dialect.encode({ messages: [], tools: [], ...request }, choice)))
 }
@@ -152,18 +151,17 @@ t.test('OpenAI: a request', async (t) => {
     ['system', 'user', 'assistant', 'user', 'assistant', 'tool', 'tool', 'user', 'user'],
   )
   const [system, look, cut, empty, asks, a, b, images] = body.messages
-  t.equal(system.content, 'be brief\n\nbe kind')
+  t.match(system.content, /^be brief\n\nbe kind\n\nAnswer with .* JSON Schema.*\n.*"array"/)
   t.equal(look.content[1].image_url.url, 'data:image/png;base64,AAAA')
-  t.equal(cut.content, 'I\n[interrupted]')
+  t.equal(cut.content, 'I')
   t.equal(empty.content, '(an empty message)')
   t.equal(asks.content, null)
   t.equal(asks.tool_calls[0].function.arguments, '{"n":1}')
-  t.equal(a.content, '(no text; see the image)')
-  t.equal(b.content, '(no output)')
-  t.equal(images.content[0].text, '(1 image from the tools)', 'images follow the last reply')
+  t.equal(a.content, '(no text)')
+  t.equal(b.content, '(no text)')
+  t.equal(images.content[0].text, '(images from the tools)', 'images follow the last reply')
   t.equal(images.content[1].type, 'image_url')
   t.strictSame(body.stream_options, { include_usage: true })
-  t.equal(body.response_format.json_schema.strict, false)
   t.ok(body.tools[0].function.description.length <= 1024)
   t.strictSame(body.tools[0].function.parameters, { type: 'object', properties: {} })
 })
@@ -187,9 +185,6 @@ t.test('what a provider wants otherwise is in its row', async (t) => {
   t.notOk('extra_content' in plain.tool_calls[0])
   t.match(sent('mistral').tool_calls[0].id, /^[a-z0-9]{9}$/)
   t.notOk('stream_options' in encode('mistral', {}))
-  const words = encode('deepseek', { schema: { type: 'array' } })
-  t.match(words.messages[0].content, /JSON Schema.*\n.*"array"/)
-  t.notOk('response_format' in words)
   const tools = [{ name: 'now', description: 'd', parameters: { type: 'object', properties: {} } }]
   t.notOk('parameters' in encode('gemini', { tools }).tools[0].function)
 })
@@ -201,11 +196,7 @@ t.test('Anthropic: a request', async (t) => {
       user('one'),
       {
         ...calls('a.1', 'b'),
-        reasoning: [
-          { text: 'hm', signature: 's' },
-          { text: '', sealed: 'x' },
-          { text: 'unsigned' },
-        ],
+        reasoning: [{ text: 'hm', signature: 's' }, { text: 'unsigned' }],
       },
       result('a.1', '', { images: [PIXEL] }),
       result('b', 'broken', { isError: true }),
@@ -224,7 +215,7 @@ t.test('Anthropic: a request', async (t) => {
     ['user', 'assistant', 'user', 'assistant', 'user'],
   )
   const types = (n: number) => body.messages[n].content.map((b: { type: string }) => b.type)
-  t.strictSame(types(1), ['thinking', 'redacted_thinking', 'tool_use', 'tool_use'])
+  t.strictSame(types(1), ['thinking', 'tool_use', 'tool_use'])
   t.strictSame(types(2), ['tool_result', 'tool_result', 'text'], 'replies, then what the user said')
   const [first, second] = body.messages[2].content
   t.match(first.tool_use_id, /^[0-9a-f]{9}$/)
@@ -236,8 +227,8 @@ t.test('Anthropic: a request', async (t) => {
   t.equal(body.max_tokens, 16_384)
   t.match(body.system[0].text, /^be brief\n\nAnswer with nothing but one JSON/)
   const marks = JSON.stringify(body).match(/"cache_control"/g)
-  t.equal(marks?.length, 4, 'system, tools, and the last two turns of the user')
-  t.ok(body.tools[1].cache_control && body.messages[4].content[0].cache_control)
+  t.equal(marks?.length, 4, 'system with the tools, and the last turns of the user')
+  t.ok(body.system[0].cache_control && body.messages[4].content[0].cache_control)
 })
 
 const props = { type: 'object', properties: { a: { type: 'string' } } }
@@ -310,7 +301,7 @@ const SCHEMAS: [string, object, object][] = [
   [
     'true and false are schemas in words',
     { properties: { a: true, b: false, c: null } },
-    { type: 'object', properties: { a: {}, b: { not: {} }, c: {} } },
+    { type: 'object', properties: { a: {}, b: {}, c: {} } },
   ],
   [
     'what was true or false in an old draft',
@@ -353,8 +344,9 @@ const sse = (data: unknown) => (typeof data === 'string' ? data : JSON.stringify
 const openAi = (delta: object, finish_reason: string | null = null) =>
   sse({ choices: [{ index: 0, delta, finish_reason }] })
 
+type Dialect = (typeof DIALECTS)[keyof typeof DIALECTS]
 const decode = (dialect: Dialect, events: string[]): ChatReply & { written: number } => {
-  const decoder = new StreamDecoder(dialect)
+  const decoder = new StreamDecoder(dialect.read)
   for (const event of events) decoder.feed(event)
   return { ...decoder.end().reply, written: decoder.written }
 }
@@ -387,7 +379,6 @@ t.test('reasoning is read in every spelling', async (t) => {
         { ...details('b'), reasoning: 'b' },
       ],
     ],
-    ['parts', [{ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'ab' }] }] }]],
   ]
   for (const [name, deltas] of rows) {
     const said = openAi({ content: [{ type: 'text', text: 'x' }] }, 'stop')
@@ -443,7 +434,6 @@ t.test('Anthropic: blocks of every kind, and unknown events', async (t) => {
     delta(0, { type: 'thinking_delta', thinking: 'hm' }),
     delta(0, { type: 'signature_delta', signature: 'si' }),
     delta(0, { type: 'signature_delta', signature: 'gn' }),
-    start(1, { type: 'redacted_thinking', data: 'opaque' }),
     start(2, { type: 'tool_use', id: 'a', name: 'now', input: {} }),
     delta(2, { type: 'input_json_delta', partial_json: '' }),
     start(3, { type: 'tool_use', id: 'b', name: 'read_file', input: {} }),
@@ -459,10 +449,7 @@ t.test('Anthropic: blocks of every kind, and unknown events', async (t) => {
   t.strictSame(reply.message, {
     role: 'assistant',
     text: '',
-    reasoning: [
-      { text: 'hm', signature: 'sign' },
-      { text: '', sealed: 'opaque' },
-    ],
+    reasoning: [{ text: 'hm', signature: 'sign' }],
     calls: [
       { id: 'a', name: 'now', args: {} },
       { id: 'b', name: 'read_file', args: { path: 'a' } },
@@ -510,7 +497,7 @@ t.test('a thought signature stays with its call, a second choice is passed over'
 })
 
 t.test('a whole reply is read like a stream', async (t) => {
-  const decoder = new StreamDecoder(DIALECTS.anthropic)
+  const decoder = new StreamDecoder(DIALECTS.anthropic.read)
   const body = {
     type: 'message',
     content: [
@@ -524,7 +511,7 @@ t.test('a whole reply is read like a stream', async (t) => {
   t.ok(decoder.done)
   t.strictSame(decoder.end().reply.message.calls, [{ id: 'a', name: 'now', args: { n: 1 } }])
   for (const dialect of Object.values(DIALECTS)) {
-    const nothing = new StreamDecoder(dialect)
+    const nothing = new StreamDecoder(dialect.read)
     nothing.feed(sse({ ok: true }))
     t.throws(() => nothing.end(), { message: /empty response/, kind: 'empty' })
     t.throws(() => nothing.feed(sse({ error: 'down' })), { message: 'broke off: down' })
@@ -542,7 +529,7 @@ t.test('an empty answer is an error that says why', async (t) => {
 })
 
 t.test('what arrived of a broken reply is kept, and its calls never run', async (t) => {
-  const decoder = new StreamDecoder(DIALECTS.openai)
+  const decoder = new StreamDecoder(DIALECTS.openai.read)
   t.equal(decoder.partial(), undefined)
   decoder.feed(
     openAi({
@@ -571,7 +558,7 @@ t.test('failures: what a provider says decides the kind', async (t) => {
     [{ error: { message: 'bad key' } }, 401, 'refused', /bad key/],
     [{ detail: 'no such model' }, 404, 'refused', /no such model/],
     [{ error: 'odd' }, 400, 'refused', /odd/],
-    ['<html><script>x</script><h1>Bad Gateway</h1></html>', 502, 'busy', /: Bad Gateway$/],
+    ['<html><h1>Bad Gateway</h1></html>', 502, 'busy', /: Bad Gateway$/],
     ['', 503, 'busy', /no reason given/],
     [
       { error: { message: 'Provider returned error', metadata: { raw: 'upstream said no' } } },
@@ -603,7 +590,7 @@ t.test('failures: what a provider says decides the kind', async (t) => {
 })
 
 t.test('a chunk that is no JSON is named, an empty one passed over', async (t) => {
-  const decoder = new StreamDecoder(DIALECTS.openai)
+  const decoder = new StreamDecoder(DIALECTS.openai.read)
   t.strictSame(decoder.feed(sse('')), [])
   t.throws(() => decoder.feed(sse('{"choices":[')), { message: /malformed stream/ })
   t.throws(() => decoder.feed(sse('<p>hi')), { message: 'sent a malformed stream: hi' })

@@ -39,7 +39,7 @@ t.test('a value that was changed, or moved to another place, does not open', asy
 t.test('without a seal values are stored as they are', async (t) => {
   const none = new Seal(world)
   const envelope = (await sealed('correct horse')).seal('x', 'p')
-  t.equal(none.on, false)
+  t.equal(none.state, undefined)
   t.equal(none.locked, false)
   t.equal(none.open(none.seal('s3cret', 'p'), 'p'), 's3cret')
   t.equal(none.seal('s3cret', 'p'), 's3cret')

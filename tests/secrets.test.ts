@@ -184,6 +184,6 @@ t.test('Secrets stand on any vault', async (t) => {
   await secrets.turn('rotate', 'battery staple')
   t.equal(await secrets.get('A'), 'value-of-a')
   await secrets.turn('off')
-  t.equal(secrets.seal.on, false)
+  t.equal(secrets.seal.state, undefined)
   t.equal(await secrets.delete('A'), true)
 })

@@ -220,7 +220,7 @@ t.test('models of all providers that are set up; one that fails is named', async
   const ofOthers = /^(ollama|lmstudio|llamacpp|vllm)$/ // of this machine, if they run
   const told = all.filter(({ provider }) => !ofOthers.test(provider))
   t.strictSame(told.slice(0, 2), own)
-  t.match(told[2], { provider: 'anthropic', failed: /anthropic at 127\.0\.0\.1:1: cannot reach/ })
+  t.match(told[2], { provider: 'anthropic', failed: /^anthropic: cannot reach 127/ })
   t.equal(told.length, 3, 'what is not set up is left out')
   t.strictSame(await linesOf(context, 'model_list', { provider: 'openai' }), own)
   const [unset] = await linesOf(context, 'model_list', { provider: 'groq' })
@@ -264,7 +264,7 @@ t.test('settings are told with their source and what it hides', async (t) => {
   t.ok((await linesOf(context, 'config_get')).length > 10)
   await t.rejects(use(context, 'config_get', { key: 'max_stepz' }), {
     message: /no setting/,
-    hint: /max_steps/,
+    hint: /config list/,
   })
 })
 
@@ -294,7 +294,7 @@ t.test('a model sets what a project file may set, and nothing else', async (t) =
     ['mcp_resolver', 'http://evil.example', /may not/],
     ['providers', '{"x":{"base_url":"http://evil.example"}}', /may not/],
     ['context_window', 'wide', /context_window is "wide", not a whole number/],
-    ['colour', 'red', /there is no setting "colour"/],
+    ['colour', 'red', /there is no setting colour/],
   ]
   for (const [key, value, wanted] of cases) {
     const before = await store.getSettings()
