@@ -544,13 +544,13 @@ export function clip(text: string, max: number) {
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-const inOrder = (_: string, value: unknown) =>
+const sortKeys = (_: string, value: unknown) =>
   isObject(value)
     ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
     : value
 
 /** Equal values, equal text. */
-export const canonicalJson = (value: unknown) => JSON.stringify(value ?? null, inOrder)
+export const canonicalJson = (value: unknown) => JSON.stringify(value ?? null, sortKeys)
 
 export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash('sha256', data)
 
@@ -6309,9 +6309,8 @@ export const FILE_TOOLS = toolsOf('files', {
 
 //#region §edits: changing files, and back
 //
-// A change is first a plan, what stands at each path and what shall; so is undoing. It is done
-// wholly or not: journalled before the disk, taken back when a path fails. Only what the
-// journal left is undone. Writing keeps line ends, byte order mark and mode.
+// A change, or undoing it, is first a plan: what stands at each path, what shall. It is done
+// wholly or not: journalled before, taken back when a path fails. Only what it left is undone.
 // Not here: what may be changed (§policy).
 
 const DIFF_SHOWN = 6 * KB // characters
@@ -6422,13 +6421,12 @@ async function diffOf(changes: Change[]) {
   return diffs.join('\n')
 }
 
-function changeList(changes: Change[]) {
-  const lines = changes.map(({ shown, before, after }) => {
-    const made = before.kind === 'absent' ? 'created' : 'changed'
-    return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
-  })
-  return lines.join('\n')
+function changeLine({ shown, before, after }: Change) {
+  const made = before.kind === 'absent' ? 'created' : 'changed'
+  return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
 }
+
+const changeList = (changes: Change[]) => changes.map(changeLine).join('\n')
 
 const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
   preview: async (...call) => diffOf((await row.run(...call, AbortSignal.any([]))).changes),
@@ -6445,17 +6443,14 @@ const likeStart = (line: string) => line.slice(0, LIKE_WIDTH).trim()
 /** The lines around the one most like the longest of `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const asked = wanted
-    .replace(/^\s*\n/, '')
-    .split('\n', LIKE_ASKED)
-    .map(likeStart)
+  const asked = wanted.trim().split('\n', LIKE_ASKED).map(likeStart)
   const longest = asked.toSorted((a, b) => b.length - a.length)[0] ?? ''
   const known = lines.map(likeStart)
   const near = known.indexOf(nearest(longest, known) ?? '\n')
   if (near < 0) return `no place in ${lines.length} lines is similar`
   const at = Math.max(0, near - asked.indexOf(longest))
   const shown = lines.slice(at, at + asked.length).map((line) => clip(line, LIKE_WIDTH))
-  return [`the nearest place is lines ${at + 1}-${at + shown.length}:`, ...shown].join('\n')
+  return [`the nearest place is line ${at + 1}:`, ...shown].join('\n')
 }
 
 const HUNK_SHAPE =
@@ -6482,7 +6477,7 @@ async function parseDiff(patch: string) {
       const old = file.oldFileName?.replace(/^a\//, '')
       const fresh = file.newFileName?.replace(/^b\//, '')
       const names = [old ?? [], fresh ?? []].flat().filter((name) => name !== NO_FILE)
-      const [isNew, isGone] = [old, fresh].map((name) => name === NO_FILE)
+      const [isNew, isGone] = [old === NO_FILE, fresh === NO_FILE]
       return { ...file, isNew, isGone, names, name: names.at(-1) }
     })
   } catch (cause) {
@@ -6495,8 +6490,7 @@ type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
   const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
-  const isOther = [file.isCopy, file.isRename, /^1[26]0/.test(newMode)].includes(true)
-  if (!file.name || hunks.length === 0 || isOther)
+  if (!file.name || hunks.length === 0 || /^1[26]0/.test(newMode))
     fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
   const target = await writeTarget(name, workspace)
   const { before } = target
@@ -6568,9 +6562,9 @@ export const EDIT_TOOLS = toolsOf('files', {
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
       refuseMarks('the edit', old + fresh)
       const text = decodeText(before.bytes, shown)
-      const fits = (end: string) => text.includes(end) && text.includes(old.replaceAll('\n', end))
-      const end = fits('\r\n') ? '\r\n' : '\n'
-      const pieces = text.split(old.replaceAll('\n', end))
+      const crlf = old.replaceAll('\n', '\r\n')
+      const end = text.includes('\r\n') && text.includes(crlf) ? '\r\n' : '\n'
+      const pieces = text.split(end === '\n' ? old : crlf)
       const places = pieces.length - 1
       if (places === 0) fail(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
       if (places > 1 && !args.replace_all)
@@ -6640,9 +6634,8 @@ export const EDIT_TOOLS = toolsOf('files', {
     run: async ({ path: given, recursive }, { workspace }) => {
       const at = await workspace.entry(given)
       const changes = await removalOf(at, workspace)
-      const inside = changes.length - 1
-      const what = workspace.show(at) + (inside > 0 ? ` and ${count(inside, 'item')} in it` : '')
-      if (inside > 0 && !recursive) fail(`recursive is needed to delete ${what}`)
+      const what = `${workspace.show(at)} (${count(changes.length, 'item')})`
+      if (changes.length > 1 && !recursive) fail(`recursive is needed to delete ${what}`)
       return { changes, says: `deleted ${what}; undo_edit brings it back` }
     },
   }),
@@ -6664,8 +6657,7 @@ export const EDIT_TOOLS = toolsOf('files', {
         fail('no change to undo in this session', 'those of shell commands are not kept')
       const undone = calls.flatMap(([, call]) => call)
       const changes = await changesBack(undone, workspace)
-      const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
-      const says = `${head}\n${changeList(changes)}`
+      const says = `undid ${count(calls.length, 'change')}\n${changeList(changes)}`
       return { changes, says, undoes: calls.map(([group]) => group) }
     },
   }),
