@@ -659,7 +659,6 @@ export class Reader {
 
 const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
 const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/
-const SCHEMA_DEPTH = 200 // checking recurses
 
 type SchemaCheck = Awaited<ReturnType<typeof schemaCheck>>
 
@@ -684,7 +683,6 @@ export async function schemaCheck(schema: JsonSchema) {
 }
 
 function refuseBroken(at: string, part: unknown, parts: object) {
-  if (at.split('/').length > SCHEMA_DEPTH) fail('it is nested too deeply')
   if (!isObject(part)) return
   const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target, type = [] } = part
   const odd = [type].flat().find((name) => !SCHEMA_TYPES.test(String(name)))
@@ -752,11 +750,7 @@ export class Lane {
 }
 
 /** At most `width` at a time, in order. */
-export async function inParallel<T, R>(
-  items: readonly T[],
-  width: number,
-  work: (item: T) => Promise<R>,
-) {
+export async function inParallel<T, R>(items: T[], width: number, work: (item: T) => Promise<R>) {
   const results: R[] = []
   const waiting = items.entries()
   const lane = async () => {
@@ -6980,10 +6974,8 @@ export const SHELL_TOOLS = toolsOf('process', {
 
 type CommandLine = { command: string; cwd?: string; env?: Record<string, string> }
 
-async function commandStart(
-  { world, workspace, store }: ToolContext,
-  { command, cwd = '.', env }: CommandLine,
-) {
+async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
+  const { world, workspace, store } = context
   refuseMarks('the command', command)
   const real = await workspace.read(cwd)
   return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
@@ -7000,11 +6992,8 @@ function shellReply(result: RunResult, seconds: number) {
     stderr && `[stderr]\n${stderr.trimEnd()}`,
     said === '' && '(no output)',
   ])
-  return {
-    text,
-    isError,
-    structured: { exit_code: code, signal, stdout, stderr, timed_out: timedOut },
-  }
+  const structured = { exit_code: code, signal, stdout, stderr, timed_out: timedOut }
+  return { text, isError, structured }
 }
 
 async function outputReply(one: BackgroundProcess, since: number, ms: number, signal: AbortSignal) {
@@ -7021,12 +7010,10 @@ async function outputReply(one: BackgroundProcess, since: number, ms: number, si
 //#region §git: the repository, asked with care
 //
 // A stranger's repository can name programs for git to run. None run here.
-// 1. Guards on the command line outrank configuration: no diff programs, no fetching, submodules
-//    by commit. A repository that names filters is refused.
-// 2. What a model gives is no option: no revision begins with a dash, paths stand after `--`. A
-//    revision is a commit: blobs and trees would show what is outside of the paths.
+// 1. Guards outrank its configuration. One that names filters is refused. Submodules are commits.
+// 2. What a model gives is no option. A revision is a commit: others show more than the paths.
 // 3. The repository is the workspace's or around it, not one a `.git` leads to.
-// Not here: alternates, which add what only a hash can name; push, fetch, merge, rebase.
+// Not here: push, fetch, merge, rebase.
 
 const GIT_GUARDS = [
   'core.fsmonitor=false',
@@ -7061,16 +7048,14 @@ const GIT_SHELL = 'run git with shell_exec, which asks'
 const GIT_LIST_MAX = 64 * MB // with more, nothing is staged
 
 const BRANCH_ACTIONS = {
-  list: { risk: READS_ONLY, words: 'branch --list --all -vv --no-column' },
-  create: { risk: CHANGES, words: 'branch --no-track' },
-  switch: { risk: CHANGES, words: 'switch --quiet --no-overwrite-ignore' },
-  delete: { risk: DESTROYS, words: 'branch --quiet -d' },
-}
+  list: [READS_ONLY, 'branch --list --all -vv --no-column'],
+  create: [CHANGES, 'branch --no-track'],
+  switch: [CHANGES, 'switch --quiet --no-overwrite-ignore'],
+  delete: [DESTROYS, 'branch --quiet -d'],
+} as const
 
 const pathOnly = (at: string) => `:(literal)${at}`
-
 const pathOut = (at: string) => `:(exclude,literal)${at}`
-
 const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
 
 type Repository = {
@@ -7156,9 +7141,9 @@ export const GIT_TOOLS = toolsOf('git', {
       path: GIT_PATH,
     },
     annotations: DESTROYS,
-    judge: ({ action }) => BRANCH_ACTIONS[action].risk,
+    judge: ({ action }) => BRANCH_ACTIONS[action][0],
     run: inRepository(async ({ action, name = '' }, git) => {
-      const { words } = BRANCH_ACTIONS[action]
+      const [, words] = BRANCH_ACTIONS[action]
       if (action === 'list') return visibleLines(await gitText(git, words)) || '(none yet)'
       await gitText(git, words, ['--', name])
       return `${action}: ${name}, done`
@@ -7224,9 +7209,9 @@ function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never 
 
 function revisionArgs(...given: (string | undefined)[]) {
   const revisions = given.filter((rev) => rev !== undefined)
-  const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
-  if (wrong !== undefined)
-    fail(`${JSON.stringify(wrong)} is not a revision`, 'take a branch, a tag, a hash or HEAD~2')
+  for (const rev of revisions)
+    if (/^(-|$)|:/.test(rev))
+      fail(`${visible(rev)} is not a revision`, 'take a branch, tag or hash')
   return [...revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}')), '--']
 }
 
@@ -7251,11 +7236,9 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 async function gitCommit(git: Repository, message: string) {
   // With nothing to do it says a status, which looks into submodules.
   const compare = `diff ${DIFF_GUARDS} --cached --quiet`
-  const compared = await runGit(git, compare) // 1: something is staged
-  const merging = 'rev-parse --verify --quiet MERGE_HEAD'
-  if (compared.code === 0 && (await runGit(git, merging)).code !== 0)
-    fail('there is nothing to commit', 'stage by `paths` or `all`')
-  if (Number(compared.code ?? 2) > 1) failAsGit(compare, compared)
+  const compared = await runGit(git, compare)
+  if (compared.code === 0) fail('there is nothing to commit', 'stage by `paths` or `all`')
+  if (compared.code !== 1) failAsGit(compare, compared)
   const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
   await gitText(git, commit, [`--message=${message}`])
   const form = ['--format=committed %h: %s']
@@ -9605,7 +9588,6 @@ export function parseAnswer(answer: string) {
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters
 const ASK_WAIT = 10 * MINUTE
-const ASK_AGAIN = 3
 const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
@@ -9636,14 +9618,14 @@ const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([
 
 /** Nothing else writes to its file descriptor. */
 export class Output {
-  readonly isTerminal
-  readonly color
+  isTerminal
+  color
   failure?: TaiError // a reader that left is none
   atLineStart = true
   beforeWrite?: () => void
-  readonly #fd
-  readonly #end = new AbortController()
-  readonly gone = this.#end.signal
+  #fd
+  #end = new AbortController()
+  gone = this.#end.signal
   #room // bytes
   #slow?: NodeJS.WriteStream
 
@@ -9752,16 +9734,9 @@ function openTty() {
   return attempt(() => names.map((name) => fs.openSync(name, O_RDWR | O_NONBLOCK))) ?? []
 }
 
-async function askLine(
-  question: string,
-  secret: boolean,
-  asked: AbortSignal,
-  pause?: () => Disposable,
-) {
+async function askLine(question: string, secret: boolean, asked: AbortSignal) {
   const [from, to] = asked.aborted ? [] : openTty()
   if (from === undefined || to === undefined) return undefined
-  using paused = pause?.()
-  void paused
   const tty = builtin('node:tty')
   const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
@@ -9795,7 +9770,10 @@ async function askLine(
 export function ttyPrompter(pause?: () => Disposable): Prompter {
   const lane = new Lane()
   const inTurn = (question: string, signal: AbortSignal, secret = false) =>
-    lane.run(() => askLine(question, secret, signal, pause))
+    lane.run(async () => {
+      using _ = pause?.()
+      return await askLine(question, secret, signal)
+    })
   return {
     get available() {
       return openTty().map((fd) => fs.closeSync(fd)).length > 0
@@ -9805,16 +9783,12 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
       const keys = choices.map(({ key }) => visible(key)).join('/')
       const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
       let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
-      for (let again = 0; again <= ASK_AGAIN; again++) {
-        const typed = await inTurn(`${prompt}[${keys}] `, signal)
-        const said = typed?.trim().toLowerCase()
-        const choice = choices.find(({ key, label }) =>
-          [key, label].some((name) => name.toLowerCase() === said),
-        )
-        if (choice !== undefined || typed === undefined) return choice?.key
+      for (;;) {
+        const said = (await inTurn(`${prompt}[${keys}] `, signal))?.trim().toLowerCase()
+        const choice = choices.find(({ key, label }) => [key, label].includes(said ?? ''))
+        if (choice || said === undefined) return choice?.key
         prompt = `Please type one of ${keys}, then Enter. `
       }
-      return undefined
     },
   }
 }

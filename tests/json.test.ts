@@ -51,7 +51,6 @@ t.test('a schema that no value can be held against is refused before one is', as
     [{ $ref: '#' }, /./],
     [{ required: 5 }, /./],
     [deep(3_000), /./],
-    [deep(250), /nested too deeply/],
   ]
   for (const [schema, message] of broken) {
     const refused = await schemaCheck(schema as never).catch((error: unknown) => error)
