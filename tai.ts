@@ -749,17 +749,6 @@ export class Lane {
   }
 }
 
-/** At most `width` at a time, in order. */
-export async function inParallel<T, R>(items: T[], width: number, work: (item: T) => Promise<R>) {
-  const results: R[] = []
-  const waiting = items.entries()
-  const lane = async () => {
-    for (const [i, item] of waiting) results[i] = await work(item)
-  }
-  await Promise.all(Array.from({ length: width }, lane))
-  return results
-}
-
 //#endregion §waiting
 
 //#region §redact: secrets never leave
@@ -1997,9 +1986,11 @@ export class Store {
       this.db.run(trim, session, UNDO_STEPS_MAX)
     })
   }
-  async listUndo(session: string, { limit }: { limit: number }) {
-    const rows = this.db.all<UndoEntry>`
-      SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
+  async listUndo(session: string, groups: number, at?: string) {
+    const rows = this.db.all<UndoEntry>`SELECT * FROM undo
+      WHERE session = ${session} AND "group" IN (SELECT "group" FROM undo
+        WHERE session = ${session} AND path = ifnull(${at}, path)
+        GROUP BY 1 ORDER BY max(n) DESC LIMIT ${groups}) ORDER BY n DESC`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, groups: readonly string[]) {
@@ -6309,7 +6300,6 @@ export const FILE_TOOLS = toolsOf('files', {
 
 const DIFF_SHOWN = 6 * KB // characters
 const PATCH_FUZZ = 2 // lines, as in patch(1)
-const JOURNAL_MAX = 2 * WALK_MAX // entries
 const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
@@ -6643,16 +6633,13 @@ export const EDIT_TOOLS = toolsOf('files', {
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
       const at = given && (await workspace.entry(given))
-      const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
-      const calls = [...Map.groupBy(entries, ({ group }) => group)]
-        .filter(([, call]) => !at || call.some((entry) => entry.path === at))
-        .slice(0, steps)
-      if (calls.length === 0)
+      const entries = await store.listUndo(session, steps, at)
+      if (entries.length === 0)
         fail('no change to undo in this session', 'those of shell commands are not kept')
-      const undone = calls.flatMap(([, call]) => call)
-      const changes = await changesBack(undone, workspace)
-      const says = `undid ${count(calls.length, 'change')}\n${changeList(changes)}`
-      return { changes, says, undoes: calls.map(([group]) => group) }
+      const changes = await changesBack(entries, workspace)
+      const undoes = [...new Set(entries.map(({ group }) => group))]
+      const says = `undid ${count(undoes.length, 'change')}\n${changeList(changes)}`
+      return { changes, says, undoes }
     },
   }),
 })
@@ -9469,7 +9456,7 @@ export class Agent {
       if (tools) tools.budget = maxCost - (turn.cost ?? 0)
       for (const call of batch)
         yield { kind: 'call', call, digest: callDigest(call.name, call.args) }
-      const results = await inParallel(batch, AGENT_PARALLEL, (call) => this.#run(call, signal))
+      const results = await Promise.all(batch.map((call) => this.#run(call, signal)))
       for (const { call, reply, denied, spent, ms } of results) {
         turn.tools.push({ name: call.name, ok: !reply.isError, ms })
         turn.denied ||= denied
@@ -9526,9 +9513,9 @@ export class Agent {
 /** Neighbours that only read together, every other alone. */
 export function batches(calls: readonly ToolCall[], reads: (call: ToolCall) => unknown) {
   const groups: ToolCall[][] = []
-  for (const [i, call] of calls.entries()) {
-    const before = calls[i - 1]
-    if (before && reads(before) && reads(call)) groups.at(-1)?.push(call)
+  for (const call of calls) {
+    const last = groups.at(-1)
+    if (last && last.length < AGENT_PARALLEL && [...last, call].every(reads)) last.push(call)
     else groups.push([call])
   }
   return groups
