@@ -9822,8 +9822,8 @@ export const denyPrompter: Prompter = {
 //#region §markdown: an answer on a terminal
 //
 // 1. Words are never lost, doubled or reordered. What is unknown or too deep is shown as written.
-// 2. Styles are put around each word, and after terminalText, or entities would pass that filter.
-// 3. Of a stream, a block is drawn when nothing that follows can change it.
+// 2. Each word is styled alone, after terminalText, which entities would pass.
+// 3. A block is drawn when nothing that follows can change it.
 // Not here: pipes, which get the answer's own bytes (§turn).
 
 const BODY_MIN = 8 // columns
@@ -9842,9 +9842,9 @@ function columnsOf(text: string, page: MarkdownPage) {
   return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
-const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
+const narrower = (page: MarkdownPage, by: number) => ({
   ...page,
-  width: Math.max(BODY_MIN, width - by),
+  width: Math.max(BODY_MIN, page.width - by),
 })
 
 function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
@@ -9852,9 +9852,10 @@ function paintText(text: string, { color, styles }: MarkdownPage, ...more: Inspe
   return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
-const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&amp;': '&', '&quot;': '"' }
+const ENTITIES = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
 
-const unescaped = (text: string) => text.replace(/&\w+;/g, (it) => ENTITIES[it] ?? it)
+const unescaped = (text: string) =>
+  Object.entries(ENTITIES).reduce((all, [name, char]) => all.replaceAll(name, char), text)
 
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
 
@@ -9883,17 +9884,17 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectC
 }
 
 function wrapText(text: string, page: MarkdownPage) {
-  const lines: string[] = []
-  for (const source of text.split('\n'))
-    for (const [i, word] of source
-      .trim()
-      .split(/[ \t]+/)
-      .entries()) {
+  if (text === '') return []
+  return text.split('\n').flatMap((line) => {
+    const [first = '', ...words] = line.trim().split(/[ \t]+/)
+    const lines = [first]
+    for (const word of words) {
       const longer = `${lines.at(-1)} ${word}`
-      if (i > 0 && columnsOf(longer, page) <= page.width) lines[lines.length - 1] = longer
-      else lines.push(word)
+      if (columnsOf(longer, page) > page.width) lines.push(word)
+      else lines.splice(-1, 1, longer)
     }
-  return text === '' ? [] : lines
+    return lines
+  })
 }
 
 const BLOCKS: Draw<string[]> = {
@@ -9917,10 +9918,10 @@ function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
   return joinBlocks(tokens.map(draw), gap)
 }
 
-function joinBlocks(blocks: string[][], gap: string[]) {
-  const drawn = blocks.filter((lines) => lines.length > 0)
-  return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
-}
+const joinBlocks = (blocks: string[][], gap: string[]) =>
+  blocks
+    .filter(({ length }) => length > 0)
+    .flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 
 function drawList(token: Tokens.Generic, page: MarkdownPage) {
   const { items, start, loose } = token as Tokens.List
@@ -9943,10 +9944,11 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   const widths = fitColumns([head, ...body], page)
   const drawRow = (row: string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
-    const height = Math.max(1, ...cells.map(({ length }) => length))
-    return Array.from({ length: height }, (_, y) => {
-      const line = cells.map(({ [y]: text = '' }, x) => {
-        const space = ' '.repeat(Math.max(0, (widths[x] ?? 0) - columnsOf(text, page)))
+    const length = Math.max(1, ...cells.map((lines) => lines.length))
+    return Array.from({ length }, (_, y) => {
+      const line = widths.map((width, x) => {
+        const text = cells[x]?.[y] ?? ''
+        const space = ' '.repeat(Math.max(0, width - columnsOf(text, page)))
         return align[x] === 'right' ? space + text : text + space
       })
       return line.join(' │ ')
@@ -10010,9 +10012,9 @@ function completeBlocks(tokens: Token[]) {
 
 //#region §input: stdin and files of a prompt
 //
-// 1. Text reaches the model byte for byte, a byte order mark and CR LF included.
+// 1. Text reaches the model byte for byte.
 // 2. Bytes that have begun to arrive are read to their end; silence before them has one.
-// 3. What cannot be taken whole is refused by name and kind, before any request.
+// 3. What cannot be taken whole is refused, before any request.
 // Not here: files that the model reads itself (§files).
 
 const STDIN_ALONE_WAIT = 24 * HOUR
@@ -10046,17 +10048,17 @@ async function readInput(what: string, max: number, signal: AbortSignal, open: O
   }
 }
 
-/** '' for a terminal and for silence. Throws UsageError. */
+/** '' for a terminal and for silence of `wait` ms. Throws UsageError. */
 export async function readStdin(
-  wait: number | undefined, // ms
+  wait = STDIN_ALONE_WAIT,
   notice: (text: string) => void,
   signal: AbortSignal,
 ) {
   signal.throwIfAborted()
   const kind = fdKind(0)
   if (/terminal|closed|device/.test(kind)) return ''
-  const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
-  const patience = wait === undefined || kind === 'file' ? STDIN_ALONE_WAIT : Math.min(wait, most)
+  const isBrief = kind === 'socket' && wait < STDIN_ALONE_WAIT
+  const patience = isBrief ? Math.min(wait, STDIN_SOCKET_WAIT) : wait
   const open = async () => {
     // Opened anew (proc(5)): for a pipe's other owners it goes on blocking.
     const anew = kind === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))
@@ -10077,7 +10079,7 @@ export async function readStdin(
 /** Stdin, an empty line, the prompt; undefined when both are blank. */
 export function composePrompt(stdin = '', prompt = '') {
   const said = [stdin, prompt].filter((text) => text.trim() !== '')
-  return said.length > 0 ? said.join(stdin.endsWith('\n') ? '\n' : '\n\n') : undefined
+  return said.join(stdin.endsWith('\n') ? '\n' : '\n\n') || undefined
 }
 
 /** An image, or text in a frame with its name. Throws UsageError. */
