@@ -478,10 +478,7 @@ export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
 /** Such as 'ENOENT', or ''. */
-export function codeOf(error: unknown) {
-  const { code } = Object(error)
-  return typeof code === 'string' ? code : ''
-}
+export const codeOf = (error: unknown) => String(Object(error).code ?? '')
 
 function raise(error: Error): never {
   throw error
@@ -6298,7 +6295,6 @@ export const FILE_TOOLS = toolsOf('files', {
 // wholly or not: journalled before, taken back when a path fails. Only what it left is undone.
 // Not here: what may be changed (§policy).
 
-const DIFF_SHOWN = 6 * KB // characters
 const PATCH_FUZZ = 2 // lines, as in patch(1)
 const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
@@ -6554,8 +6550,7 @@ export const EDIT_TOOLS = toolsOf('files', {
       if (places > 1 && !args.replace_all)
         fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
       const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
-      const changes = [{ ...target, after: { ...before, bytes } }]
-      return { changes, says: `edited ${shown}\n${clip(await diffOf(changes), DIFF_SHOWN)}` }
+      return { changes: [{ ...target, after: { ...before, bytes } }] }
     },
   }),
   apply_patch: planned({
@@ -6593,12 +6588,11 @@ export const EDIT_TOOLS = toolsOf('files', {
     preview: async () => undefined,
     run: async ({ copy, overwrite, ...args }, { workspace }) => {
       const from = await (copy ? workspace.read(args.from) : workspace.entry(args.from))
-      const to = await workspace.write(args.to)
-      const [source, goal] = [workspace.show(from), workspace.show(to)]
+      const { at: to, shown: goal, before } = await writeTarget(args.to, workspace)
+      const source = workspace.show(from)
       if (isInside(from, to) || isInside(to, from))
         fail(`${source} and ${goal} are one, or one holds the other`)
-      const there = fileState(to, workspace)
-      if (!['absent', overwrite && 'file'].includes(there.kind))
+      if (before.kind !== 'absent' && !overwrite)
         fail(`${goal} exists already`, '`to` is the final path; overwrite replaces a file')
       const leaves = await removalOf(from, workspace)
       const arrivals = leaves.map(({ at, before: after }) => {
@@ -7226,11 +7220,8 @@ async function gitCommit(git: Repository, message: string) {
   const compared = await runGit(git, compare)
   if (compared.code === 0) fail('there is nothing to commit', 'stage by `paths` or `all`')
   if (compared.code !== 1) failAsGit(compare, compared)
-  const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
-  await gitText(git, commit, [`--message=${message}`])
-  const form = ['--format=committed %h: %s']
-  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, form)
-  return visibleLines(shown.replace(/\n\s*/g, '\n').trim())
+  const commit = 'commit --no-verify --no-gpg-sign --cleanup=whitespace'
+  return visibleLines(await gitText(git, commit, [`--message=${message}`]))
 }
 
 //#endregion §git
@@ -10060,9 +10051,7 @@ export async function readStdin(
   const isBrief = kind === 'socket' && wait < STDIN_ALONE_WAIT
   const patience = isBrief ? Math.min(wait, STDIN_SOCKET_WAIT) : wait
   const open = async () => {
-    // Opened anew (proc(5)): for a pipe's other owners it goes on blocking.
-    const anew = kind === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))
-    const stream = inputStream(anew || 0, 'stdin', signal)
+    const stream = inputStream(0, 'stdin', signal)
     const begun = once(stream, 'readable')
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
     const hasBegun = (await within(patience, begun)) || (await within(1, begun))

@@ -187,7 +187,7 @@ t.test('commits stage what they are told to, and say what they did', async (t) =
   fs.symlinkSync('/etc/passwd', path.join(bench.root, 'link'))
   const paths = ['b[1].txt', 'a.txt', 'link']
   const { text } = await bench.call('git_commit', { message: 'Änderung\n\n# kept\n', paths })
-  t.match(text, /^committed [0-9a-f]{12}: Änderung\n3 files changed/)
+  t.match(text, /^\[main [0-9a-f]{12}\] Änderung\n 3 files changed/)
   t.equal(bench.git('log', '-1', '--format=%B').trim(), 'Änderung\n\n# kept')
   t.equal(bench.git('ls-files'), 'b[1].txt\nlink\n')
   t.equal(bench.git('cat-file', '-p', 'HEAD:link'), '/etc/passwd')
@@ -195,7 +195,7 @@ t.test('commits stage what they are told to, and say what they did', async (t) =
   bench.write('.gitignore', 'junk\n')
   bench.write('junk', '')
   t.match(await bench.call('git_commit', { message: 'rest', all: true }), {
-    text: /: rest\n2 files/,
+    text: /\] rest\n 2 files/,
   })
   t.equal(
     bench.git('ls-files'),
