@@ -655,7 +655,6 @@ export class Reader {
 }
 
 const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
-const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/
 
 type SchemaCheck = Awaited<ReturnType<typeof schemaCheck>>
 
@@ -668,9 +667,7 @@ export async function schemaCheck(schema: JsonSchema) {
     for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
     const check = (value: unknown) => {
       const found = validate(value, own, '2020-12', parts).errors.at(-1)
-      if (!found) return undefined
-      const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
-      return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
+      return found && { at: found.instanceLocation.slice(1), why: found.error }
     }
     for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only now
     return check
@@ -791,7 +788,8 @@ export class Redactor {
   }
 
   known(text: string) {
-    this.#pattern ??= alternatives([...this.#names.keys()])
+    const longestFirst = () => [...this.#names.keys()].toSorted((a, b) => b.length - a.length)
+    this.#pattern ??= RegExp(longestFirst().map(RegExp.escape).join('|'), 'g')
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
@@ -837,7 +835,7 @@ const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
     const own = [Math.ceil((shift * 4) / 3), (bytes.length * 4) / 3]
-    return [bytes.toString('base64').slice(...own), bytes.toString('base64url').slice(...own)]
+    return (['base64', 'base64url'] as const).map((form) => bytes.toString(form).slice(...own))
   })
 
 const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
@@ -856,11 +854,6 @@ function writtenForms(value: string) {
     hex.toUpperCase(),
     ...base64Forms(value),
   ]
-}
-
-function alternatives(texts: string[]) {
-  const longestFirst = texts.toSorted((a, b) => b.length - a.length)
-  return RegExp(longestFirst.map(RegExp.escape).join('|'), 'g')
 }
 
 //#endregion §redact
@@ -6427,10 +6420,10 @@ export function nearestPlace(text: string, wanted: string) {
   const longest = asked.toSorted((a, b) => b.length - a.length)[0] ?? ''
   const known = lines.map(likeStart)
   const near = known.indexOf(nearest(longest, known) ?? '\n')
-  if (near < 0) return `no place in ${lines.length} lines is similar`
+  if (near < 0) return 'no place is similar'
   const at = Math.max(0, near - asked.indexOf(longest))
-  const shown = lines.slice(at, at + asked.length).map((line) => clip(line, LIKE_WIDTH))
-  return [`the nearest place is line ${at + 1}:`, ...shown].join('\n')
+  const shown = clip(lines.slice(at, at + asked.length).join('\n'), KB)
+  return `the nearest place is line ${at + 1}:\n${shown}`
 }
 
 const HUNK_SHAPE =
@@ -6454,10 +6447,10 @@ async function parseDiff(patch: string) {
     const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit)
     if (useful.length === 0) fail('it has no hunk')
     return useful.map((file) => {
-      const old = file.oldFileName?.replace(/^a\//, '')
-      const fresh = file.newFileName?.replace(/^b\//, '')
-      const names = [old ?? [], fresh ?? []].flat().filter((name) => name !== NO_FILE)
+      const { oldFileName: old = '', newFileName: fresh = '' } = file
       const [isNew, isGone] = [old === NO_FILE, fresh === NO_FILE]
+      const given = [old.replace(/^a\//, ''), fresh.replace(/^b\//, '')]
+      const names = given.filter((name) => name && name !== NO_FILE)
       return { ...file, isNew, isGone, names, name: names.at(-1) }
     })
   } catch (cause) {
@@ -7052,19 +7045,16 @@ type Repository = {
 const inRepository =
   <A extends { path: string }>(work: (args: A, git: Repository) => Promise<string>) =>
   async (args: A, context: ToolContext, signal: AbortSignal) =>
-    work(args, await openRepository(args.path, context, signal))
+    (await work(args, await openRepository(args.path, context, signal))) || '(nothing)'
 
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
-    description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
+    description:
+      'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict), by their paths in the repository.',
     takes: { path: GIT_PATH },
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
-      const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
-      if (lines.length === 1) lines.push('nothing to commit')
-      const folder = git.context.workspace.show(git.top)
-      if (folder !== '.') lines.splice(1, 0, `[paths are relative to ${folder}]`)
-      return visibleLines(lines.join('\n'))
+      return visibleLines(await gitText(git, words, ['--']))
     }),
   },
   git_diff: {
@@ -7078,7 +7068,7 @@ export const GIT_TOOLS = toolsOf('git', {
     },
     run: inRepository(async ({ staged, from, to, stat }, git) => {
       const words = joinParts(['diff', DIFF_GUARDS, staged && '--cached', stat && '--stat'], ' ')
-      return (await gitText(git, words, revisionArgs(from, to))) || '(no changes)'
+      return gitText(git, words, revisionArgs(from, to))
     }),
   },
   git_log: {
@@ -7092,11 +7082,9 @@ export const GIT_TOOLS = toolsOf('git', {
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = revisionArgs(rev)
       const whole = `show ${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
+      if (show) return gitText(git, whole, which)
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
-      const said = show
-        ? await gitText(git, whole, which)
-        : visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
-      return said || '(no commits)'
+      return visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
     }),
   },
   git_commit: {
@@ -7125,7 +7113,7 @@ export const GIT_TOOLS = toolsOf('git', {
     judge: ({ action }) => BRANCH_ACTIONS[action][0],
     run: inRepository(async ({ action, name = '' }, git) => {
       const [, words] = BRANCH_ACTIONS[action]
-      if (action === 'list') return visibleLines(await gitText(git, words)) || '(none yet)'
+      if (action === 'list') return visibleLines(await gitText(git, words))
       await gitText(git, words, ['--', name])
       return `${action}: ${name}, done`
     }),
@@ -9681,12 +9669,11 @@ export class Output {
 const STRING_HEAD = String.raw`(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\n\u0007\u0018\u001a\u001b\u0080-\u009f]{0,${SEQUENCE_MAX}}`
 const CSI_HEAD = String.raw`(?:\u001b\[|\u009b)[0-?]{0,64}[ -/]{0,8}`
 const ESCAPE_HEAD = String.raw`\u001b[ -/]{0,4}`
-const CONTROLS = String.raw`[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]`
-const REMOVED_TEXT = new RegExp(
-  String.raw`${STRING_HEAD}(?:[\u0007\u0018\u001a\u009c]|\u001b\\)|${CSI_HEAD}[@-~]?|${ESCAPE_HEAD}[0-~]?|${CONTROLS}`,
+const REMOVED_TEXT = RegExp(
+  String.raw`${STRING_HEAD}(?:[\u0007\u0018\u001a\u009c]|\u001b\\)|${CSI_HEAD}[@-~]?|${ESCAPE_HEAD}[0-~]?|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]`,
   'g',
 )
-const UNFINISHED = new RegExp(
+const UNFINISHED = RegExp(
   String.raw`(?:${STRING_HEAD}\u001b?|${CSI_HEAD}|${ESCAPE_HEAD}|\r|[\ud800-\udbff])$`,
 )
 

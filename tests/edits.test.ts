@@ -130,7 +130,7 @@ t.test('an edit that does not match fails and shows the nearest place', async (t
     ['escapes', '\\treturn \\"a\\"', /nearest place is line 4/],
     ['one line of several', 'function two(left, right) {\n\treturn left - right\n}', /line 7:/],
     ['words', 'function two(left, middle, right) {', /line 7:/],
-    ['nothing like it', 'zzz qqq', /no place in 10 lines is similar/],
+    ['nothing like it', 'zzz qqq', /no place is similar/],
   ]
   const { call, text } = await bench(t, { 'f.js': code })
   for (const [what, old, expected] of cases) {

@@ -36,8 +36,11 @@ t.test('a schema says what is wrong with a value, and where', async (t) => {
   const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
   const check = await schemaCheck(schema)
   t.equal(check({ n: 7 }), undefined)
-  t.match(check({ n: 'x' }), { at: '/n', why: 'it is of type string, not integer' })
-  t.match(check({}), { at: '', why: 'it does not have required property "n"' })
+  t.match(check({ n: 'x' }), {
+    at: '/n',
+    why: 'Instance type "string" is invalid. Expected "integer".',
+  })
+  t.match(check({}), { at: '', why: 'Instance does not have required property "n".' })
   t.strictSame(Object.getOwnPropertyNames(schema), ['type', 'properties', 'required'])
 })
 
