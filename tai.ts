@@ -770,7 +770,7 @@ const SECRET_SHAPES = {
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
-/** Passed on, a mark would replace the secret. */
+/** Passed on, a mark would replace the secret: no tool that changes something takes one. */
 export function refuseMarks(what: string, text: string) {
   if (/\[redacted:[A-Za-z0-9_.-]+\]/.test(text))
     fail(`${what} holds a mark that stands for a secret; leave it`)
@@ -6059,8 +6059,10 @@ export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]>
     ...('path' in properties && { paths: ({ path: at }) => [`${at}`] }),
     ...row,
     preview: async (...call) => preview?.(...call).catch(diskFault),
-    run: async (...call) => {
-      const said = await run(...call).catch(diskFault)
+    run: async (args, ...rest) => {
+      const given = `what ${name} is given`
+      if (row.annotations?.readOnly === false) refuseMarks(given, JSON.stringify(args))
+      const said = await run(args, ...rest).catch(diskFault)
       return typeof said === 'string' ? { text: said } : said
     },
   }))
@@ -6511,7 +6513,6 @@ export const EDIT_TOOLS = toolsOf('files', {
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
-      refuseMarks('the content', content)
       const target = await writeTarget(given, workspace)
       const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
       return { changes: [{ ...target, after }] }
@@ -6533,7 +6534,6 @@ export const EDIT_TOOLS = toolsOf('files', {
       if (before.kind === 'absent') failMissing(target.at, workspace)
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
-      refuseMarks('the edit', old + fresh)
       const text = decodeText(before.bytes, shown)
       const crlf = old.replaceAll('\n', '\r\n')
       const end = text.includes('\r\n') && text.includes(crlf) ? '\r\n' : '\n'
@@ -6559,7 +6559,6 @@ export const EDIT_TOOLS = toolsOf('files', {
       return files.flatMap(({ names }) => names)
     },
     run: async ({ patch, dry_run }, { workspace }) => {
-      refuseMarks('the patch', patch)
       const files = await parseDiff(patch)
       const changes = await Array.fromAsync(files, (file) => patchedFile(file, workspace))
       if (new Set(changes.map(({ at }) => at)).size < changes.length)
@@ -6607,7 +6606,7 @@ export const EDIT_TOOLS = toolsOf('files', {
       const changes = await removalOf(at, workspace)
       const what = `${workspace.show(at)} (${count(changes.length, 'item')})`
       if (changes.length > 1 && !recursive) fail(`recursive is needed to delete ${what}`)
-      return { changes, says: `deleted ${what}; undo_edit brings it back` }
+      return { changes, says: `deleted ${what}` }
     },
   }),
   undo_edit: planned({
@@ -6880,7 +6879,6 @@ export const SHELL_TOOLS = toolsOf('process', {
     core: true,
     rateLimit: { maxCalls: 60, windowSeconds: 60 },
     run: async ({ timeout_s: seconds, stdin, ...args }, context, signal) => {
-      refuseMarks('stdin', stdin ?? '')
       const start = await commandStart(context, args)
       const how = { argv: shellArgv(args.command), stdin, timeout: seconds * SECOND, signal }
       return shellReply(await runCommand({ ...start, ...how }), seconds)
@@ -6916,7 +6914,6 @@ export const SHELL_TOOLS = toolsOf('process', {
     },
     annotations: RUNS_COMMANDS,
     run: async ({ id, text, eof }, { processes }) => {
-      refuseMarks('the text', text)
       processes.find(id).write(text, eof)
       return `written to ${id}`
     },
@@ -6950,7 +6947,6 @@ type CommandLine = { command: string; cwd?: string; env?: Record<string, string>
 
 async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
   const { world, workspace, store } = context
-  refuseMarks('the command', command)
   const real = await workspace.read(cwd)
   return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
 }
@@ -7348,7 +7344,6 @@ export const WEB_TOOLS = toolsOf('web', {
     },
     annotations: annotate('High', 'destroys', { openWorld: true }),
     run: async ({ timeout_s, ...given }, { http, config }, signal) => {
-      refuseMarks('the request', JSON.stringify(given))
       const request = { ...given, timeout: timeout_s * SECOND, publicOnly: onlyPublic(config) }
       const { reply, body } = await wholeReply(http, request, signal)
       const lines = Object.entries(reply.headers).map(([name, value]) => {
@@ -8040,7 +8035,6 @@ export const NOTE_TOOLS = toolsOf('vault', {
     preview: recordPreview,
     run: async ({ kind, title, content, tags, id }, { store, session }) => {
       if (content.trim() === '') fail('the content is empty')
-      refuseMarks('the record', [title, content, tags].join('\n'))
       if (id === undefined) {
         const named = title?.trim() || clip(content.trim().split('\n', 1).join(), RECORD_TITLE)
         const made = { kind, title: named, body: content, tags, session }
@@ -9891,15 +9885,15 @@ const BLOCKS: Draw<string[]> = {
 
 const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
 
-function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
-  const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
-  return joinBlocks(tokens.map(draw), gap)
-}
-
 const joinBlocks = (blocks: string[][], gap: string[]) =>
   blocks
     .filter(({ length }) => length > 0)
     .flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
+
+function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
+  const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
+  return joinBlocks(tokens.map(draw), gap)
+}
 
 function drawList(token: Tokens.Generic, page: MarkdownPage) {
   const { items, start, loose } = token as Tokens.List
