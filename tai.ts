@@ -179,9 +179,9 @@ export const EXIT = {
   interrupted: 130, // 128 + SIGINT
 } as const
 
-export const MCP_RESULT_MAX = 64 * KB, // larger ones become records
+export const MCP_RESULT_MAX = 64 * KB, // then a record
   MCP_MAX_SERVERS = 32, // then refused
-  MCP_TOOLS_LISTED = 1_000, // by one server; a longer list is refused
+  MCP_TOOLS_LISTED = 1_000, // of a server; then refused
   MCP_MAX_TOOLS = 100, // of a server; the rest are listed
   MCP_HTTP_MAX_BODY = 10 * MB, // then an error
   MCP_DEFAULT_PORT = 8_765, // of --serve-mcp
@@ -193,7 +193,7 @@ export const MCP_RESULT_MAX = 64 * KB, // larger ones become records
   MCP_RELIST_PAUSE = 200, // after news of changed tools
   MCP_RESUME_WAIT = 1 * SECOND, // after a cut reply, if it names no time
   MCP_LINGER = 1 * SECOND, // then an answered reply is closed
-  MCP_STREAM_IDLE = 24 * HOUR, // then an older server's stream is given up
+  MCP_STREAM_IDLE = 24 * HOUR, // then an older server is given up
   MCP_WRITE_TIMEOUT = 30 * SECOND, // for a server to read a message
   MCP_ASIDE_MAX = 2 * KB, // the end of what a server says aside
   MCP_SESSION_IDLE = 1 * HOUR, // then 404
@@ -210,16 +210,16 @@ export const MCP_RESULT_MAX = 64 * KB, // larger ones become records
   MCP_STOP_GRACE = 3 * SECOND, // then calls are interrupted
   MCP_PUBLIC_KEY_MIN = 16, // characters, beyond loopback
   MCP_RESOURCES_PAGE = 500, // then a cursor
-  MCP_LIST_TTL = 1 * HOUR, // for which clients may keep what does not change
-  STDIN_MAX = 8 * MB, // then refused: --file is for that
-  STDIN_NOTICE = 1 * SECOND, // then stderr names the silent pipe
+  MCP_LIST_TTL = 1 * HOUR, // so long clients may keep it
+  STDIN_MAX = 8 * MB, // then refused
+  STDIN_NOTICE = 1 * SECOND, // then stderr says so
   STDIN_WAIT = 10 * SECOND, // then it is left out
   STDIN_SOCKET_WAIT = 250, // the same for a socket or device
   STREAM_IDLE = 90 * SECOND, // then a silent model is an error
   CHAT_CONNECT_TIMEOUT = 20 * SECOND, // then unreachable
   CHAT_RETRIES = 3, // then the error
   CHAT_BACKOFF = 500, // doubles, with jitter
-  CHAT_RETRY_AFTER_MAX = 60 * SECOND, // who asks for longer is given up
+  CHAT_RETRY_AFTER_MAX = 60 * SECOND, // longer is given up
   CHAT_MAX_TOKENS = 16_384, // where a dialect demands a number
   CHAT_EVENT_MAX = 8 * MB, // then the stream ends
   CHAT_ERROR_MAX = 2 * KB, // of a provider's words
@@ -230,19 +230,19 @@ export const MCP_RESULT_MAX = 64 * KB, // larger ones become records
   CONTEXT_KEEP = 0.3, // left by compaction
   AGENT_MAX_STEPS = 50, // requests of a turn; then exit 4
   AGENT_PARALLEL = 8, // read-only calls
-  AGENT_DEPTH_MAX = 3, // a sub-agent's sub-agents; then refused
+  AGENT_DEPTH_MAX = 3, // of sub-agents; then refused
   AGENT_RUN_TIMEOUT = 30 * MINUTE, // a sub-agent; then it has no answer
   SHELL_OUTPUT_MAX = 4 * MB, // per stream, less the middle
   SHELL_STOP_GRACE = 2 * SECOND, // between signals
   PROCESS_OUTPUT_MAX = 1 * MB, // older output is dropped
   PROCESS_MAX = 16, // then refused
   GIT_TIMEOUT = 60 * SECOND, // one command
-  TOOL_TEXT_MAX = 10 * MB, // larger files by range, or not at all
+  TOOL_TEXT_MAX = 10 * MB, // larger files by range
   UNDO_FILE_MAX = 16 * MB, // no larger file is changed
   UNDO_STEPS_MAX = 200, // older ones cannot be undone
   GREP_FILE_MAX = 2 * MB, // larger files are passed over
   WALK_MAX = 100_000, // entries; then it says it stopped
-  SQL_TIME = 30 * SECOND, // then the process of the query is ended
+  SQL_TIME = 30 * SECOND, // then the query is ended
   SQL_TEXT_MAX = 1 * MB, // of rows; then it says it stopped
   ARCHIVE_MAX = 256 * MB, // packed or not; then refused
   ARCHIVE_ITEMS_MAX = 10_000, // then refused
@@ -6382,10 +6382,9 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 })
 
 async function diffOf(changes: Change[]) {
-  const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
-    unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
-  )
-  return diffs.join('\n')
+  const diff = ({ shown, before, after }: Change) =>
+    unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after))
+  return (await Array.fromAsync(changes, diff)).join('\n')
 }
 
 function changeLine({ shown, before, after }: Change) {
@@ -6489,9 +6488,8 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
     const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
     const now = fingerprint(known?.after ?? place.before)
     const after = { kind, bytes, mode }
-    const isOurs = [left, fingerprint(after)].includes(now)
     // A folder above may be a link by now.
-    if (!isOurs || (await workspace.entry(at)) !== at)
+    if (![left, fingerprint(after)].includes(now) || (await workspace.entry(at)) !== at)
       fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
     changes.set(at, { ...place, after })
   }
@@ -6554,7 +6552,7 @@ export const EDIT_TOOLS = toolsOf('files', {
       const files = await parseDiff(patch)
       const changes = await Array.fromAsync(files, (file) => patchedFile(file, workspace))
       if (new Set(changes.map(({ at }) => at)).size < changes.length)
-        fail('a file stands in the patch twice', 'put its hunks together')
+        fail('a file stands in the patch twice')
       if (!dry_run) return { changes }
       return { changes: [], says: `nothing is written yet:\n${changeList(changes)}` }
     },
@@ -6612,8 +6610,7 @@ export const EDIT_TOOLS = toolsOf('files', {
     run: async ({ path: given, steps }, { workspace, store, session }) => {
       const at = given && (await workspace.entry(given))
       const entries = await store.listUndo(session, steps, at)
-      if (entries.length === 0)
-        fail('no change to undo in this session', 'those of shell commands are not kept')
+      if (entries.length === 0) fail('no change of a file tool to undo in this session')
       const changes = await changesBack(entries, workspace)
       const undoes = [...new Set(entries.map(({ group }) => group))]
       const says = `undid ${count(undoes.length, 'change')}\n${changeList(changes)}`
@@ -9889,12 +9886,10 @@ function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
 
 function drawList(token: Tokens.Generic, page: MarkdownPage) {
   const { items, start, loose } = token as Tokens.List
-  const markerOf = (i: number) => (start === '' ? '• ' : `${start + i}. `)
-  const { length } = markerOf(items.length - 1)
   const gap = loose ? [''] : []
   const blocks = items.map(({ tokens, checked }, i) => {
     const box = checked === undefined ? '' : `[${checked ? 'x' : ' '}] `
-    const marker = markerOf(i).padStart(length) + box
+    const marker = (start === '' ? '• ' : `${start + i}. `) + box
     const [first = '', ...more] = drawBlocks(tokens, narrower(page, marker.length), gap)
     return [marker + first, ...more.map((line) => ' '.repeat(marker.length) + line)]
   })

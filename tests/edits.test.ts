@@ -471,7 +471,7 @@ t.test(
     t.strictSame([text('a'), text('b')], ['0\n', '0\n'])
     t.match(await call('undo_edit', {}), {
       isError: true,
-      text: /no change to undo in this session/,
+      text: /no change of a file tool to undo in this session/,
     })
 
     await call('write_file', { path: 'a', content: 'mine\n' })
@@ -505,5 +505,5 @@ t.test('a call that fails half-way takes back what it did', async (t) => {
   const reply = await call('apply_patch', { patch })
   t.equal(reply.isError, true, reply.text)
   t.equal(text('a'), 'a\n')
-  t.match(await call('undo_edit', {}), { text: /no change to undo/ })
+  t.match(await call('undo_edit', {}), { text: /no change of a file tool to undo/ })
 })
