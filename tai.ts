@@ -14,17 +14,17 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX ...
+//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX
 //   §shapes     the words of the program, as types
 //     Json JsonObject Part AssistantMessage ToolMessage Message ...
 //   §errors     what can go wrong, and how the user hears of it
 //     TaiError UsageError LimitError DeniedError InvalidError ...
 //   §text       strings in, strings out
-//     byteLength headBytes tailBytes characterStart clip ...
+//     isObject byteLength headBytes tailBytes characterStart clip ...
 //   §json       from unknown to typed, at the border
-//     isObject parseObject Reader schemaCheck
+//     parseObject Reader schemaCheck
 //   §waiting    deadlines, and work in turn
-//     sleep within timeout Lane inParallel
+//     sleep within timeout Lane
 //   §redact     secrets never leave
 //     looksSecret refuseMarks Redactor
 //   §config     settings, and where each comes from
@@ -179,93 +179,85 @@ export const EXIT = {
   interrupted: 130, // 128 + SIGINT
 } as const
 
-export const MCP_RESULT_MAX = 64 * KB // larger ones become records
-export const MCP_MAX_SERVERS = 32 // then refused
-export const MCP_TOOLS_LISTED = 1_000 // by one server; a longer list is refused
-export const MCP_MAX_TOOLS = 100 // of a server; the rest are listed
-export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
-
-export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
-export const MCP_DEPTH_MAX = 128 // then refused unread
-export const MCP_CONNECT_TIMEOUT = 20 * SECOND // with the handshake; then an error
-export const MCP_CALL_TIMEOUT = 60 * SECOND // begins anew with progress
-export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever its progress
-export const MCP_PAGES_MAX = 100 // of tools/list; then refused
-export const MCP_RELIST_PAUSE = 200 // after news of changed tools
-export const MCP_RESUME_WAIT = 1 * SECOND // after a cut reply, if it names no time
-export const MCP_LINGER = 1 * SECOND // then an answered reply is closed
-export const MCP_STREAM_IDLE = 24 * HOUR // then an older server's stream is given up
-export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server to read a message
-export const MCP_ASIDE_MAX = 2 * KB // the end of what a server says aside
-export const MCP_SESSION_IDLE = 1 * HOUR // then 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE // between notes of a session's use
-export const MCP_SESSIONS_MAX = 1_000 // the longest unused goes, or 503
-export const MCP_QUEUE_MAX = 64 // calls of a session; then refused
-export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
-export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
-export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
-export const MCP_BODIES_MAX = 64 * MB // all together; then 503
-export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
-export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
-export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
-export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
-export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
-export const MCP_RESOURCES_PAGE = 500 // then a cursor
-export const MCP_LIST_TTL = 1 * HOUR // for which clients may keep what does not change
-
-export const STDIN_MAX = 8 * MB // then refused: --file is for that
-export const STDIN_NOTICE = 1 * SECOND // then stderr names the silent pipe
-export const STDIN_WAIT = 10 * SECOND // then it is left out
-export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
-
-export const STREAM_IDLE = 90 * SECOND // then a silent model is an error
-export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then unreachable
-export const CHAT_RETRIES = 3 // then the error
-export const CHAT_BACKOFF = 500 // doubles, with jitter
-export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // who asks for longer is given up
-export const CHAT_MAX_TOKENS = 16_384 // where a dialect demands a number
-export const CHAT_EVENT_MAX = 8 * MB // then the stream ends
-export const CHAT_ERROR_MAX = 2 * KB // of a provider's words
-export const LOCAL_PROBE = 300 // then no local server is there
-export const MODEL_LIST_TIMEOUT = 10 * SECOND // then an error
-export const CONTEXT_DEFAULT = 128_000 // tokens, where none are known
-export const CONTEXT_FULL = 0.8 // of the window; then compacted
-export const CONTEXT_KEEP = 0.3 // left by compaction
-
-export const AGENT_MAX_STEPS = 50 // requests of a turn; then exit 4
-export const AGENT_PARALLEL = 8 // read-only calls
-export const AGENT_DEPTH_MAX = 3 // a sub-agent's sub-agents; then refused
-export const AGENT_RUN_TIMEOUT = 30 * MINUTE // a sub-agent; then it has no answer
-
-export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
-export const SHELL_STOP_GRACE = 2 * SECOND // between signals
-export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped
-export const PROCESS_MAX = 16 // then refused
-export const GIT_TIMEOUT = 60 * SECOND // one command
-export const TOOL_TEXT_MAX = 10 * MB // larger files by range, or not at all
-export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
-export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
-export const GREP_FILE_MAX = 2 * MB // larger files are passed over
-export const WALK_MAX = 100_000 // entries; then it says it stopped
-export const SQL_TIME = 30 * SECOND // then the process of the query is ended
-export const SQL_TEXT_MAX = 1 * MB // of rows; then it says it stopped
-
-export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
-export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
-export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
-export const WEB_TIMEOUT = 30 * SECOND // one page
-export const WEB_REDIRECTS = 5 // then unreachable
-
-export const APPROVAL_WAIT = 60 * SECOND // then denied
-export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
-
-export const STORE_GLANCE = 5 // what other processes wrote is seen so late
-export const STORE_BUSY = 10 * SECOND // for another writer
-export const SECRET_MIN = 6 // characters; shorter is too common
-export const RECORD_PREVIEW = 2 * KB // beside a record's id
-export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
-export const AUDIT_BATCH = 256 // rows that wait
-export const AUDIT_ANCHORS = 16 // heads of others in row 0
+export const MCP_RESULT_MAX = 64 * KB, // then a record
+  MCP_MAX_SERVERS = 32, // then refused
+  MCP_TOOLS_LISTED = 1_000, // of a server; then refused
+  MCP_MAX_TOOLS = 100, // of a server; the rest are listed
+  MCP_HTTP_MAX_BODY = 10 * MB, // then an error
+  MCP_DEFAULT_PORT = 8_765, // of --serve-mcp
+  MCP_DEPTH_MAX = 128, // then refused unread
+  MCP_CONNECT_TIMEOUT = 20 * SECOND, // with the handshake; then an error
+  MCP_CALL_TIMEOUT = 60 * SECOND, // begins anew with progress
+  MCP_PROGRESS_MAX = 10 * MINUTE, // a call, whatever its progress
+  MCP_PAGES_MAX = 100, // of tools/list; then refused
+  MCP_RELIST_PAUSE = 200, // after news of changed tools
+  MCP_RESUME_WAIT = 1 * SECOND, // after a cut reply, if it names no time
+  MCP_LINGER = 1 * SECOND, // then an answered reply is closed
+  MCP_STREAM_IDLE = 24 * HOUR, // then an older server is given up
+  MCP_WRITE_TIMEOUT = 30 * SECOND, // for a server to read a message
+  MCP_ASIDE_MAX = 2 * KB, // the end of what a server says aside
+  MCP_SESSION_IDLE = 1 * HOUR, // then 404
+  MCP_SESSION_TOUCH = 1 * MINUTE, // between notes of a session's use
+  MCP_SESSIONS_MAX = 1_000, // the longest unused goes, or 503
+  MCP_QUEUE_MAX = 64, // calls of a session; then refused
+  MCP_CHAT_TIMEOUT = 10 * MINUTE, // a served turn or completion
+  MCP_CONNECTIONS_MAX = 1_024, // then closed at once
+  MCP_PIPELINE_MAX = 32, // unanswered ones end the connection
+  MCP_BODIES_MAX = 64 * MB, // all together; then 503
+  MCP_HEADERS_TIMEOUT = 15 * SECOND, // then 408
+  MCP_REQUEST_TIMEOUT = 30 * SECOND, // for a body (408), or to read an answer
+  MCP_KEEP_ALIVE = 75 * SECOND, // then an unused connection is closed
+  MCP_STOP_GRACE = 3 * SECOND, // then calls are interrupted
+  MCP_PUBLIC_KEY_MIN = 16, // characters, beyond loopback
+  MCP_RESOURCES_PAGE = 500, // then a cursor
+  MCP_LIST_TTL = 1 * HOUR, // so long clients may keep it
+  STDIN_MAX = 8 * MB, // then refused
+  STDIN_NOTICE = 1 * SECOND, // then stderr says so
+  STDIN_WAIT = 10 * SECOND, // then it is left out
+  STDIN_SOCKET_WAIT = 250, // the same for a socket or device
+  STREAM_IDLE = 90 * SECOND, // then a silent model is an error
+  CHAT_CONNECT_TIMEOUT = 20 * SECOND, // then unreachable
+  CHAT_RETRIES = 3, // then the error
+  CHAT_BACKOFF = 500, // doubles, with jitter
+  CHAT_RETRY_AFTER_MAX = 60 * SECOND, // longer is given up
+  CHAT_MAX_TOKENS = 16_384, // where a dialect demands a number
+  CHAT_EVENT_MAX = 8 * MB, // then the stream ends
+  CHAT_ERROR_MAX = 2 * KB, // of a provider's words
+  LOCAL_PROBE = 300, // then no local server is there
+  MODEL_LIST_TIMEOUT = 10 * SECOND, // then an error
+  CONTEXT_DEFAULT = 128_000, // tokens, where none are known
+  CONTEXT_FULL = 0.8, // of the window; then compacted
+  CONTEXT_KEEP = 0.3, // left by compaction
+  AGENT_MAX_STEPS = 50, // requests of a turn; then exit 4
+  AGENT_PARALLEL = 8, // read-only calls
+  AGENT_DEPTH_MAX = 3, // of sub-agents; then refused
+  AGENT_RUN_TIMEOUT = 30 * MINUTE, // a sub-agent; then it has no answer
+  SHELL_OUTPUT_MAX = 4 * MB, // per stream, less the middle
+  SHELL_STOP_GRACE = 2 * SECOND, // between signals
+  PROCESS_OUTPUT_MAX = 1 * MB, // older output is dropped
+  PROCESS_MAX = 16, // then refused
+  GIT_TIMEOUT = 60 * SECOND, // one command
+  TOOL_TEXT_MAX = 10 * MB, // larger files by range
+  UNDO_FILE_MAX = 16 * MB, // no larger file is changed
+  UNDO_STEPS_MAX = 200, // older ones cannot be undone
+  GREP_FILE_MAX = 2 * MB, // larger files are passed over
+  WALK_MAX = 100_000, // entries; then it says it stopped
+  SQL_TIME = 30 * SECOND, // then the query is ended
+  SQL_TEXT_MAX = 1 * MB, // of rows; then it says it stopped
+  ARCHIVE_MAX = 256 * MB, // packed or not; then refused
+  ARCHIVE_ITEMS_MAX = 10_000, // then refused
+  ARCHIVE_RATIO_MAX = 200, // times its size, from 16 MB on: a bomb
+  WEB_TIMEOUT = 30 * SECOND, // one page
+  WEB_REDIRECTS = 5, // then unreachable
+  APPROVAL_WAIT = 60 * SECOND, // then denied
+  GRANT_SESSION_TTL = 8 * HOUR, // of a grant for the session
+  STORE_GLANCE = 5, // what other processes wrote is seen so late
+  STORE_BUSY = 10 * SECOND, // for another writer
+  SECRET_MIN = 6, // characters; shorter is too common
+  RECORD_PREVIEW = 2 * KB, // beside a record's id
+  AUDIT_DELAY = 20, // until a read is in; kill -9 can take it
+  AUDIT_BATCH = 256, // rows that wait
+  AUDIT_ANCHORS = 16 // heads of others in row 0
 
 //#endregion §caps
 
@@ -437,13 +429,7 @@ export class DeniedError extends exiting(EXIT.denied) {}
 export class InvalidError extends exiting(EXIT.invalid) {}
 
 /** The code is 128 plus the signal's number. */
-export class InterruptedError extends TaiError {
-  override exitCode
-  constructor(message: string, exitCode: number = EXIT.interrupted) {
-    super(message)
-    this.exitCode = exitCode
-  }
-}
+export class InterruptedError extends exiting(EXIT.interrupted) {}
 
 /** `busy` may be asked again, `context` be compacted. */
 export class ModelError extends exiting(EXIT.model) {
@@ -483,10 +469,7 @@ export const exitCodeOf = (error: unknown) =>
   error instanceof TaiError ? error.exitCode : EXIT.failed
 
 /** Such as 'ENOENT', or ''. */
-export function codeOf(error: unknown) {
-  const { code } = Object(error)
-  return typeof code === 'string' ? code : ''
-}
+export const codeOf = (error: unknown) => String(Object(error).code ?? '')
 
 function raise(error: Error): never {
   throw error
@@ -518,6 +501,9 @@ function attempt<T>(work: () => T) {
 
 const builtin = process.getBuiltinModule
 
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
 export const byteLength = (text: string) => Buffer.byteLength(text)
 
 /** The longest start of at most `max` bytes. */
@@ -546,26 +532,20 @@ export function clip(text: string, max: number) {
   return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-/** RFC 8785's order: equal values, equal text. */
-export function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null)
-  let text = ''
-  for (const key of Object.keys(value).toSorted()) {
-    const item = (value as Record<string, unknown>)[key]
-    if (item !== undefined) text += `${text && ','}${JSON.stringify(key)}:${canonicalJson(item)}`
-  }
-  return `{${text}}`
-}
+const sortKeys = (_: string, value: unknown) =>
+  isObject(value)
+    ? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+    : value
+
+/** Equal values, equal text. */
+export const canonicalJson = (value: unknown) => JSON.stringify(value ?? null, sortKeys)
 
 export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash('sha256', data)
 
 export const digest = (value: unknown) => sha256(canonicalJson(value))
 
-let hiddenMade: RegExp | undefined // it takes 0.6 ms
-/** Not the variation selectors, which emoji need. */
-const hiddenPattern = () =>
-  (hiddenMade ??= /[\p{Cc}\p{Zl}\p{Zp}[\p{DI}--\p{VS}]\u2800\ufff9-\ufffb]/gv)
+/** Made late, as it takes 0.6 ms. Not the variation selectors, which emoji need. */
+const hiddenPattern = () => /[\p{Cc}\p{Zl}\p{Zp}[\p{DI}--\p{VS}]\u2800\ufff9-\ufffb]/gv
 const ESCAPES: Record<string, string> = { '\n': 'n', '\r': 'r', '\t': 't', '\u001b': 'e' }
 
 const escaped = (char: string) => `\\${ESCAPES[char] ?? `u{${char.codePointAt(0)?.toString(16)}}`}`
@@ -597,31 +577,22 @@ function inUnits(n: number, units: Record<string, number>) {
 
 /** Aligned. */
 export function columns(rows: readonly (readonly string[])[]) {
-  const widths: number[] = []
-  for (const row of rows)
-    row.forEach((cell, i) => (widths[i] = Math.max(widths[i] ?? 0, cell.length)))
+  const widths = rows[0]?.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0))) ?? []
   const line = (row: readonly string[]) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0))
   return rows.map((row) => line(row).join('  ').trimEnd()).join('\n')
 }
 
-/** What was meant. */
-export function nearest(word: string, known: readonly string[]) {
-  const far = new Map(known.map((name) => [name, editDistance(word, name)]))
-  const near = [...far].filter(([, distance]) => distance <= Math.ceil(word.length / 3))
-  return near.toSorted(([, a], [, b]) => a - b)[0]?.[0]
-}
+const lettersOf = (word: string) => new Set(Array.from(word, (a, i) => [a, a + word[i + 1]]).flat())
 
-function editDistance(a: string, b: string) {
-  let row = [...Array(b.length + 1).keys()]
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next[j] = Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1)
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
+/** What was meant: it shares most letters and pairs of letters. */
+export function nearest(word: string, known: readonly string[]) {
+  const own = lettersOf(word)
+  const likeness = known.map((name) => {
+    const its = lettersOf(name)
+    return [name, own.intersection(its).size / (own.size + its.size)] as const
+  })
+  const near = likeness.filter(([, like]) => like > 0.3)
+  return near.toSorted(([, a], [, b]) => b - a)[0]?.[0]
 }
 
 function didYouMean(word: string, known: readonly string[]) {
@@ -636,9 +607,6 @@ function didYouMean(word: string, known: readonly string[]) {
 // What arrives is `unknown` until a Reader has looked at it.
 // A Reader never coerces.
 // Schemas of others are looked through before use.
-
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** If it is one. */
 export function parseObject(text: string) {
@@ -678,8 +646,6 @@ export class Reader {
 }
 
 const SCHEMA_TYPES = /^(null|boolean|object|array|number|integer|string)$/
-const WRONG_TYPE = /^Instance type "(.*)" is invalid\. Expected "(.*)"\.$/
-const SCHEMA_DEPTH = 200 // checking recurses
 
 type SchemaCheck = Awaited<ReturnType<typeof schemaCheck>>
 
@@ -692,9 +658,7 @@ export async function schemaCheck(schema: JsonSchema) {
     for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
     const check = (value: unknown) => {
       const found = validate(value, own, '2020-12', parts).errors.at(-1)
-      if (!found) return undefined
-      const why = found.error.replace(WRONG_TYPE, 'it is of type $1, not $2').replace(/\.$/, '')
-      return { at: found.instanceLocation.slice(1), why: why.replace(/^Instance/, 'it') }
+      return found && { at: found.instanceLocation.slice(1), why: found.error }
     }
     for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only now
     return check
@@ -704,7 +668,6 @@ export async function schemaCheck(schema: JsonSchema) {
 }
 
 function refuseBroken(at: string, part: unknown, parts: object) {
-  if (at.split('/').length > SCHEMA_DEPTH) fail('it is nested too deeply')
   if (!isObject(part)) return
   const { pattern = '', patternProperties, $ref: ref, __absolute_ref__: target, type = [] } = part
   const odd = [type].flat().find((name) => !SCHEMA_TYPES.test(String(name)))
@@ -771,21 +734,6 @@ export class Lane {
   }
 }
 
-/** At most `width` at a time, in order. */
-export async function inParallel<T, R>(
-  items: readonly T[],
-  width: number,
-  work: (item: T) => Promise<R>,
-) {
-  const results: R[] = []
-  const waiting = items.entries()
-  const lane = async () => {
-    for (const [i, item] of waiting) results[i] = await work(item)
-  }
-  await Promise.all(Array.from({ length: width }, lane))
-  return results
-}
-
 //#endregion §waiting
 
 //#region §redact: secrets never leave
@@ -810,17 +758,10 @@ const SECRET_SHAPES = {
     /([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
-const ANY_SHAPE = RegExp(
-  Object.values(SECRET_SHAPES)
-    .map(({ source }) => source)
-    .join('|'),
-  'i',
-)
-
 export const looksSecret = (name: string) =>
   /KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
-/** Passed on, a mark would replace the secret. */
+/** Passed on, a mark would replace the secret: no tool that changes something takes one. */
 export function refuseMarks(what: string, text: string) {
   if (/\[redacted:[A-Za-z0-9_.-]+\]/.test(text))
     fail(`${what} holds a mark that stands for a secret; leave it`)
@@ -838,13 +779,13 @@ export class Redactor {
   }
 
   known(text: string) {
-    this.#pattern ??= alternatives([...this.#names.keys()])
+    const longestFirst = () => [...this.#names.keys()].toSorted((a, b) => b.length - a.length)
+    this.#pattern ??= RegExp(longestFirst().map(RegExp.escape).join('|'), 'g')
     return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
   }
 
   redact(text: string) {
     let rest = this.known(text)
-    if (!ANY_SHAPE.test(rest)) return rest
     for (const [name, shape] of Object.entries(SECRET_SHAPES))
       rest = rest.replace(shape, `$1[redacted:${name}]`)
     return rest
@@ -885,7 +826,7 @@ const base64Forms = (value: string) =>
   [0, 1, 2].flatMap((shift) => {
     const bytes = Buffer.from('\0'.repeat(shift) + value)
     const own = [Math.ceil((shift * 4) / 3), (bytes.length * 4) / 3]
-    return [bytes.toString('base64').slice(...own), bytes.toString('base64url').slice(...own)]
+    return (['base64', 'base64url'] as const).map((form) => bytes.toString(form).slice(...own))
   })
 
 const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
@@ -904,11 +845,6 @@ function writtenForms(value: string) {
     hex.toUpperCase(),
     ...base64Forms(value),
   ]
-}
-
-function alternatives(texts: string[]) {
-  const longestFirst = texts.toSorted((a, b) => b.length - a.length)
-  return RegExp(longestFirst.map(RegExp.escape).join('|'), 'g')
 }
 
 //#endregion §redact
@@ -1982,9 +1918,11 @@ export class Store {
       this.db.run(trim, session, UNDO_STEPS_MAX)
     })
   }
-  async listUndo(session: string, { limit }: { limit: number }) {
-    const rows = this.db.all<UndoEntry>`
-      SELECT * FROM undo WHERE session = ${session} ORDER BY n DESC LIMIT ${limit}`
+  async listUndo(session: string, groups: number, at?: string) {
+    const rows = this.db.all<UndoEntry>`SELECT * FROM undo
+      WHERE session = ${session} AND "group" IN (SELECT "group" FROM undo
+        WHERE session = ${session} AND path = ifnull(${at}, path)
+        GROUP BY 1 ORDER BY max(n) DESC LIMIT ${groups}) ORDER BY n DESC`
     return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
   }
   async dropUndo(session: string, groups: string[]) {
@@ -5920,8 +5858,10 @@ export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]>
     ...('path' in properties && { paths: ({ path: at }) => [`${at}`] }),
     ...row,
     preview: async (...call) => preview?.(...call).catch(diskFault),
-    run: async (...call) => {
-      const said = await run(...call).catch(diskFault)
+    run: async (args, ...rest) => {
+      const given = `what ${name} is given`
+      if (row.annotations?.readOnly === false) refuseMarks(given, JSON.stringify(args))
+      const said = await run(args, ...rest).catch(diskFault)
       return typeof said === 'string' ? { text: said } : said
     },
   }))
@@ -6135,14 +6075,11 @@ export const FILE_TOOLS = toolsOf('files', {
 
 //#region §edits: changing files, and back
 //
-// A change is first a plan, what stands at each path and what shall; so is undoing. It is done
-// wholly or not: journalled before the disk, taken back when a path fails. Only what the
-// journal left is undone. Writing keeps line ends, byte order mark and mode.
+// A change, or undoing it, is first a plan: what stands at each path, what shall. It is done
+// wholly or not: journalled before, taken back when a path fails. Only what it left is undone.
 // Not here: what may be changed (§policy).
 
-const DIFF_SHOWN = 6 * KB // characters
 const PATCH_FUZZ = 2 // lines, as in patch(1)
-const JOURNAL_MAX = 2 * WALK_MAX // entries
 const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
@@ -6242,19 +6179,17 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 })
 
 async function diffOf(changes: Change[]) {
-  const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
-    unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
-  )
-  return diffs.join('\n')
+  const diff = ({ shown, before, after }: Change) =>
+    unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after))
+  return (await Array.fromAsync(changes, diff)).join('\n')
 }
 
-function changeList(changes: Change[]) {
-  const lines = changes.map(({ shown, before, after }) => {
-    const made = before.kind === 'absent' ? 'created' : 'changed'
-    return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
-  })
-  return lines.join('\n')
+function changeLine({ shown, before, after }: Change) {
+  const made = before.kind === 'absent' ? 'created' : 'changed'
+  return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
 }
+
+const changeList = (changes: Change[]) => changes.map(changeLine).join('\n')
 
 const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
   preview: async (...call) => diffOf((await row.run(...call, AbortSignal.any([]))).changes),
@@ -6271,17 +6206,14 @@ const likeStart = (line: string) => line.slice(0, LIKE_WIDTH).trim()
 /** The lines around the one most like the longest of `wanted`. */
 export function nearestPlace(text: string, wanted: string) {
   const lines = text.split(/\r?\n/, LIKE_LINES)
-  const asked = wanted
-    .replace(/^\s*\n/, '')
-    .split('\n', LIKE_ASKED)
-    .map(likeStart)
+  const asked = wanted.trim().split('\n', LIKE_ASKED).map(likeStart)
   const longest = asked.toSorted((a, b) => b.length - a.length)[0] ?? ''
   const known = lines.map(likeStart)
   const near = known.indexOf(nearest(longest, known) ?? '\n')
-  if (near < 0) return `no place in ${lines.length} lines is similar`
+  if (near < 0) return 'no place is similar'
   const at = Math.max(0, near - asked.indexOf(longest))
-  const shown = lines.slice(at, at + asked.length).map((line) => clip(line, LIKE_WIDTH))
-  return [`the nearest place is lines ${at + 1}-${at + shown.length}:`, ...shown].join('\n')
+  const shown = clip(lines.slice(at, at + asked.length).join('\n'), KB)
+  return `the nearest place is line ${at + 1}:\n${shown}`
 }
 
 const HUNK_SHAPE =
@@ -6305,10 +6237,10 @@ async function parseDiff(patch: string) {
     const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit)
     if (useful.length === 0) fail('it has no hunk')
     return useful.map((file) => {
-      const old = file.oldFileName?.replace(/^a\//, '')
-      const fresh = file.newFileName?.replace(/^b\//, '')
-      const names = [old ?? [], fresh ?? []].flat().filter((name) => name !== NO_FILE)
-      const [isNew, isGone] = [old, fresh].map((name) => name === NO_FILE)
+      const { oldFileName: old = '', newFileName: fresh = '' } = file
+      const [isNew, isGone] = [old === NO_FILE, fresh === NO_FILE]
+      const given = [old.replace(/^a\//, ''), fresh.replace(/^b\//, '')]
+      const names = given.filter((name) => name && name !== NO_FILE)
       return { ...file, isNew, isGone, names, name: names.at(-1) }
     })
   } catch (cause) {
@@ -6321,8 +6253,7 @@ type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
   const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
-  const isOther = [file.isCopy, file.isRename, /^1[26]0/.test(newMode)].includes(true)
-  if (!file.name || hunks.length === 0 || isOther)
+  if (!file.name || hunks.length === 0 || /^1[26]0/.test(newMode))
     fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
   const target = await writeTarget(name, workspace)
   const { before } = target
@@ -6354,9 +6285,8 @@ async function changesBack(entries: UndoEntry[], workspace: Workspace) {
     const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
     const now = fingerprint(known?.after ?? place.before)
     const after = { kind, bytes, mode }
-    const isOurs = [left, fingerprint(after)].includes(now)
     // A folder above may be a link by now.
-    if (!isOurs || (await workspace.entry(at)) !== at)
+    if (![left, fingerprint(after)].includes(now) || (await workspace.entry(at)) !== at)
       fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
     changes.set(at, { ...place, after })
   }
@@ -6370,7 +6300,6 @@ export const EDIT_TOOLS = toolsOf('files', {
     annotations: annotate('Medium', 'destroys', { idempotent: true }),
     core: true,
     run: async ({ path: given, content }, { workspace }) => {
-      refuseMarks('the content', content)
       const target = await writeTarget(given, workspace)
       const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
       return { changes: [{ ...target, after }] }
@@ -6392,18 +6321,16 @@ export const EDIT_TOOLS = toolsOf('files', {
       if (before.kind === 'absent') failMissing(target.at, workspace)
       const [old, fresh] = [withLf(args.old), withLf(args.new)]
       if (old === '' || old === fresh) fail('`old` is empty or the same as `new`')
-      refuseMarks('the edit', old + fresh)
       const text = decodeText(before.bytes, shown)
-      const fits = (end: string) => text.includes(end) && text.includes(old.replaceAll('\n', end))
-      const end = fits('\r\n') ? '\r\n' : '\n'
-      const pieces = text.split(old.replaceAll('\n', end))
+      const crlf = old.replaceAll('\n', '\r\n')
+      const end = text.includes('\r\n') && text.includes(crlf) ? '\r\n' : '\n'
+      const pieces = text.split(end === '\n' ? old : crlf)
       const places = pieces.length - 1
       if (places === 0) fail(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
       if (places > 1 && !args.replace_all)
         fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
       const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
-      const changes = [{ ...target, after: { ...before, bytes } }]
-      return { changes, says: `edited ${shown}\n${clip(await diffOf(changes), DIFF_SHOWN)}` }
+      return { changes: [{ ...target, after: { ...before, bytes } }] }
     },
   }),
   apply_patch: planned({
@@ -6419,11 +6346,10 @@ export const EDIT_TOOLS = toolsOf('files', {
       return files.flatMap(({ names }) => names)
     },
     run: async ({ patch, dry_run }, { workspace }) => {
-      refuseMarks('the patch', patch)
       const files = await parseDiff(patch)
       const changes = await Array.fromAsync(files, (file) => patchedFile(file, workspace))
       if (new Set(changes.map(({ at }) => at)).size < changes.length)
-        fail('a file stands in the patch twice', 'put its hunks together')
+        fail('a file stands in the patch twice')
       if (!dry_run) return { changes }
       return { changes: [], says: `nothing is written yet:\n${changeList(changes)}` }
     },
@@ -6441,12 +6367,11 @@ export const EDIT_TOOLS = toolsOf('files', {
     preview: async () => undefined,
     run: async ({ copy, overwrite, ...args }, { workspace }) => {
       const from = await (copy ? workspace.read(args.from) : workspace.entry(args.from))
-      const to = await workspace.write(args.to)
-      const [source, goal] = [workspace.show(from), workspace.show(to)]
+      const { at: to, shown: goal, before } = await writeTarget(args.to, workspace)
+      const source = workspace.show(from)
       if (isInside(from, to) || isInside(to, from))
         fail(`${source} and ${goal} are one, or one holds the other`)
-      const there = fileState(to, workspace)
-      if (!['absent', overwrite && 'file'].includes(there.kind))
+      if (before.kind !== 'absent' && !overwrite)
         fail(`${goal} exists already`, '`to` is the final path; overwrite replaces a file')
       const leaves = await removalOf(from, workspace)
       const arrivals = leaves.map(({ at, before: after }) => {
@@ -6466,10 +6391,9 @@ export const EDIT_TOOLS = toolsOf('files', {
     run: async ({ path: given, recursive }, { workspace }) => {
       const at = await workspace.entry(given)
       const changes = await removalOf(at, workspace)
-      const inside = changes.length - 1
-      const what = workspace.show(at) + (inside > 0 ? ` and ${count(inside, 'item')} in it` : '')
-      if (inside > 0 && !recursive) fail(`recursive is needed to delete ${what}`)
-      return { changes, says: `deleted ${what}; undo_edit brings it back` }
+      const what = `${workspace.show(at)} (${count(changes.length, 'item')})`
+      if (changes.length > 1 && !recursive) fail(`recursive is needed to delete ${what}`)
+      return { changes, says: `deleted ${what}` }
     },
   }),
   undo_edit: planned({
@@ -6482,17 +6406,12 @@ export const EDIT_TOOLS = toolsOf('files', {
     paths: () => [], // a call that changed `path` may have changed others
     run: async ({ path: given, steps }, { workspace, store, session }) => {
       const at = given && (await workspace.entry(given))
-      const entries = await store.listUndo(session, { limit: JOURNAL_MAX })
-      const calls = [...Map.groupBy(entries, ({ group }) => group)]
-        .filter(([, call]) => !at || call.some((entry) => entry.path === at))
-        .slice(0, steps)
-      if (calls.length === 0)
-        fail('no change to undo in this session', 'those of shell commands are not kept')
-      const undone = calls.flatMap(([, call]) => call)
-      const changes = await changesBack(undone, workspace)
-      const head = `undid ${count(calls.length, 'change')} of ${steps} asked for`
-      const says = `${head}\n${changeList(changes)}`
-      return { changes, says, undoes: calls.map(([group]) => group) }
+      const entries = await store.listUndo(session, steps, at)
+      if (entries.length === 0) fail('no change of a file tool to undo in this session')
+      const changes = await changesBack(entries, workspace)
+      const undoes = [...new Set(entries.map(({ group }) => group))]
+      const says = `undid ${count(undoes.length, 'change')}\n${changeList(changes)}`
+      return { changes, says, undoes }
     },
   }),
 })
@@ -6743,7 +6662,6 @@ export const SHELL_TOOLS = toolsOf('process', {
     core: true,
     rateLimit: { maxCalls: 60, windowSeconds: 60 },
     run: async ({ timeout_s: seconds, stdin, ...args }, context, signal) => {
-      refuseMarks('stdin', stdin ?? '')
       const start = await commandStart(context, args)
       const how = { argv: shellArgv(args.command), stdin, timeout: seconds * SECOND, signal }
       return shellReply(await runCommand({ ...start, ...how }), seconds)
@@ -6779,7 +6697,6 @@ export const SHELL_TOOLS = toolsOf('process', {
     },
     annotations: RUNS_COMMANDS,
     run: async ({ id, text, eof }, { processes }) => {
-      refuseMarks('the text', text)
       processes.find(id).write(text, eof)
       return `written to ${id}`
     },
@@ -6811,11 +6728,8 @@ export const SHELL_TOOLS = toolsOf('process', {
 
 type CommandLine = { command: string; cwd?: string; env?: Record<string, string> }
 
-async function commandStart(
-  { world, workspace, store }: ToolContext,
-  { command, cwd = '.', env }: CommandLine,
-) {
-  refuseMarks('the command', command)
+async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
+  const { world, workspace, store } = context
   const real = await workspace.read(cwd)
   return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
 }
@@ -6831,11 +6745,8 @@ function shellReply(result: RunResult, seconds: number) {
     stderr && `[stderr]\n${stderr.trimEnd()}`,
     said === '' && '(no output)',
   ])
-  return {
-    text,
-    isError,
-    structured: { exit_code: code, signal, stdout, stderr, timed_out: timedOut },
-  }
+  const structured = { exit_code: code, signal, stdout, stderr, timed_out: timedOut }
+  return { text, isError, structured }
 }
 
 async function outputReply(one: BackgroundProcess, since: number, ms: number, signal: AbortSignal) {
@@ -6852,12 +6763,10 @@ async function outputReply(one: BackgroundProcess, since: number, ms: number, si
 //#region §git: the repository, asked with care
 //
 // A stranger's repository can name programs for git to run. None run here.
-// 1. Guards on the command line outrank configuration: no diff programs, no fetching, submodules
-//    by commit. A repository that names filters is refused.
-// 2. What a model gives is no option: no revision begins with a dash, paths stand after `--`. A
-//    revision is a commit: blobs and trees would show what is outside of the paths.
+// 1. Guards outrank its configuration. One that names filters is refused. Submodules are commits.
+// 2. What a model gives is no option. A revision is a commit: others show more than the paths.
 // 3. The repository is the workspace's or around it, not one a `.git` leads to.
-// Not here: alternates, which add what only a hash can name; push, fetch, merge, rebase.
+// Not here: push, fetch, merge, rebase.
 
 const GIT_GUARDS = [
   'core.fsmonitor=false',
@@ -6892,16 +6801,14 @@ const GIT_SHELL = 'run git with shell_exec, which asks'
 const GIT_LIST_MAX = 64 * MB // with more, nothing is staged
 
 const BRANCH_ACTIONS = {
-  list: { risk: READS_ONLY, words: 'branch --list --all -vv --no-column' },
-  create: { risk: CHANGES, words: 'branch --no-track' },
-  switch: { risk: CHANGES, words: 'switch --quiet --no-overwrite-ignore' },
-  delete: { risk: DESTROYS, words: 'branch --quiet -d' },
-}
+  list: [READS_ONLY, 'branch --list --all -vv --no-column'],
+  create: [CHANGES, 'branch --no-track'],
+  switch: [CHANGES, 'switch --quiet --no-overwrite-ignore'],
+  delete: [DESTROYS, 'branch --quiet -d'],
+} as const
 
 const pathOnly = (at: string) => `:(literal)${at}`
-
 const pathOut = (at: string) => `:(exclude,literal)${at}`
-
 const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
 
 type Repository = {
@@ -6917,19 +6824,16 @@ type Repository = {
 const inRepository =
   <A extends { path: string }>(work: (args: A, git: Repository) => Promise<string>) =>
   async (args: A, context: ToolContext, signal: AbortSignal) =>
-    work(args, await openRepository(args.path, context, signal))
+    (await work(args, await openRepository(args.path, context, signal))) || '(nothing)'
 
 export const GIT_TOOLS = toolsOf('git', {
   git_status: {
-    description: 'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict).',
+    description:
+      'Show branch and changed files (XY: X staged, Y not, ?? untracked, U conflict), by their paths in the repository.',
     takes: { path: GIT_PATH },
     run: inRepository(async (_args, git) => {
       const words = 'status --porcelain --branch --ignore-submodules=dirty'
-      const lines = (await gitText(git, words, ['--'])).trimEnd().split('\n')
-      if (lines.length === 1) lines.push('nothing to commit')
-      const folder = git.context.workspace.show(git.top)
-      if (folder !== '.') lines.splice(1, 0, `[paths are relative to ${folder}]`)
-      return visibleLines(lines.join('\n'))
+      return visibleLines(await gitText(git, words, ['--']))
     }),
   },
   git_diff: {
@@ -6943,7 +6847,7 @@ export const GIT_TOOLS = toolsOf('git', {
     },
     run: inRepository(async ({ staged, from, to, stat }, git) => {
       const words = joinParts(['diff', DIFF_GUARDS, staged && '--cached', stat && '--stat'], ' ')
-      return (await gitText(git, words, revisionArgs(from, to))) || '(no changes)'
+      return gitText(git, words, revisionArgs(from, to))
     }),
   },
   git_log: {
@@ -6957,11 +6861,9 @@ export const GIT_TOOLS = toolsOf('git', {
     run: inRepository(async ({ rev, limit, show }, git) => {
       const which = revisionArgs(rev)
       const whole = `show ${DIFF_GUARDS} --format=medium --date=iso-strict --stat --patch`
+      if (show) return gitText(git, whole, which)
       const lines = ['--format=%h  %aI  %an %d %s', ...which]
-      const said = show
-        ? await gitText(git, whole, which)
-        : visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
-      return said || '(no commits)'
+      return visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
     }),
   },
   git_commit: {
@@ -6987,10 +6889,10 @@ export const GIT_TOOLS = toolsOf('git', {
       path: GIT_PATH,
     },
     annotations: DESTROYS,
-    judge: ({ action }) => BRANCH_ACTIONS[action].risk,
+    judge: ({ action }) => BRANCH_ACTIONS[action][0],
     run: inRepository(async ({ action, name = '' }, git) => {
-      const { words } = BRANCH_ACTIONS[action]
-      if (action === 'list') return visibleLines(await gitText(git, words)) || '(none yet)'
+      const [, words] = BRANCH_ACTIONS[action]
+      if (action === 'list') return visibleLines(await gitText(git, words))
       await gitText(git, words, ['--', name])
       return `${action}: ${name}, done`
     }),
@@ -7055,9 +6957,9 @@ function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never 
 
 function revisionArgs(...given: (string | undefined)[]) {
   const revisions = given.filter((rev) => rev !== undefined)
-  const wrong = revisions.find((rev) => /^(-|$)|:/.test(rev))
-  if (wrong !== undefined)
-    fail(`${JSON.stringify(wrong)} is not a revision`, 'take a branch, a tag, a hash or HEAD~2')
+  for (const rev of revisions)
+    if (/^(-|$)|:/.test(rev))
+      fail(`${visible(rev)} is not a revision`, 'take a branch, tag or hash')
   return [...revisions.map((rev) => rev.replace(/(?<=[^.])(?=\.\.|$)/g, '^{commit}')), '--']
 }
 
@@ -7082,16 +6984,11 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 async function gitCommit(git: Repository, message: string) {
   // With nothing to do it says a status, which looks into submodules.
   const compare = `diff ${DIFF_GUARDS} --cached --quiet`
-  const compared = await runGit(git, compare) // 1: something is staged
-  const merging = 'rev-parse --verify --quiet MERGE_HEAD'
-  if (compared.code === 0 && (await runGit(git, merging)).code !== 0)
-    fail('there is nothing to commit', 'stage by `paths` or `all`')
-  if (Number(compared.code ?? 2) > 1) failAsGit(compare, compared)
-  const commit = 'commit --quiet --no-verify --no-gpg-sign --cleanup=whitespace'
-  await gitText(git, commit, [`--message=${message}`])
-  const form = ['--format=committed %h: %s']
-  const shown = await gitText(git, `show ${DIFF_GUARDS} --shortstat`, form)
-  return visibleLines(shown.replace(/\n\s*/g, '\n').trim())
+  const compared = await runGit(git, compare)
+  if (compared.code === 0) fail('there is nothing to commit', 'stage by `paths` or `all`')
+  if (compared.code !== 1) failAsGit(compare, compared)
+  const commit = 'commit --no-verify --no-gpg-sign --cleanup=whitespace'
+  return visibleLines(await gitText(git, commit, [`--message=${message}`]))
 }
 
 //#endregion §git
@@ -7215,7 +7112,6 @@ export const WEB_TOOLS = toolsOf('web', {
     },
     annotations: annotate('High', 'destroys', { openWorld: true }),
     run: async ({ timeout_s, ...given }, context, signal) => {
-      refuseMarks('the request', JSON.stringify(given))
       const request = { ...given, timeout: timeout_s * SECOND }
       const { reply, body } = await publicReply(context, request, signal)
       const lines = Object.entries(reply.headers).map(([name, value]) => {
@@ -7776,7 +7672,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
     judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
     preview: recordPreview,
     run: async ({ kind, title, content, tags, id }, { store, session }) => {
-      refuseMarks('the record', [title, content, tags].join('\n'))
+      if (content.trim() === '') fail('the content is empty')
       if (id === undefined) {
         const [line = ''] = content.trim().split('\n', 1)
         const named = title?.trim() || clip(line, RECORD_TITLE)
@@ -9102,7 +8998,7 @@ export class Agent {
       if (tools) tools.budget = maxCost - (turn.cost ?? 0)
       for (const call of batch)
         yield { kind: 'call', call, digest: callDigest(call.name, call.args) }
-      const results = await inParallel(batch, AGENT_PARALLEL, (call) => this.#run(call, signal))
+      const results = await Promise.all(batch.map((call) => this.#run(call, signal)))
       for (const { call, reply, denied, spent, ms } of results) {
         turn.tools.push({ name: call.name, ok: !reply.isError, ms })
         turn.denied ||= denied
@@ -9219,7 +9115,6 @@ export function parseAnswer(answer: string) {
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters
 const ASK_WAIT = 10 * MINUTE
-const ASK_AGAIN = 3
 const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
@@ -9250,14 +9145,14 @@ const systemFault = (error: unknown) => messageOf(error).replace(/^[A-Z0-9]+: ([
 
 /** Nothing else writes to its file descriptor. */
 export class Output {
-  readonly isTerminal
-  readonly color
+  isTerminal
+  color
   failure?: TaiError // a reader that left is none
   atLineStart = true
   beforeWrite?: () => void
-  readonly #fd
-  readonly #end = new AbortController()
-  readonly gone = this.#end.signal
+  #fd
+  #end = new AbortController()
+  gone = this.#end.signal
   #room // bytes
   #slow?: NodeJS.WriteStream
 
@@ -9335,12 +9230,11 @@ export class Output {
 const STRING_HEAD = String.raw`(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\n\u0007\u0018\u001a\u001b\u0080-\u009f]{0,${SEQUENCE_MAX}}`
 const CSI_HEAD = String.raw`(?:\u001b\[|\u009b)[0-?]{0,64}[ -/]{0,8}`
 const ESCAPE_HEAD = String.raw`\u001b[ -/]{0,4}`
-const CONTROLS = String.raw`[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]`
-const REMOVED_TEXT = new RegExp(
-  String.raw`${STRING_HEAD}(?:[\u0007\u0018\u001a\u009c]|\u001b\\)|${CSI_HEAD}[@-~]?|${ESCAPE_HEAD}[0-~]?|${CONTROLS}`,
+const REMOVED_TEXT = RegExp(
+  String.raw`${STRING_HEAD}(?:[\u0007\u0018\u001a\u009c]|\u001b\\)|${CSI_HEAD}[@-~]?|${ESCAPE_HEAD}[0-~]?|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]`,
   'g',
 )
-const UNFINISHED = new RegExp(
+const UNFINISHED = RegExp(
   String.raw`(?:${STRING_HEAD}\u001b?|${CSI_HEAD}|${ESCAPE_HEAD}|\r|[\ud800-\udbff])$`,
 )
 
@@ -9366,16 +9260,9 @@ function openTty() {
   return attempt(() => names.map((name) => fs.openSync(name, O_RDWR | O_NONBLOCK))) ?? []
 }
 
-async function askLine(
-  question: string,
-  secret: boolean,
-  asked: AbortSignal,
-  pause?: () => Disposable,
-) {
+async function askLine(question: string, secret: boolean, asked: AbortSignal) {
   const [from, to] = asked.aborted ? [] : openTty()
   if (from === undefined || to === undefined) return undefined
-  using paused = pause?.()
-  void paused
   const tty = builtin('node:tty')
   const [input, output] = [new tty.ReadStream(from), new tty.WriteStream(to)]
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
@@ -9409,7 +9296,10 @@ async function askLine(
 export function ttyPrompter(pause?: () => Disposable): Prompter {
   const lane = new Lane()
   const inTurn = (question: string, signal: AbortSignal, secret = false) =>
-    lane.run(() => askLine(question, secret, signal, pause))
+    lane.run(async () => {
+      using _ = pause?.()
+      return await askLine(question, secret, signal)
+    })
   return {
     get available() {
       return openTty().map((fd) => fs.closeSync(fd)).length > 0
@@ -9419,16 +9309,12 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
       const keys = choices.map(({ key }) => visible(key)).join('/')
       const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
       let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
-      for (let again = 0; again <= ASK_AGAIN; again++) {
-        const typed = await inTurn(`${prompt}[${keys}] `, signal)
-        const said = typed?.trim().toLowerCase()
-        const choice = choices.find(({ key, label }) =>
-          [key, label].some((name) => name.toLowerCase() === said),
-        )
-        if (choice !== undefined || typed === undefined) return choice?.key
+      for (;;) {
+        const said = (await inTurn(`${prompt}[${keys}] `, signal))?.trim().toLowerCase()
+        const choice = choices.find(({ key, label }) => [key, label].includes(said ?? ''))
+        if (choice || said === undefined) return choice?.key
         prompt = `Please type one of ${keys}, then Enter. `
       }
-      return undefined
     },
   }
 }
@@ -9475,8 +9361,8 @@ export const denyPrompter: Prompter = {
 //#region §markdown: an answer on a terminal
 //
 // 1. Words are never lost, doubled or reordered. What is unknown or too deep is shown as written.
-// 2. Styles are put around each word, and after terminalText, or entities would pass that filter.
-// 3. Of a stream, a block is drawn when nothing that follows can change it.
+// 2. Each word is styled alone, after terminalText, which entities would pass.
+// 3. A block is drawn when nothing that follows can change it.
 // Not here: pipes, which get the answer's own bytes (§turn).
 
 const BODY_MIN = 8 // columns
@@ -9495,9 +9381,9 @@ function columnsOf(text: string, page: MarkdownPage) {
   return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
-const narrower = ({ width, ...page }: MarkdownPage, by: number) => ({
+const narrower = (page: MarkdownPage, by: number) => ({
   ...page,
-  width: Math.max(BODY_MIN, width - by),
+  width: Math.max(BODY_MIN, page.width - by),
 })
 
 function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
@@ -9505,9 +9391,10 @@ function paintText(text: string, { color, styles }: MarkdownPage, ...more: Inspe
   return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
-const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&amp;': '&', '&quot;': '"' }
+const ENTITIES = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
 
-const unescaped = (text: string) => text.replace(/&\w+;/g, (it) => ENTITIES[it] ?? it)
+const unescaped = (text: string) =>
+  Object.entries(ENTITIES).reduce((all, [name, char]) => all.replaceAll(name, char), text)
 
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
 
@@ -9536,17 +9423,17 @@ function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectC
 }
 
 function wrapText(text: string, page: MarkdownPage) {
-  const lines: string[] = []
-  for (const source of text.split('\n'))
-    for (const [i, word] of source
-      .trim()
-      .split(/[ \t]+/)
-      .entries()) {
+  if (text === '') return []
+  return text.split('\n').flatMap((line) => {
+    const [first = '', ...words] = line.trim().split(/[ \t]+/)
+    const lines = [first]
+    for (const word of words) {
       const longer = `${lines.at(-1)} ${word}`
-      if (i > 0 && columnsOf(longer, page) <= page.width) lines[lines.length - 1] = longer
-      else lines.push(word)
+      if (columnsOf(longer, page) > page.width) lines.push(word)
+      else lines.splice(-1, 1, longer)
     }
-  return text === '' ? [] : lines
+    return lines
+  })
 }
 
 const BLOCKS: Draw<string[]> = {
@@ -9565,24 +9452,22 @@ const BLOCKS: Draw<string[]> = {
 
 const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
 
+const joinBlocks = (blocks: string[][], gap: string[]) =>
+  blocks
+    .filter(({ length }) => length > 0)
+    .flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
+
 function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
   const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
   return joinBlocks(tokens.map(draw), gap)
 }
 
-function joinBlocks(blocks: string[][], gap: string[]) {
-  const drawn = blocks.filter((lines) => lines.length > 0)
-  return drawn.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
-}
-
 function drawList(token: Tokens.Generic, page: MarkdownPage) {
   const { items, start, loose } = token as Tokens.List
-  const markerOf = (i: number) => (start === '' ? '• ' : `${start + i}. `)
-  const { length } = markerOf(items.length - 1)
   const gap = loose ? [''] : []
   const blocks = items.map(({ tokens, checked }, i) => {
     const box = checked === undefined ? '' : `[${checked ? 'x' : ' '}] `
-    const marker = markerOf(i).padStart(length) + box
+    const marker = (start === '' ? '• ' : `${start + i}. `) + box
     const [first = '', ...more] = drawBlocks(tokens, narrower(page, marker.length), gap)
     return [marker + first, ...more.map((line) => ' '.repeat(marker.length) + line)]
   })
@@ -9596,10 +9481,11 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
   const widths = fitColumns([head, ...body], page)
   const drawRow = (row: string[]) => {
     const cells = widths.map((width, x) => wrapText(row[x] ?? '', { ...page, width }))
-    const height = Math.max(1, ...cells.map(({ length }) => length))
-    return Array.from({ length: height }, (_, y) => {
-      const line = cells.map(({ [y]: text = '' }, x) => {
-        const space = ' '.repeat(Math.max(0, (widths[x] ?? 0) - columnsOf(text, page)))
+    const length = Math.max(1, ...cells.map((lines) => lines.length))
+    return Array.from({ length }, (_, y) => {
+      const line = widths.map((width, x) => {
+        const text = cells[x]?.[y] ?? ''
+        const space = ' '.repeat(Math.max(0, width - columnsOf(text, page)))
         return align[x] === 'right' ? space + text : text + space
       })
       return line.join(' │ ')
@@ -9663,9 +9549,9 @@ function completeBlocks(tokens: Token[]) {
 
 //#region §input: stdin and files of a prompt
 //
-// 1. Text reaches the model byte for byte, a byte order mark and CR LF included.
+// 1. Text reaches the model byte for byte.
 // 2. Bytes that have begun to arrive are read to their end; silence before them has one.
-// 3. What cannot be taken whole is refused by name and kind, before any request.
+// 3. What cannot be taken whole is refused, before any request.
 // Not here: files that the model reads itself (§files).
 
 const STDIN_ALONE_WAIT = 24 * HOUR
@@ -9699,21 +9585,19 @@ async function readInput(what: string, max: number, signal: AbortSignal, open: O
   }
 }
 
-/** '' for a terminal and for silence. Throws UsageError. */
+/** '' for a terminal and for silence of `wait` ms. Throws UsageError. */
 export async function readStdin(
-  wait: number | undefined, // ms
+  wait = STDIN_ALONE_WAIT,
   notice: (text: string) => void,
   signal: AbortSignal,
 ) {
   signal.throwIfAborted()
   const kind = fdKind(0)
   if (/terminal|closed|device/.test(kind)) return ''
-  const most = kind === 'socket' ? STDIN_SOCKET_WAIT : Infinity
-  const patience = wait === undefined || kind === 'file' ? STDIN_ALONE_WAIT : Math.min(wait, most)
+  const isBrief = kind === 'socket' && wait < STDIN_ALONE_WAIT
+  const patience = isBrief ? Math.min(wait, STDIN_SOCKET_WAIT) : wait
   const open = async () => {
-    // Opened anew (proc(5)): for a pipe's other owners it goes on blocking.
-    const anew = kind === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))
-    const stream = inputStream(anew || 0, 'stdin', signal)
+    const stream = inputStream(0, 'stdin', signal)
     const begun = once(stream, 'readable')
     const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
     const hasBegun = (await within(patience, begun)) || (await within(1, begun))
@@ -9730,7 +9614,7 @@ export async function readStdin(
 /** Stdin, an empty line, the prompt; undefined when both are blank. */
 export function composePrompt(stdin = '', prompt = '') {
   const said = [stdin, prompt].filter((text) => text.trim() !== '')
-  return said.length > 0 ? said.join(stdin.endsWith('\n') ? '\n' : '\n\n') : undefined
+  return said.join(stdin.endsWith('\n') ? '\n' : '\n\n') || undefined
 }
 
 /** An image, or text in a frame with its name. Throws UsageError. */
@@ -10413,7 +10297,7 @@ type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
   mode: Mode
   processes?: Processes
   offersBridged?: boolean // default: yes
-} & Partial<Pick<ToolsOptions, 'only' | 'rows' | 'lock'>>
+} & Partial<Pick<ConstructorParameters<typeof Tools>[0], 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
 export async function openTools(app: App, { mode, offersBridged, ...seat }: ToolSeat) {
@@ -12514,7 +12398,8 @@ function endOnSignals() {
   const controller = new AbortController()
   const end = (code?: number) => {
     if (controller.signal.aborted) exitNow(code)
-    controller.abort(new InterruptedError('interrupted', code))
+    const exitCode = code ?? EXIT.interrupted
+    controller.abort(Object.assign(new InterruptedError('interrupted'), { exitCode }))
     setTimeout(exitNow, STOP_GRACE, code).unref()
   }
   const interrupts = interruptsOf(end, exitNow)

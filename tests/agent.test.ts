@@ -148,6 +148,14 @@ t.test('calls that only read run together, the others in their order', async (t)
     batch.map((it) => it.name),
   )
   t.strictSame(grouped, [['r1', 'r2'], ['w1'], ['r3'], ['w2'], ['w3']])
+  const many = batches(
+    Array.from({ length: 9 }, () => call('r')),
+    reads,
+  )
+  t.strictSame(
+    many.map(({ length }) => length),
+    [8, 1],
+  )
 })
 
 t.test('limits end a turn before the next request', async (t) => {

@@ -5,7 +5,8 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { buffer, text } from 'node:stream/consumers'
-import { composePrompt, inParallel, readPromptFile, readStdin, sha256 } from '../tai.ts'
+import { composePrompt, readPromptFile, readStdin, sha256 } from '../tai.ts'
+import { inParallel } from './fakes/parallel.ts'
 import { ptyAvailable, runInPty } from './fakes/pty.ts'
 
 // The compiled program is kept, as most of the time here would go into starting it.

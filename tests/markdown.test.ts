@@ -27,7 +27,7 @@ t.test('blocks as they look at 40 columns', async (t) => {
       'Roses are red,\nviolets\nare blue\n',
     ],
     ['bullets', '* a\n* b\n  - c', '• a\n• b\n  • c\n'],
-    ['numbers', '9. a\n10. b', ' 9. a\n10. b\n'],
+    ['numbers', '9. a\n10. b', '9. a\n10. b\n'],
     ['tasks', '- [x] a\n- [ ] b', '• [x] a\n• [ ] b\n'],
     ['loose list', '- a\n\n  b\n- c', '• a\n\n  b\n\n• c\n'],
     ['empty item', '-\n- b', '•\n• b\n'],

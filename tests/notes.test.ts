@@ -110,9 +110,10 @@ t.test('what must not be stored is refused', async (t) => {
   const context = await openContext(t)
   const spill = await context.store.addRecord({ kind: 'spill', title: 's', body: 'b' })
   const cases: [JsonObject, RegExp][] = [
-    [{ content: 'key is [redacted:openai]' }, /the record holds a mark/],
-    [{ content: 'x', title: '[redacted:a]' }, /the record holds a mark/],
-    [{ content: 'x', id: 'no-such' }, /there is no record no-such/],
+    [{ content: 'key is [redacted:openai]' }, /what vault_write is given holds a mark/],
+    [{ content: 'x', title: '[redacted:a]' }, /what vault_write is given holds a mark/],
+    [{ content: ' \n' }, /the content is empty/],
+    [{ content: 'x', id: 'no-such' }, /there is no record "no-such"/],
     [{ content: 'x', id: spill }, /tai itself stored spill/],
   ]
   for (const [args, message] of cases)

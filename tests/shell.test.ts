@@ -75,15 +75,27 @@ t.test('what must not run is refused with a reason', async (t) => {
   const cases: [name: string, args: JsonObject, message: RegExp][] = [
     ['shell_exec', { command: 'pwd', cwd: '..' }, /outside the workspace/],
     ['shell_exec', { command: 'pwd', cwd: 'gone' }, /no folder .*gone/],
-    ['shell_exec', { command: 'echo [redacted:pin] > .env' }, /the command holds a mark/],
-    ['shell_exec', { command: 'cat > .env', stdin: 'A=[redacted:pin]' }, /stdin holds a mark/],
+    [
+      'shell_exec',
+      { command: 'echo [redacted:pin] > .env' },
+      /what shell_exec is given holds a mark/,
+    ],
+    [
+      'shell_exec',
+      { command: 'cat > .env', stdin: 'A=[redacted:pin]' },
+      /what shell_exec is given holds a mark/,
+    ],
     [
       'shell_exec',
       { command: 'true', env: { A: '[redacted:pin]' } },
-      /the variable A holds a mark/,
+      /what shell_exec is given holds a mark/,
     ],
     ['process_start', { command: 'pwd', cwd: '/' }, /outside the workspace/],
-    ['process_input', { id: 'p1', text: '[redacted:pin]' }, /the text holds a mark/],
+    [
+      'process_input',
+      { id: 'p1', text: '[redacted:pin]' },
+      /what process_input is given holds a mark/,
+    ],
     ['process_output', { id: 'p7' }, /no background process p7/],
     ['process_stop', { id: 'p7' }, /no background process p7/],
   ]

@@ -85,7 +85,7 @@ t.test('the undo journal gives back bytes as they were, the newest first', async
   ])
   const absent = { kind: 'absent', before: undefined, mode: undefined, after: undefined } as const
   await store.pushUndo('s', [{ ...absent, path: 'a', group: 'g2' }])
-  const all = await store.listUndo('s', { limit: 9 })
+  const all = await store.listUndo('s', 9)
   t.strictSame(
     all.map(({ n, path, before, group }) => [n, path, before, group]),
     [
@@ -94,14 +94,18 @@ t.test('the undo journal gives back bytes as they were, the newest first', async
       [1, 'a', bytes, 'g1'],
     ],
   )
+  const groupsOf = async (most: number, path: string) =>
+    (await store.listUndo('s', most, path)).map(({ group }) => group)
+  t.strictSame(await groupsOf(1, 'a'), ['g2'])
+  t.strictSame(await groupsOf(9, 'empty'), ['g1', 'g1'], 'a call is listed whole')
   t.match(all[0], absent)
   t.match(all[2], file)
   await store.dropUndo('s', ['g1'])
   t.strictSame(
-    (await store.listUndo('s', { limit: 9 })).map(({ n }) => n),
+    (await store.listUndo('s', 9)).map(({ n }) => n),
     [3],
   )
-  t.strictSame(await store.listUndo('other', { limit: 9 }), [])
+  t.strictSame(await store.listUndo('other', 9), [])
 })
 
 const entry = (group: string, name: number) =>
@@ -116,7 +120,7 @@ const entry = (group: string, name: number) =>
 
 t.test('the oldest changes are forgotten, whole calls at a time', async (t) => {
   const store = await openStore(t)
-  const count = async () => (await store.listUndo('s', { limit: 999 })).length
+  const count = async () => (await store.listUndo('s', 999)).length
   await store.pushUndo('other', [entry('theirs', 1)])
   await store.pushUndo('s', [entry('old', 1), entry('old', 2)])
   for (let i = 1; i < UNDO_STEPS_MAX; i++) await store.pushUndo('s', [entry(`g${i}`, i)])
@@ -124,7 +128,7 @@ t.test('the oldest changes are forgotten, whole calls at a time', async (t) => {
   const many = Array.from({ length: UNDO_STEPS_MAX + 9 }, (_, i) => entry('big', i))
   await store.pushUndo('s', many)
   t.equal(await count(), UNDO_STEPS_MAX - 1 + many.length, 'the oldest call went as a whole')
-  t.equal((await store.listUndo('other', { limit: 9 })).length, 1)
+  t.equal((await store.listUndo('other', 9)).length, 1)
 })
 
 t.test('history remembers lines without repeats and secrets', async (t) => {

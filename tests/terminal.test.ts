@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import {
   denyPrompter,
   fdKind,
-  inParallel,
   Output,
   spinnerOn,
   style,
@@ -15,6 +14,7 @@ import {
   ttyPrompter,
   wantsColor,
 } from '../tai.ts'
+import { inParallel } from './fakes/parallel.ts'
 import { ptyAvailable, runInPty } from './fakes/pty.ts'
 
 // The compiled program is kept, as most of the time here would go into starting it.

@@ -10,6 +10,7 @@ import {
   formatBytes,
   formatDuration,
   headBytes,
+  isObject,
   jsonLine,
   nearest,
   sha256,
@@ -30,6 +31,10 @@ t.test('cutting never splits a character', async (t) => {
   t.equal(headBytes(text, 9), 'aé日')
   t.equal(tailBytes(text, 7), '日🙂')
   t.equal(characterStart(Buffer.from(text), 4), 3)
+})
+
+t.test('an object is no list and no null', async (t) => {
+  t.strictSame([{}, [], null, 'x'].map(isObject), [true, false, false, false])
 })
 
 t.test('clip says what it left off', async (t) => {

@@ -125,3 +125,14 @@ t.test('what the system says is a failed run, anything else a bug', async (t) =>
   await t.rejects(failing(error).preview!({}, call[1]), { name: 'TaiError' })
   await t.rejects(failing(new RangeError('a bug')).run(...call), { name: 'RangeError' })
 })
+
+t.test('a mark that stands for a secret reaches no tool that changes something', async (t) => {
+  const work = { description: 'd', run: async () => 'done' }
+  const [reads, changes] = toolsOf('f', {
+    reads: work,
+    changes: { ...work, annotations: annotate('Medium', 'changes') },
+  }) as [Tool, Tool]
+  const call = [{ deep: ['a [redacted:KEY] b'] }, {} as ToolContext, AbortSignal.any([])] as const
+  t.same(await reads.run(...call), { text: 'done' })
+  await t.rejects(changes.run(...call), { message: /what changes is given holds a mark/ })
+})

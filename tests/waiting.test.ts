@@ -1,5 +1,5 @@
 import t from 'tap'
-import { inParallel, Lane, sleep, timeout, within } from '../tai.ts'
+import { Lane, sleep, timeout, within } from '../tai.ts'
 
 const never = new Promise<never>(() => {})
 
@@ -57,18 +57,4 @@ t.test('a Lane runs one work after the other, in the order it came, whatever fai
   )
   t.equal(lane.length, 0)
   t.equal(await lane.run(async () => 'again'), 'again')
-})
-
-t.test('inParallel keeps the order of results and the width', async (t) => {
-  let running = 0
-  let most = 0
-  const work = async (n: number) => {
-    most = Math.max(most, (running += 1))
-    await sleep(3 - n)
-    running -= 1
-    return n * 2
-  }
-  t.strictSame(await inParallel([0, 1, 2, 1, 0], 2, work), [0, 2, 4, 2, 0])
-  t.equal(most, 2)
-  t.strictSame(await inParallel([], 3, work), [])
 })
