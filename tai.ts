@@ -10678,7 +10678,7 @@ const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
 const SECRET_FILE =
   /(?:^|\/)(?:\.git\/.*|\.env(?:\.(?!example$|sample$|template$).*)?|\.envrc|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk))$/i
 
-const isShown = (name: string) => !SECRET_FILE.test(name)
+const isPublicName = (name: string) => !SECRET_FILE.test(name)
 
 const MIMES: Record<string, string> = {
   json: 'application/json',
@@ -10705,7 +10705,7 @@ export async function listResources(
 ) {
   const last = Buffer.from(`${cursor}`, 'base64url').toString()
   if (sameCursor(last) !== cursor) failRpc('params', 'this cursor is not ours')
-  const { entries, remarks } = await findFiles(workspace.root, isShown, workspace, signal)
+  const { entries, remarks } = await findFiles(workspace.root, isPublicName, workspace, signal)
   const left = entries.map(({ at }) => workspace.show(at)).filter((name) => name > last)
   const names = left.toSorted().slice(0, MCP_RESOURCES_PAGE)
   const found = names.map((name) => ({
@@ -10725,7 +10725,7 @@ const TEMPLATES = [{ uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace' }
 
 async function isHidden(real: string, { root, show }: Workspace) {
   const ignored = await ignoreRules(root)
-  let hidden = !isShown(show(real))
+  let hidden = !isPublicName(show(real))
   for (let at = real; at !== root; at = path.dirname(at)) hidden ||= ignored(at, at !== real)
   return hidden
 }
