@@ -2247,19 +2247,17 @@ export class WorkspaceLock {
 
 //#region §process: child processes that always end
 //
-// What tai starts heads a group that ends as one: with its head, at a limit or an interrupt,
-// with tai or, if that was killed, as the next starts. A record in `<home>/run` has pids and
-// start times: a reused pid is never touched.
+// What tai starts heads a group that ends as one: with its head, with tai or, by a record in
+// `<home>/run`, as the next tai starts. Start times tell a reused pid, which is left alone.
 // Not here: a process that leaves its group (setsid).
 
-const { EventEmitter, once } = builtin('node:events')
+const { once } = builtin('node:events')
 
 const PIPE_GRACE = 250
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
 type ChildExit = { code: number | null; signal: string | null }
-
 type StartOptions = {
   argv: readonly string[]
   cwd: string
@@ -2277,11 +2275,11 @@ export class ChildGroup {
   exit?: ChildExit
   #record
 
-  static async start(options: StartOptions) {
+  static async start({ world, ...options }: StartOptions) {
     try {
       const child = spawnHead(options)
       if (!child.pid) await once(child, 'spawn')
-      return new ChildGroup(child, options.world)
+      return new ChildGroup(child, world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
       const why = codeOf(error) === 'ENOENT' ? missing : messageOf(error)
@@ -2296,7 +2294,7 @@ export class ChildGroup {
     }
   }
 
-  private constructor(child: ReturnType<typeof spawnHead>, world: World | undefined) {
+  constructor(child: ReturnType<typeof spawnHead>, world?: World) {
     this.child = child
     this.pid = child.pid ?? 0
     this.#record = world && recordGroup(world, this.pid)
@@ -2307,7 +2305,7 @@ export class ChildGroup {
 
   kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
-  /** False when even SIGKILL was in vain. */
+  /** Whether it ended. */
   async stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
     for (const signal of STOP_LADDER.slice(STOP_LADDER.indexOf(first))) {
       this.kill(signal)
@@ -2335,11 +2333,10 @@ export class ChildGroup {
   }
 }
 
-function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
+function spawnHead({ argv, stdin = 'ignore', ...options }: StartOptions) {
   const [program = '', ...args] = argv
   return builtin('node:child_process').spawn(program, args, {
-    cwd,
-    env,
+    ...options,
     stdio: [stdin, 'pipe', 'pipe'],
     detached: process.platform !== 'win32',
     windowsVerbatimArguments: program === 'cmd.exe',
@@ -2419,10 +2416,10 @@ const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
 /** Without keys, `TAI_*` and known secrets. */
-export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
+export function childEnv({ env }: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
-  const inherited = Object.entries(world.env).filter(
+  const inherited = Object.entries(env).filter(
     ([name, value = '']) => !isPrivateName(name) && !redactor.knows(value),
   )
   return { ...Object.fromEntries(inherited), ...extra }
@@ -2441,9 +2438,8 @@ export function hideEnvironment() {
     let at = Number(statFields('self')[47]) // env_start
     for (const entry of fs.readFileSync('/proc/self/environ', 'latin1').split('\0')) {
       const value = entry.indexOf('=') + 1
-      const blank = Buffer.alloc(entry.length - value)
-      if (isPrivateName(entry.slice(0, value - 1)))
-        fs.writeSync(memory, blank, 0, blank.length, at + value)
+      const blank = entry.slice(value).replace(/./gs, '\0')
+      if (isPrivateName(entry.slice(0, value - 1))) fs.writeSync(memory, blank, at + value)
       at += entry.length + 1
     }
     fs.closeSync(memory)
@@ -2454,10 +2450,11 @@ export function hideEnvironment() {
 /** Redacted before it is counted. */
 function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
   const output = textWindow(0, PROCESS_OUTPUT_MAX)
-  const news = new EventEmitter()
+  let news = Promise.withResolvers<void>()
   const push = (text: string) => {
     output.push(text)
-    news.emit('push')
+    news.resolve()
+    news = Promise.withResolvers()
   }
   const { stdin, stdout, stderr } = group.child
   for (const pipe of [stdout, stderr]) {
@@ -2467,7 +2464,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   void group.ended.then(() => push(''))
   const beyond = async (since: number) => {
-    while (!group.exit && output.total() <= since) await once(news, 'push')
+    while (!group.exit && output.total() <= since) await news.promise
   }
   return {
     id,
@@ -2538,33 +2535,27 @@ function recordGroup(world: World, group: number) {
   }) // a full disk may refuse
 }
 
+const bootId = () => fs.readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
+
 /** Ends groups whose tai was killed; how many. */
 export function reapOrphans(world: World) {
   let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
     const [tai = '', taiStart, group = '', groupStart = ''] = name.split('.')
     if (!name.endsWith('.group') || processStart(tai) === taiStart) continue
-    if (isSameGroup(group, groupStart) && signalGroup(Number(group), 'SIGKILL')) ended += 1
+    const head = processStart(group) // without it, the number is kept until the next boot
+    const isSame = head ? head === groupStart : groupStart.startsWith(attempt(bootId) ?? '-')
+    if (isSame && signalGroup(Number(group), 'SIGKILL')) ended += 1
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
   return ended
 }
 
-const BOOT = 36 // its length in a start
-
-/** A headless group keeps its number until the system starts anew. */
-function isSameGroup(group: string, start: string) {
-  const head = processStart(group)
-  const boot = processStart(process.pid)?.slice(0, BOOT)
-  return head ? head === start : start.slice(0, BOOT) === boot
-}
-
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
-    const boot = fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const fields = statFields(pid)
-    return fields[0] === 'Z' ? undefined : `${boot}-${fields[19]}`
+    return fields[0] === 'Z' ? undefined : `${bootId()}-${fields[19]}`
   })
 }
 
