@@ -151,7 +151,7 @@ import type { AddressInfo } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { InspectColor } from 'node:util'
-import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
+import type { ParseError as JsonError } from 'jsonc-parser'
 
 //#region §caps: every limit in the program
 //
@@ -4014,10 +4014,9 @@ export abstract class RpcTransport {
 //#region §intake: MCP configurations, as people paste them
 //
 // Every host spells its servers in its own way, and chat windows spoil what they show.
-// 1. A note says what was repaired, ignored or refused, and where.
-// 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
-// 3. What fills a placeholder is never read for more of them.
-// 4. Notes and errors show names, never values, which may be secrets.
+// 1. A paste grants and runs nothing; a note says what was ignored or refused.
+// 2. What fills a placeholder is never read for more of them.
+// 3. Notes and errors show names, never values, which may be secrets.
 // Not here: consent, the vault, the live check.
 
 const PASTE_MAX = 1 * MB // and for filled placeholders
@@ -4065,9 +4064,9 @@ const OPTIONS = `disabled era lifecycle toolPrefix idleTimeout auth oauth reques
 directTools searchKeywords include exclude`.split(/\s/)
 
 const REFUSALS = [
-  [/timeout/i, 'ignored: the limits of tai itself hold'],
-  [/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
-  [/hook|helper|command|envFile|shell|install|setup/i, 'refused: tai runs no such thing'],
+  [/timeout/, 'ignored: the limits of tai hold'],
+  [/approv|trust|allow|autoauth|tools/, 'refused: only you decide what runs unasked'],
+  [/hook|helper|command|envfile|shell|install|setup/, 'refused: tai runs no such thing'],
   [/^/, 'ignored: tai has no such key'],
 ] as const
 
@@ -4091,7 +4090,7 @@ const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
 class Said extends Reader {
-  readonly #notes
+  #notes
   constructor(value: unknown, where: string, notes: Set<string>) {
     super(value, visible(clip(where, KB)))
     this.#notes = notes
@@ -4106,12 +4105,9 @@ class Said extends Reader {
     (this.optional((it) => it.list()) ?? []).map(({ value, where }) => this.other(value, where))
 
   text() {
-    if (this.value === undefined) return ''
-    const isOdd = /^(?:number|boolean)$/.test(typeof this.value)
-    const text = isOdd ? String(this.value) : this.string()
+    const { value = '' } = this
+    const text = /number|boolean/.test(typeof value) ? `${value}` : this.other(value).string()
     const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
-    if (isOdd) this.note('is read as text')
-    if (named !== text) this.note('its placeholders are written as ${NAME}')
     const [foreign] = /\$\{(?:workspace|file|user|config:|command:)\w*/.exec(named) ?? []
     if (foreign) this.note(`${foreign}} is known to editors, not to tai`)
     return named
@@ -4129,7 +4125,6 @@ class Said extends Reader {
     if (typeof value !== 'string') return this.items().map((item) => item.text())
     if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
     const words = value.match(WORD) ?? []
-    if (words.length > 1) this.note(`is split into ${words.length} words`)
     return this.other(words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))).words()
   }
 
@@ -4143,23 +4138,20 @@ class Said extends Reader {
 
   pairs(read = (item: Said) => item.text()) {
     const pairs = Object.entries(this.optional((it) => it.object()) ?? {})
-    return pairs.map(([key, value]): [string, string] => {
-      const item = this.other(value, `${this.where}.${key}`)
-      if (/^[\w!#$%&'*+.^`|~()-]+$/.test(key)) return [key, read(item)]
-      unfit(`${item.where} is no name`)
-    })
+    return pairs.map(
+      ([key, value]) => [key, read(this.other(value, `${this.where}.${key}`))] as const,
+    )
   }
 
-  variable(): [string, string] {
+  variable() {
     const name = (isObject(this.value) ? this.at('name') : this).string()
-    if (/^[A-Za-z_]\w*$/.test(name)) return [name, `\${${name}}`]
-    unfit(`${this.where} names no variable`)
+    return [name, `\${${name}}`] as const
   }
 }
 
 /** Throws InvalidError where no server is left. */
 export async function mcpNormalize(paste: string) {
-  if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB', 'leave out what is no server')
+  if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB')
   const notes = new Set<string>()
   const servers = await serversOf(new Said(paste, 'the paste', notes)).catch((error: unknown) => {
     if (error instanceof RangeError) unfit('it is nested too deeply')
@@ -4170,12 +4162,10 @@ export async function mcpNormalize(paste: string) {
   for (const { given, raw, isToml } of servers) {
     try {
       const entry = entryOf(given, raw, isToml)
-      if (digest(entries.get(entry.name) ?? entry) !== digest(entry))
+      if (digest(entries.getOrInsert(entry.name, entry)) !== digest(entry))
         unfit(`${entry.name}: another entry has this name`)
-      entries.set(entry.name, entry)
     } catch (error) {
       if (!(error instanceof InvalidError)) throw error
-      raw.note(explain(error).replace('\n ', ';'), 'refused')
       rejects.push(error)
     }
   }
@@ -4196,13 +4186,12 @@ async function serversOf(paste: Said) {
   const text = paste
     .string()
     .replace(SPOILED, (_, good?: string, odd?: string) => good ?? (odd == null ? ' ' : `"${odd}"`))
-  if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
   const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
     tomlIn(blanked(text.slice(0, index)) + toml),
   )
   const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
   const rest = isAllToml ? '' : text.replace(TOML, blanked)
-  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
+  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest))]
   if (isNested(values)) throw new RangeError()
   const servers = values.flatMap((value, i) =>
     serversIn(paste.other(value)).map(([given, raw]) => ({
@@ -4215,10 +4204,9 @@ async function serversOf(paste: Said) {
   return servers
 }
 
-async function jsonIn(text: string, paste: Said) {
-  const { parseTree, printParseErrorCode } = await import('jsonc-parser')
+async function jsonIn(text: string) {
+  const { getNodeValue, parseTree, printParseErrorCode } = await import('jsonc-parser')
   const values: unknown[] = []
-  let prose = ''
   let end = 0
   for (const { 0: found, 1: key, index } of text.matchAll(JSON_START)) {
     if (index < end) continue
@@ -4227,32 +4215,17 @@ async function jsonIn(text: string, paste: Said) {
     const tree = parseTree(text.slice(begin), errors, { allowTrailingComma: true })
     const length = tree?.length ?? 0
     for (const { error, offset } of errors) {
-      const why = printParseErrorCode(error)
+      const why = printParseErrorCode(error).replace(/\B[A-Z]/g, ' $&')
       if (offset >= length && !why.startsWith('Close')) continue // of what follows
       const lines = text.slice(0, begin + offset).split('\n')
-      const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
-      const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
-      unfit(`${place}: ${words}`, 'are its quotes curly (“ ”), or is it only a part?')
+      const place = `line ${lines.length}, column ${1 + (lines.pop() ?? '').length}`
+      unfit(`${place}: ${why.toLowerCase()}`, 'are its quotes curly (“ ”), or is it only a part?')
     }
-    prose += text.slice(end, index)
     end = begin + length
-    const value = tree && valueOf(tree, paste)
+    const value: unknown = tree && getNodeValue(tree)
     values.push(key === undefined ? value : { [key]: value })
   }
-  if (/\w/.test(prose + text.slice(end))) paste.note('prose is ignored')
   return values
-}
-
-/** `__proto__` is a key like any other. */
-function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown {
-  if (type === 'array') return children.map((child) => valueOf(child, paste))
-  if (type !== 'object') return value
-  const found = new Map<string, unknown>()
-  for (const { children: [key, item] = [] } of children) {
-    if (found.has(key?.value)) paste.note('stands there twice; the last one counts', key?.value)
-    found.set(key?.value, item && valueOf(item, paste))
-  }
-  return Object.fromEntries(found)
 }
 
 async function tomlIn(text: string) {
@@ -4267,8 +4240,10 @@ async function tomlIn(text: string) {
   }
 }
 
-const pairsOf = (raw: unknown): [string, unknown][] =>
-  Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
+type Pair = [string, unknown]
+
+const pairsOf = (raw: unknown): Pair[] =>
+  Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): Pair[] => {
     if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
     return pairsOf(value).map(([inner, item]) => [inner === 'path' ? key : inner, item])
   })
@@ -4281,14 +4256,14 @@ const looksLikeEntry = (raw: unknown) =>
       (typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
   )
 
-function serversIn(said: Said, inside?: string): [string, unknown][] {
+function serversIn(said: Said, inside?: string): Pair[] {
   const { value } = said
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
   if (inside === undefined && looksLikeEntry(value)) return [['', value]]
   const all = Object.entries(isObject(value) ? value : {})
-  const isHolder = ([key, inner]: [string, unknown]) =>
+  const isHolder = ([key, inner]: Pair) =>
     (inside ?? 'mcp') === 'mcp' && has(HOLDERS, key) && !looksLikeEntry(inner)
-  const isServer = ([, raw]: [string, unknown]) => (inside ? isObject(raw) : looksLikeEntry(raw))
+  const isServer = ([, raw]: Pair) => (inside ? isObject(raw) : looksLikeEntry(raw))
   const holds = all.some(isHolder)
   const isTaken = holds ? isHolder : isServer
   const { taken = [], rest } = Object.groupBy(all, (pair) => (isTaken(pair) ? 'taken' : 'rest'))
@@ -4303,22 +4278,17 @@ function fieldsOf(raw: Said, isToml: boolean) {
   for (const [key, value] of pairsOf(raw.object())) {
     const field = fieldOf(key)
     const it = raw.other(value, `${raw.where}.${key}`)
-    const text = JSON.stringify(value)
     const isOurs = field === 'enabled' && !isToml
     if (isOurs && value === false) options.set('disabled', true)
     else if (isOurs) it.note('ignored: enable it yourself')
     else if (!field || (field === 'allow' && isObject(value)))
       it.note(`${REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1]}`)
-    else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
+    else if (OPTIONS.includes(field)) options.set(field, value as Json)
     else if (found.has(field)) it.note('ignored: it stands there already')
-    else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
+    else if (!/^(?:null|""|\[\]|\{\})$/.test(JSON.stringify(value))) found.set(field, it)
   }
   return { found, options }
 }
-
-/** The last one counts. */
-const textsOf = (pairs: (readonly [string, string])[]) =>
-  Object.fromEntries([...new Map(pairs)].toSorted())
 
 function entryOf(given: string, raw: Said, isToml: boolean) {
   const { found, options } = fieldsOf(raw, isToml)
@@ -4327,23 +4297,20 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
     found.get(key)?.note(`ignored: ${kind} has none`)
     found.delete(key)
   }
-  if (kind !== 'stdio') found.get('env')?.note('only fills placeholders')
   const it = (field: string) => found.get(field) ?? raw.other(undefined)
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
-  const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
-  const variables = it('envVars')
-    .items()
-    .map((item) => item.variable())
+  const [, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+  const variables = it('envVars').items()
   return {
-    name: nameOf(given, it('name').text(), raw),
+    name: serverName(given || it('name').text() || 'server'),
     transport: kind,
     command,
     args,
-    env: textsOf([...variables, ...it('env').pairs()]),
+    env: Object.fromEntries([...variables.map((item) => item.variable()), ...it('env').pairs()]),
     cwd: it('cwd').text() || undefined,
     url: it('url').url(),
     socket: it('uds').text() || undefined,
-    headers: textsOf([
+    headers: Object.fromEntries([
       ...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
       ...it('envHttpHeaders').pairs((item) => item.variable()[1]),
       ...it('headers').pairs(),
@@ -4351,7 +4318,7 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
     allow: it('allow').words(),
     deny: it('deny').words(),
     enabled: it('enabled').optional((at) => at.boolean()),
-    options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
+    options: Object.fromEntries(options),
   }
 }
 
@@ -4364,7 +4331,7 @@ function transportOf(where: string, found: Map<string, Said>) {
   const type = (address !== 'uds' && found.get('type')?.string()) || ''
   const row = TRANSPORTS.find(([, , its, names]) => (type ? has(names, type) : its === address))
   if (row === undefined || row[2] !== address)
-    unfit(`${where}: its type is ${type}, but it has a ${address}`, 'leave the type out')
+    unfit(`${where}: its type is ${type}, but it has a ${address}`)
   return row
 }
 
@@ -4372,40 +4339,32 @@ function serverName(given: string) {
   const name = given.trim().normalize()
   const isName = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u.test(name)
   if (isName && visible(name) === name) return name
-  unfit(`${clip(name, 128)} is no name for a server`, 'take up to 128 letters and digits')
-}
-
-function nameOf(given: string, own: string, raw: Said) {
-  const name = serverName(given || own || 'server')
-  if (name !== (own || given)) raw.note(`is its name${own && `, not ${own}`}`, name)
-  return name
+  unfit(`${clip(name, 128)} is no name for a server`)
 }
 
 /** `input:ID` is the secret ID. */
 export type McpLookup = (name: string) => string | undefined
 
-const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
+const PLACEHOLDER =
+  /\$\{(?:(input:[\w.-]+|[A-Za-z_]\w*)(?::-((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*))?\})?/g
 
 /** Its own env counts first. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
-  const names = 'input:[\\w.-]+|[A-Za-z_]\\w*'
-  const placeholder = RegExp(`\\$\\{(?:(${names})(?::-(${BALANCED}))?\\})?`, 'g') // slow to make
   const own = new Map(Object.entries(entry.env))
   let spent = 0
   const filled = (text: string, field: string, inside: string[] = []): string => {
     const where = `${entry.name}.${field}`
-    if (inside.length > MCP_DEPTH_MAX) fail(`${where}: its placeholders nest too deeply`)
-    const whole = text.replace(placeholder, (_all, name?: string, otherwise?: string) => {
+    const whole = text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
+      if (spent > PASTE_MAX || inside.length > MCP_DEPTH_MAX)
+        fail(`${entry.name}: its placeholders hold too much`)
       const value = name && valueFor(name, inside)
       spent += 1 + (value?.length ?? 0)
-      if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
       if ((value ?? otherwise) !== undefined) return value || filled(otherwise ?? '', field, inside)
-      const why = name ? `\${${name}} is not set` : 'a ${ begins no placeholder'
-      const secret = name?.replace('input:', '') ?? 'NAME'
-      fail(`${where}: ${why}`, `tai secret set ${secret}, or set it in the environment`)
+      if (!name) fail(`${where}: a \${ begins no placeholder`)
+      const how = `tai secret set ${name.replace('input:', '')}, or set it in the environment`
+      fail(`${where}: \${${name}} is not set`, how)
     })
-    const wrong = field === 'headers' ? /[\0\r\n]/ : /\0/
-    return wrong.test(whole) ? fail(`${where} holds a character that cannot be sent`) : whole
+    return whole.includes('\0') ? fail(`${where} holds a NUL`) : whole
   }
   function valueFor(name: string, inside: string[]) {
     const text = inside.includes(name) ? undefined : own.get(name) // it means the one outside
