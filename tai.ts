@@ -2571,20 +2571,19 @@ function psStart(pid: number | string) {
 //#region §http: requests with deadlines
 //
 // By node:http(s): fetch takes twice as long to load.
-// 1. `timeout` holds until the last hop's headers, `idle` for each piece of the body.
-// 2. A body that breaks off is never a short text.
-// 3. `publicOnly` judges the addresses that are connected to, at every hop.
-// 4. Credentials stay with their origin; no message holds a path, a query or a password.
-// Not here: retries; only the caller knows what may be repeated.
+// 1. A body that breaks off is never a short text.
+// 2. `publicOnly` judges the addresses that are connected to, at every hop.
+// 3. Credentials stay with their origin; no message holds a path, a query or a password.
+// Not here: retries.
 
 export type HttpRequest = {
   method: string
   url: string // with Basic authorization
   headers?: Record<string, string>
   body?: string | undefined
-  timeout: number // redirects included
+  timeout: number // until the last hop's headers
   connect?: number // else `timeout`
-  idle?: number // else `timeout`
+  idle?: number // for each piece of the body; else `timeout`
   maxBody?: number // decompressed
   redirects?: number // at 0 a 3xx is a reply
   publicOnly?: boolean
@@ -2614,12 +2613,7 @@ const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i
 
 const BODY_DECODERS = new Map(
-  Object.entries({
-    gzip: 'createGunzip',
-    deflate: 'createInflate',
-    br: 'createBrotliDecompress',
-    zstd: 'createZstdDecompress',
-  } as const),
+  Object.entries({ gzip: 'createGunzip', br: 'createBrotliDecompress' } as const),
 )
 
 /** Not the public internet (RFC 6890). */
@@ -3828,9 +3822,9 @@ export type RpcRequest = NonNullable<RpcMessage>
 
 /** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
-  readonly code
-  readonly data
-  readonly id
+  code
+  data
+  id
   constructor(
     kind: keyof typeof RPC_CODES | number,
     message: string,
@@ -3887,10 +3881,10 @@ export const rpcResult = (id: RpcId, json: string) =>
 export const rpcFailure = (id: RpcId | null | undefined, { code, message, data }: RpcError) =>
   rpcText({ id, error: { code, message, data } })
 
-type LinkFault = 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
-
 /** `session`: the server forgot us. */
-export class LinkError extends KindError<LinkFault> {}
+export class LinkError extends KindError<
+  'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
+> {}
 
 function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
@@ -3914,11 +3908,11 @@ export abstract class RpcTransport {
   version: string | undefined
   hear = (_notification: string) => {}
   gone = () => {}
-  abstract readonly hint: string | undefined
+  hint?(): string | undefined
   /** Over HTTP, until its exchange is over. Throws LinkError, HttpError. */
   abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
   abstract close(): Promise<void>
-  readonly #waiting = new Map<
+  #waiting = new Map<
     number,
     { answer: PromiseWithResolvers<JsonObject>; stop: AbortController; clock: NodeJS.Timeout }
   >()
@@ -3934,7 +3928,7 @@ export abstract class RpcTransport {
   }
 
   lost(why: TaiError) {
-    if (this.#over !== undefined) return
+    if (this.#over) return
     this.#over = why
     for (const { stop } of this.#waiting.values()) stop.abort(why)
     this.gone()
@@ -3951,7 +3945,7 @@ export abstract class RpcTransport {
     end.addEventListener('abort', () => answer.reject(end.reason))
     const leave = () => stop.abort(signal?.reason)
     signal?.addEventListener('abort', leave)
-    const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint }))
+    const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint?.() }))
     const clock = setTimeout(giveUp, wait)
     const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
     this.#waiting.set(id, { answer, stop, clock })
@@ -3975,7 +3969,7 @@ export abstract class RpcTransport {
   notify = (method: string, params?: JsonObject) => this.#send({ method, params })
 
   async #send(...said: Parameters<RpcTransport['send']>) {
-    if (this.#over !== undefined) throw this.#over
+    if (this.#over) throw this.#over
     await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
@@ -3985,8 +3979,7 @@ export abstract class RpcTransport {
     if (!isRpcId(id)) return this.hear(method)
     if (++this.#owed > MCP_QUEUE_MAX)
       return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
-    const message = `this client does not do ${method}`
-    const refusal = { error: { code: RPC_CODES.method, message } }
+    const refusal = { error: { code: RPC_CODES.method, message: `there is no ${method} here` } }
     const done = () => void this.#owed--
     this.#send({ id, ...(method === 'ping' ? { result: {} } : refusal) }).then(done, done)
   }
@@ -4385,7 +4378,6 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
 //
 // 1. Its environment is what the entry says and a few harmless variables.
 // 2. What it says aside, on stderr or stdout, is kept for errors and never answered.
-// 3. However the link ends, every call that waits hears why.
 // Not here: consent, and when a server starts or stops.
 
 const INHERITED =
@@ -4426,9 +4418,9 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 
 /** Its redactor knows the entry's secrets. */
 export class McpStdioTransport extends RpcTransport {
-  readonly #group
-  readonly #redactor
-  readonly #aside = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
+  #group
+  #redactor
+  #aside = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
   #line = ''
 
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -4441,7 +4433,7 @@ export class McpStdioTransport extends RpcTransport {
     }
   }
 
-  private constructor(group: ChildGroup, redactor: Redactor) {
+  constructor(group: ChildGroup, redactor: Redactor) {
     super()
     this.#group = group
     this.#redactor = redactor
@@ -4451,11 +4443,11 @@ export class McpStdioTransport extends RpcTransport {
     stderr?.setEncoding('utf8').on('data', (text: string) => this.#aside.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
       this.#take() // it may lack its line end
-      this.#end('lost', signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`)
+      this.#end(signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`)
     })
   }
 
-  get hint() {
+  override hint() {
     const safe = this.#redactor.redact(this.#aside.newest(2 * MCP_ASIDE_MAX)).trim()
     const shown = tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | ')
     return safe ? `it said: ${visible(shown)}` : undefined
@@ -4473,13 +4465,13 @@ export class McpStdioTransport extends RpcTransport {
   }
 
   async close() {
-    this.#end('lost', 'the connection was closed')
+    this.#end('the connection was closed')
     this.#group.child.stdin?.end()
     if (!(await within(SHELL_STOP_GRACE, this.#group.ended))) await this.#group.stop()
   }
 
-  #end(kind: LinkFault, message: string) {
-    this.lost(new LinkError(kind, message, { hint: this.hint }))
+  #end(message: string) {
+    this.lost(new LinkError('lost', message, { hint: this.hint() }))
   }
 
   #hear(text: string) {
@@ -4487,7 +4479,7 @@ export class McpStdioTransport extends RpcTransport {
       if (ends > 0) this.#take()
       this.#line += piece
       if (this.#line.length <= MCP_HTTP_MAX_BODY) continue
-      this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+      this.#end(`a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
       this.#line = ''
       return void this.#group.child.stdout?.destroy()
     }
@@ -4504,11 +4496,10 @@ export class McpStdioTransport extends RpcTransport {
 //#endregion §stdio
 //#region §httpleg: MCP over HTTP, the client's end
 //
-// Streamable HTTP: each message is a POST, whose reply is JSON or a stream of events. Type sse is
-// its forerunner (2024-11-05): one stream for all replies, which names the address to post to.
-// 1. What an entry holds goes only to the origin of its URL, whatever a redirect or stream says.
+// Each message is a POST, answered by JSON or events; type sse has one stream for all replies.
+// 1. What an entry holds goes only to the origin of its URL.
 // 2. GET only resumes a cut reply, or opens the older stream; DELETE is never sent.
-// 3. Failures name the host; a server's words in them are redacted and short.
+// 3. A server's words in failures are redacted and short.
 // Not here: sign-in, proxies (§http).
 
 const SOCKET_URL = 'http://127.0.0.1/mcp'
@@ -4521,9 +4512,8 @@ const goodType = ({ status, headers }: HttpReply) =>
 
 /** Of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
-  readonly hint = undefined
-  readonly #leg
-  readonly #closing = new AbortController()
+  #leg
+  #closing = new AbortController()
   #url
   #session: string | undefined
   #endpoint: PromiseWithResolvers<void> | undefined
@@ -4655,7 +4645,6 @@ export class McpHttpTransport extends RpcTransport {
 
 //#region §client: one MCP server, as its client sees it
 //
-// Both eras of MCP: 2025-11-25, and 2026-07-28, which is stateless.
 // 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason.
 // 2. A tool that failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
@@ -4700,8 +4689,7 @@ function readTool(raw: unknown) {
   if (isNested(raw)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
-  if (name === '') unfit('it has no name')
-  if (name.length > TOOL_TITLE_MAX || !name.isWellFormed()) unfit('its name is too long, or broken')
+  if (!name || name.length > TOOL_TITLE_MAX) unfit('its name is empty, or too long')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
   const schema = tool.at('inputSchema').optional((it) => it.object())
   const inputSchema = schema ?? { type: 'object', properties: {} }
@@ -4722,8 +4710,8 @@ type ClientOptions = {
 
 /** Owns the transport. */
 export class McpClient {
-  readonly #transport
-  readonly #era
+  #transport
+  #era
 
   private constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
@@ -4817,10 +4805,7 @@ export class McpClient {
   async #discover(signal?: AbortSignal) {
     this.#transport.version = MODERN
     const ask = () => this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
-    const told = await ask().catch(async (error: unknown) => {
-      if (wantsModern(error)) return ask() // some refuse the first of all
-      throw error
-    })
+    const told = await ask().catch((error) => (wantsModern(error) ? ask() : raise(error)))
     this.#agree(told, MODERN)
   }
 

@@ -118,9 +118,7 @@ t.test('compressed bodies are read, whatever their coding', async (t) => {
   const text = 'naïve 日本語 '.repeat(500)
   const codings: [string, Buffer][] = [
     ['gzip', zlib.gzipSync(text)],
-    ['deflate', zlib.deflateSync(text)],
     ['br', zlib.brotliCompressSync(text)],
-    ['zstd', zlib.zstdCompressSync(text)],
     ['identity', Buffer.from(text)],
   ]
   const url = await serve(t, (req, res) => {
