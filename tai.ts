@@ -2607,7 +2607,7 @@ const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
   [/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
   [/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
   [UNKNOWN_CA, 'its certificate is of an unknown CA', 'Set NODE_EXTRA_CA_CERTS to its PEM file.'],
-  [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS', 'Try http:// in place of https://.'],
+  [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS'],
 ]
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i
@@ -4146,15 +4146,16 @@ class Said extends Reader {
 export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB')
   const notes = new Set<string>()
-  const servers = await serversOf(new Said(paste, 'the paste', notes)).catch((error: unknown) => {
+  const said = new Said(paste, 'the paste', notes)
+  const { isToml, servers } = await serversOf(said).catch((error: unknown) => {
     if (error instanceof RangeError) unfit('it is nested too deeply')
     throw error
   })
   const entries = new Map<string, McpEntry>()
   const rejects: InvalidError[] = []
-  for (const { given, raw, isToml } of servers) {
+  for (const [given, value] of servers) {
     try {
-      const entry = entryOf(given, raw, isToml)
+      const entry = entryOf(given, said.other(value, given || 'the entry'), isToml)
       if (digest(entries.getOrInsert(entry.name, entry)) !== digest(entry))
         unfit(`${entry.name}: another entry has this name`)
     } catch (error) {
@@ -4162,39 +4163,27 @@ export async function mcpNormalize(paste: string) {
       rejects.push(error)
     }
   }
-  const from = servers[0]?.isToml ? 'config-toml' : 'config-json'
+  const from = isToml ? 'config-toml' : 'config-json'
   if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects, from }
   const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
   unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
 }
 
-const SPOILED = /("(?:[^"\\\n\r]|\\[^])*"?)|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f\ufeff]/g
+const SPACES = /("(?:[^"\\\n\r]|\\[^])*"?)|[\u00a0\u200b\u202f\ufeff]/g
 const TOML =
-  /^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
+  /(^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^])))/im
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
-const blanked = (text: string) => text.replace(/./g, ' ')
-
 async function serversOf(paste: Said) {
-  const text = paste
-    .string()
-    .replace(SPOILED, (_, good?: string, odd?: string) => good ?? (odd == null ? ' ' : `"${odd}"`))
-  const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
-    tomlIn(blanked(text.slice(0, index)) + toml),
-  )
-  const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
-  const rest = isAllToml ? '' : text.replace(TOML, blanked)
-  const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest))]
+  const text = paste.string().replace(SPACES, (_, quoted = ' ') => quoted)
+  const parts = text.split(TOML) // each second one is TOML; the others leave their lines
+  const isToml = parts.length > 1
+  const toml = parts.map((part, i) => (i % 2 ? part : part.replace(/./g, ' '))).join('')
+  const values = isToml ? [await tomlIn(toml)] : await jsonIn(text)
   if (isNested(values)) throw new RangeError()
-  const servers = values.flatMap((value, i) =>
-    serversIn(paste.other(value)).map(([given, raw]) => ({
-      given,
-      raw: paste.other(raw, given || 'the entry'),
-      isToml: i < tomls.length,
-    })),
-  )
+  const servers = values.flatMap((value) => serversIn(paste.other(value)))
   if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
-  return servers
+  return { isToml, servers }
 }
 
 async function jsonIn(text: string) {
@@ -4338,8 +4327,7 @@ function serverName(given: string) {
 /** `input:ID` is the secret ID. */
 export type McpLookup = (name: string) => string | undefined
 
-const PLACEHOLDER =
-  /\$\{(?:(input:[\w.-]+|[A-Za-z_]\w*)(?::-((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*))?\})?/g
+const PLACEHOLDER = /\$\{(?:(input:[\w.-]+|[A-Za-z_]\w*)(?::-((?:[^{}]|\{[^{}]*\})*))?\})?/g
 
 /** Its own env counts first. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
@@ -4663,18 +4651,20 @@ const MODERN_META = {
 
 export type McpTool = ReturnType<typeof readTool>
 
-function headersIn(schema: JsonSchema): Map<string, string> {
+function headersIn(schema: JsonSchema) {
   const found = new Map<string, string>()
+  const seen = new Set<string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
     if (header === undefined) continue
     const isPlain = /^(string|integer|boolean)$/.test(plainText(type))
-    if (!isPlain || typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
-      unfit(`x-mcp-header of ${name} is no header name, or its value not simple`)
+    const isName = typeof header === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(header)
+    if (!isPlain || !isName || seen.has(header.toLowerCase()))
+      unfit(`x-mcp-header of ${name} is no header name, or twice there, or its value not simple`)
+    seen.add(header.toLowerCase())
     found.set(name, header)
   }
-  const names = new Set([...found.values()].map((header) => header.toLowerCase()))
-  return names.size === found.size ? found : unfit('two of its headers have one name')
+  return found
 }
 
 function headerText(value: Json) {
@@ -4789,17 +4779,15 @@ export class McpClient {
     const asks = { protocolVersion: MCP_PROTOCOL_VERSION, capabilities: {}, clientInfo: SELF }
     const how = { wait: MCP_CONNECT_TIMEOUT, signal }
     this.#transport.version = undefined
-    try {
-      const told = await this.#transport.request('initialize', asks, how)
-      const protocol = plainText(told['protocolVersion'])
-      if (!MCP_VERSIONS.includes(protocol))
-        noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
-      this.#agree(told, protocol)
-      await this.#transport.notify('notifications/initialized')
-    } catch (error) {
-      if (!wantsModern(error)) throw error
-      await this.#discover(signal)
-    }
+    const told = await this.#transport
+      .request('initialize', asks, how)
+      .catch((error) => (wantsModern(error) ? undefined : raise(error)))
+    if (!told) return this.#discover(signal)
+    const protocol = plainText(told['protocolVersion'])
+    if (!MCP_VERSIONS.includes(protocol))
+      noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
+    this.#agree(told, protocol)
+    await this.#transport.notify('notifications/initialized')
   }
 
   async #discover(signal?: AbortSignal) {

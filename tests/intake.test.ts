@@ -314,28 +314,34 @@ t.test('mcpNormalize finds the servers in every wrapper', async (t) => {
     t.match(await failure(mcpNormalize(JSON.stringify(shape))), /it has no server/)
 })
 
-t.test('mcpNormalize finds blocks in prose, several of them, JSON and TOML', async (t) => {
-  const paste = `Add this to your config (see {docs} and [here](https://x.example)):
+t.test('mcpNormalize finds blocks in prose, several of them, JSON or TOML', async (t) => {
+  const json = `Add this to your config (see {docs} and [here](https://x.example)):
 
 \`\`\`json
 // the first
 { "mcpServers": { "a": { "command": "a" } } }
 \`\`\`
 or this, don't forget:
-"b": { "command": "b", }, "c": { “command”: “c” }
-and for codex:
+"b": { "command": "b", }, "c": { "command": "c" }
+Have fun { }`
+  const toml = `For codex:
 ~~~toml
 [mcp_servers.d]
 command = "d"
 ~~~
+or
+~~~toml
+[mcp_servers.e]
+command = "e"
+~~~
 Have fun { }`
-  const { entries } = await mcpNormalize(paste)
-  t.strictSame(
-    entries.map(({ name, command }) => [name, command]),
-    ['d', 'a', 'b', 'c'].map((name) => [name, name]),
-  )
+  const named = async (paste: string) =>
+    (await mcpNormalize(paste)).entries.map(({ name, command }) => [name, command].join())
+  t.strictSame(await named(json), ['a,a', 'b,b', 'c,c'])
+  t.strictSame(await named(toml), ['d,d', 'e,e'])
   const spaced = '{\u00a0"a":\u00a0{ "command": "a", "args": ["“q”\u00a0"] } }'
   t.match((await entriesOf(spaced))[0], { command: 'a', args: ['“q”\u00a0'] })
+  t.match(await failure(named('{"a":{“command”:"a"}}')), /line 1, column 7: .*curly/)
 })
 
 t.test('mcpNormalize names the place of what it cannot read', async (t) => {
