@@ -2487,7 +2487,6 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
 }
 
 type BackgroundProcess = ReturnType<typeof inBackground>
-type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string } & Loose<{ name: string }>
 
 /** Of one session. */
 export class Processes {
@@ -2498,7 +2497,11 @@ export class Processes {
     this.#options = options
   }
 
-  async start({ command, name, cwd, env }: BackgroundOptions) {
+  async start({
+    command,
+    name,
+    ...options
+  }: Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }) {
     if (this.#all.size >= PROCESS_MAX) {
       const ended = this.list().find(({ group }) => group.exit)
       if (!ended) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
@@ -2506,7 +2509,7 @@ export class Processes {
     }
     const [world, redactor] = this.#options
     const argv = shellArgv(command, true)
-    const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world })
+    const group = await ChildGroup.start({ ...options, argv, stdin: 'pipe', world })
     const id = `p${++this.#started}`
     const started = inBackground(id, name ? `${name}: ${command}` : command, group, redactor)
     this.#all.set(id, started)
@@ -2561,9 +2564,8 @@ function processStart(pid: number | string) {
 
 function psStart(pid: number | string) {
   const env = { LC_ALL: 'C', TZ: 'UTC' }
-  const ps = ['-o', 'lstart=', '-p', `${pid}`]
-  const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env, encoding: 'utf8' })
-  return said.trim().replace(/\W+/g, '-')
+  const said = builtin('node:child_process').execSync(`/bin/ps -o lstart= -p ${pid}`, { env })
+  return `${said}`.trim().replace(/\W+/g, '-')
 }
 
 //#endregion §process
@@ -2616,7 +2618,6 @@ const BODY_DECODERS = new Map(
   Object.entries({ gzip: 'createGunzip', br: 'createBrotliDecompress' } as const),
 )
 
-/** Not the public internet (RFC 6890). */
 const SPECIAL_RANGES =
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 ' +
   '192.0.2.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ' +
@@ -2634,7 +2635,6 @@ function httpUrl(text: string) {
 
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** RFC 6761, 6.3. */
 const LOCALHOST = [
   { address: '127.0.0.1', family: 4 },
   { address: '::1', family: 6 },
@@ -2818,11 +2818,10 @@ export function proxyFor(url: URL, env: World['env']) {
 
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
-  const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
-  const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
-  if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
-  const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
-  return forms.some((form) => domains.some((domain) => form.endsWith(domain)))
+  const entries = `localhost ::1 ${list.toLowerCase()}`.match(/[^\s,]+/g) ?? []
+  const rules = entries.map((entry) => RegExp.escape(entry.replace(/^\*?\.?/, '')) || '.*')
+  const shape = RegExp(`(^|\\.)(127(\\.\\d+){3}|${rules.join('|')})$`)
+  return [hostOf(url), url.hostname, `${url.hostname}:${port}`].some((form) => shape.test(form))
 }
 
 const familyOf = (ip: string) => (ip.includes(':') ? 'ipv6' : 'ipv4')
@@ -3787,9 +3786,9 @@ function brokenBy(cause: TaiError) {
 
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
-// JSON-RPC 2.0 as in MCP 2025-11-25. What cannot be read is an RpcError.
+// What cannot be read is an RpcError.
 // What recurses comes after `isNested` or `plainText`.
-// Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
+// Not here: what a method means, how bytes travel.
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
@@ -3810,8 +3809,8 @@ export const RPC_CODES = {
   busy: -32002,
   locked: -32003,
   mismatch: -32020, // of a header and the body
-  needs: -32021, // a capability that the client did not declare
-  version: -32022, // none that is served
+  needs: -32021, // an undeclared capability
+  version: -32022,
 }
 
 export type RpcId = string | number
@@ -4147,10 +4146,9 @@ export async function mcpNormalize(paste: string) {
   if (byteLength(paste) > PASTE_MAX) unfit('it has over 1 MB')
   const notes = new Set<string>()
   const said = new Said(paste, 'the paste', notes)
-  const { isToml, servers } = await serversOf(said).catch((error: unknown) => {
-    if (error instanceof RangeError) unfit('it is nested too deeply')
-    throw error
-  })
+  const { isToml, servers } = await serversOf(said).catch((error) =>
+    error instanceof RangeError ? unfit('it is nested too deeply') : raise(error),
+  )
   const entries = new Map<string, McpEntry>()
   const rejects: InvalidError[] = []
   for (const [given, value] of servers) {
@@ -4238,19 +4236,18 @@ const looksLikeEntry = (raw: unknown) =>
       (typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
   )
 
-function serversIn(said: Said, inside?: string): Pair[] {
+function serversIn(said: Said, isHeld = false): Pair[] {
   const { value } = said
   if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
-  if (inside === undefined && looksLikeEntry(value)) return [['', value]]
+  if (!isHeld && looksLikeEntry(value)) return [['', value]]
   const all = Object.entries(isObject(value) ? value : {})
-  const isHolder = ([key, inner]: Pair) =>
-    (inside ?? 'mcp') === 'mcp' && has(HOLDERS, key) && !looksLikeEntry(inner)
-  const isServer = ([, raw]: Pair) => (inside ? isObject(raw) : looksLikeEntry(raw))
+  const isHolder = ([key, inner]: Pair) => has(HOLDERS, key) && !looksLikeEntry(inner)
+  const isServer = ([, raw]: Pair) => (isHeld ? isObject(raw) : looksLikeEntry(raw))
   const holds = all.some(isHolder)
   const isTaken = holds ? isHolder : isServer
   const { taken = [], rest } = Object.groupBy(all, (pair) => (isTaken(pair) ? 'taken' : 'rest'))
   if (rest) said.note('ignored, as no server', rest.map(([key]) => key).join())
-  return holds ? taken.flatMap(([key, inner]) => serversIn(said.other(inner), key)) : taken
+  return holds ? taken.flatMap(([, inner]) => serversIn(said.other(inner), true)) : taken
 }
 
 /** Empty values say nothing. Only TOML enables. */
@@ -4542,9 +4539,7 @@ export class McpHttpTransport extends RpcTransport {
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
     let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
     for (;;) {
-      await this.#read(reply, id, reader).catch((error: unknown) => {
-        if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
-      })
+      await this.#read(reply, id, reader).catch((error) => error.kind === 'cut' || raise(error))
       if (this.receive(undefined, id)) return
       const { lastId, retry = MCP_RESUME_WAIT } = reader
       if (!lastId || this.#endpoint || this.version === MODERN)
@@ -4686,10 +4681,10 @@ function readTool(raw: unknown) {
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
-const wantsModern = (error: unknown) =>
-  error instanceof RpcError &&
-  error.code === RPC_CODES.version &&
-  [error.data?.['supported']].flat().includes(MODERN)
+function wantsModern(error: unknown) {
+  const { code, data } = Object(error)
+  return code === RPC_CODES.version && [data?.supported].flat().includes(MODERN)
+}
 
 type ClientOptions = {
   era?: Json | undefined // `modern`, or the server decides
@@ -4809,8 +4804,8 @@ export class McpClient {
     const how = { wait: MCP_CALL_TIMEOUT, ...options, ...(isModern && modern) }
     const full = isModern ? { ...params, _meta: MODERN_META } : params
     const ask = () => this.#transport.request(method, full, how)
-    const result = await ask().catch(async (error: unknown) => {
-      if (!(error instanceof LinkError) || error.kind !== 'session') throw error
+    const result = await ask().catch(async (error) => {
+      if (error.kind !== 'session') throw error
       await this.#greet(how.signal)
       return ask()
     })
