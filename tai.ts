@@ -2305,13 +2305,11 @@ export class ChildGroup {
 
   kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
-  /** Whether it ended. */
   async stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
     for (const signal of STOP_LADDER.slice(STOP_LADDER.indexOf(first))) {
       this.kill(signal)
-      if (await within(SHELL_STOP_GRACE, this.ended)) return true
+      if (await within(SHELL_STOP_GRACE, this.ended)) return
     }
-    return false
   }
 
   async #settle() {
@@ -2540,18 +2538,16 @@ function recordGroup(world: World, group: number) {
 
 const bootId = () => fs.readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
 
-/** Ends groups whose tai was killed; how many. */
+/** Ends groups whose tai was killed. */
 export function reapOrphans(world: World) {
-  let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
     const [tai = '', taiStart, group = '', groupStart = ''] = name.split('.')
     if (!name.endsWith('.group') || processStart(tai) === taiStart) continue
     const head = processStart(group) // without it, the number is kept until the next boot
     const isSame = head ? head === groupStart : groupStart.startsWith(attempt(bootId) ?? '-')
-    if (isSame && signalGroup(Number(group), 'SIGKILL')) ended += 1
+    if (isSame) signalGroup(Number(group), 'SIGKILL')
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
-  return ended
 }
 
 function processStart(pid: number | string) {
@@ -2564,7 +2560,8 @@ function processStart(pid: number | string) {
 
 function psStart(pid: number | string) {
   const env = { LC_ALL: 'C', TZ: 'UTC' }
-  const said = builtin('node:child_process').execSync(`/bin/ps -o lstart= -p ${pid}`, { env })
+  const ps = ['-o', 'lstart=', '-p', `${pid}`]
+  const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env })
   return `${said}`.trim().replace(/\W+/g, '-')
 }
 
@@ -2593,10 +2590,10 @@ export type HttpRequest = {
   signal?: AbortSignal | undefined
 }
 
-type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
-
 /** A reply with any status is none. */
-export class HttpError extends KindError<HttpFault> {}
+export class HttpError extends KindError<
+  'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
+> {}
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
@@ -2613,10 +2610,6 @@ const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
 ]
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i
-
-const BODY_DECODERS = new Map(
-  Object.entries({ gzip: 'createGunzip', br: 'createBrotliDecompress' } as const),
-)
 
 const SPECIAL_RANGES =
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 ' +
@@ -2730,7 +2723,7 @@ function firstHop(request: HttpRequest) {
   if (!url) throw new HttpError('refused', 'the URL is not like https://example.org/page')
   const headers: Record<string, string> = {
     'user-agent': `tai/${VERSION}`,
-    'accept-encoding': [...BODY_DECODERS.keys()].join(', '),
+    'accept-encoding': 'gzip, br',
     ...request.headers,
   }
   const framing = Object.keys(headers).find((name) => FRAMING.test(name))
@@ -2772,7 +2765,7 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
 
 async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
-  const fault = (kind: HttpFault, how: string, cause?: unknown) =>
+  const fault = (kind: HttpError['kind'], how: string, cause?: unknown) =>
     new HttpError(kind, `the reply of ${hop.url.host} ${how}`, { cause })
   const silent = fault('idle', `fell silent for ${formatDuration(idle)}`)
   let waiting = true // a slow reader is no silence
@@ -2800,9 +2793,9 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
   const { 'content-encoding': coding = 'identity' } = raw.headers
   const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
   if (empty || coding === 'identity') return raw
-  const create = BODY_DECODERS.get(coding)
-  if (!create) throw new HttpError('cut', `${url.host} sends an unknown coding`)
-  const decoder = builtin('node:zlib')[create]()
+  if (!/^(gzip|br)$/.test(coding)) throw new HttpError('cut', `${url.host} sends an unknown coding`)
+  const { createBrotliDecompress, createGunzip } = builtin('node:zlib')
+  const decoder = coding === 'br' ? createBrotliDecompress() : createGunzip()
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
@@ -4094,7 +4087,7 @@ class Said extends Reader {
   other = (value: unknown, where = this.where) => new Said(value, where, this.#notes)
 
   items = () =>
-    (this.optional((it) => it.list()) ?? []).map(({ value, where }) => this.other(value, where))
+    (this.value == null ? [] : this.list()).map(({ value, where }) => this.other(value, where))
 
   text() {
     const { value = '' } = this
@@ -4129,7 +4122,7 @@ class Said extends Reader {
   }
 
   pairs(read = (item: Said) => item.text()) {
-    const pairs = Object.entries(this.optional((it) => it.object()) ?? {})
+    const pairs = Object.entries(this.value == null ? {} : this.object())
     return pairs.map(
       ([key, value]) => [key, read(this.other(value, `${this.where}.${key}`))] as const,
     )
@@ -4698,7 +4691,7 @@ export class McpClient {
   #transport
   #era
 
-  private constructor(transport: RpcTransport, options: ClientOptions) {
+  constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
     this.#era = options.era
     transport.gone = () => options.gone?.()
