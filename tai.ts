@@ -254,7 +254,7 @@ export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
 export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
 export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
 export const WEB_TIMEOUT = 30 * SECOND // one page
-export const WEB_REDIRECTS = 5 // then unreachable
+export const WEB_REDIRECTS = 5 // then the next one is the reply
 
 export const APPROVAL_WAIT = 60 * SECOND // then denied
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
@@ -2584,7 +2584,7 @@ export type HttpRequest = {
   connect?: number // else `timeout`
   idle?: number // for each piece of the body; else `timeout`
   maxBody?: number // decompressed
-  redirects?: number // at 0 a 3xx is a reply
+  redirects?: number // to follow; the next one is a reply
   publicOnly?: boolean
   socketPath?: string // not judged by publicOnly
   signal?: AbortSignal | undefined
@@ -2654,9 +2654,8 @@ export class HttpClient {
     hop = { ...hop, signal: clock.signal }
     for (let left = redirects; ; left--) {
       const raw = await this.#exchange(hop)
-      const next = redirects > 0 && redirected(hop, raw)
+      const next = left > 0 && redirected(hop, raw)
       if (!next) return replyTo(hop, raw)
-      if (left === 0) throw new HttpError('unreachable', `more than ${redirects} redirects`)
       hop = next
     }
   }
@@ -4008,7 +4007,7 @@ const PASTE_MAX = 1 * MB // and for filled placeholders
 const NO_SERVER = 'it has no server'
 
 const SOURCES = [
-  ['github', /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
+  ['github', /^(?:https?:\/\/|git@)?github\.com[/:][^/\s]+\/\S+$/i],
   ['url', /^https?:\/\/\S+$/i],
   ['config', /\n|^(?:[{[“]|"[^"]*"\s*:)/],
   ['command', /\s/],
@@ -4172,9 +4171,7 @@ async function serversOf(paste: Said) {
   const toml = parts.map((part, i) => (i % 2 ? part : part.replace(/./g, ' '))).join('')
   const values = isToml ? [await tomlIn(toml)] : await jsonIn(text)
   if (isNested(values)) throw new RangeError()
-  const servers = values.flatMap((value) => serversIn(paste.other(value)))
-  if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
-  return { isToml, servers }
+  return { isToml, servers: values.flatMap((value) => serversIn(paste.other(value))) }
 }
 
 async function jsonIn(text: string) {
@@ -4669,8 +4666,8 @@ function readTool(raw: unknown) {
   const name = tool.at('name').string()
   if (!name || name.length > TOOL_TITLE_MAX) unfit('its name is empty, or too long')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
-  const schema = tool.at('inputSchema').optional((it) => it.object())
-  const inputSchema = schema ?? { type: 'object', properties: {} }
+  const none = { type: 'object', properties: {} }
+  const inputSchema = tool.at('inputSchema').optional((it) => it.object()) ?? none
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
