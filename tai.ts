@@ -2577,7 +2577,7 @@ function psStart(pid: number | string) {
 
 export type HttpRequest = {
   method: string
-  url: string // with Basic authorization
+  url: string
   headers?: Record<string, string>
   body?: string | undefined
   timeout: number // until the last hop's headers
@@ -2586,7 +2586,7 @@ export type HttpRequest = {
   maxBody?: number // decompressed
   redirects?: number // to follow; the next one is a reply
   publicOnly?: boolean
-  socketPath?: string // not judged by publicOnly
+  socketPath?: string
   signal?: AbortSignal | undefined
 }
 
@@ -2766,24 +2766,23 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
   const fault = (kind: HttpError['kind'], how: string, cause?: unknown) =>
     new HttpError(kind, `the reply of ${hop.url.host} ${how}`, { cause })
-  const silent = fault('idle', `fell silent for ${formatDuration(idle)}`)
-  let waiting = true // a slow reader is no silence
-  const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
+  const silence = `fell silent for ${formatDuration(idle)}`
+  const pieces = decompressed(hop, raw)[Symbol.asyncIterator]()
   let size = 0
   try {
-    for await (const piece of decompressed(hop, raw)) {
-      size += piece.length
+    for (;;) {
+      const next = pieces.next()
+      if (!(await within(idle, next))) raw.destroy(fault('idle', silence))
+      const { done, value } = await next
+      if (done) return
+      size += value.length
       if (size > maxBody) throw fault('too-large', `is over ${formatBytes(maxBody)}`)
-      waiting = false
-      yield piece
-      waiting = true
-      timer.refresh()
+      yield value
     }
   } catch (error) {
     hop.signal?.throwIfAborted()
     throw codeOf(error) ? fault('cut', `broke off (${codeOf(error)})`, error) : error
   } finally {
-    clearTimeout(timer)
     raw.destroy()
   }
 }
@@ -2805,7 +2804,7 @@ export function proxyFor(url: URL, env: World['env']) {
   if (!variable || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
   const proxy = httpUrl(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
   if (proxy) return { url: proxy, variable }
-  fail(`${variable} is not the URL of an HTTP proxy`, 'Such as http://user:password@host:3128')
+  fail(`${variable} is not the URL of an HTTP proxy`)
 }
 
 function isExempt(url: URL, list = '') {
@@ -4186,7 +4185,7 @@ async function jsonIn(text: string) {
     const length = tree?.length ?? 0
     for (const { error, offset } of errors) {
       const why = printParseErrorCode(error).replace(/\B[A-Z]/g, ' $&')
-      if (offset >= length && !why.startsWith('Close')) continue // of what follows
+      if (offset >= length && !why.startsWith('Close')) continue
       const lines = text.slice(0, begin + offset).split('\n')
       const place = `line ${lines.length}, column ${1 + (lines.pop() ?? '').length}`
       unfit(`${place}: ${why.toLowerCase()}`, 'are its quotes curly (“ ”), or is it only a part?')
@@ -4247,10 +4246,9 @@ function fieldsOf(raw: Said, isToml: boolean) {
   for (const [key, value] of pairsOf(raw.object())) {
     const field = fieldOf(key)
     const it = raw.other(value, `${raw.where}.${key}`)
-    const isOurs = field === 'enabled' && !isToml
-    if (isOurs && value === false) options.set('disabled', true)
-    else if (isOurs) it.note('ignored: enable it yourself')
-    else if (!field || (field === 'allow' && isObject(value)))
+    if (field === 'enabled' && !isToml) {
+      if (value === false) options.set('disabled', true)
+    } else if (!field || (field === 'allow' && isObject(value)))
       it.note(`${REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1]}`)
     else if (OPTIONS.includes(field)) options.set(field, value as Json)
     else if (found.has(field)) it.note('ignored: it stands there already')
@@ -4268,7 +4266,7 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
   }
   const it = (field: string) => found.get(field) ?? raw.other(undefined)
   const [command, ...args] = [...it('command').program(), ...it('args').words()]
-  const [, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+  const bearer = found.get('bearerTokenEnv')?.variable()[1] ?? it('bearerToken').text()
   const variables = it('envVars').items()
   return {
     name: serverName(given || it('name').text() || 'server'),
@@ -4370,9 +4368,9 @@ function findProgram(program: string, cwd: string, searched: string) {
   const files = known.filter(isFile)
   const file = files.find((it) => attempt(() => fs.accessSync(it, fs.constants.X_OK) ?? true))
   if (file !== undefined) return file
-  if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
+  if (files[0]) fail(`${files[0]} is not executable`)
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
-  fail(`there is no program ${where}`, 'give its full path')
+  fail(`there is no program ${where}`)
 }
 
 /** npx.cmd is a script, which only cmd can run. */

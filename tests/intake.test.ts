@@ -527,7 +527,6 @@ t.test('mcpNormalize tells what it changes and leaves out', async (t) => {
       { url: 'https://h.example', serverUrl: 'https://i.example' },
       /x\.serverUrl: ignored: it stands there/,
     ],
-    [{ command: 'a', enabled: true }, /x\.enabled/],
     [{ command: 'a', 'b\u001b[31m': 1 }, /x\.b\\e\[31m: ignored/],
     ...['hooks', 'envFile', 'requestHeadersCommand', 'autoAuth', 'trust', 'always_allow'].map(
       (key): [object, RegExp] => [
