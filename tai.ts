@@ -2275,11 +2275,11 @@ export class ChildGroup {
   exit?: ChildExit
   #record
 
-  static async start({ world, ...options }: StartOptions) {
+  static async start(options: StartOptions) {
     try {
       const child = spawnHead(options)
       if (!child.pid) await once(child, 'spawn')
-      return new ChildGroup(child, world)
+      return new ChildGroup(child, options.world)
     } catch (error) {
       const missing = `no such program or interpreter, or no folder ${options.cwd}`
       const why = codeOf(error) === 'ENOENT' ? missing : messageOf(error)
@@ -2331,10 +2331,11 @@ export class ChildGroup {
   }
 }
 
-function spawnHead({ argv, stdin = 'ignore', ...options }: StartOptions) {
+function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
   const [program = '', ...args] = argv
   return builtin('node:child_process').spawn(program, args, {
-    ...options,
+    cwd,
+    env,
     stdio: [stdin, 'pipe', 'pipe'],
     detached: process.platform !== 'win32',
     windowsVerbatimArguments: program === 'cmd.exe',
@@ -2645,12 +2646,12 @@ export class HttpClient {
 
   /** Throws HttpError, or the signal's reason. */
   async send(request: HttpRequest) {
-    const { redirects = 0, timeout: wait } = request
-    request.signal?.throwIfAborted()
+    const { redirects = 0, timeout: wait, signal } = request
+    signal?.throwIfAborted()
     let hop = firstHop(request)
     const late = () =>
       new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
-    using clock = timeout(wait, late, request.signal)
+    using clock = timeout(wait, late, signal)
     hop = { ...hop, signal: clock.signal }
     for (let left = redirects; ; left--) {
       const raw = await this.#exchange(hop)
@@ -2691,8 +2692,8 @@ export class HttpClient {
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
     const key = `${url.protocol} ${hop.publicOnly} ${proxy}`
     const proxyEnv = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy }
-    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true, proxyEnv })
-    this.#agents.set(key, agent)
+    const make = () => new library.Agent({ keepAlive: true, proxyEnv })
+    const agent = this.#agents.getOrInsertComputed(key, make)
     const lookup: RequestOptions['lookup'] = found && ((_host, _all, done) => done(null, found))
     const request = library.request(url, { ...hop, agent, lookup, timeout: connect })
     request.on('timeout', () => {
@@ -2789,8 +2790,7 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
 
 function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIterable<Buffer> {
   const { 'content-encoding': coding = 'identity' } = raw.headers
-  const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
-  if (empty || coding === 'identity') return raw
+  if (coding === 'identity' || /^HEAD|[23]04$/.test(`${method} ${raw.statusCode}`)) return raw
   if (!/^(gzip|br)$/.test(coding)) throw new HttpError('cut', `${url.host} sends an unknown coding`)
   const { createBrotliDecompress, createGunzip } = builtin('node:zlib')
   const decoder = coding === 'br' ? createBrotliDecompress() : createGunzip()
@@ -4602,7 +4602,7 @@ export class McpHttpTransport extends RpcTransport {
     const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
     const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
     if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
-    if (status !== 401 && status !== 403) return new LinkError('protocol', message)
+    if (![401, 403].includes(status)) return new LinkError('protocol', message)
     return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
   }
 
