@@ -4636,16 +4636,14 @@ export type McpTool = ReturnType<typeof readTool>
 
 function headersIn(schema: JsonSchema) {
   const found = new Map<string, string>()
-  const seen = new Set<string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
     if (header === undefined) continue
+    const label = typeof header === 'string' ? header.toLowerCase() : ''
     const isPlain = /^(string|integer|boolean)$/.test(plainText(type))
-    const isName = typeof header === 'string' && /^[\w!#$%&'*+.^`|~-]+$/.test(header)
-    if (!isPlain || !isName || seen.has(header.toLowerCase()))
-      unfit(`x-mcp-header of ${name} is no header name, or twice there, or its value not simple`)
-    seen.add(header.toLowerCase())
-    found.set(name, header)
+    if (!isPlain || !/^[\w!#$%&'*+.^`|~-]+$/.test(label) || [...found.values()].includes(label))
+      unfit(`the x-mcp-header of ${name} cannot be sent, or stands there twice`)
+    found.set(name, label)
   }
   return found
 }
