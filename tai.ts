@@ -2804,7 +2804,7 @@ export function proxyFor(url: URL, env: World['env']) {
   if (!variable || isExempt(url, env['no_proxy'] || env['NO_PROXY'])) return undefined
   const proxy = httpUrl(`${env[variable]}`.replace(/^(?!\w+:\/\/)/, 'http://'))
   if (proxy) return { url: proxy, variable }
-  fail(`${variable} is not the URL of an HTTP proxy`)
+  fail(`${variable} is not the URL of an HTTP proxy`, 'Such as http://user:password@host:3128')
 }
 
 function isExempt(url: URL, list = '') {
@@ -4306,7 +4306,7 @@ function serverName(given: string) {
   const name = given.trim().normalize()
   const isName = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u.test(name)
   if (isName && visible(name) === name) return name
-  unfit(`${clip(name, 128)} is no name for a server`)
+  unfit(`${clip(name, 128)} is no name for a server`, 'take up to 128 letters and digits')
 }
 
 /** `input:ID` is the secret ID. */
@@ -4368,9 +4368,9 @@ function findProgram(program: string, cwd: string, searched: string) {
   const files = known.filter(isFile)
   const file = files.find((it) => attempt(() => fs.accessSync(it, fs.constants.X_OK) ?? true))
   if (file !== undefined) return file
-  if (files[0]) fail(`${files[0]} is not executable`)
+  if (files[0]) fail(`${files[0]} is not executable`, 'make it so with chmod +x')
   const where = isName ? `${program} in PATH (${clip(searched, KB)})` : known[0]
-  fail(`there is no program ${where}`)
+  fail(`there is no program ${where}`, 'give its full path')
 }
 
 /** npx.cmd is a script, which only cmd can run. */

@@ -234,12 +234,15 @@ t.test('b13: a program that cannot be started is told by what is missing', async
   t.match(await failed({ command: 'no-such-mcp-cmd' }), {
     kind: 'start',
     message: 'there is no program no-such-mcp-cmd in PATH (/usr/bin:/bin)',
+    hint: 'give its full path',
   })
   t.match(await failed({ command: 'npx', env: { PATH: at('ok') } }), {
     message: `there is no program npx in PATH (${at('ok')})`,
+    hint: 'give its full path',
   })
   t.match(await failed({ command: 'srv', env: { PATH: `${at('bin')}:/usr/bin:/bin` } }), {
     message: `${at('bin', 'srv')} is not executable`,
+    hint: 'make it so with chmod +x',
   })
   for (const command of [at('ok', 'gone'), at('ok')])
     t.match(await failed({ command }), { message: `there is no program ${command}` })
