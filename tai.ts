@@ -3808,7 +3808,7 @@ export type RpcId = string | number
 
 export type RpcMessage = ReturnType<typeof readRpc>
 
-export type RpcRequest = NonNullable<RpcMessage>
+type RpcRequest = NonNullable<RpcMessage>
 
 /** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
@@ -4079,8 +4079,7 @@ class Said extends Reader {
     this.#notes = notes
   }
 
-  note = (what: string, where = this.where) =>
-    void this.#notes.add(visible(`${clip(where, 128)}: ${what}`))
+  note = (what: string) => void this.#notes.add(visible(clip(`${this.where}: ${what}`, KB)))
 
   other = (value: unknown, where = this.where) => new Said(value, where, this.#notes)
 
@@ -4235,7 +4234,7 @@ function serversIn(said: Said, isHeld = false): Pair[] {
   const holds = all.some(isHolder)
   const isTaken = holds ? isHolder : isServer
   const { taken = [], rest } = Object.groupBy(all, (pair) => (isTaken(pair) ? 'taken' : 'rest'))
-  if (rest) said.note('ignored, as no server', rest.map(([key]) => key).join())
+  if (rest) said.note(`${rest.map(([key]) => key)}: ignored, as no server`)
   return holds ? taken.flatMap(([, inner]) => serversIn(said.other(inner), true)) : taken
 }
 
