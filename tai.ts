@@ -2134,19 +2134,17 @@ export class WorkspaceLock {
 
 //#region §process: child processes that always end
 //
-// What tai starts heads a group that ends as one: with its head, at a limit or an interrupt,
-// with tai or, if that was killed, as the next starts. A record in `<home>/run` has pids and
-// start times: a reused pid is never touched.
+// What tai starts heads a group that ends as one: with its head, with tai or, by a record in
+// `<home>/run`, as the next tai starts. Start times tell a reused pid, which is left alone.
 // Not here: a process that leaves its group (setsid).
 
-const { EventEmitter, once } = builtin('node:events')
+const { once } = builtin('node:events')
 
 const PIPE_GRACE = 250
 
 const STOP_LADDER = ['SIGINT', 'SIGTERM', 'SIGKILL'] as const
 
 type ChildExit = { code: number | null; signal: string | null }
-
 type StartOptions = {
   argv: readonly string[]
   cwd: string
@@ -2183,7 +2181,7 @@ export class ChildGroup {
     }
   }
 
-  private constructor(child: ReturnType<typeof spawnHead>, world: World | undefined) {
+  constructor(child: ReturnType<typeof spawnHead>, world?: World) {
     this.child = child
     this.pid = child.pid ?? 0
     this.#record = world && recordGroup(world, this.pid)
@@ -2194,13 +2192,11 @@ export class ChildGroup {
 
   kill = (signal: NodeJS.Signals) => ChildGroup.#live.has(this) && signalGroup(this.pid, signal)
 
-  /** False when even SIGKILL was in vain. */
   async stop(first: (typeof STOP_LADDER)[number] = 'SIGTERM') {
     for (const signal of STOP_LADDER.slice(STOP_LADDER.indexOf(first))) {
       this.kill(signal)
-      if (await within(SHELL_STOP_GRACE, this.ended)) return true
+      if (await within(SHELL_STOP_GRACE, this.ended)) return
     }
-    return false
   }
 
   async #settle() {
@@ -2306,10 +2302,10 @@ const isPrivateName = (name: string) =>
   /^TAI_/i.test(name) || (looksSecret(name) && !/^GIT_CONFIG_KEY_\d+$/.test(name))
 
 /** Without keys, `TAI_*` and known secrets. */
-export function childEnv(world: World, redactor: Redactor, extra: Record<string, string> = {}) {
+export function childEnv({ env }: World, redactor: Redactor, extra: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(extra))
     refuseMarks(`the variable ${visible(name)}`, value)
-  const inherited = Object.entries(world.env).filter(
+  const inherited = Object.entries(env).filter(
     ([name, value = '']) => !isPrivateName(name) && !redactor.knows(value),
   )
   return { ...Object.fromEntries(inherited), ...extra }
@@ -2328,9 +2324,8 @@ export function hideEnvironment() {
     let at = Number(statFields('self')[47]) // env_start
     for (const entry of fs.readFileSync('/proc/self/environ', 'latin1').split('\0')) {
       const value = entry.indexOf('=') + 1
-      const blank = Buffer.alloc(entry.length - value)
-      if (isPrivateName(entry.slice(0, value - 1)))
-        fs.writeSync(memory, blank, 0, blank.length, at + value)
+      const blank = entry.slice(value).replace(/./gs, '\0')
+      if (isPrivateName(entry.slice(0, value - 1))) fs.writeSync(memory, blank, at + value)
       at += entry.length + 1
     }
     fs.closeSync(memory)
@@ -2341,10 +2336,11 @@ export function hideEnvironment() {
 /** Redacted before it is counted. */
 function inBackground(id: string, label: string, group: ChildGroup, redactor: Redactor) {
   const output = textWindow(0, PROCESS_OUTPUT_MAX)
-  const news = new EventEmitter()
+  let news = Promise.withResolvers<void>()
   const push = (text: string) => {
     output.push(text)
-    news.emit('push')
+    news.resolve()
+    news = Promise.withResolvers()
   }
   const { stdin, stdout, stderr } = group.child
   for (const pipe of [stdout, stderr]) {
@@ -2354,7 +2350,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
   }
   void group.ended.then(() => push(''))
   const beyond = async (since: number) => {
-    while (!group.exit && output.total() <= since) await once(news, 'push')
+    while (!group.exit && output.total() <= since) await news.promise
   }
   return {
     id,
@@ -2377,7 +2373,6 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
 }
 
 type BackgroundProcess = ReturnType<typeof inBackground>
-type BackgroundOptions = Omit<StartOptions, 'argv'> & { command: string } & Loose<{ name: string }>
 
 /** Of one session. */
 export class Processes {
@@ -2388,7 +2383,11 @@ export class Processes {
     this.#options = options
   }
 
-  async start({ command, name, cwd, env }: BackgroundOptions) {
+  async start({
+    command,
+    name,
+    ...options
+  }: Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }) {
     if (this.#all.size >= PROCESS_MAX) {
       const ended = this.list().find(({ group }) => group.exit)
       if (!ended) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
@@ -2396,7 +2395,7 @@ export class Processes {
     }
     const [world, redactor] = this.#options
     const argv = shellArgv(command, true)
-    const group = await ChildGroup.start({ argv, cwd, env, stdin: 'pipe', world })
+    const group = await ChildGroup.start({ ...options, argv, stdin: 'pipe', world })
     const id = `p${++this.#started}`
     const started = inBackground(id, name ? `${name}: ${command}` : command, group, redactor)
     this.#all.set(id, started)
@@ -2425,41 +2424,33 @@ function recordGroup(world: World, group: number) {
   }) // a full disk may refuse
 }
 
-/** Ends groups whose tai was killed; how many. */
+const bootId = () => fs.readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim()
+
+/** Ends groups whose tai was killed. */
 export function reapOrphans(world: World) {
-  let ended = 0
   for (const name of attempt(() => fs.readdirSync(runFolder(world))) ?? []) {
     const [tai = '', taiStart, group = '', groupStart = ''] = name.split('.')
     if (!name.endsWith('.group') || processStart(tai) === taiStart) continue
-    if (isSameGroup(group, groupStart) && signalGroup(Number(group), 'SIGKILL')) ended += 1
+    const head = processStart(group) // without it, the number is kept until the next boot
+    const isSame = head ? head === groupStart : groupStart.startsWith(attempt(bootId) ?? '-')
+    if (isSame) signalGroup(Number(group), 'SIGKILL')
     fs.rmSync(path.join(runFolder(world), name), { force: true })
   }
-  return ended
-}
-
-const BOOT = 36 // its length in a start
-
-/** A headless group keeps its number until the system starts anew. */
-function isSameGroup(group: string, start: string) {
-  const head = processStart(group)
-  const boot = processStart(process.pid)?.slice(0, BOOT)
-  return head ? head === start : start.slice(0, BOOT) === boot
 }
 
 function processStart(pid: number | string) {
   return attempt(() => {
     if (process.platform !== 'linux') return psStart(pid)
-    const boot = fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
     const fields = statFields(pid)
-    return fields[0] === 'Z' ? undefined : `${boot}-${fields[19]}`
+    return fields[0] === 'Z' ? undefined : `${bootId()}-${fields[19]}`
   })
 }
 
 function psStart(pid: number | string) {
   const env = { LC_ALL: 'C', TZ: 'UTC' }
   const ps = ['-o', 'lstart=', '-p', `${pid}`]
-  const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env, encoding: 'utf8' })
-  return said.trim().replace(/\W+/g, '-')
+  const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env })
+  return `${said}`.trim().replace(/\W+/g, '-')
 }
 
 //#endregion §process
@@ -2467,58 +2458,47 @@ function psStart(pid: number | string) {
 //#region §http: requests with deadlines
 //
 // By node:http(s): fetch takes twice as long to load.
-// 1. `timeout` holds until the last hop's headers, `idle` for each piece of the body.
-// 2. A body that breaks off is never a short text.
-// 3. `publicOnly` judges the addresses that are connected to, at every hop.
-// 4. Credentials stay with their origin; no message holds a path, a query or a password.
-// Not here: retries; only the caller knows what may be repeated.
+// 1. A body that breaks off is never a short text.
+// 2. `publicOnly` judges the addresses that are connected to, at every hop.
+// 3. Credentials stay with their origin; no message holds a path, a query or a password.
+// Not here: retries.
 
 export type HttpRequest = {
   method: string
-  url: string // with Basic authorization
+  url: string
   headers?: Record<string, string>
   body?: string | undefined
-  timeout: number // redirects included
-  connect?: number // if direct; else `timeout`
-  idle?: number // else `timeout`
+  timeout: number // until the last hop's headers
+  connect?: number // else `timeout`
+  idle?: number // for each piece of the body; else `timeout`
   maxBody?: number // decompressed
-  redirects?: number // at 0 a 3xx is a reply
+  redirects?: number // to follow; the next one is a reply
   publicOnly?: boolean
-  socketPath?: string // not judged by publicOnly
+  socketPath?: string
   signal?: AbortSignal | undefined
 }
 
-type HttpFault = 'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
-
 /** A reply with any status is none. */
-export class HttpError extends KindError<HttpFault> {}
+export class HttpError extends KindError<
+  'timeout' | 'idle' | 'unreachable' | 'too-large' | 'cut' | 'private' | 'refused'
+> {}
 
 const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF))/
 
 const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
   [/^ECONNREFUSED/, 'connection refused'],
-  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
+  [/^(ECONNRESET|EPIPE)/, 'connection closed before a reply'],
   [/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
-  [/^(ETIMEDOUT|UND_ERR_CONNECT_T)/, 'no connection in time'],
-  [/^(ERR_PROXY|UND_ERR)/, 'the proxy refuses, or wants another user and password'],
+  [/^ETIMEDOUT/, 'no connection in time'],
+  [/^ERR_PROXY/, 'the proxy refuses, or wants another user and password'],
   [/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
   [/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
   [UNKNOWN_CA, 'its certificate is of an unknown CA', 'Set NODE_EXTRA_CA_CERTS to its PEM file.'],
-  [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS', 'Try http:// in place of https://.'],
+  [/^(EPROTO|ERR_SSL)/, 'it does not speak TLS'],
 ]
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i
 
-const BODY_DECODERS = new Map(
-  Object.entries({
-    gzip: 'createGunzip',
-    deflate: 'createInflate',
-    br: 'createBrotliDecompress',
-    zstd: 'createZstdDecompress',
-  } as const),
-)
-
-/** Not the public internet (RFC 6890). */
 const SPECIAL_RANGES =
   '0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 ' +
   '192.0.2.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3 ' +
@@ -2536,7 +2516,6 @@ function httpUrl(text: string) {
 
 const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
-/** RFC 6761, 6.3. */
 const LOCALHOST = [
   { address: '127.0.0.1', family: 4 },
   { address: '::1', family: 6 },
@@ -2554,18 +2533,17 @@ export class HttpClient {
 
   /** Throws HttpError, or the signal's reason. */
   async send(request: HttpRequest) {
-    const { redirects = 0, timeout: wait } = request
-    request.signal?.throwIfAborted()
+    const { redirects = 0, timeout: wait, signal } = request
+    signal?.throwIfAborted()
     let hop = firstHop(request)
     const late = () =>
       new HttpError('timeout', `no reply from ${hop.url.host} in ${formatDuration(wait)}`)
-    using clock = timeout(wait, late, request.signal)
+    using clock = timeout(wait, late, signal)
     hop = { ...hop, signal: clock.signal }
     for (let left = redirects; ; left--) {
       const raw = await this.#exchange(hop)
-      const next = redirects > 0 && redirected(hop, raw)
+      const next = left > 0 && redirected(hop, raw)
       if (!next) return replyTo(hop, raw)
-      if (left === 0) throw new HttpError('unreachable', `more than ${redirects} redirects`)
       hop = next
     }
   }
@@ -2580,30 +2558,29 @@ export class HttpClient {
     const proxy = socketPath ? undefined : proxyFor(url, this.#env)
     let request: ClientRequest | undefined
     try {
-      const found = await addressesFor(hop, !!proxy)
-      if (proxy) return await this.#through(proxy.url.href, hop)
-      request = this.#open(hop, found)
+      request = this.#open(hop, await addressesFor(hop, !!proxy), proxy?.url.href)
       const [reply] = await once(request, 'response')
-      return reply
+      if (!proxy || reply.statusCode !== 407) return reply
+      reply.destroy()
+      throw systemError('ERR_PROXY')
     } catch (cause) {
       hop.signal?.throwIfAborted()
       const code = codeOf(cause)
       if (!code) throw cause
       const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
       if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
-      const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
-      const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
-      const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
-      throw new HttpError(kind, `cannot reach ${url.host}${via}: ${says}`, { hint, cause })
+      const via = proxy && ` through the proxy ${proxy.url.host} (${proxy.variable})`
+      throw networkError(code, url.host + (via ?? ''), cause)
     }
   }
 
-  #open(hop: HttpHop, found?: typeof LOCALHOST) {
+  #open(hop: HttpHop, found?: typeof LOCALHOST, proxy?: string) {
     const { url, connect = hop.timeout } = hop
     const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
-    const key = `${url.protocol} ${hop.publicOnly}`
-    const agent = this.#agents.get(key) ?? new library.Agent({ keepAlive: true })
-    this.#agents.set(key, agent)
+    const key = `${url.protocol} ${hop.publicOnly} ${proxy}`
+    const proxyEnv = { HTTP_PROXY: proxy, HTTPS_PROXY: proxy }
+    const make = () => new library.Agent({ keepAlive: true, proxyEnv })
+    const agent = this.#agents.getOrInsertComputed(key, make)
     const lookup: RequestOptions['lookup'] = found && ((_host, _all, done) => done(null, found))
     const request = library.request(url, { ...hop, agent, lookup, timeout: connect })
     request.on('timeout', () => {
@@ -2614,22 +2591,6 @@ export class HttpClient {
     return request.end(hop.body)
   }
 
-  async #through(uri: string, hop: HttpHop): Promise<IncomingMessage> {
-    // @ts-expect-error -- typed for its index only
-    const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
-    // @ts-expect-error -- too
-    const { default: api } = await import('undici/lib/api/index.js')
-    Object.assign(Object.getPrototypeOf(ProxyAgent).prototype, api) // as its index does
-    const agent = this.#agents.get(uri) ?? new ProxyAgent({ uri, proxyTunnel: false })
-    this.#agents.set(uri, agent)
-    const { origin, pathname, search } = hop.url
-    const target = { ...hop, origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
-    const { statusCode, headers, body } = await agent.request(target)
-    body.on('error', () => {})
-    if (statusCode === 407) throw systemError('ERR_PROXY')
-    return Object.assign(body, { statusCode, headers })
-  }
-
   #trustSystem() {
     if (this.#trustsSystem) return false
     const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
@@ -2638,12 +2599,18 @@ export class HttpClient {
   }
 }
 
+function networkError(code: string, to: string, cause: unknown) {
+  const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
+  const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
+  return new HttpError(kind, `cannot reach ${to}: ${says}`, { hint, cause })
+}
+
 function firstHop(request: HttpRequest) {
   const url = httpUrl(request.url)
   if (!url) throw new HttpError('refused', 'the URL is not like https://example.org/page')
   const headers: Record<string, string> = {
     'user-agent': `tai/${VERSION}`,
-    'accept-encoding': [...BODY_DECODERS.keys()].join(', '),
+    'accept-encoding': 'gzip, br',
     ...request.headers,
   }
   const framing = Object.keys(headers).find((name) => FRAMING.test(name))
@@ -2685,37 +2652,35 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
 
 async function* readBody(hop: HttpHop, raw: IncomingMessage) {
   const { maxBody = MCP_HTTP_MAX_BODY, idle = hop.timeout } = hop
-  const fault = (kind: HttpFault, how: string, cause?: unknown) =>
+  const fault = (kind: HttpError['kind'], how: string, cause?: unknown) =>
     new HttpError(kind, `the reply of ${hop.url.host} ${how}`, { cause })
-  const silent = fault('idle', `fell silent for ${formatDuration(idle)}`)
-  let waiting = true // a slow reader is no silence
-  const timer = setTimeout(() => waiting && raw.destroy(silent), idle)
+  const silence = `fell silent for ${formatDuration(idle)}`
+  const pieces = decompressed(hop, raw)[Symbol.asyncIterator]()
   let size = 0
   try {
-    for await (const piece of decompressed(hop, raw)) {
-      size += piece.length
+    for (;;) {
+      const next = pieces.next()
+      if (!(await within(idle, next))) raw.destroy(fault('idle', silence))
+      const { done, value } = await next
+      if (done) return
+      size += value.length
       if (size > maxBody) throw fault('too-large', `is over ${formatBytes(maxBody)}`)
-      waiting = false
-      yield piece
-      waiting = true
-      timer.refresh()
+      yield value
     }
   } catch (error) {
     hop.signal?.throwIfAborted()
     throw codeOf(error) ? fault('cut', `broke off (${codeOf(error)})`, error) : error
   } finally {
-    clearTimeout(timer)
     raw.destroy()
   }
 }
 
 function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIterable<Buffer> {
   const { 'content-encoding': coding = 'identity' } = raw.headers
-  const empty = method === 'HEAD' || raw.statusCode === 204 || raw.statusCode === 304
-  if (empty || coding === 'identity') return raw
-  const create = BODY_DECODERS.get(coding)
-  if (!create) throw new HttpError('cut', `${url.host} sends an unknown coding`)
-  const decoder = builtin('node:zlib')[create]()
+  if (coding === 'identity' || /^HEAD|[23]04$/.test(`${method} ${raw.statusCode}`)) return raw
+  if (!/^(gzip|br)$/.test(coding)) throw new HttpError('cut', `${url.host} sends an unknown coding`)
+  const { createBrotliDecompress, createGunzip } = builtin('node:zlib')
+  const decoder = coding === 'br' ? createBrotliDecompress() : createGunzip()
   return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
@@ -2731,11 +2696,10 @@ export function proxyFor(url: URL, env: World['env']) {
 
 function isExempt(url: URL, list = '') {
   const port = url.port || (url.protocol === 'https:' ? '443' : '80')
-  const forms = [hostOf(url), url.hostname, `${url.hostname}:${port}`].map((form) => `.${form}`)
-  const entries = `localhost ::1 ${list.toLowerCase()}`.split(/[\s,]+/).filter(Boolean)
-  if (entries.includes('*') || /^127(\.\d+){3}$/.test(url.hostname)) return true
-  const domains = entries.map((entry) => entry.replace(/^\*?\.?/, '.'))
-  return forms.some((form) => domains.some((domain) => form.endsWith(domain)))
+  const entries = `localhost ::1 ${list.toLowerCase()}`.match(/[^\s,]+/g) ?? []
+  const rules = entries.map((entry) => RegExp.escape(entry.replace(/^\*?\.?/, '')) || '.*')
+  const shape = RegExp(`(^|\\.)(127(\\.\\d+){3}|${rules.join('|')})$`)
+  return [hostOf(url), url.hostname, `${url.hostname}:${port}`].some((form) => shape.test(form))
 }
 
 const familyOf = (ip: string) => (ip.includes(':') ? 'ipv6' : 'ipv4')
@@ -2762,7 +2726,7 @@ async function addressesFor({ url, publicOnly, socketPath }: HttpHop, proxied: b
   const looking = builtin('node:dns').promises.lookup(host, { all: true })
   const found = await (proxied ? looking.catch(() => []) : looking)
   if (!found.every(({ address }) => isPublicAddress(address))) throw refusal
-  return found
+  return proxied ? undefined : found
 }
 
 /** WHATWG HTML, 9.2.6. `maxEvent` is in characters. */
@@ -3656,9 +3620,9 @@ function brokenBy(cause: TaiError) {
 
 //#region §rpc: JSON-RPC messages, as MCP has them
 //
-// JSON-RPC 2.0 as in MCP 2025-11-25. What cannot be read is an RpcError.
+// What cannot be read is an RpcError.
 // What recurses comes after `isNested` or `plainText`.
-// Not here: what a method means (§serve), how bytes travel (§listen, §stdio, §httpleg).
+// Not here: what a method means, how bytes travel.
 
 export const MCP_PROTOCOL_VERSION = '2025-11-25'
 
@@ -3679,21 +3643,21 @@ export const RPC_CODES = {
   busy: -32002,
   locked: -32003,
   mismatch: -32020, // of a header and the body
-  needs: -32021, // a capability that the client did not declare
-  version: -32022, // none that is served
+  needs: -32021, // an undeclared capability
+  version: -32022,
 }
 
 export type RpcId = string | number
 
 export type RpcMessage = ReturnType<typeof readRpc>
 
-export type RpcRequest = NonNullable<RpcMessage>
+type RpcRequest = NonNullable<RpcMessage>
 
 /** What a peer is told instead of a result. */
 export class RpcError extends TaiError {
-  readonly code
-  readonly data
-  readonly id
+  code
+  data
+  id
   constructor(
     kind: keyof typeof RPC_CODES | number,
     message: string,
@@ -3750,10 +3714,10 @@ export const rpcResult = (id: RpcId, json: string) =>
 export const rpcFailure = (id: RpcId | null | undefined, { code, message, data }: RpcError) =>
   rpcText({ id, error: { code, message, data } })
 
-type LinkFault = 'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
-
 /** `session`: the server forgot us. */
-export class LinkError extends KindError<LinkFault> {}
+export class LinkError extends KindError<
+  'start' | 'lost' | 'timeout' | 'session' | 'auth' | 'protocol'
+> {}
 
 function noMcp(message: string, hint?: string): never {
   throw new LinkError('protocol', message, { hint })
@@ -3777,11 +3741,11 @@ export abstract class RpcTransport {
   version: string | undefined
   hear = (_notification: string) => {}
   gone = () => {}
-  abstract readonly hint: string | undefined
+  hint?(): string | undefined
   /** Over HTTP, until its exchange is over. Throws LinkError, HttpError. */
   abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
   abstract close(): Promise<void>
-  readonly #waiting = new Map<
+  #waiting = new Map<
     number,
     { answer: PromiseWithResolvers<JsonObject>; stop: AbortController; clock: NodeJS.Timeout }
   >()
@@ -3797,7 +3761,7 @@ export abstract class RpcTransport {
   }
 
   lost(why: TaiError) {
-    if (this.#over !== undefined) return
+    if (this.#over) return
     this.#over = why
     for (const { stop } of this.#waiting.values()) stop.abort(why)
     this.gone()
@@ -3814,7 +3778,7 @@ export abstract class RpcTransport {
     end.addEventListener('abort', () => answer.reject(end.reason))
     const leave = () => stop.abort(signal?.reason)
     signal?.addEventListener('abort', leave)
-    const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint }))
+    const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint?.() }))
     const clock = setTimeout(giveUp, wait)
     const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
     this.#waiting.set(id, { answer, stop, clock })
@@ -3838,7 +3802,7 @@ export abstract class RpcTransport {
   notify = (method: string, params?: JsonObject) => this.#send({ method, params })
 
   async #send(...said: Parameters<RpcTransport['send']>) {
-    if (this.#over !== undefined) throw this.#over
+    if (this.#over) throw this.#over
     await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
   }
 
@@ -3848,8 +3812,7 @@ export abstract class RpcTransport {
     if (!isRpcId(id)) return this.hear(method)
     if (++this.#owed > MCP_QUEUE_MAX)
       return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
-    const message = `this client does not do ${method}`
-    const refusal = { error: { code: RPC_CODES.method, message } }
+    const refusal = { error: { code: RPC_CODES.method, message: `there is no ${method} here` } }
     const done = () => void this.#owed--
     this.#send({ id, ...(method === 'ping' ? { result: {} } : refusal) }).then(done, done)
   }
@@ -4289,7 +4252,6 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
 //
 // 1. Its environment is what the entry says and a few harmless variables.
 // 2. What it says aside, on stderr or stdout, is kept for errors and never answered.
-// 3. However the link ends, every call that waits hears why.
 // Not here: consent, and when a server starts or stops.
 
 const INHERITED =
@@ -4330,9 +4292,9 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 
 /** Its redactor knows the entry's secrets. */
 export class McpStdioTransport extends RpcTransport {
-  readonly #group
-  readonly #redactor
-  readonly #aside = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
+  #group
+  #redactor
+  #aside = textWindow(0, 2 * MCP_ASIDE_MAX) // a secret is seen whole
   #line = ''
 
   static async start(entry: McpEntry, world: World, redactor: Redactor) {
@@ -4345,7 +4307,7 @@ export class McpStdioTransport extends RpcTransport {
     }
   }
 
-  private constructor(group: ChildGroup, redactor: Redactor) {
+  constructor(group: ChildGroup, redactor: Redactor) {
     super()
     this.#group = group
     this.#redactor = redactor
@@ -4355,11 +4317,11 @@ export class McpStdioTransport extends RpcTransport {
     stderr?.setEncoding('utf8').on('data', (text: string) => this.#aside.push(safe.push(text)))
     void group.ended.then(({ code, signal }) => {
       this.#take() // it may lack its line end
-      this.#end('lost', signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`)
+      this.#end(signal ? `it was ended by ${signal}` : `it ended with exit code ${code}`)
     })
   }
 
-  get hint() {
+  override hint() {
     const safe = this.#redactor.redact(this.#aside.newest(2 * MCP_ASIDE_MAX)).trim()
     const shown = tailBytes(safe, MCP_ASIDE_MAX).replace(/\s*\n\s*/g, ' | ')
     return safe ? `it said: ${visible(shown)}` : undefined
@@ -4377,13 +4339,13 @@ export class McpStdioTransport extends RpcTransport {
   }
 
   async close() {
-    this.#end('lost', 'the connection was closed')
+    this.#end('the connection was closed')
     this.#group.child.stdin?.end()
     if (!(await within(SHELL_STOP_GRACE, this.#group.ended))) await this.#group.stop()
   }
 
-  #end(kind: LinkFault, message: string) {
-    this.lost(new LinkError(kind, message, { hint: this.hint }))
+  #end(message: string) {
+    this.lost(new LinkError('lost', message, { hint: this.hint() }))
   }
 
   #hear(text: string) {
@@ -4391,7 +4353,7 @@ export class McpStdioTransport extends RpcTransport {
       if (ends > 0) this.#take()
       this.#line += piece
       if (this.#line.length <= MCP_HTTP_MAX_BODY) continue
-      this.#end('protocol', `a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
+      this.#end(`a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
       this.#line = ''
       return void this.#group.child.stdout?.destroy()
     }
@@ -4408,11 +4370,10 @@ export class McpStdioTransport extends RpcTransport {
 //#endregion §stdio
 //#region §httpleg: MCP over HTTP, the client's end
 //
-// Streamable HTTP: each message is a POST, whose reply is JSON or a stream of events. Type sse is
-// its forerunner (2024-11-05): one stream for all replies, which names the address to post to.
-// 1. What an entry holds goes only to the origin of its URL, whatever a redirect or stream says.
+// Each message is a POST, answered by JSON or events; type sse has one stream for all replies.
+// 1. What an entry holds goes only to the origin of its URL.
 // 2. GET only resumes a cut reply, or opens the older stream; DELETE is never sent.
-// 3. Failures name the host; a server's words in them are redacted and short.
+// 3. A server's words in failures are redacted and short.
 // Not here: sign-in, proxies (§http).
 
 const SOCKET_URL = 'http://127.0.0.1/mcp'
@@ -4425,9 +4386,8 @@ const goodType = ({ status, headers }: HttpReply) =>
 
 /** Of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
-  readonly hint = undefined
-  readonly #leg
-  readonly #closing = new AbortController()
+  #leg
+  #closing = new AbortController()
   #url
   #session: string | undefined
   #endpoint: PromiseWithResolvers<void> | undefined
@@ -4468,9 +4428,7 @@ export class McpHttpTransport extends RpcTransport {
   async #follow(first: HttpReply, id: unknown, signal?: AbortSignal) {
     let [reply, reader] = [first, new SseReader(MCP_HTTP_MAX_BODY)]
     for (;;) {
-      await this.#read(reply, id, reader).catch((error: unknown) => {
-        if (!(error instanceof HttpError) || error.kind !== 'cut') throw error
-      })
+      await this.#read(reply, id, reader).catch((error) => error.kind === 'cut' || raise(error))
       if (this.receive(undefined, id)) return
       const { lastId, retry = MCP_RESUME_WAIT } = reader
       if (!lastId || this.#endpoint || this.version === MODERN)
@@ -4545,7 +4503,7 @@ export class McpHttpTransport extends RpcTransport {
     const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
     const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
     if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
-    if (status !== 401 && status !== 403) return new LinkError('protocol', message)
+    if (![401, 403].includes(status)) return new LinkError('protocol', message)
     return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
   }
 
@@ -4559,7 +4517,6 @@ export class McpHttpTransport extends RpcTransport {
 
 //#region §client: one MCP server, as its client sees it
 //
-// Both eras of MCP: 2025-11-25, and 2026-07-28, which is stateless.
 // 1. Nothing a server says is believed: a tool that cannot be used is left out with a reason.
 // 2. A tool that failed (isError) stays apart from a request that failed (RpcError).
 // 3. A server that forgot our session is greeted anew, once, and asked once more.
@@ -4578,18 +4535,18 @@ const MODERN_META = {
 
 export type McpTool = ReturnType<typeof readTool>
 
-function headersIn(schema: JsonSchema): Map<string, string> {
+function headersIn(schema: JsonSchema) {
   const found = new Map<string, string>()
   for (const [name, part] of Object.entries(Object(schema['properties']))) {
     const { 'x-mcp-header': header, type }: JsonObject = Object(part)
     if (header === undefined) continue
+    const label = typeof header === 'string' ? header.toLowerCase() : ''
     const isPlain = /^(string|integer|boolean)$/.test(plainText(type))
-    if (!isPlain || typeof header !== 'string' || !/^[\w!#$%&'*+.^`|~-]+$/.test(header))
-      unfit(`x-mcp-header of ${name} is no header name, or its value not simple`)
-    found.set(name, header)
+    if (!isPlain || !/^[\w!#$%&'*+.^`|~-]+$/.test(label) || [...found.values()].includes(label))
+      unfit(`the x-mcp-header of ${name} cannot be sent, or stands there twice`)
+    found.set(name, label)
   }
-  const names = new Set([...found.values()].map((header) => header.toLowerCase()))
-  return names.size === found.size ? found : unfit('two of its headers have one name')
+  return found
 }
 
 function headerText(value: Json) {
@@ -4604,18 +4561,17 @@ function readTool(raw: unknown) {
   if (isNested(raw)) unfit('it is nested too deeply')
   const tool = new Reader(raw, 'tool')
   const name = tool.at('name').string()
-  if (name === '') unfit('it has no name')
-  if (name.length > TOOL_TITLE_MAX || !name.isWellFormed()) unfit('its name is too long, or broken')
+  if (!name || name.length > TOOL_TITLE_MAX) unfit('its name is empty, or too long')
   const description = tool.at('description').optional((it) => it.string()) ?? ''
-  const schema = tool.at('inputSchema').optional((it) => it.object())
-  const inputSchema = schema ?? { type: 'object', properties: {} }
+  const none = { type: 'object', properties: {} }
+  const inputSchema = tool.at('inputSchema').optional((it) => it.object()) ?? none
   return { name, description, inputSchema, headers: headersIn(inputSchema) }
 }
 
-const wantsModern = (error: unknown) =>
-  error instanceof RpcError &&
-  error.code === RPC_CODES.version &&
-  [error.data?.['supported']].flat().includes(MODERN)
+function wantsModern(error: unknown) {
+  const { code, data } = Object(error)
+  return code === RPC_CODES.version && [data?.supported].flat().includes(MODERN)
+}
 
 type ClientOptions = {
   era?: Json | undefined // `modern`, or the server decides
@@ -4626,10 +4582,10 @@ type ClientOptions = {
 
 /** Owns the transport. */
 export class McpClient {
-  readonly #transport
-  readonly #era
+  #transport
+  #era
 
-  private constructor(transport: RpcTransport, options: ClientOptions) {
+  constructor(transport: RpcTransport, options: ClientOptions) {
     this.#transport = transport
     this.#era = options.era
     transport.gone = () => options.gone?.()
@@ -4705,26 +4661,21 @@ export class McpClient {
     const asks = { protocolVersion: MCP_PROTOCOL_VERSION, capabilities: {}, clientInfo: SELF }
     const how = { wait: MCP_CONNECT_TIMEOUT, signal }
     this.#transport.version = undefined
-    try {
-      const told = await this.#transport.request('initialize', asks, how)
-      const protocol = plainText(told['protocolVersion'])
-      if (!MCP_VERSIONS.includes(protocol))
-        noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
-      this.#agree(told, protocol)
-      await this.#transport.notify('notifications/initialized')
-    } catch (error) {
-      if (!wantsModern(error)) throw error
-      await this.#discover(signal)
-    }
+    const told = await this.#transport
+      .request('initialize', asks, how)
+      .catch((error) => (wantsModern(error) ? undefined : raise(error)))
+    if (!told) return this.#discover(signal)
+    const protocol = plainText(told['protocolVersion'])
+    if (!MCP_VERSIONS.includes(protocol))
+      noMcp(`it speaks MCP ${visible(clip(protocol, 40))}, which tai does not`)
+    this.#agree(told, protocol)
+    await this.#transport.notify('notifications/initialized')
   }
 
   async #discover(signal?: AbortSignal) {
     this.#transport.version = MODERN
     const ask = () => this.#ask('server/discover', {}, { wait: MCP_CONNECT_TIMEOUT, signal })
-    const told = await ask().catch(async (error: unknown) => {
-      if (wantsModern(error)) return ask() // some refuse the first of all
-      throw error
-    })
+    const told = await ask().catch((error) => (wantsModern(error) ? ask() : raise(error)))
     this.#agree(told, MODERN)
   }
 
@@ -4740,8 +4691,8 @@ export class McpClient {
     const how = { wait: MCP_CALL_TIMEOUT, ...options, ...(isModern && modern) }
     const full = isModern ? { ...params, _meta: MODERN_META } : params
     const ask = () => this.#transport.request(method, full, how)
-    const result = await ask().catch(async (error: unknown) => {
-      if (!(error instanceof LinkError) || error.kind !== 'session') throw error
+    const result = await ask().catch(async (error) => {
+      if (error.kind !== 'session') throw error
       await this.#greet(how.signal)
       return ask()
     })

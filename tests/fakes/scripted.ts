@@ -21,7 +21,6 @@ type Sent = {
 export class Scripted extends RpcTransport {
   readonly sent: Sent[] = []
   closed = 0
-  readonly hint = undefined
   readonly #script
   constructor(script: Script) {
     super()
