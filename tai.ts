@@ -7354,7 +7354,7 @@ export const WEB_TOOLS = toolsOf('web', {
     takes: {
       query: arg.text('As in a search box.'),
       limit: limitTo(20, 8),
-      site: maybe(arg.text('Only this host, such as docs.python.org.')),
+      site: maybe(arg.text('Such as docs.python.org.')),
     },
     annotations: LOOKS_OUT,
     rateLimit: { maxCalls: 20, windowSeconds: 60 },
@@ -7377,7 +7377,7 @@ export const WEB_TOOLS = toolsOf('web', {
     },
   },
   web_fetch: {
-    description: 'Read a public web page as Markdown, text or HTML (GET only).',
+    description: 'Read a public web page as Markdown, text or HTML.',
     takes: {
       url: arg.text('As in https://example.org/page.'),
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
@@ -7392,7 +7392,7 @@ export const WEB_TOOLS = toolsOf('web', {
       const page = isPage ? await pageText(body, reply.url, format) : body
       const start = headBytes(page, max_bytes)
       const left = byteLength(page) - byteLength(start)
-      const rest = left > 0 ? `\n\n[${left} more bytes; a larger max_bytes shows more]` : ''
+      const rest = left > 0 ? `\n\n[${left} more bytes]` : ''
       const head = `${reply.url}: HTTP ${reply.status} (${UNTRUSTED})`
       return { text: `${head}\n\n${start}${rest}`, isError: reply.status > 299 }
     },
@@ -7401,9 +7401,9 @@ export const WEB_TOOLS = toolsOf('web', {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
     takes: {
       method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
-      url: arg.text('Whole URL, with its query.'),
-      headers: maybe(arg.map('Such as {"content-type": "application/json"}.')),
-      body: maybe(arg.text('Sent exactly as given.')),
+      url: arg.text('With its query.'),
+      headers: maybe(arg.map('Such as {"accept": "text/csv"}.')),
+      body: maybe(arg.text('Sent as given.')),
       timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
     },
     annotations: annotate('High', 'destroys', { openWorld: true }),
@@ -7749,7 +7749,7 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
     const folder: FileState = { ...ABSENT, kind: 'folder' }
     changes.push({ ...target, after: item ? await unpackedState(item, before) : folder })
   }
-  return { changes, says: `unpacked ${sum}, into ${dest}; undo_edit takes it back` }
+  return { changes, says: `unpacked ${sum}, into ${dest}` }
 }
 
 type Packing = { paths: string[]; dest: string; overwrite: boolean }
@@ -7814,8 +7814,8 @@ export const DATA_TOOLS = toolsOf('data', {
       'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath.',
     takes: {
       path: maybe(somePath),
-      text: maybe(arg.text('The document, in place of `path`.')),
-      query: arg.text('JMESPath, such as "items[?price > `9`].name"; @ is all of it.'),
+      text: maybe(arg.text('In place of `path`.')),
+      query: arg.text('Such as items[?price > `9`].name; @ is all of it.'),
       limit: limitTo(1000, 100),
     },
     run: async ({ path: given, text: said, query, limit }, { workspace }) => {
@@ -7835,7 +7835,7 @@ export const DATA_TOOLS = toolsOf('data', {
   },
   sqlite_query: {
     description:
-      'Read an SQLite, CSV or TSV file with SQL; a CSV is a table with its name, less the ending. Returns JSON arrays, one a line: column names, then rows.',
+      'Read an SQLite, CSV or TSV file with SQL; a.csv is the table a. Returns JSON arrays by line: column names, then rows.',
     takes: {
       path: somePath,
       sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
@@ -7854,7 +7854,7 @@ export const DATA_TOOLS = toolsOf('data', {
       if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
       const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
       const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
-      const { code, stdout, stderr, timedOut } = await runCommand({
+      const { code, stdout, stderr } = await runCommand({
         argv,
         cwd: workspace.root,
         env: childEnv(world, store.redactor),
@@ -7864,8 +7864,7 @@ export const DATA_TOOLS = toolsOf('data', {
         signal,
       })
       if (code === 0) return stdout
-      const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
-      const why = late || stderr.replace(/^[^]*?tai: /, '').trim() || 'the query was ended'
+      const why = stderr.replace(/^[^]*?tai: /, '').trim() || 'it took too long'
       return fail(`${workspace.show(at)}: ${why}`)
     },
   },
@@ -7874,7 +7873,7 @@ export const DATA_TOOLS = toolsOf('data', {
     description: 'Pack files and folders, ignored files too, into a .zip, .tar or .tar.gz.',
     takes: {
       paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
-      dest: arg.text('The archive; its ending tells the kind.'),
+      dest: arg.text('Its ending tells the kind.'),
       overwrite: arg.flag('Replace a file at `dest`.'),
     },
     annotations: REPLACES,
@@ -7883,11 +7882,10 @@ export const DATA_TOOLS = toolsOf('data', {
   }),
   archive_extract: planned({
     family: 'archive',
-    description:
-      'List or unpack a .zip, .tar or .tar.gz: wholly or, where a name or link leads out, not at all.',
+    description: 'List or unpack a .zip, .tar or .tar.gz, wholly or not at all.',
     takes: {
       path: somePath,
-      dest: maybe(arg.text('Folder to unpack into; default: beside it, with its name.')),
+      dest: maybe(arg.text('Folder; default: beside it, with its name.')),
       list_only: arg.flag('Only list what it holds.'),
       overwrite: arg.flag('Replace files that exist.'),
     },
@@ -7951,8 +7949,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
       const from = characterStart(bytes, offset)
       const size = Math.min(limit, config.number('result_max') - RECORD_HEAD)
       const end = characterStart(bytes, from + Math.max(4, size))
-      const rest = end < bytes.length ? `read on with offset ${end}` : 'this is its end'
-      const head = `${recordName(record)}, bytes ${from} to ${end} of ${bytes.length}; ${rest}`
+      const rest = end < bytes.length ? `; read on with offset ${end}` : ''
+      const head = `${recordName(record)}, bytes ${from} to ${end} of ${bytes.length}${rest}`
       return `[${head}]\n${bytes.toString('utf8', from, end)}`
     },
   },
@@ -8135,7 +8133,7 @@ export const ASK_TOOLS = toolsOf('agents', {
   },
   time_now: {
     family: 'time',
-    description: 'The time in a zone, with weekday and week, and a moment counted from it.',
+    description: 'The time in a zone, and a moment counted from it.',
     takes: {
       tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
       add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
@@ -8236,13 +8234,12 @@ const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
 export const SELF_TOOLS = toolsOf('sessions', {
   secret_list: {
     family: 'secrets',
-    description: 'Names of the secrets in the vault and when each was set; never a value.',
+    description: 'Names of secrets and when each was set; never a value.',
     run: async (_, { store }) => linesOf(await store.secrets.list(), 'no secrets'),
   },
   secret_request: {
     family: 'secrets',
-    description:
-      'Have the user type a missing key or token into the vault; you never see its value.',
+    description: 'Have the user type a key or token into the vault, unseen by you.',
     takes: {
       name: arg.text('Such as GITHUB_TOKEN.', { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }),
       reason: arg.text('What it is for; shown to the user.'),
@@ -8289,8 +8286,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
       const part = all.slice(offset, offset + limit)
       const said = part.map(({ n, message }) => `\n\n[${n}] ${message.role}: ${wordsOf(message)}`)
       const end = offset + said.length
-      const rest = end < all.length ? `read on with offset ${end}` : 'this is its end'
-      return `[${said.length} of ${all.length} messages; ${rest}]${said.join('')}`
+      const rest = end < all.length ? `; read on with offset ${end}` : ''
+      return `[${said.length} of ${all.length} messages${rest}]${said.join('')}`
     },
   },
   profile_list: {
@@ -8310,8 +8307,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
   },
   profile_switch: {
     family: 'profiles',
-    description:
-      'Use another profile from the next turn of this session on; refused if its mode is wider.',
+    description: 'Use another profile, its mode no wider, from the next turn on.',
     takes: { name: arg.text('As profile_list shows it.') },
     annotations: SETS,
     run: async ({ name }, context, signal) => {
@@ -8328,8 +8324,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
   },
   model_list: {
     family: 'models',
-    description:
-      'Models of the providers that are set up, with context size (window, in tokens) where told.',
+    description: 'Models of the providers that are set up; window: context in tokens.',
     takes: { provider: maybe(arg.text('Only of this one, such as openrouter.')) },
     annotations: LOOKS_OUT,
     run: async ({ provider: only }, context, signal) => {
