@@ -6182,7 +6182,7 @@ function imageType(bytes: Buffer) {
 
 function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
   if (isUtf8Text(bytes)) return bytes.toString()
-  const hint = 'convert text: iconv -f UTF-16 -t UTF-8; a person can give images with --file'
+  const hint = 'iconv -f UTF-16 -t UTF-8 converts text; --file takes images'
   return failAs(`${what} is no UTF-8 text but binary (${formatBytes(bytes.length)})`, hint)
 }
 
@@ -6340,7 +6340,7 @@ const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
 
-type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer; mtime?: Date | undefined }
+type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
 type Plan = { changes: Change[]; says?: string; undoes?: string[] }
 
@@ -6411,7 +6411,7 @@ async function commitPlan({ changes, undoes }: Plan, { store, session, world }: 
 }
 
 /** Readers see the old content or the new. */
-function putOne(at: string, { kind, bytes, mode, mtime }: FileState, world: World) {
+function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
   const folder = path.dirname(at)
@@ -6422,7 +6422,6 @@ function putOne(at: string, { kind, bytes, mode, mtime }: FileState, world: Worl
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
     if (mode !== undefined) fs.chmodSync(temporary, mode)
-    if (mtime) attempt(() => fs.utimesSync(temporary, mtime, mtime)) // no system takes every date
     fs.renameSync(temporary, at)
   } finally {
     fs.rmSync(temporary, { force: true })
@@ -7439,7 +7438,7 @@ async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortS
 }
 
 function bodyText(bytes: Buffer, type: string) {
-  if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}: get it with curl -o]`
+  if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}]`
   const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
   const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
   const decoder = attempt(() => new TextDecoder(charset)) ?? new TextDecoder()
@@ -7617,7 +7616,6 @@ type Packed = {
   name: string
   type: string
   size: number
-  mtime?: Date
   mode: number
   linkname?: string
   read: () => Promise<Uint8Array>
@@ -7649,7 +7647,6 @@ async function zipItems(bytes: Uint8Array) {
       name: entry.filename,
       type: entry.symlink ? 'symlink' : plain,
       size: entry.uncompressedSize,
-      mtime: entry.lastModDate,
       mode: entry.unixMode ?? 0,
       read: async () => (entry.directory ? ABSENT.bytes : entry.getData(new Uint8ArrayWriter())),
     })
@@ -7709,10 +7706,10 @@ function placedItems(items: Packed[], dest: string[]) {
 }
 
 async function unpackedState(item: Packed, { mode: old }: FileState): Promise<FileState> {
-  const { name, type, mode, mtime, linkname, read } = item
+  const { name, type, mode, linkname, read } = item
   const failed = (cause: unknown) => fail(`${visible(name)}: ${messageOf(cause)}`, '', cause)
   const bytes = Buffer.from(linkname || (await read().catch(failed)))
-  if (type === 'file') return { kind: 'file', bytes, mtime, mode: mode & 0o755 || old }
+  if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old }
   if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`)
   const [target, shown] = [`${bytes}`, `${name} -> ${bytes}`]
   // After a name, which may be another link, `..` would not mean what it says.
