@@ -6892,8 +6892,8 @@ export const FIND_TOOLS = toolsOf('files', {
         total += matchFiles(files, regexp, limit - total)
         rows.push(...files.flatMap((file) => grepRows(file, args.context)))
       }
-      const odd = `unreadable, binary or over ${formatBytes(GREP_FILE_MAX)}`
-      const left = [leftOut(total, limit, 'line'), passed > 0 && `passed over ${passed}: ${odd}`]
+      const odd = passed > 0 && `${passed} unreadable, binary or large ones passed over`
+      const left = [leftOut(total, limit, 'line'), odd]
       return joinParts([...rows, inBrackets([...remarks, ...left])])
     },
   },
@@ -7387,7 +7387,7 @@ export const WEB_TOOLS = toolsOf('web', {
     run: async ({ url, format, max_bytes }, context, signal) => {
       const request = { url, redirects: WEB_REDIRECTS }
       const { reply, type, body } = await publicReply(context, request, signal)
-      const isPage = format !== 'html' && /html/.test(type)
+      const isPage = format !== 'html' && type.includes('html')
       const page = isPage ? await pageText(body, reply.url, format) : body
       const start = headBytes(page, max_bytes)
       const left = byteLength(page) - byteLength(start)
@@ -7621,8 +7621,6 @@ type Packed = {
   read: () => Promise<Uint8Array>
 }
 
-const GZIP = '\u001f\u008b'
-
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
 async function tarItems(bytes: Buffer): Promise<Packed[]> {
@@ -7671,7 +7669,7 @@ async function openArchive(given: string, workspace: Workspace) {
     const bytes = await file.readFile()
     const start = bytes.toString('latin1', 0, 2)
     const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
-    const plain = start === GZIP ? await gunzip(bytes, { maxOutputLength: room }) : bytes
+    const plain = start === '\u001f\u008b' ? await gunzip(bytes, { maxOutputLength: room }) : bytes
     const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
     return { items, sum: sumUp(items, room) }
   } catch (cause) {
@@ -7680,10 +7678,10 @@ async function openArchive(given: string, workspace: Workspace) {
   }
 }
 
-function partsOf(name: string, shown = name) {
+function partsOf(name: string) {
   const parts = name.split(/[/\\]/).filter((part) => part !== '' && part !== '.')
   if (/^([/\\]|[a-z]:)|\0/i.test(name) || parts.includes('..'))
-    fail(`${visible(shown)} leads out of the archive`)
+    fail(`${visible(name)} leads out of the archive`)
   return parts
 }
 
@@ -7711,10 +7709,10 @@ async function unpackedState(item: Packed, { mode: old }: FileState): Promise<Fi
   const bytes = Buffer.from(linkname || (await read().catch(failed)))
   if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old }
   if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`)
-  const [target, shown] = [`${bytes}`, `${name} -> ${bytes}`]
+  const target = `${bytes}`
   // After a name, which may be another link, `..` would not mean what it says.
-  partsOf(target.replace(/^(\.\.?(\/+|$))+/, ''), shown)
-  partsOf(path.posix.join(path.posix.dirname(name), target), shown)
+  partsOf(target.replace(/^(\.\.?(\/+|$))+/, ''))
+  partsOf(path.posix.join(path.posix.dirname(name), target))
   return { kind: 'link', bytes }
 }
 
@@ -7742,7 +7740,7 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
     if (!item && lstatOf(to)?.isDirectory()) continue
     const target = await freeTarget(to, args.overwrite, workspace)
     const { at, shown, before } = target
-    if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`)
+    if (at !== to) fail(`${shown} is behind a link`)
     const folder: FileState = { ...ABSENT, kind: 'folder' }
     changes.push({ ...target, after: item ? await unpackedState(item, before) : folder })
   }
@@ -7967,7 +7965,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
       refuseMarks('the record', [title, content, tags].join('\n'))
       if (id === undefined) {
         const [line = ''] = content.trim().split('\n', 1)
-        const named = title?.trim() || clip(line, RECORD_TITLE)
+        const named = title || clip(line, RECORD_TITLE)
         const made = { kind, title: named, body: content, tags, session }
         return `saved ${kind} ${await store.addRecord(made)}`
       }

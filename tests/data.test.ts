@@ -497,8 +497,8 @@ const HOSTILE: [string, Buffer, RegExp][] = [
   ['back.zip', zipOf([good, { name: '..\\evil', data: 'x' }]), /leads out/],
   ['drive.zip', zipOf([good, { name: 'C:\\evil', data: 'x' }]), /leads out/],
   ['nul.zip', zipOf([good, { name: 'a\0b', data: 'x' }]), /leads out/],
-  ['link.tar', tarOf([good, { name: 'l', type: '2', link: '../../outside' }]), /l -> .* leads out/],
-  ['abslink.tar', tarOf([good, { name: 'l', type: '2', link: '/etc' }]), /l -> \/etc leads out/],
+  ['link.tar', tarOf([good, { name: 'l', type: '2', link: '../../outside' }]), /outside leads out/],
+  ['abslink.tar', tarOf([good, { name: 'l', type: '2', link: '/etc' }]), /etc leads out/],
   ['link.zip', zipOf([good, { name: 'l', data: '../..', mode: LINK }]), /leads out/],
   [
     'via.tar',
@@ -507,7 +507,7 @@ const HOSTILE: [string, Buffer, RegExp][] = [
       { name: 'y', type: '2', link: '.' },
       { name: 'x', type: '2', link: 'y/../outside' },
     ]),
-    /x -> .* leads out/,
+    /outside leads out/,
   ],
   [
     'through.tar',
