@@ -5891,7 +5891,7 @@ function imageType(bytes: Buffer) {
 
 function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
   if (isUtf8Text(bytes)) return bytes.toString()
-  const hint = 'convert text: iconv -f UTF-16 -t UTF-8; a person can give images with --file'
+  const hint = 'iconv -f UTF-16 -t UTF-8 converts text; --file takes images'
   return failAs(`${what} is no UTF-8 text but binary (${formatBytes(bytes.length)})`, hint)
 }
 
@@ -6046,7 +6046,7 @@ const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
 
-type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer; mtime?: Date | undefined }
+type FileState = Pick<UndoEntry, 'kind' | 'mode'> & { bytes: Buffer }
 type Change = { at: string; shown: string; before: FileState; after: FileState }
 type Plan = { changes: Change[]; says?: string; undoes?: string[] }
 
@@ -6117,7 +6117,7 @@ async function commitPlan({ changes, undoes }: Plan, { store, session, world }: 
 }
 
 /** Readers see the old content or the new. */
-function putOne(at: string, { kind, bytes, mode, mtime }: FileState, world: World) {
+function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
   const isFolder = lstatOf(at)?.isDirectory()
   if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
   const folder = path.dirname(at)
@@ -6128,7 +6128,6 @@ function putOne(at: string, { kind, bytes, mode, mtime }: FileState, world: Worl
     if (kind === 'link') fs.symlinkSync(bytes, temporary)
     else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
     if (mode !== undefined) fs.chmodSync(temporary, mode)
-    if (mtime) attempt(() => fs.utimesSync(temporary, mtime, mtime)) // no system takes every date
     fs.renameSync(temporary, at)
   } finally {
     fs.rmSync(temporary, { force: true })
@@ -6581,8 +6580,8 @@ export const FIND_TOOLS = toolsOf('files', {
         total += matchFiles(files, regexp, limit - total)
         rows.push(...files.flatMap((file) => grepRows(file, args.context)))
       }
-      const odd = `unreadable, binary or over ${formatBytes(GREP_FILE_MAX)}`
-      const left = [leftOut(total, limit, 'line'), passed > 0 && `passed over ${passed}: ${odd}`]
+      const odd = passed > 0 && `${passed} unreadable, binary or large ones passed over`
+      const left = [leftOut(total, limit, 'line'), odd]
       return joinParts([...rows, inBrackets([...remarks, ...left])])
     },
   },
@@ -7020,7 +7019,7 @@ export const WEB_TOOLS = toolsOf('web', {
     takes: {
       query: arg.text('As in a search box.'),
       limit: limitTo(20, 8),
-      site: maybe(arg.text('Only this host, such as docs.python.org.')),
+      site: maybe(arg.text('Such as docs.python.org.')),
     },
     annotations: LOOKS_OUT,
     rateLimit: { maxCalls: 20, windowSeconds: 60 },
@@ -7043,7 +7042,7 @@ export const WEB_TOOLS = toolsOf('web', {
     },
   },
   web_fetch: {
-    description: 'Read a public web page as Markdown, text or HTML (GET only).',
+    description: 'Read a public web page as Markdown, text or HTML.',
     takes: {
       url: arg.text('As in https://example.org/page.'),
       format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
@@ -7054,11 +7053,11 @@ export const WEB_TOOLS = toolsOf('web', {
     run: async ({ url, format, max_bytes }, context, signal) => {
       const request = { url, redirects: WEB_REDIRECTS }
       const { reply, type, body } = await publicReply(context, request, signal)
-      const isPage = format !== 'html' && /html/.test(type)
+      const isPage = format !== 'html' && type.includes('html')
       const page = isPage ? await pageText(body, reply.url, format) : body
       const start = headBytes(page, max_bytes)
       const left = byteLength(page) - byteLength(start)
-      const rest = left > 0 ? `\n\n[${left} more bytes; a larger max_bytes shows more]` : ''
+      const rest = left > 0 ? `\n\n[${left} more bytes]` : ''
       const head = `${reply.url}: HTTP ${reply.status} (${UNTRUSTED})`
       return { text: `${head}\n\n${start}${rest}`, isError: reply.status > 299 }
     },
@@ -7067,9 +7066,9 @@ export const WEB_TOOLS = toolsOf('web', {
     description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
     takes: {
       method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
-      url: arg.text('Whole URL, with its query.'),
-      headers: maybe(arg.map('Such as {"content-type": "application/json"}.')),
-      body: maybe(arg.text('Sent exactly as given.')),
+      url: arg.text('With its query.'),
+      headers: maybe(arg.map('Such as {"accept": "text/csv"}.')),
+      body: maybe(arg.text('Sent as given.')),
       timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
     },
     annotations: annotate('High', 'destroys', { openWorld: true }),
@@ -7104,7 +7103,7 @@ async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortS
 }
 
 function bodyText(bytes: Buffer, type: string) {
-  if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}: get it with curl -o]`
+  if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}]`
   const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
   const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
   const decoder = attempt(() => new TextDecoder(charset)) ?? new TextDecoder()
@@ -7282,13 +7281,10 @@ type Packed = {
   name: string
   type: string
   size: number
-  mtime?: Date
   mode: number
   linkname?: string
   read: () => Promise<Uint8Array>
 }
-
-const GZIP = '\u001f\u008b'
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
@@ -7314,7 +7310,6 @@ async function zipItems(bytes: Uint8Array) {
       name: entry.filename,
       type: entry.symlink ? 'symlink' : plain,
       size: entry.uncompressedSize,
-      mtime: entry.lastModDate,
       mode: entry.unixMode ?? 0,
       read: async () => (entry.directory ? ABSENT.bytes : entry.getData(new Uint8ArrayWriter())),
     })
@@ -7339,7 +7334,7 @@ async function openArchive(given: string, workspace: Workspace) {
     const bytes = await file.readFile()
     const start = bytes.toString('latin1', 0, 2)
     const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
-    const plain = start === GZIP ? await gunzip(bytes, { maxOutputLength: room }) : bytes
+    const plain = start === '\u001f\u008b' ? await gunzip(bytes, { maxOutputLength: room }) : bytes
     const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
     return { items, sum: sumUp(items, room) }
   } catch (cause) {
@@ -7348,10 +7343,10 @@ async function openArchive(given: string, workspace: Workspace) {
   }
 }
 
-function partsOf(name: string, shown = name) {
+function partsOf(name: string) {
   const parts = name.split(/[/\\]/).filter((part) => part !== '' && part !== '.')
   if (/^([/\\]|[a-z]:)|\0/i.test(name) || parts.includes('..'))
-    fail(`${visible(shown)} leads out of the archive`)
+    fail(`${visible(name)} leads out of the archive`)
   return parts
 }
 
@@ -7374,15 +7369,15 @@ function placedItems(items: Packed[], dest: string[]) {
 }
 
 async function unpackedState(item: Packed, { mode: old }: FileState): Promise<FileState> {
-  const { name, type, mode, mtime, linkname, read } = item
+  const { name, type, mode, linkname, read } = item
   const failed = (cause: unknown) => fail(`${visible(name)}: ${messageOf(cause)}`, '', cause)
   const bytes = Buffer.from(linkname || (await read().catch(failed)))
-  if (type === 'file') return { kind: 'file', bytes, mtime, mode: mode & 0o755 || old }
+  if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old }
   if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`)
-  const [target, shown] = [`${bytes}`, `${name} -> ${bytes}`]
+  const target = `${bytes}`
   // After a name, which may be another link, `..` would not mean what it says.
-  partsOf(target.replace(/^(\.\.?(\/+|$))+/, ''), shown)
-  partsOf(path.posix.join(path.posix.dirname(name), target), shown)
+  partsOf(target.replace(/^(\.\.?(\/+|$))+/, ''))
+  partsOf(path.posix.join(path.posix.dirname(name), target))
   return { kind: 'link', bytes }
 }
 
@@ -7410,11 +7405,11 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
     if (!item && lstatOf(to)?.isDirectory()) continue
     const target = await freeTarget(to, args.overwrite, workspace)
     const { at, shown, before } = target
-    if (at !== to) fail(`${shown} is behind a link, or spelled otherwise`)
+    if (at !== to) fail(`${shown} is behind a link`)
     const folder: FileState = { ...ABSENT, kind: 'folder' }
     changes.push({ ...target, after: item ? await unpackedState(item, before) : folder })
   }
-  return { changes, says: `unpacked ${sum}, into ${dest}; undo_edit takes it back` }
+  return { changes, says: `unpacked ${sum}, into ${dest}` }
 }
 
 type Packing = { paths: string[]; dest: string; overwrite: boolean }
@@ -7479,8 +7474,8 @@ export const DATA_TOOLS = toolsOf('data', {
       'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath.',
     takes: {
       path: maybe(somePath),
-      text: maybe(arg.text('The document, in place of `path`.')),
-      query: arg.text('JMESPath, such as "items[?price > `9`].name"; @ is all of it.'),
+      text: maybe(arg.text('In place of `path`.')),
+      query: arg.text('Such as items[?price > `9`].name; @ is all of it.'),
       limit: limitTo(1000, 100),
     },
     run: async ({ path: given, text: said, query, limit }, { workspace }) => {
@@ -7500,7 +7495,7 @@ export const DATA_TOOLS = toolsOf('data', {
   },
   sqlite_query: {
     description:
-      'Read an SQLite, CSV or TSV file with SQL; a CSV is a table with its name, less the ending. Returns JSON arrays, one a line: column names, then rows.',
+      'Read an SQLite, CSV or TSV file with SQL; a.csv is the table a. Returns JSON arrays by line: column names, then rows.',
     takes: {
       path: somePath,
       sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
@@ -7519,7 +7514,7 @@ export const DATA_TOOLS = toolsOf('data', {
       if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
       const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
       const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
-      const { code, stdout, stderr, timedOut } = await runCommand({
+      const { code, stdout, stderr } = await runCommand({
         argv,
         cwd: workspace.root,
         env: childEnv(world, store.redactor),
@@ -7529,8 +7524,7 @@ export const DATA_TOOLS = toolsOf('data', {
         signal,
       })
       if (code === 0) return stdout
-      const late = timedOut && `it took longer than ${formatDuration(SQL_TIME)}`
-      const why = late || stderr.replace(/^[^]*?tai: /, '').trim() || 'the query was ended'
+      const why = stderr.replace(/^[^]*?tai: /, '').trim() || 'it took too long'
       return fail(`${workspace.show(at)}: ${why}`)
     },
   },
@@ -7539,7 +7533,7 @@ export const DATA_TOOLS = toolsOf('data', {
     description: 'Pack files and folders, ignored files too, into a .zip, .tar or .tar.gz.',
     takes: {
       paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
-      dest: arg.text('The archive; its ending tells the kind.'),
+      dest: arg.text('Its ending tells the kind.'),
       overwrite: arg.flag('Replace a file at `dest`.'),
     },
     annotations: REPLACES,
@@ -7548,11 +7542,10 @@ export const DATA_TOOLS = toolsOf('data', {
   }),
   archive_extract: planned({
     family: 'archive',
-    description:
-      'List or unpack a .zip, .tar or .tar.gz: wholly or, where a name or link leads out, not at all.',
+    description: 'List or unpack a .zip, .tar or .tar.gz, wholly or not at all.',
     takes: {
       path: somePath,
-      dest: maybe(arg.text('Folder to unpack into; default: beside it, with its name.')),
+      dest: maybe(arg.text('Folder; default: beside it, with its name.')),
       list_only: arg.flag('Only list what it holds.'),
       overwrite: arg.flag('Replace files that exist.'),
     },
@@ -7616,8 +7609,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
       const from = characterStart(bytes, offset)
       const size = Math.min(limit, config.number('result_max') - RECORD_HEAD)
       const end = characterStart(bytes, from + Math.max(4, size))
-      const rest = end < bytes.length ? `read on with offset ${end}` : 'this is its end'
-      const head = `${recordName(record)}, bytes ${from} to ${end} of ${bytes.length}; ${rest}`
+      const rest = end < bytes.length ? `; read on with offset ${end}` : ''
+      const head = `${recordName(record)}, bytes ${from} to ${end} of ${bytes.length}${rest}`
       return `[${head}]\n${bytes.toString('utf8', from, end)}`
     },
   },
@@ -7637,7 +7630,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
       if (content.trim() === '') fail('the content is empty')
       if (id === undefined) {
         const [line = ''] = content.trim().split('\n', 1)
-        const named = title?.trim() || clip(line, RECORD_TITLE)
+        const named = title || clip(line, RECORD_TITLE)
         const made = { kind, title: named, body: content, tags, session }
         return `saved ${kind} ${await store.addRecord(made)}`
       }
@@ -7800,7 +7793,7 @@ export const ASK_TOOLS = toolsOf('agents', {
   },
   time_now: {
     family: 'time',
-    description: 'The time in a zone, with weekday and week, and a moment counted from it.',
+    description: 'The time in a zone, and a moment counted from it.',
     takes: {
       tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
       add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
@@ -7901,13 +7894,12 @@ const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
 export const SELF_TOOLS = toolsOf('sessions', {
   secret_list: {
     family: 'secrets',
-    description: 'Names of the secrets in the vault and when each was set; never a value.',
+    description: 'Names of secrets and when each was set; never a value.',
     run: async (_, { store }) => linesOf(await store.secrets.list(), 'no secrets'),
   },
   secret_request: {
     family: 'secrets',
-    description:
-      'Have the user type a missing key or token into the vault; you never see its value.',
+    description: 'Have the user type a key or token into the vault, unseen by you.',
     takes: {
       name: arg.text('Such as GITHUB_TOKEN.', { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }),
       reason: arg.text('What it is for; shown to the user.'),
@@ -7954,8 +7946,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
       const part = all.slice(offset, offset + limit)
       const said = part.map(({ n, message }) => `\n\n[${n}] ${message.role}: ${wordsOf(message)}`)
       const end = offset + said.length
-      const rest = end < all.length ? `read on with offset ${end}` : 'this is its end'
-      return `[${said.length} of ${all.length} messages; ${rest}]${said.join('')}`
+      const rest = end < all.length ? `; read on with offset ${end}` : ''
+      return `[${said.length} of ${all.length} messages${rest}]${said.join('')}`
     },
   },
   profile_list: {
@@ -7975,8 +7967,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
   },
   profile_switch: {
     family: 'profiles',
-    description:
-      'Use another profile from the next turn of this session on; refused if its mode is wider.',
+    description: 'Use another profile, its mode no wider, from the next turn on.',
     takes: { name: arg.text('As profile_list shows it.') },
     annotations: SETS,
     run: async ({ name }, context, signal) => {
@@ -7993,8 +7984,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
   },
   model_list: {
     family: 'models',
-    description:
-      'Models of the providers that are set up, with context size (window, in tokens) where told.',
+    description: 'Models of the providers that are set up; window: context in tokens.',
     takes: { provider: maybe(arg.text('Only of this one, such as openrouter.')) },
     annotations: LOOKS_OUT,
     run: async ({ provider: only }, context, signal) => {

@@ -379,7 +379,7 @@ function zipOf(items: Item[]) {
   return Buffer.concat([...parts, directory, end])
 }
 
-/** Paths below a folder with mode, time, content or target; folders without time. */
+/** Paths below a folder with mode, content or target. */
 function treeOf(folder: string) {
   const names = fs.readdirSync(folder, { recursive: true, encoding: 'utf8' }).toSorted()
   return names.map((name) => {
@@ -387,7 +387,7 @@ function treeOf(folder: string) {
     const stats = fs.lstatSync(at)
     if (stats.isSymbolicLink()) return [name, 'link', fs.readlinkSync(at)]
     if (stats.isDirectory()) return [name, 'folder']
-    return [name, stats.mode & 0o777, Math.floor(stats.mtimeMs / 1000), fs.readFileSync(at, 'utf8')]
+    return [name, stats.mode & 0o777, fs.readFileSync(at, 'utf8')]
   })
 }
 
@@ -424,7 +424,7 @@ for (const ending of ['zip', 'tar', 'tar.gz', 'tgz'])
     t.match(await preview('archive_extract', { path: dest }), /created out\/x\/src\/a\.txt/)
     t.match(
       (await call('archive_extract', { path: dest })).text,
-      /^unpacked \d+ items, 2[08] B, into out\/x;/,
+      /^unpacked \d+ items, 2[08] B, into out\/x$/,
     )
     t.strictSame(treeOf(path.join(root, 'out/x/src')), treeOf(path.join(root, 'src')))
     t.match(await call('archive_extract', { path: dest }), {
@@ -482,7 +482,6 @@ t.test('names with ./ are unpacked, and those of Windows as folders', async (t) 
   fs.writeFileSync(path.join(root, 'w.zip'), zipOf([{ name: 'd\\e\\f.txt', data: 'W', mode: 0 }]))
   await call('archive_extract', { path: 'h.tar' })
   t.equal(text('h/d/b'), 'A')
-  t.equal(fs.lstatSync(path.join(root, 'h/d/b')).mtimeMs, 1_600_000_000_000)
   await call('archive_extract', { path: 'w.zip', dest: '.' })
   t.equal(text('d/e/f.txt'), 'W')
 })
@@ -498,8 +497,8 @@ const HOSTILE: [string, Buffer, RegExp][] = [
   ['back.zip', zipOf([good, { name: '..\\evil', data: 'x' }]), /leads out/],
   ['drive.zip', zipOf([good, { name: 'C:\\evil', data: 'x' }]), /leads out/],
   ['nul.zip', zipOf([good, { name: 'a\0b', data: 'x' }]), /leads out/],
-  ['link.tar', tarOf([good, { name: 'l', type: '2', link: '../../outside' }]), /l -> .* leads out/],
-  ['abslink.tar', tarOf([good, { name: 'l', type: '2', link: '/etc' }]), /l -> \/etc leads out/],
+  ['link.tar', tarOf([good, { name: 'l', type: '2', link: '../../outside' }]), /outside leads out/],
+  ['abslink.tar', tarOf([good, { name: 'l', type: '2', link: '/etc' }]), /etc leads out/],
   ['link.zip', zipOf([good, { name: 'l', data: '../..', mode: LINK }]), /leads out/],
   [
     'via.tar',
@@ -508,7 +507,7 @@ const HOSTILE: [string, Buffer, RegExp][] = [
       { name: 'y', type: '2', link: '.' },
       { name: 'x', type: '2', link: 'y/../outside' },
     ]),
-    /x -> .* leads out/,
+    /outside leads out/,
   ],
   [
     'through.tar',

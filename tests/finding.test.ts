@@ -146,7 +146,7 @@ t.test('grep counts what it passes over, and shortens long lines around the matc
   const { text } = await call('grep', { pattern: 'needle' })
   t.match(text, /^latin:1:needle \ufffd$/m)
   t.match(text, /^long:1:…x+needley+… \(\d+ more characters\)$/m)
-  t.match(text, /\[passed over 3: unreadable, binary or over 2\.0 MB\]$/m)
+  t.match(text, /\[3 unreadable, binary or large ones passed over\]$/m)
   t.notMatch(text, /loop/)
   const started = performance.now()
   fs.writeFileSync(path.join(root, 'min.js'), `${'ab'.repeat(500_000)}needle`)

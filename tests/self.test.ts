@@ -141,7 +141,7 @@ t.test('sessions are found by words and read in parts', async (t) => {
   const read = (args: JsonObject) => use(context, 'session_read', { id: 's1', ...args })
   t.equal(
     await read({}),
-    `[5 of 5 messages; this is its end]
+    `[5 of 5 messages]
 
 [1] user: zebra 1
 
@@ -158,7 +158,7 @@ t.test('sessions are found by words and read in parts', async (t) => {
     await read({ offset: 1, limit: 1 }),
     '[1 of 5 messages; read on with offset 2]\n\n[2] user: zebra 2',
   )
-  t.equal(await read({ offset: 99 }), '[0 of 5 messages; this is its end]')
+  t.equal(await read({ offset: 99 }), '[0 of 5 messages]')
   const missing = { message: 'there is no session zz', hint: 'session_list shows them' }
   await t.rejects(read({ id: 'zz' }), missing)
 })
