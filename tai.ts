@@ -12279,11 +12279,10 @@ async function pipeAnswer(host: RpcHost, own: Record<Era, McpSession>, line: Buf
 
 type Seen = string | [health: 'warn' | 'bad', text: string]
 
-const auditInWords = ({ rows, chains, problems }: ReturnType<typeof checkAudit>) =>
-  [
-    `${count(rows, 'row')} in ${count(chains, 'chain')}: ${problems[0] ? 'broken' : 'unbroken'}`,
-    ...problems,
-  ].join('\n')
+function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
+  const state = problems[0] ? count(problems.length, 'problem') : 'unbroken'
+  return [`${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`, ...problems].join('\n')
+}
 
 const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   home: async ({ world: { home, platform } }) => {
