@@ -12579,7 +12579,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
     ['list', 'all servers', async (app) => {
       const servers = serverFacts(await app.bridge())
-      app.print({ servers }, servers)
+      app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
     }],
     ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
       toolFacts(await app.bridge(), await currentProfile(app), query))],
