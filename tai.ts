@@ -9690,7 +9690,7 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
   const isBare = (word: string, i: number) =>
     word === '--serve-mcp' && i < end && (argv[i + 1] ?? '-').startsWith('-')
   const args = argv.map((word, i) => (isBare(word, i) ? `${word}=` : word))
-  const every = [...FLAGS, ...commands.flatMap(({ verbs }) => verbs.flatMap((row) => row.flags))]
+  const every = [...FLAGS, ...commands.flatMap((row) => [...flagsOf(row)])]
   const { values, positionals: words } = readFlags(args, every, false)
   const texts = Object.entries(values).map(
     ([name, all]) => [name, [all].flat().map(String)] as const,
@@ -9868,7 +9868,7 @@ export class App {
   constructor(options: AppOptions) {
     Object.assign(this, options)
     this.processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
-    for (const [name, value] of Object.entries(options.world.env))
+    for (const [name, value] of Object.entries(this.world.env))
       if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
   }
 
@@ -9915,14 +9915,8 @@ export class App {
   bridge = lazy(async () => {
     const { world, notice, watch, resolve } = this
     const store = await this.#storeOrMemory()
-    const bridge = new McpBridge({
-      world,
-      store,
-      taken: OWN_NAMES,
-      http: this.#http,
-      notice,
-      watch,
-    })
+    const parts = { world, store, taken: OWN_NAMES, http: this.#http, notice, watch }
+    const bridge = new McpBridge(parts)
     if (resolve) bridge.resolve = resolve
     // Else every server is denied.
     await bridge.registry.unlockTrust().catch((error: unknown) => notice(messageOf(error)))
@@ -11546,11 +11540,10 @@ export async function mcpServePipe(app: App) {
 
 type Seen = string | [health: 'warn' | 'bad', text: string]
 
-const auditInWords = ({ rows, chains, problems }: ReturnType<typeof checkAudit>) =>
-  [
-    `${count(rows, 'row')} in ${count(chains, 'chain')}: ${problems[0] ? 'broken' : 'unbroken'}`,
-    ...problems,
-  ].join('\n')
+function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
+  const state = problems[0] ? count(problems.length, 'problem') : 'unbroken'
+  return [`${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`, ...problems].join('\n')
+}
 
 const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
   home: async ({ world: { home, platform } }) => {
@@ -11785,9 +11778,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
     ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
     ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-    ['use NAME', 'use it from now on', async (app, name) => {
-      await profileOf(await app.store(), name)
-      return changeSetting(app, 'profile', name)
+    ['use NAME', 'use it from now on', async (app, name = '') => {
+      const known = name === 'default' || (await (await app.store()).getProfile(name))
+      return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
     }],
     ['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
   ],
@@ -11805,9 +11798,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
   ],
   config: ['settings',
     ['list', 'all, where each comes from and what it hides', async (app) => {
-      const settings = (await app.config()).all()
-      const rows = settings.map((row) => ({ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
-      app.print({ settings }, rows, ['key', 'value', 'source', 'hides'])
+      const settings = (await app.config()).all().map((row) => (
+        { ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
+      app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
     }],
     ['get KEY', 'one value', async (app, key = '') => {
       const setting = (await app.config()).explain(key)
@@ -11844,7 +11837,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
     ['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
     ['list', 'all servers', async (app) => {
       const servers = serverFacts(await app.bridge())
-      app.print({ servers }, servers)
+      app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
     }],
     ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
       toolFacts(await app.bridge(), await currentProfile(app), query))],
@@ -12324,8 +12317,9 @@ async function promptParts(app: App, words: string[]) {
   const isPrompted = (prompt || files[0]) && !words.includes('-')
   const wait = isPrompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
   const text = composePrompt(given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
-  const read = (file: string) => readPromptFile(file, world.cwd, signal)
-  const parts: Part[] = await Array.fromAsync(files, read)
+  const parts: Part[] = await Array.fromAsync(files, (file) =>
+    readPromptFile(file, world.cwd, signal),
+  )
   if (text) parts.push(textPart(text))
   if (parts.length > 0) return parts
   return failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')

@@ -666,7 +666,7 @@ t.test('a locked vault starts nothing, and the call says how to open it', async 
   t.match(ran.out + ran.err, /needs-unlock/)
   t.match(ran.out + ran.err, /TAI_SEAL_PASSPHRASE/)
   const list = await runMain(['mcp', 'list'], { home: w.dir })
-  t.match(list, { code: 0, out: /^s .*1 tool/ })
+  t.match(list, { code: 0, out: /\ns +stdio +default +1 / })
   t.equal(w.stub.seen().length, before)
 })
 

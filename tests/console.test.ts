@@ -66,7 +66,7 @@ t.test('the chat: hint, commands, a wrong one, a new session, and leaving', { sk
   const { output } = await pty(`"$TAI"${AFTER}`, [
     { wait: /\/help[\s\S]*> /, type: '/help\r' },
     { wait: /\/new [\s\S]*\/exit [\s\S]*> /, type: '/modle\r' },
-    { wait: /there is no \/modle; did you mean \/model\?[\s\S]*> /, type: '/frobnicate now\r' },
+    { wait: /there is no \/modle; \/help lists[\s\S]*> /, type: '/frobnicate now\r' },
     { wait: /there is no \/frobnicate; \/help lists[\s\S]*> /, type: '/model\r' },
     { wait: /openai\/m[\s\S]*> /, type: '   \r' },
     { wait: PROMPT, type: 'one\r' },

@@ -40,7 +40,7 @@ t.test('a command is shown, agreed to, tried and stored; it is not enabled by th
     /^demo starts: \S*node \S+mcpserver\.ts \S+demo\.json\n {2}in folder: \S+\nAllow this\?$/,
   ])
   t.match(await w.mcp(['list']), {
-    out: /^name +transport .*\ndemo +stdio +\S*node \S+mcpserver\.ts \S+demo\.json +- +1 +- /,
+    out: /^name +transport .*\ndemo +stdio +- +1 +- +\S*node \S+mcpserver\.ts \S+demo\.json\n$/,
   })
   t.match(json(await w.mcp(['list', '--json'])), {
     servers: [{ name: 'demo', transport: 'stdio', profiles: [], tools: 1, withheld: [] }],
