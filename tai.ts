@@ -11693,14 +11693,15 @@ type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
 
 const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
 
-/** `version` is what an HTTP header says. Throws RpcError. */
-function eraOf({ id, method, params }: RpcRequest, version?: unknown): Era {
+/** `version` is what an HTTP header says, `check` compares the others. Throws RpcError. */
+function eraOf({ id, method, params }: RpcRequest, version?: unknown, check = () => {}): Era {
   const requested = metaIn(params, 'protocolVersion')
   const isModern = requested !== undefined || method === 'server/discover' || version === MODERN
   if (!isModern) return 'legacy'
   if (id === undefined) return 'modern'
   if (typeof requested !== 'string' || !isObject(metaIn(params, 'clientCapabilities')))
     failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities')
+  check()
   const data = { supported: [MODERN], requested }
   if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { data })
   return 'modern'
@@ -11993,13 +11994,10 @@ function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeade
 /** Throws RpcError. */
 function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: McpServeContext) {
   const { 'mcp-protocol-version': version = MCP_PROTOCOL_VERSION, 'mcp-session-id': id } = headers
-  const era = eraOf(message, version)
+  const era = eraOf(message, version, () => checkHeaders(message, headers))
   const isRequest = message.id !== undefined
-  if (era === 'modern') {
-    if (isRequest) checkHeaders(message, headers)
-    // A notification could end calls of others.
-    return { era, session: isRequest ? context.own.modern : undefined }
-  }
+  // A notification could end calls of others.
+  if (era === 'modern') return { era, session: isRequest ? context.own.modern : undefined }
   const session = context.session(id)
   const begins = isRequest && message.method === 'initialize'
   if (begins && session) failRpc('request', 'initialized already')
