@@ -10748,8 +10748,8 @@ export async function openConversation(app: App, title: string, from: boolean | 
   const profile = await profileOf(store, switched('profile') ?? usual.name)
   const choice = await chosenModel(app, profile, switched('model'))
   const model = modelName(choice)
-  const isGuess = /first model of its list/.test(choice.why)
-  if (isGuess || app.given.has('verbose')) app.notice(`using ${model}: ${choice.why}`)
+  if (/first model of its list/.test(choice.why) || app.given.has('verbose'))
+    app.notice(`using ${model}: ${choice.why}`)
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
   const modeOf = ({ mode: its }: ProfileRow) => preferred(config, 'permission_mode', its) as Mode
@@ -10773,8 +10773,7 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
     return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
   }
   const chat = chatClient(app, config, choice)
-  const limits = { maxSteps, maxCost, now: world.now }
-  const options = { chat, tools, store, session, system, schema, ...limits }
+  const options = { chat, tools, store, session, system, schema, maxSteps, maxCost, now: world.now }
   const agent = new Agent(options, await resumed(store, session))
   return { agent, session, tools, model: modelName(choice), store }
 }
@@ -10886,24 +10885,21 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
   const maxCost = Math.min(parent.budget, config.number('max_cost'))
   const talk = await converse(app, { session, profile, choice, tools, maxSteps, maxCost })
   const said = await playApart(app, talk, task, clock.signal)
-  const { steps: taken, tools: calls } = said.structured
-  const used = `${count(taken, 'step')}, ${count(calls.length, 'tool call')}`
-  return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}: ${used}]` }
+  return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}]` }
 }
 
 /** A turn that nobody watches; without an answer, what there was of it. */
 async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
   const { redactor } = app
+  const parts = [textPart(redactor.known(task))]
   let said = ''
-  const events = talk.agent.runTurn([textPart(redactor.known(task))], signal)
-  const result = await resultOf(events, (event) => {
+  const result = await resultOf(talk.agent.runTurn(parts, signal), (event) => {
     if (event.kind === 'text') said += event.text
   })
   const { error, usage, cost, answer } = result
-  const isError = error !== undefined
   const structured = outcomeOf({ ...result, answer: answer || said }, redactor, talk)
-  const text = isError ? joinParts([said, explain(error)], '\n\n') : answer
-  return { text, structured, isError, spent: { usage, cost } }
+  const text = error ? joinParts([said, explain(error)], '\n\n') : answer
+  return { text, structured, isError: !!error, spent: { usage, cost } }
 }
 
 async function answerSchema({ given, world }: App) {
@@ -11241,7 +11237,6 @@ const mimeOf = (name: string, usual = 'text/plain') =>
 export type Resource = Record<'uri' | 'name' | 'description' | 'mimeType', string> &
   Loose<Record<'text' | 'blob', string>>
 
-/** What there is to read: the workspace, and `fixed`. */
 type Shelf = { workspace: Workspace; redactor: Redactor; fixed: readonly Resource[] }
 
 const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
@@ -11266,7 +11261,7 @@ export async function listResources(
   return {
     resources: [...others, ...found],
     nextCursor: left.length > names.length ? sameCursor(names.at(-1) ?? '') : undefined,
-    notes: remarks[0] && remarks, // such as where a walk stopped
+    notes: remarks[0] && remarks,
   }
 }
 
@@ -11306,7 +11301,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 // 1. What would need a person is refused. A call meets all gates.
 // 2. Calls of one session run in order; sessions, pings, lists and stateless calls never wait.
 // 3. A session's id is signed: every server of one key knows it. Its end is in the vault.
-// Not here: how bytes travel (§listen, §lines); tools of others, which are never served again.
+// Not here: how bytes travel (§listen, §lines); tools of others: they are never served again.
 
 const SESSION_BYTES = 16
 // A late call must not bring back what another server has ended.
@@ -11689,7 +11684,7 @@ function callResult(outcome: Outcome, era: Era) {
   }
 }
 
-type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
+type Era = 'legacy' | 'modern' // from 2026-07-28
 
 const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
 
@@ -11707,7 +11702,6 @@ function eraOf({ id, method, params }: RpcRequest, version?: unknown, check = ()
   return 'modern'
 }
 
-/** What this era says beside a result. */
 function modernResult(json: string, ttlMs: number | undefined) {
   const more = {
     resultType: 'complete',
@@ -11719,7 +11713,6 @@ function modernResult(json: string, ttlMs: number | undefined) {
 
 const LARGE = `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`
 
-/** Before a method has it. */
 const STATUSES: Record<number, number> = {
   [RPC_CODES.session]: 404,
   [RPC_CODES.internal]: 500,
@@ -11733,7 +11726,7 @@ const MODERN_STATUSES: Record<number, number> = {
 
 type RpcHost = {
   redactor: Redactor
-  older?: string // the version of who names none
+  older?: string // version of who names none
   reach: (work: (context: McpServeContext) => unknown) => unknown // opened by then
 }
 
@@ -11991,7 +11984,6 @@ function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeade
       failRpc('mismatch', `the header ${header} is not what the body says`)
 }
 
-/** Throws RpcError. */
 function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: McpServeContext) {
   const { 'mcp-protocol-version': version = MCP_PROTOCOL_VERSION, 'mcp-session-id': id } = headers
   const era = eraOf(message, version, () => checkHeaders(message, headers))
