@@ -10725,12 +10725,8 @@ export async function playTurn(app: App, talk: Conversation, parts: Part[], sign
 
 const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
 
-const chatClient = ({ http, world }: App, config: Config, choice: ModelChoice) =>
-  new ChatClient(choice, {
-    http,
-    idle: config.number('stream_idle') * SECOND,
-    random: () => world.randomBytes(1).readUInt8() / 255,
-  })
+const chatClient = ({ http }: App, config: Config, choice: ModelChoice) =>
+  new ChatClient(choice, { http, idle: config.number('stream_idle') * SECOND, random: Math.random })
 
 const toolNames = (config: Config, { tools }: ProfileRow) =>
   config.get('tools') === undefined ? tools : config.list('tools')
@@ -10872,8 +10868,7 @@ function answerClock(ms: number, signal: AbortSignal) {
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
   const { task, profile: name, tools: names, max_steps: steps } = asked
   const { depth = 0, profile: own } = parent.context
-  if (depth >= AGENT_DEPTH_MAX)
-    fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`, 'do this task yourself')
+  if (depth >= AGENT_DEPTH_MAX) fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`)
   using clock = answerClock(AGENT_RUN_TIMEOUT, signal)
   const { store, config } = await app.forTurn()
   const profile = await profileOf(store, name ?? own)
@@ -10906,7 +10901,7 @@ async function answerSchema({ given, world }: App) {
   const file = given.text('schema')
   if (file === undefined) return undefined
   try {
-    const text = await fs.promises.readFile(path.resolve(world.cwd, file), 'utf8')
+    const text = fs.readFileSync(path.resolve(world.cwd, file), 'utf8')
     const schema = parseObject(text) ?? fail('it is no JSON object')
     await schemaCheck(schema)
     return schema
