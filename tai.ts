@@ -10127,12 +10127,8 @@ export async function playTurn(app: App, talk: Conversation, parts: Part[], sign
 
 const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
 
-const chatClient = ({ http, world }: App, config: Config, choice: ModelChoice) =>
-  new ChatClient(choice, {
-    http,
-    idle: config.number('stream_idle') * SECOND,
-    random: () => world.randomBytes(1).readUInt8() / 255,
-  })
+const chatClient = ({ http }: App, config: Config, choice: ModelChoice) =>
+  new ChatClient(choice, { http, idle: config.number('stream_idle') * SECOND, random: Math.random })
 
 const toolNames = (config: Config, { tools }: ProfileRow) =>
   config.get('tools') === undefined ? tools : config.list('tools')
@@ -10150,8 +10146,8 @@ export async function openConversation(app: App, title: string, from: boolean | 
   const profile = await profileOf(store, switched('profile') ?? usual.name)
   const choice = await chosenModel(app, profile, switched('model'))
   const model = modelName(choice)
-  const isGuess = /first model of its list/.test(choice.why)
-  if (isGuess || app.given.has('verbose')) app.notice(`using ${model}: ${choice.why}`)
+  if (/first model of its list/.test(choice.why) || app.given.has('verbose'))
+    app.notice(`using ${model}: ${choice.why}`)
   const begun = { title, profile: profile.name, model, workspace: app.root }
   const session = earlier?.id ?? (await store.createSession(begun))
   const modeOf = ({ mode: its }: ProfileRow) => preferred(config, 'permission_mode', its) as Mode
@@ -10175,8 +10171,7 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
     return systemPrompt({ root: tools && root, world, hidden: tools?.hidden, added, schema })
   }
   const chat = chatClient(app, config, choice)
-  const limits = { maxSteps, maxCost, now: world.now }
-  const options = { chat, tools, store, session, system, schema, ...limits }
+  const options = { chat, tools, store, session, system, schema, maxSteps, maxCost, now: world.now }
   const agent = new Agent(options, await resumed(store, session))
   return { agent, session, tools, model: modelName(choice), store }
 }
@@ -10275,8 +10270,7 @@ function answerClock(ms: number, signal: AbortSignal) {
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
   const { task, profile: name, tools: names, max_steps: steps } = asked
   const { depth = 0, profile: own } = parent.context
-  if (depth >= AGENT_DEPTH_MAX)
-    fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`, 'do this task yourself')
+  if (depth >= AGENT_DEPTH_MAX) fail(`sub-agents stand ${AGENT_DEPTH_MAX} deep already`)
   using clock = answerClock(AGENT_RUN_TIMEOUT, signal)
   const { store, config } = await app.forTurn()
   const profile = await profileOf(store, name ?? own)
@@ -10288,31 +10282,28 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
   const maxCost = Math.min(parent.budget, config.number('max_cost'))
   const talk = await converse(app, { session, profile, choice, tools, maxSteps, maxCost })
   const said = await playApart(app, talk, task, clock.signal)
-  const { steps: taken, tools: calls } = said.structured
-  const used = `${count(taken, 'step')}, ${count(calls.length, 'tool call')}`
-  return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}: ${used}]` }
+  return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}]` }
 }
 
 /** A turn that nobody watches; without an answer, what there was of it. */
 async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
   const { redactor } = app
+  const parts = [textPart(redactor.known(task))]
   let said = ''
-  const events = talk.agent.runTurn([textPart(redactor.known(task))], signal)
-  const result = await resultOf(events, (event) => {
+  const result = await resultOf(talk.agent.runTurn(parts, signal), (event) => {
     if (event.kind === 'text') said += event.text
   })
   const { error, usage, cost, answer } = result
-  const isError = error !== undefined
   const structured = outcomeOf({ ...result, answer: answer || said }, redactor, talk)
-  const text = isError ? joinParts([said, explain(error)], '\n\n') : answer
-  return { text, structured, isError, spent: { usage, cost } }
+  const text = error ? joinParts([said, explain(error)], '\n\n') : answer
+  return { text, structured, isError: !!error, spent: { usage, cost } }
 }
 
 async function answerSchema({ given, world }: App) {
   const file = given.text('schema')
   if (file === undefined) return undefined
   try {
-    const text = await fs.promises.readFile(path.resolve(world.cwd, file), 'utf8')
+    const text = fs.readFileSync(path.resolve(world.cwd, file), 'utf8')
     const schema = parseObject(text) ?? fail('it is no JSON object')
     await schemaCheck(schema)
     return schema
@@ -10638,7 +10629,6 @@ const mimeOf = (name: string, usual = 'text/plain') =>
 export type Resource = Record<'uri' | 'name' | 'description' | 'mimeType', string> &
   Loose<Record<'text' | 'blob', string>>
 
-/** What there is to read: the workspace, and `fixed`. */
 type Shelf = { workspace: Workspace; redactor: Redactor; fixed: readonly Resource[] }
 
 const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
@@ -10663,7 +10653,7 @@ export async function listResources(
   return {
     resources: [...others, ...found],
     nextCursor: left.length > names.length ? sameCursor(names.at(-1) ?? '') : undefined,
-    notes: remarks[0] && remarks, // such as where a walk stopped
+    notes: remarks[0] && remarks,
   }
 }
 
@@ -10703,7 +10693,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 // 1. What would need a person is refused. A call meets all gates.
 // 2. Calls of one session run in order; sessions, pings, lists and stateless calls never wait.
 // 3. A session's id is signed: every server of one key knows it. Its end is in the vault.
-// Not here: how bytes travel (§listen, §lines); tools of others, which are never served again.
+// Not here: how bytes travel (§listen, §lines); tools of others: they are never served again.
 
 const SESSION_BYTES = 16
 // A late call must not bring back what another server has ended.
@@ -11086,24 +11076,24 @@ function callResult(outcome: Outcome, era: Era) {
   }
 }
 
-type Era = 'legacy' | 'modern' // up to 2025-11-25, from 2026-07-28
+type Era = 'legacy' | 'modern' // from 2026-07-28
 
 const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
 
-/** `version` is what an HTTP header says. Throws RpcError. */
-function eraOf({ id, method, params }: RpcRequest, version?: unknown): Era {
+/** `version` is what an HTTP header says, `check` compares the others. Throws RpcError. */
+function eraOf({ id, method, params }: RpcRequest, version?: unknown, check = () => {}): Era {
   const requested = metaIn(params, 'protocolVersion')
   const isModern = requested !== undefined || method === 'server/discover' || version === MODERN
   if (!isModern) return 'legacy'
   if (id === undefined) return 'modern'
   if (typeof requested !== 'string' || !isObject(metaIn(params, 'clientCapabilities')))
     failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities')
+  check()
   const data = { supported: [MODERN], requested }
   if (requested !== MODERN) failRpc('version', `stateless requests are of ${MODERN}`, { data })
   return 'modern'
 }
 
-/** What this era says beside a result. */
 function modernResult(json: string, ttlMs: number | undefined) {
   const more = {
     resultType: 'complete',
@@ -11115,7 +11105,6 @@ function modernResult(json: string, ttlMs: number | undefined) {
 
 const LARGE = `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`
 
-/** Before a method has it. */
 const STATUSES: Record<number, number> = {
   [RPC_CODES.session]: 404,
   [RPC_CODES.internal]: 500,
@@ -11129,7 +11118,7 @@ const MODERN_STATUSES: Record<number, number> = {
 
 type RpcHost = {
   redactor: Redactor
-  older?: string // the version of who names none
+  older?: string // version of who names none
   reach: (work: (context: McpServeContext) => unknown) => unknown // opened by then
 }
 
@@ -11387,16 +11376,12 @@ function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeade
       failRpc('mismatch', `the header ${header} is not what the body says`)
 }
 
-/** Throws RpcError. */
 function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: McpServeContext) {
   const { 'mcp-protocol-version': version = MCP_PROTOCOL_VERSION, 'mcp-session-id': id } = headers
-  const era = eraOf(message, version)
+  const era = eraOf(message, version, () => checkHeaders(message, headers))
   const isRequest = message.id !== undefined
-  if (era === 'modern') {
-    if (isRequest) checkHeaders(message, headers)
-    // A notification could end calls of others.
-    return { era, session: isRequest ? context.own.modern : undefined }
-  }
+  // A notification could end calls of others.
+  if (era === 'modern') return { era, session: isRequest ? context.own.modern : undefined }
   const session = context.session(id)
   const begins = isRequest && message.method === 'initialize'
   if (begins && session) failRpc('request', 'initialized already')

@@ -344,7 +344,7 @@ t.test('a sub-agent sees only its task; its answer and what it used come back', 
     [['user', 'count the files']],
   )
   t.notMatch(JSON.stringify(child), 'how many?')
-  t.match(w.said(3), /^There are 7\.\n\n\[sub-agent, session \w+: 2 steps, 1 tool call\]$/)
+  t.match(w.said(3), /^There are 7\.\n\n\[sub-agent, session \w+\]$/)
   const [, id = ''] = /session (\w+)/.exec(w.said(3)) ?? []
   t.not(id, outcome.session)
   t.match((await runMain(['session', 'show', id], { home: w.home })).out, /count the files/)
@@ -505,7 +505,7 @@ t.test(
     const server = await serveHere(t, { env: modelEnv(model) })
     const peer = await begin(server)
     const alone = await peer.call('agent_run', { task: 'by itself' })
-    t.match(textOf(alone), /^Alone\.\n\n\[sub-agent, session \w+: 1 step, 0 tool calls\]$/)
+    t.match(textOf(alone), /^Alone\.\n\n\[sub-agent, session \w+\]$/)
     t.match(alone.body.result.structuredContent, { answer: 'Alone.', steps: 1, exit: 0 })
     const names = model.requests[0]?.body.tools.map(
       (it: { function: { name: string } }) => it.function.name,

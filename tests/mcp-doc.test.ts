@@ -50,10 +50,10 @@ const notifications = [...RPC_NOTIFICATIONS.keys()]
 const verbs = COMMANDS.find(({ name }) => name === 'mcp')?.verbs.map(({ name }) => name) ?? []
 const agentTools = TOOLS.filter(({ name }) => name.startsWith('mcp_')).map(({ name }) => name)
 const served = source.slice(
-  source.indexOf('//#region §serve'),
+  source.indexOf('//#region §serve:'),
   source.indexOf('//#endregion §listen'),
 )
-const statuses = [...served.matchAll(/(?<![\d_.])[2-5]\d\d(?![\d_.])/g)].map(([status]) => status)
+const statuses = [...served.matchAll(/(?<![\w.])[2-5]\d\d(?![\d_.])/g)].map(([status]) => status)
 const BY_NODE = ['408', '431'] // answered by node:http itself
 
 const NAMESPACES =
