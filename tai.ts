@@ -9072,32 +9072,20 @@ export class Tools {
   }
 
   async #attempt(row: Tool, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
-    const { name } = row
+    const { name, origin, parameters } = row
+    const { approvals, session } = this.context
     signal.throwIfAborted()
-    const checked = await this.#checked(row, raw)
+    const check = () => this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
+    // A server's schema is foreign, and can be made to stall.
+    const checked = origin
+      ? missingArguments(parameters, raw)
+      : checkArguments(parameters, await check(), raw)
     if ('problem' in checked)
       return refuse('invalid', name, `${name}: ${checked.problem}`, { path: checked.path })
     this.#offered.add(name)
     const { args } = checked
-    const decision = await this.#decide(row, raw, args, signal)
-    const refusal = this.#denial(decision) ?? this.#lockedOut(row, args) ?? this.#overRate(row)
-    if (refusal) return refusal
-    if (!(await this.context.approvals.spend(decision))) return this.#attempt(row, raw, signal)
-    return { kind: 'done', output: await row.run(args, this.context, signal) }
-  }
-
-  /** A server's schema is foreign, and can be made to stall. */
-  async #checked({ name, parameters, origin }: Tool, raw: JsonObject) {
-    if (origin) return missingArguments(parameters, raw)
-    const check = this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
-    return checkArguments(parameters, await check, raw)
-  }
-
-  async #decide(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
-    const { name: tool, origin } = row
-    const { approvals, session } = this.context
     const call = {
-      tool,
+      tool: name,
       args: raw,
       paths: await row.paths?.(args),
       annotations: annotationsOf(row, args),
@@ -9106,25 +9094,26 @@ export class Tools {
       origin: origin?.server,
       preview: () => row.preview?.(args, this.context),
     }
-    return approvals.decide(call, signal)
-  }
-
-  #denial(decision: Awaited<ReturnType<Approvals['decide']>>) {
-    const { tool, denial, say = denial?.message, reason, mode, digest: exact } = decision
+    const decision = await approvals.decide(call, signal)
+    const { denial, say = denial?.message, reason, mode, digest: exact } = decision
     if (say && reason !== 'jit_user_denied') this.#options.say(say)
-    if (!denial) return undefined
-    const { message: details, hint } = denial
-    const facts = { details, reason, mode, digest: exact, hint }
-    return refuse('denied', tool, `${details}\n${hint}`, facts)
+    if (denial) {
+      const { message: details, hint } = denial
+      const facts = { details, reason, mode, digest: exact, hint }
+      return refuse('denied', name, `${details}\n${hint}`, facts)
+    }
+    const refusal = this.#lockedOut(call) ?? this.#overRate(row)
+    if (refusal) return refusal
+    if (!(await approvals.spend(decision))) return this.#attempt(row, raw, signal)
+    return { kind: 'done', output: await row.run(args, this.context, signal) }
   }
 
-  #lockedOut(row: Tool, args: JsonObject) {
-    const holder = annotationsOf(row, args).readOnly ? undefined : this.#options.lock?.take()
+  #lockedOut({ tool, annotations }: ApprovalRequest) {
+    const holder = annotations.readOnly ? undefined : this.#options.lock?.take()
     if (!holder) return undefined
     const { workspace_path, owner_pid, acquired_at } = holder
     const text = `process ${owner_pid} changes the workspace ${workspace_path}; only reading works`
-    const facts = { workspace_path, owner_pid, acquired_at } as JsonObject
-    return refuse('locked', row.name, text, facts)
+    return refuse('locked', tool, text, { workspace_path, owner_pid, acquired_at } as JsonObject)
   }
 
   #overRate({ name, rateLimit }: Tool) {
@@ -9287,7 +9276,6 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 
 const TOKENS_PER_IMAGE = 1_500
 const SCHEMA_TRIES = 3 // then exit 6
-const TRANSCRIPT_MIN = 200 // characters
 
 export type TurnResult = {
   answer: string
@@ -9368,9 +9356,16 @@ export class Agent {
   }
 
   async *#answer(turn: TurnResult, signal: AbortSignal): Events<string> {
-    const { schema } = this.#options
+    const { schema, maxSteps, maxCost } = this.#options
     for (let left = SCHEMA_TRIES; ; ) {
-      const { calls, text } = yield* this.#step(turn, signal)
+      if (turn.steps >= maxSteps) failLimit(`no answer after ${count(maxSteps, 'step')}`, 'steps')
+      if ((turn.cost ?? 0) >= maxCost) failLimit(`the cost limit of $${maxCost} is used up`, 'cost')
+      turn.steps += 1
+      const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
+      const { calls, text } = message
+      yield charge(turn, { usage, cost })
+      if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
+        yield { kind: 'notice', text: 'no price is known: the cost limit cannot be kept' }
       if (calls[0]) {
         yield* this.#act(calls, turn, signal)
         continue
@@ -9383,21 +9378,13 @@ export class Agent {
     }
   }
 
-  async *#step(turn: TurnResult, signal: AbortSignal): Events<AssistantMessage> {
-    const { maxSteps, maxCost } = this.#options
-    if (turn.steps >= maxSteps) failLimit(`no answer after ${count(maxSteps, 'step')}`, 'steps')
-    if ((turn.cost ?? 0) >= maxCost) failLimit(`the cost limit of $${maxCost} is used up`, 'cost')
-    turn.steps += 1
-    const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
-    yield charge(turn, { usage, cost })
-    const text = 'no price is known for this model, so the cost limit cannot be kept'
-    if (turn.steps === 1 && cost === undefined && maxCost < Infinity) yield { kind: 'notice', text }
-    return message
-  }
-
   async *#ask(signal: AbortSignal): Events<ChatReply> {
     const { window } = this.#options.chat.choice
-    if (await this.#isOver(CONTEXT_FULL * window)) yield* this.#compact(signal)
+    const most = (CONTEXT_FULL * window) / this.#correction
+    const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
+    // Counts only where characters leave it open: tokenx takes 1 ms to load.
+    if (sumOf(characters) > most && sumOf(await estimateTokens(this.history)) > most)
+      yield* this.#compact(signal)
     let text = ''
     try {
       const stream = this.#reply(signal)
@@ -9408,7 +9395,7 @@ export class Agent {
       }
       const { usage, message } = next.value
       if (usage && usage.input > CONTEXT_KEEP * window)
-        this.#correction *= usage.input / Math.max(1, sumOf(await this.#tokens()))
+        this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
       await this.#append(message)
       return next.value
     } catch (error) {
@@ -9466,20 +9453,11 @@ export class Agent {
     entry.n = await store.appendMessage(session, message)
   }
 
-  /** Counts only where characters leave it open: tokenx takes 1 ms to load. */
-  async #isOver(most: number) {
-    const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
-    return this.#correction * sumOf(characters) > most && sumOf(await this.#tokens()) > most
-  }
-
-  async #tokens() {
-    return (await estimateTokens(this.history)).map((tokens) => this.#correction * tokens)
-  }
-
   async *#compact(signal: AbortSignal): Events<boolean> {
     const { chat, store, session } = this.#options
     const { history } = this
-    const cut = cutPoint(history, await this.#tokens(), CONTEXT_KEEP * chat.choice.window)
+    const keep = (CONTEXT_KEEP * chat.choice.window) / this.#correction
+    const cut = cutPoint(history, await estimateTokens(history), keep)
     if (cut === 0) return false
     const text = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
     yield { kind: 'notice', text }
@@ -9524,7 +9502,7 @@ export function cutPoint(history: Message[], tokens: number[], keep: number) {
 }
 
 async function summarize(chat: ChatClient, old: Message[], signal: AbortSignal) {
-  const each = Math.max(TRANSCRIPT_MIN, Math.floor(chat.choice.window / old.length))
+  const each = chat.choice.window / old.length // characters
   const told = old.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`)
   const request = userMessage(`${told.join('\n')}\n\n${COMPACTION_REQUEST}`)
   return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
