@@ -5593,7 +5593,6 @@ export class McpBridge {
 // 4. What allows one call is used up when that call runs, not before.
 // Not here: whether paths stay in the workspace (§workspace).
 
-const QUESTION_MAX = 16 * KB
 const PLAIN_MAX = 4 * KB // characters
 const SAID_MAX = 160 // characters
 
@@ -5738,11 +5737,8 @@ async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root:
 const nameCall = (tool: string, exact: string) => `${visible(tool)} (${exact.slice(0, 12)})`
 
 /** No line can pass for tai's own. */
-function inMargin(text: string, max = Infinity) {
-  const half = max / 2
-  const left = `\n(${text.length - max} characters left out)\n`
-  const shown = text.length > max ? text.slice(0, half) + left + text.slice(-half) : text
-  return shown
+function inMargin(text: string) {
+  return text
     .toWellFormed()
     .replace(/\n([^\S\n]*\n){3,}/g, (run) => `\n(${run.split('\n').length - 2} blank lines)\n`)
     .split('\n')
@@ -5757,11 +5753,10 @@ function questionOf({ tool, args, origin, annotations }: ApprovalRequest, detail
     const text = typeof value === 'string' ? value : canonicalJson(value)
     return `${key}: ${text.includes('\n') ? '\n' : ''}${text}`
   })
-  const change = detail ? ['  it would change:', ...inMargin(detail)] : []
   return [
     `${name}${from} wants to run (${annotations.securityTier})`,
     ...inMargin(given.join('\n')),
-    ...change,
+    ...(detail ? ['  it would change:', ...inMargin(detail)] : []),
     `Allow ${name}?`,
   ].join('\n')
 }
@@ -5861,7 +5856,7 @@ export class Approvals {
     return reason !== 'grant_once' || store.revokeGrant(grant)
   }
 
-  /** For a sub-agent: the same grants and person, at most the same mode. */
+  /** For a sub-agent: at most the same mode. */
   child(mode = this.mode) {
     return new Approvals({ ...this.#options, mode: tighterMode(mode, this.mode) })
   }
@@ -8183,7 +8178,7 @@ export const ASK_TOOLS = toolsOf('agents', {
     core: true,
     run: async ({ question, options = [], multi }, { prompter }, signal) => {
       const lines = options.map((option, i) => `  ${i + 1}  ${option.replaceAll('\n', ' ')}`)
-      const asked = inMargin([question, ...lines].join('\n'), QUESTION_MAX)
+      const asked = inMargin([question, ...lines].join('\n'))
       const text = ['the model asks:', ...asked].join('\n')
       const answer = await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
       const chosen = readAnswer(answer ?? '', options, multi)
@@ -8367,7 +8362,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
       const isOld = (await secrets.list()).some((row) => row.name === name)
       const question = [
         `the model asks for the secret ${name}, which it will not see:`,
-        ...inMargin(reason, QUESTION_MAX),
+        ...inMargin(reason),
         `${name}${isOld ? ' (in place of the stored one)' : ''}:`,
       ].join('\n')
       const ask = (until: AbortSignal) => prompter.ask(question, { secret: true }, until)
@@ -8849,19 +8844,17 @@ export function wordsIn(text: string) {
 
 /** Those that share words with `query`, best first. */
 export function rankByWords<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
-  const rows = tools.map((tool) => {
-    return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
-  })
+  const rows = tools.map((tool) => [tool, wordsIn(tool.name), wordsIn(tool.description)] as const)
+  const scores = new Map<T, number>()
   for (const word of new Set(wordsIn(query))) {
-    const weights = rows.map(
-      ({ name, rest }) => NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest),
-    )
-    const having = weights.filter(Boolean).length
-    const rarity = Math.log(1 + (rows.length + 0.5) / (having + 0.5))
-    for (const [i, row] of rows.entries()) row.score += rarity * (weights[i] ?? 0)
+    const weights = rows.map(([tool, name, rest]) => {
+      return [tool, NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)] as const
+    })
+    const having = weights.filter(([, weight]) => weight)
+    const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
+    for (const [tool, weight] of having) scores.set(tool, (scores.get(tool) ?? 0) + rarity * weight)
   }
-  const found = rows.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
-  return found.map(({ tool }) => tool)
+  return [...scores].toSorted(([, a], [, b]) => b - a).map(([tool]) => tool)
 }
 
 function hitWeight(word: string, among: string[]) {
@@ -9001,7 +8994,7 @@ export class Tools {
     return row ? { row, args: meant.args } : { row: this.#find(called), args }
   }
 
-  /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
+  /** For a sub-agent. Throws UsageError. */
   narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: string[]) {
     const { context, bridged, only, rows } = this.#options
     const { approvals, bridge, depth = 0 } = context
@@ -9166,11 +9159,8 @@ export class Tools {
   }
 }
 
-function toolReply(
-  { id, name }: ToolCall,
-  { text, isError = false, images }: ToolOutput,
-): ToolMessage {
-  return { role: 'tool', id, name, text, isError, ...(images && { images }) }
+function toolReply({ id, name }: ToolCall, { text, isError = false, images }: ToolOutput) {
+  return { role: 'tool', id, name, text, isError, ...(images && { images }) } as const
 }
 
 function pickTool(rows: Tool[], name: string) {
@@ -9461,10 +9451,13 @@ export class Agent {
     if (cut === 0) return false
     const text = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
     yield { kind: 'notice', text }
-    const summary = await summarize(chat, history.slice(0, cut), signal)
+    const each = chat.choice.window / cut // characters
+    const told = history.slice(0, cut).map((it) => `${it.role}: ${clip(wordsOf(it), each)}\n`)
+    const messages = [userMessage(`${told.join('')}\n${COMPACTION_REQUEST}`)]
+    const { message } = await chat.complete({ messages, tools: [] }, signal)
     const upTo = this.#log[cut - 1]?.n ?? 0
-    const record = await store.compact(session, upTo, summary)
-    this.#log.splice(0, cut, { n: upTo, message: summaryMessage(record, summary) })
+    const record = await store.compact(session, upTo, message.text)
+    this.#log.splice(0, cut, { n: upTo, message: summaryMessage(record, message.text) })
     return true
   }
 }
@@ -9499,13 +9492,6 @@ function sizeOf(message: Message, measure: (text: string) => number) {
 export function cutPoint(history: Message[], tokens: number[], keep: number) {
   const starts = history.flatMap((message, i) => (i > 0 && message.role !== 'tool' ? [i] : []))
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
-}
-
-async function summarize(chat: ChatClient, old: Message[], signal: AbortSignal) {
-  const each = chat.choice.window / old.length // characters
-  const told = old.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`)
-  const request = userMessage(`${told.join('\n')}\n\n${COMPACTION_REQUEST}`)
-  return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
 }
 
 /** Why an answer is not JSON that fits; undefined: it is. */
