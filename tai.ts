@@ -5763,7 +5763,6 @@ function questionOf({ tool, args, origin, annotations }: ApprovalRequest, detail
 
 type Decision = { tool: string; digest: string; reason: Reason; grant?: string | undefined }
 
-/** In words, with what would allow it. */
 function denialOf({ tool, digest: exact, reason, grant }: Decision) {
   const [rule = '', hint = ''] = RULES[reason]
     .replace('{tool}', visible(tool))
@@ -5790,7 +5789,6 @@ export async function awaitAnswer(
 const NO = { key: 'n', label: 'no' }
 const SCOPES = ['deny', 'once', 'always', 'session']
 
-/** What decides, the first that speaks. */
 const POLICY_ORDER =
   'deny grants; mode; command that only reads; once; always; session; approved digests; person'
 
