@@ -2179,7 +2179,7 @@ function isLink(absolute: string) {
   return attempt(() => fs.lstatSync(absolute).isSymbolicLink())
 }
 
-/** The right of a group of servers to change a workspace, from the first `take` to `release`. */
+/** The right of a group of servers to change a workspace. */
 export class WorkspaceLock {
   #options
   #file
