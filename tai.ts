@@ -2067,7 +2067,7 @@ function isLink(absolute: string) {
   return attempt(() => fs.lstatSync(absolute).isSymbolicLink())
 }
 
-/** The right of a group of servers to change a workspace, from the first `take` to `release`. */
+/** The right of a group of servers to change a workspace. */
 export class WorkspaceLock {
   #options
   #file
@@ -5361,7 +5361,6 @@ export class McpBridge {
 // 4. What allows one call is used up when that call runs, not before.
 // Not here: whether paths stay in the workspace (§workspace).
 
-const QUESTION_MAX = 16 * KB
 const PLAIN_MAX = 4 * KB // characters
 const SAID_MAX = 160 // characters
 
@@ -5506,11 +5505,8 @@ async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root:
 const nameCall = (tool: string, exact: string) => `${visible(tool)} (${exact.slice(0, 12)})`
 
 /** No line can pass for tai's own. */
-function inMargin(text: string, max = Infinity) {
-  const half = max / 2
-  const left = `\n(${text.length - max} characters left out)\n`
-  const shown = text.length > max ? text.slice(0, half) + left + text.slice(-half) : text
-  return shown
+function inMargin(text: string) {
+  return text
     .toWellFormed()
     .replace(/\n([^\S\n]*\n){3,}/g, (run) => `\n(${run.split('\n').length - 2} blank lines)\n`)
     .split('\n')
@@ -5525,18 +5521,16 @@ function questionOf({ tool, args, origin, annotations }: ApprovalRequest, detail
     const text = typeof value === 'string' ? value : canonicalJson(value)
     return `${key}: ${text.includes('\n') ? '\n' : ''}${text}`
   })
-  const change = detail ? ['  it would change:', ...inMargin(detail)] : []
   return [
     `${name}${from} wants to run (${annotations.securityTier})`,
     ...inMargin(given.join('\n')),
-    ...change,
+    ...(detail ? ['  it would change:', ...inMargin(detail)] : []),
     `Allow ${name}?`,
   ].join('\n')
 }
 
 type Decision = { tool: string; digest: string; reason: Reason; grant?: string | undefined }
 
-/** In words, with what would allow it. */
 function denialOf({ tool, digest: exact, reason, grant }: Decision) {
   const [rule = '', hint = ''] = RULES[reason]
     .replace('{tool}', visible(tool))
@@ -5563,7 +5557,6 @@ export async function awaitAnswer(
 const NO = { key: 'n', label: 'no' }
 const SCOPES = ['deny', 'once', 'always', 'session']
 
-/** What decides, the first that speaks. */
 const POLICY_ORDER =
   'deny grants; mode; command that only reads; once; always; session; approved digests; person'
 
@@ -5629,7 +5622,7 @@ export class Approvals {
     return reason !== 'grant_once' || store.revokeGrant(grant)
   }
 
-  /** For a sub-agent: the same grants and person, at most the same mode. */
+  /** For a sub-agent: at most the same mode. */
   child(mode = this.mode) {
     return new Approvals({ ...this.#options, mode: tighterMode(mode, this.mode) })
   }
@@ -7739,7 +7732,7 @@ export const ASK_TOOLS = toolsOf('agents', {
     core: true,
     run: async ({ question, options = [], multi }, { prompter }, signal) => {
       const lines = options.map((option, i) => `  ${i + 1}  ${option.replaceAll('\n', ' ')}`)
-      const asked = inMargin([question, ...lines].join('\n'), QUESTION_MAX)
+      const asked = inMargin([question, ...lines].join('\n'))
       const text = ['the model asks:', ...asked].join('\n')
       const answer = await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
       const chosen = readAnswer(answer ?? '', options, multi)
@@ -7911,7 +7904,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
       const isOld = (await secrets.list()).some((row) => row.name === name)
       const question = [
         `the model asks for the secret ${name}, which it will not see:`,
-        ...inMargin(reason, QUESTION_MAX),
+        ...inMargin(reason),
         `${name}${isOld ? ' (in place of the stored one)' : ''}:`,
       ].join('\n')
       const ask = (until: AbortSignal) => prompter.ask(question, { secret: true }, until)
@@ -8359,19 +8352,17 @@ export function wordsIn(text: string) {
 
 /** Those that share words with `query`, best first. */
 export function rankByWords<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
-  const rows = tools.map((tool) => {
-    return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
-  })
+  const rows = tools.map((tool) => [tool, wordsIn(tool.name), wordsIn(tool.description)] as const)
+  const scores = new Map<T, number>()
   for (const word of new Set(wordsIn(query))) {
-    const weights = rows.map(
-      ({ name, rest }) => NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest),
-    )
-    const having = weights.filter(Boolean).length
-    const rarity = Math.log(1 + (rows.length + 0.5) / (having + 0.5))
-    for (const [i, row] of rows.entries()) row.score += rarity * (weights[i] ?? 0)
+    const weights = rows.map(([tool, name, rest]) => {
+      return [tool, NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)] as const
+    })
+    const having = weights.filter(([, weight]) => weight)
+    const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
+    for (const [tool, weight] of having) scores.set(tool, (scores.get(tool) ?? 0) + rarity * weight)
   }
-  const found = rows.filter(({ score }) => score > 0).toSorted((a, b) => b.score - a.score)
-  return found.map(({ tool }) => tool)
+  return [...scores].toSorted(([, a], [, b]) => b - a).map(([tool]) => tool)
 }
 
 function hitWeight(word: string, among: string[]) {
@@ -8512,7 +8503,7 @@ export class Tools {
     return row ? { row, args: meant.args } : { row: this.#find(called), args }
   }
 
-  /** For a sub-agent: at most these tools, under at most this mode. Throws UsageError. */
+  /** For a sub-agent. Throws UsageError. */
   narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: string[]) {
     const { context, bridged, only, rows } = this.#options
     const { approvals, bridge, depth = 0 } = context
@@ -8583,32 +8574,20 @@ export class Tools {
   }
 
   async #attempt(row: Tool, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
-    const { name } = row
+    const { name, origin, parameters } = row
+    const { approvals, session } = this.context
     signal.throwIfAborted()
-    const checked = await this.#checked(row, raw)
+    const check = () => this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
+    // A server's schema is foreign, and can be made to stall.
+    const checked = origin
+      ? missingArguments(parameters, raw)
+      : checkArguments(parameters, await check(), raw)
     if ('problem' in checked)
       return refuse('invalid', name, `${name}: ${checked.problem}`, { path: checked.path })
     this.#offered.add(name)
     const { args } = checked
-    const decision = await this.#decide(row, raw, args, signal)
-    const refusal = this.#denial(decision) ?? this.#lockedOut(row, args) ?? this.#overRate(row)
-    if (refusal) return refusal
-    if (!(await this.context.approvals.spend(decision))) return this.#attempt(row, raw, signal)
-    return { kind: 'done', output: await row.run(args, this.context, signal) }
-  }
-
-  /** A server's schema is foreign, and can be made to stall. */
-  async #checked({ name, parameters, origin }: Tool, raw: JsonObject) {
-    if (origin) return missingArguments(parameters, raw)
-    const check = this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
-    return checkArguments(parameters, await check, raw)
-  }
-
-  async #decide(row: Tool, raw: JsonObject, args: JsonObject, signal: AbortSignal) {
-    const { name: tool, origin } = row
-    const { approvals, session } = this.context
     const call = {
-      tool,
+      tool: name,
       args: raw,
       paths: await row.paths?.(args),
       annotations: annotationsOf(row, args),
@@ -8617,25 +8596,26 @@ export class Tools {
       origin: origin?.server,
       preview: () => row.preview?.(args, this.context),
     }
-    return approvals.decide(call, signal)
-  }
-
-  #denial(decision: Awaited<ReturnType<Approvals['decide']>>) {
-    const { tool, denial, say = denial?.message, reason, mode, digest: exact } = decision
+    const decision = await approvals.decide(call, signal)
+    const { denial, say = denial?.message, reason, mode, digest: exact } = decision
     if (say && reason !== 'jit_user_denied') this.#options.say(say)
-    if (!denial) return undefined
-    const { message: details, hint } = denial
-    const facts = { details, reason, mode, digest: exact, hint }
-    return refuse('denied', tool, `${details}\n${hint}`, facts)
+    if (denial) {
+      const { message: details, hint } = denial
+      const facts = { details, reason, mode, digest: exact, hint }
+      return refuse('denied', name, `${details}\n${hint}`, facts)
+    }
+    const refusal = this.#lockedOut(call) ?? this.#overRate(row)
+    if (refusal) return refusal
+    if (!(await approvals.spend(decision))) return this.#attempt(row, raw, signal)
+    return { kind: 'done', output: await row.run(args, this.context, signal) }
   }
 
-  #lockedOut(row: Tool, args: JsonObject) {
-    const holder = annotationsOf(row, args).readOnly ? undefined : this.#options.lock?.take()
+  #lockedOut({ tool, annotations }: ApprovalRequest) {
+    const holder = annotations.readOnly ? undefined : this.#options.lock?.take()
     if (!holder) return undefined
     const { workspace_path, owner_pid, acquired_at } = holder
     const text = `process ${owner_pid} changes the workspace ${workspace_path}; only reading works`
-    const facts = { workspace_path, owner_pid, acquired_at } as JsonObject
-    return refuse('locked', row.name, text, facts)
+    return refuse('locked', tool, text, { workspace_path, owner_pid, acquired_at } as JsonObject)
   }
 
   #overRate({ name, rateLimit }: Tool) {
@@ -8688,11 +8668,8 @@ export class Tools {
   }
 }
 
-function toolReply(
-  { id, name }: ToolCall,
-  { text, isError = false, images }: ToolOutput,
-): ToolMessage {
-  return { role: 'tool', id, name, text, isError, ...(images && { images }) }
+function toolReply({ id, name }: ToolCall, { text, isError = false, images }: ToolOutput) {
+  return { role: 'tool', id, name, text, isError, ...(images && { images }) } as const
 }
 
 function pickTool(rows: Tool[], name: string) {
@@ -8798,7 +8775,6 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 
 const TOKENS_PER_IMAGE = 1_500
 const SCHEMA_TRIES = 3 // then exit 6
-const TRANSCRIPT_MIN = 200 // characters
 
 export type TurnResult = {
   answer: string
@@ -8879,9 +8855,16 @@ export class Agent {
   }
 
   async *#answer(turn: TurnResult, signal: AbortSignal): Events<string> {
-    const { schema } = this.#options
+    const { schema, maxSteps, maxCost } = this.#options
     for (let left = SCHEMA_TRIES; ; ) {
-      const { calls, text } = yield* this.#step(turn, signal)
+      if (turn.steps >= maxSteps) failLimit(`no answer after ${count(maxSteps, 'step')}`, 'steps')
+      if ((turn.cost ?? 0) >= maxCost) failLimit(`the cost limit of $${maxCost} is used up`, 'cost')
+      turn.steps += 1
+      const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
+      const { calls, text } = message
+      yield charge(turn, { usage, cost })
+      if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
+        yield { kind: 'notice', text: 'no price is known: the cost limit cannot be kept' }
       if (calls[0]) {
         yield* this.#act(calls, turn, signal)
         continue
@@ -8894,21 +8877,13 @@ export class Agent {
     }
   }
 
-  async *#step(turn: TurnResult, signal: AbortSignal): Events<AssistantMessage> {
-    const { maxSteps, maxCost } = this.#options
-    if (turn.steps >= maxSteps) failLimit(`no answer after ${count(maxSteps, 'step')}`, 'steps')
-    if ((turn.cost ?? 0) >= maxCost) failLimit(`the cost limit of $${maxCost} is used up`, 'cost')
-    turn.steps += 1
-    const { message, usage = NO_USAGE, cost } = yield* this.#ask(signal)
-    yield charge(turn, { usage, cost })
-    const text = 'no price is known for this model, so the cost limit cannot be kept'
-    if (turn.steps === 1 && cost === undefined && maxCost < Infinity) yield { kind: 'notice', text }
-    return message
-  }
-
   async *#ask(signal: AbortSignal): Events<ChatReply> {
     const { window } = this.#options.chat.choice
-    if (await this.#isOver(CONTEXT_FULL * window)) yield* this.#compact(signal)
+    const most = (CONTEXT_FULL * window) / this.#correction
+    const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
+    // Counts only where characters leave it open: tokenx takes 1 ms to load.
+    if (sumOf(characters) > most && sumOf(await estimateTokens(this.history)) > most)
+      yield* this.#compact(signal)
     let text = ''
     try {
       const stream = this.#reply(signal)
@@ -8919,7 +8894,7 @@ export class Agent {
       }
       const { usage, message } = next.value
       if (usage && usage.input > CONTEXT_KEEP * window)
-        this.#correction *= usage.input / Math.max(1, sumOf(await this.#tokens()))
+        this.#correction = usage.input / Math.max(1, sumOf(await estimateTokens(this.history)))
       await this.#append(message)
       return next.value
     } catch (error) {
@@ -8977,27 +8952,21 @@ export class Agent {
     entry.n = await store.appendMessage(session, message)
   }
 
-  /** Counts only where characters leave it open: tokenx takes 1 ms to load. */
-  async #isOver(most: number) {
-    const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
-    return this.#correction * sumOf(characters) > most && sumOf(await this.#tokens()) > most
-  }
-
-  async #tokens() {
-    return (await estimateTokens(this.history)).map((tokens) => this.#correction * tokens)
-  }
-
   async *#compact(signal: AbortSignal): Events<boolean> {
     const { chat, store, session } = this.#options
     const { history } = this
-    const cut = cutPoint(history, await this.#tokens(), CONTEXT_KEEP * chat.choice.window)
+    const keep = (CONTEXT_KEEP * chat.choice.window) / this.#correction
+    const cut = cutPoint(history, await estimateTokens(history), keep)
     if (cut === 0) return false
     const text = `the conversation is too long for the model: summing up ${count(cut, 'message')}`
     yield { kind: 'notice', text }
-    const summary = await summarize(chat, history.slice(0, cut), signal)
+    const each = chat.choice.window / cut // characters
+    const told = history.slice(0, cut).map((it) => `${it.role}: ${clip(wordsOf(it), each)}\n`)
+    const messages = [userMessage(`${told.join('')}\n${COMPACTION_REQUEST}`)]
+    const { message } = await chat.complete({ messages, tools: [] }, signal)
     const upTo = this.#log[cut - 1]?.n ?? 0
-    const record = await store.compact(session, upTo, summary)
-    this.#log.splice(0, cut, { n: upTo, message: summaryMessage(record, summary) })
+    const record = await store.compact(session, upTo, message.text)
+    this.#log.splice(0, cut, { n: upTo, message: summaryMessage(record, message.text) })
     return true
   }
 }
@@ -9032,13 +9001,6 @@ function sizeOf(message: Message, measure: (text: string) => number) {
 export function cutPoint(history: Message[], tokens: number[], keep: number) {
   const starts = history.flatMap((message, i) => (i > 0 && message.role !== 'tool' ? [i] : []))
   return starts.find((i) => sumOf(tokens.slice(i)) <= keep) ?? starts.at(-1) ?? 0
-}
-
-async function summarize(chat: ChatClient, old: Message[], signal: AbortSignal) {
-  const each = Math.max(TRANSCRIPT_MIN, Math.floor(chat.choice.window / old.length))
-  const told = old.map((it) => `${it.role}: ${clip(wordsOf(it), each)}`)
-  const request = userMessage(`${told.join('\n')}\n\n${COMPACTION_REQUEST}`)
-  return (await chat.complete({ messages: [request], tools: [] }, signal)).message.text
 }
 
 /** Why an answer is not JSON that fits; undefined: it is. */

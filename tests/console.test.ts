@@ -329,20 +329,6 @@ t.test('an approval for the session holds in the chat, and only for it', { skip 
   t.match(other.output, /Three\./, 'another session asks again')
 })
 
-t.test('who asks for an explanation gets one, and is asked again', { skip }, async (t) => {
-  const { pty, home } = await scene(
-    t,
-    { tools: [{ name: 'write_file', args: { path: 'b.txt', content: 'x' } }] },
-    { text: 'The end.' },
-  )
-  const ran = await pty(`"$TAI" go`, [
-    { wait: /Allow write_file [\s\S]*e {2}explain[\s\S]*\] /, type: 'e\r' },
-    { wait: /Its digest is [0-9a-f]{64}\.[\s\S]*Allow write_file [\s\S]*\] /, type: 'y\r' },
-  ])
-  t.match(ran.output, /Mode prompt asks about this risk \(destructive\)/)
-  t.equal(readFileSync(join(home, 'b.txt'), 'utf8'), 'x')
-})
-
 t.test(
   'what a model, a thought or a tool says never reaches the terminal as an order',
   { skip },
