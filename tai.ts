@@ -5207,9 +5207,9 @@ const fitsGlob = (globs: readonly string[], ...names: string[]) =>
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
   const [mime, base64] = [plainText(mimeType), plainText(data)]
-  const isShown = type === 'image' && /^image\/(?:png|jpeg|gif|webp)$/.test(mime)
+  const isImage = type === 'image' && /^image\/(?:png|jpeg|gif|webp)$/.test(mime)
   const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
-  return isShown && isBase64 ? { mime, base64 } : undefined
+  return isImage && isBase64 ? { mime, base64 } : undefined
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
@@ -8728,10 +8728,9 @@ export const SERVER_TOOLS = toolsOf('mcp', {
     },
     annotations: FOREIGN,
     run: async ({ source, name, profile }, context, signal) => {
-      const { bridge } = context
-      const found = await readSource(bridge, [source], { name, signal })
+      const found = await readSource(context.bridge, [source], { name, signal })
       const how = { ...agreementOf(context, signal), profile }
-      const { added, failed } = await addServers(bridge, found, how)
+      const { added, failed } = await addServers(context.bridge, found, how)
       const lines = [...found.notes, ...added.map(addedLine), ...failed.map(messageOf)]
       return { text: lines.join('\n'), isError: !added[0] }
     },
