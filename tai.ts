@@ -4764,7 +4764,7 @@ type McpTrust = {
 
 const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
 
-/** What grants call a tool of a server: no other can come by that name. */
+/** What grants call a tool. */
 export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
 
 /** The MCP tables of a vault. */
@@ -4783,10 +4783,10 @@ export class McpRegistry {
 
   list = () => this.once('servers', () => this.#db.all<ServerRow>(SERVER_ROWS))
 
-  row(name: string, otherwise = '`tai mcp list` shows them') {
+  row(name: string) {
     const names = this.list().map((row) => row.name)
-    const hint = didYouMean(name, names) ?? otherwise
-    return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint)
+    const hint = () => didYouMean(name, names) ?? '`tai mcp list` shows them'
+    return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint())
   }
 
   #sealed = (value: object, ...slot: Parameters<typeof columnSlot>) =>
@@ -4828,7 +4828,6 @@ export class McpRegistry {
     })
   }
 
-  /** Whether it is there already. */
   async check(entry: McpEntry) {
     const { name } = entry
     const rows = this.list()
@@ -4965,10 +4964,10 @@ export class McpRegistry {
 //#region §bridge: other people's tools, made callable
 //
 // 1. Nothing is started or reached without consent to exactly that; no tool is called that is
-//    withheld or denied, or whose server is not enabled for the profile.
+//    withheld, denied or not enabled.
 // 2. No name is taken apart to find its server and tool.
 // 3. A failure keeps its kind: the tool failed, its server refused, or no server was there.
-// Not here: whether a call is allowed (§policy), its redaction, size and audit (§toolbox).
+// Not here: permission (§policy), redaction, size and audit of a call (§toolbox).
 
 const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
 const PICTURE_MAX = 5 * MB // characters in base64; a larger one is text
@@ -4983,13 +4982,9 @@ export const UNBOUND = [
   'name_conflict',
   'over_cap',
 ] as const
-type Unbound = (typeof UNBOUND)[number]
 
-export type BridgedTool = McpDefinition & {
-  server: string
-  exposed: string
-  unbound: Unbound | undefined
-}
+export type BridgedTool = McpDefinition &
+  Record<'server' | 'exposed', string> & { unbound: (typeof UNBOUND)[number] | undefined }
 
 const tailedName = (name: string, ...of: string[]) =>
   `${name.slice(0, TOOL_NAME_MAX - 9)}_${digest(of).slice(0, 8)}`
@@ -5017,9 +5012,9 @@ const fitsGlob = (globs: readonly string[], ...names: string[]) =>
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
   const [mime, base64] = [plainText(mimeType), plainText(data)]
-  const isShown = type === 'image' && /^image\/(?:png|jpeg|gif|webp)$/.test(mime)
+  const isImage = type === 'image' && /^image\/(?:png|jpeg|gif|webp)$/.test(mime)
   const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
-  return isShown && isBase64 ? { mime, base64 } : undefined
+  return isImage && isBase64 ? { mime, base64 } : undefined
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
@@ -5081,7 +5076,7 @@ export type BridgeOptions = {
   http: () => HttpClient
   taken: string[] // names of tools that no server's tool may have
   notice: (text: string) => void
-  watch: (label: string) => Disposable // shown while a server starts
+  watch: (label: string) => Disposable
 }
 
 type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool>> }
@@ -5089,10 +5084,10 @@ type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool>> }
 /** Throws TaiError with the evidence it has. */
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
 
-/** The servers of a vault, as this process uses them; `close` ends the connections. */
+/** The servers of a vault, as this process uses them. */
 export class McpBridge {
   registry
-  resolve: Resolver = () => fail('a GitHub address needs a model') // set by the composition root
+  resolve: Resolver = () => fail('a GitHub address needs a model')
   #options
   #links = new Map<string, Promise<McpLink>>()
 
@@ -5121,12 +5116,12 @@ export class McpBridge {
       for (let n = 2; own.has(first); n++) first = `${wanted.slice(0, TOOL_NAME_MAX - 4)}_${n}`
       own.add(first)
       const isIn = (globs: string[]) => fitsGlob(globs, name, first)
-      const reasons: Record<Unbound, boolean> = {
+      const reasons = {
         trust_denied: !attempt(() => this.checkTrust(server, name, first)),
         disabled: options['disabled'] === true,
         not_enabled: !isEnabled,
         pin_pending: drift.some(({ now }) => now.name === name),
-        excluded: (allow.length > 0 && !isIn(allow)) || isIn(deny),
+        excluded: (allow[0] && !isIn(allow)) || isIn(deny),
         name_conflict: names.has(first),
         over_cap: left === 0,
       }
@@ -5139,7 +5134,6 @@ export class McpBridge {
     })
   }
 
-  /** What a person consents to. */
   async plan(entry: McpEntry) {
     const { world, store } = this.#options
     const { name, command, args, cwd, env, socket, url, headers } = entry
@@ -5265,7 +5259,6 @@ export class McpBridge {
     await link?.client.close()
   }
 
-  /** One connection for all who call. */
   async #link(server: string, signal: AbortSignal) {
     const opening = this.#links.getOrInsertComputed(server, this.#dial)
     const asking = opening.then(async ({ client, tools }) => ({ client, tools: await tools() }))
@@ -8052,8 +8045,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
 
 //#region §servers: the tools that manage MCP servers, and those that servers bring
 //
-// 1. What an entry starts or reaches is shown to a person before it is; only --yes and --yolo
-//    agree in their place, and the audit says so.
+// 1. What an entry starts or reaches is shown to a person first; only --yes and --yolo agree in
+//    their place, and the audit says so.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
 // 3. Each server of a source stands alone.
 // Not here: connections and pins (§bridge).
@@ -8069,7 +8062,7 @@ type Agreement = {
   signal: AbortSignal
 }
 
-/** Asks whether an entry may start or reach what it does, once. Throws DeniedError. */
+/** Asks once for an entry. Throws DeniedError. */
 export async function agreeTo(bridge: McpBridge, entry: McpEntry, how: Agreement) {
   const { prompter, granted, signal, show } = how
   if (bridge.registry.hasConsent(entry)) return
@@ -8130,7 +8123,7 @@ function githubPlace(address: string) {
 
 export const repositoryOf = (address: string) => githubPlace(address).name
 
-/** What is in a source: the words of a command, or a paste, an address, a stored name. */
+/** Of the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
   { registry, resolve }: McpBridge,
   words: readonly string[],
@@ -8160,7 +8153,7 @@ export async function readSource(
 
 type Added = Awaited<ReturnType<McpBridge['add']>>
 
-/** Each by itself: agreed to, verified, stored, enabled where a profile is named. */
+/** Each is agreed to, verified, stored, enabled where a profile is named. */
 export async function addServers(
   bridge: McpBridge,
   { servers, rejects }: McpSource,
@@ -8187,7 +8180,7 @@ function agreementOf({ prompter, approvals }: ToolContext, signal: AbortSignal) 
   return { prompter, granted, signal }
 }
 
-/** Facts for lists: no value of a variable or a header is among them. */
+/** No value of a variable or a header is among them. */
 export function serverFacts({ registry, redact }: McpBridge) {
   return registry.list().map(({ name, transport, url, command, args, profiles, source }) => {
     const address = redact(url ?? joinParts([command, ...args], ' '))
@@ -8197,10 +8190,10 @@ export function serverFacts({ registry, redact }: McpBridge) {
   })
 }
 
-/** The tools of all servers, or of one. Throws TaiError: no such server. */
+/** Of all servers, or of one. Throws TaiError: no such server. */
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
-  const only = server === undefined ? undefined : bridge.registry.row(server).name
-  const rows = bridge.catalog(profile).filter((row) => row.server === (only ?? row.server))
+  if (server !== undefined) bridge.registry.row(server)
+  const rows = bridge.catalog(profile).filter((row) => row.server === (server ?? row.server))
   return rows.map(
     ({ server: of, name: tool, exposed: name, unbound: state = 'offered', ...row }) => {
       const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
@@ -8216,7 +8209,7 @@ const isCallable = (state: string) => /^(?:offered|over_cap|name_conflict)$/.tes
 /** Throws TaiError: a tool cannot be called, and why. */
 export function checkCallable(bridge: McpBridge, profile: string, server: string, name: string) {
   const { state, ...found } =
-    toolFacts(bridge, profile, server).find((row) => row.tool === name || row.name === name) ??
+    toolFacts(bridge, profile, server).find((row) => [row.tool, row.name].includes(name)) ??
     fail(`${server} has no tool ${visible(name)}`, '`tai mcp tools`, or mcp_tools, lists them')
   if (isCallable(state)) return
   bridge.checkTrust(server, found.tool, found.name)
@@ -8239,10 +8232,9 @@ export const SERVER_TOOLS = toolsOf('mcp', {
     },
     annotations: FOREIGN,
     run: async ({ source, name, profile }, context, signal) => {
-      const { bridge } = context
-      const found = await readSource(bridge, [source], { name, signal })
+      const found = await readSource(context.bridge, [source], { name, signal })
       const how = { ...agreementOf(context, signal), profile }
-      const { added, failed } = await addServers(bridge, found, how)
+      const { added, failed } = await addServers(context.bridge, found, how)
       const lines = [...found.notes, ...added.map(addedLine), ...failed.map(messageOf)]
       return { text: lines.join('\n'), isError: !added[0] }
     },
@@ -8268,7 +8260,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
       switchServer(context.bridge, server, profile ?? context.profile),
   },
   mcp_remove: {
-    description: 'Delete an MCP server, with what was accepted of it. Cannot be undone.',
+    description: 'Delete an MCP server, with what was accepted of it.',
     takes: { server: SERVER },
     annotations: REMOVES,
     run: async ({ server }, { bridge }) => {
@@ -8278,7 +8270,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
   },
   mcp_tools: {
     description:
-      'List tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out, and why.',
+      'List tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out.',
     takes: { server: maybe(SERVER) },
     run: async ({ server }, { bridge, profile }) =>
       linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
@@ -10305,8 +10297,8 @@ function safeParts({ redactor, notice }: App, parts: Part[]) {
 
 //#region §resolver: which server a GitHub repository is
 //
-// 1. What may be started is found by code: what files of the repository name, and the registry
-//    in the namespace of its owner. A model chooses among that, and its choice is checked.
+// 1. What may be started is what files of the repository name, and the registry in the namespace
+//    of its owner. A model chooses among that, and its choice is checked.
 // 2. README and Glama tell arguments and variables; a package that only they name is refused.
 // 3. Values of variables come from the person, never from a page.
 // Not here: consent, the live check, storing (§servers).
@@ -10411,6 +10403,21 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
   return Promise.all(Object.entries(WITNESSES).map(ask))
 }
 
+/** In a session that is not kept. */
+async function askApart(app: App, task: string, signal: AbortSignal) {
+  const { world, redactor } = app
+  const choice = await chosenModel(app)
+  const store = app.own(await Store.memory(world, { redactor }), closePart)
+  const none = { title: '', profile: '', model: '', workspace: '' }
+  const session = await store.createSession(none)
+  const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
+  const { agent } = await converse(app, { store, session, choice, ...limits })
+  const parts = [textPart(redactor.known(task))]
+  const { answer, error } = await resultOf(agent.runTurn(parts, signal))
+  if (error) throw error
+  return answer
+}
+
 const inBrief = (text: string) => visible(clip(text, FACT_MAX))
 
 const unnamed = (what: string) =>
@@ -10435,28 +10442,6 @@ function checkChoice({ command = '', args, env, url }: McpEntry, pages: Page[]) 
   return rest.filter((word) => !HARMLESS.test(word)).every(said)
 }
 
-async function chosenEntry(app: App, repository: string, pages: Page[], signal: AbortSignal) {
-  const named = pages.flatMap((page) => page.named)
-  if (!named[0]) fail('nothing names a package or an address of an MCP server')
-  const choice = await chosenModel(app)
-  const { world, redactor } = app
-  const store = app.own(await Store.memory(world, { redactor }), closePart)
-  const begun = { title: '', profile: '', model: modelName(choice), workspace: '' }
-  const session = await store.createSession(begun)
-  const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
-  const { agent } = await converse(app, { store, session, choice, ...limits })
-  const texts = pages.map(({ name, text }) => [name, clip(text, PAGE_SHOWN)])
-  const facts = JSON.stringify({ repository, named, pages: Object.fromEntries(texts) })
-  const task = textPart(redactor.known(`${RESOLVER_TASK}\n\n${facts}`))
-  const { answer, error } = await resultOf(agent.runTurn([task], signal))
-  if (error) throw error
-  const { none } = Object(parseAnswer(answer))
-  if (none) fail(`the model finds no server: ${inBrief(none)}`)
-  const [entry = fail('the model names no server')] = (await mcpNormalize(answer)).entries
-  checkChoice(entry, pages)
-  return entry
-}
-
 /** The server of a repository. Throws TaiError with what each witness said. */
 export async function resolveGithub(app: App, address: string, signal: AbortSignal) {
   const place = githubPlace(address)
@@ -10465,8 +10450,17 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
     failUsage(`${visible(address)} is no repository`, 'such as https://github.com/OWNER/REPO')
   using _ = app.watch(`looking up ${repository}`)
   const pages = await pagesOf(app, place, signal)
+  const named = pages.flatMap((page) => page.named)
   try {
-    return await chosenEntry(app, repository, pages, signal)
+    if (!named[0]) fail('nothing names a package or an address of an MCP server')
+    const texts = pages.map(({ name, text }) => [name, clip(text, PAGE_SHOWN)])
+    const facts = JSON.stringify({ repository, named, pages: Object.fromEntries(texts) })
+    const answer = await askApart(app, `${RESOLVER_TASK}\n\n${facts}`, signal)
+    const { none } = Object(parseAnswer(answer))
+    if (none) fail(`the model finds no server: ${inBrief(none)}`)
+    const [entry = fail('the model names no server')] = (await mcpNormalize(answer)).entries
+    checkChoice(entry, pages)
+    return entry
   } catch (cause) {
     const error = toldError(cause, signal)
     const told = pages.map((page) => `${page.name}: ${inBrief(page.told)}`)
