@@ -1635,7 +1635,7 @@ export class Secrets {
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const isSealed = !!this.seal.state
     if (isSealed === (to === 'on'))
-      fail(`the vault is ${isSealed ? 'sealed already' : 'not sealed'}`)
+      fail(`the vault is ${isSealed ? 'sealed already' : 'not sealed'}`, 'see: tai seal status')
     await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
     this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
