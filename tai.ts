@@ -3572,7 +3572,10 @@ export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
       const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-      const inner = fit.map(([name, each]) => [name, adapt(Object(each), above)])
+      const inner = fit.map(([name, each]) => [
+        name,
+        adapt(each === false ? { not: {} } : Object(each), above),
+      ])
       return [[key, Object.fromEntries(inner)]]
     })
     return completedNode(Object.fromEntries(kept))
