@@ -1571,7 +1571,7 @@ export class Secrets {
   async turn(to: 'on' | 'off' | 'rotate', passphrase?: string) {
     const isSealed = !!this.seal.state
     if (isSealed === (to === 'on'))
-      fail(`the vault is ${isSealed ? 'sealed already' : 'not sealed'}`)
+      fail(`the vault is ${isSealed ? 'sealed already' : 'not sealed'}`, 'see: tai seal status')
     await this.#unlock()
     const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
     this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
@@ -3484,7 +3484,10 @@ export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
       if (SCHEMA_DATA.test(key)) return [[key, value]]
       if (key !== 'properties') return [[key, adapt(value, above)]]
       const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
-      const inner = fit.map(([name, each]) => [name, adapt(Object(each), above)])
+      const inner = fit.map(([name, each]) => [
+        name,
+        adapt(each === false ? { not: {} } : Object(each), above),
+      ])
       return [[key, Object.fromEntries(inner)]]
     })
     return completedNode(Object.fromEntries(kept))

@@ -301,7 +301,7 @@ const SCHEMAS: [string, object, object][] = [
   [
     'true and false are schemas in words',
     { properties: { a: true, b: false, c: null } },
-    { type: 'object', properties: { a: {}, b: {}, c: {} } },
+    { type: 'object', properties: { a: {}, b: { not: {} }, c: {} } },
   ],
   [
     'what was true or false in an old draft',
