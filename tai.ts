@@ -9526,6 +9526,7 @@ export function parseAnswer(answer: string) {
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters
 const ASK_WAIT = 10 * MINUTE
+const ASK_AGAIN = 3
 const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
@@ -9720,12 +9721,13 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
       const keys = choices.map(({ key }) => visible(key)).join('/')
       const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
       let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
-      for (;;) {
+      for (let again = 0; again <= ASK_AGAIN; again++) {
         const said = (await inTurn(`${prompt}[${keys}] `, signal))?.trim().toLowerCase()
         const choice = choices.find(({ key, label }) => [key, label].includes(said ?? ''))
         if (choice || said === undefined) return choice?.key
         prompt = `Please type one of ${keys}, then Enter. `
       }
+      return undefined
     },
   }
 }
