@@ -14,7 +14,7 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION SECOND MINUTE HOUR KB MB EXIT MCP_RESULT_MAX
+//     VERSION EXIT SECOND
 //   §shapes     the words of the program, as types
 //     Json JsonObject Part AssistantMessage ToolMessage Message ...
 //   §errors     what can go wrong, and how the user hears of it
@@ -161,12 +161,6 @@ import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 
 export const VERSION = '0.1.0'
 
-export const SECOND = 1_000
-export const MINUTE = 60 * SECOND
-export const HOUR = 60 * MINUTE
-export const KB = 1_024
-export const MB = 1_024 * KB
-
 /** An uncaught bug is `failed`. */
 export const EXIT = {
   answered: 0,
@@ -179,7 +173,12 @@ export const EXIT = {
   interrupted: 130, // 128 + SIGINT
 } as const
 
-export const MCP_RESULT_MAX = 64 * KB, // then a record
+export const SECOND = 1_000,
+  MINUTE = 60 * SECOND,
+  HOUR = 60 * MINUTE,
+  KB = 1_024,
+  MB = 1_024 * KB,
+  MCP_RESULT_MAX = 64 * KB, // then a record
   MCP_MAX_SERVERS = 32, // then refused
   MCP_TOOLS_LISTED = 1_000, // of a server; then refused
   MCP_MAX_TOOLS = 100, // of a server; the rest are listed
@@ -639,9 +638,8 @@ export class Reader {
 
   #as<T>(wanted: string, fits: boolean) {
     if (fits) return this.value as T
-    const kind = Array.isArray(this.value) ? 'a list' : typeof this.value
-    const found = this.value === null ? 'null' : kind.replace('undefined', 'missing')
-    throw new InvalidError(`${this.where} is ${found}, not ${wanted}`)
+    const found = this.value === undefined ? 'missing, not' : 'not'
+    throw new InvalidError(`${this.where} is ${found} ${wanted}`)
   }
 }
 
@@ -833,18 +831,11 @@ const inJson = (text: string) => JSON.stringify(text).slice(1, -1)
 
 function writtenForms(value: string) {
   const url = encodeURIComponent(value)
+  const lower = url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase())
   const hex = Buffer.from(value).toString('hex')
-  return [
-    value,
-    inJson(value),
-    inJson(inJson(value)),
-    url,
-    url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
-    url.replaceAll('%20', '+'),
-    hex,
-    hex.toUpperCase(),
-    ...base64Forms(value),
-  ]
+  const json = inJson(value)
+  const more = [lower, url.replaceAll('%20', '+'), hex, hex.toUpperCase(), ...base64Forms(value)]
+  return [value, json, inJson(json), url, ...more]
 }
 
 //#endregion §redact
@@ -6053,11 +6044,9 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
   return { kind: 'file', bytes: fs.readFileSync(at), mode }
 }
 
-const placeOf = (at: string, workspace: Workspace, room?: number) => ({
-  at,
-  shown: workspace.show(at),
-  before: fileState(at, workspace, room),
-})
+function placeOf(at: string, workspace: Workspace, room?: number) {
+  return { at, shown: workspace.show(at), before: fileState(at, workspace, room) }
+}
 
 async function writeTarget(given: string, workspace: Workspace) {
   const target = placeOf(await workspace.write(given), workspace)
@@ -6902,7 +6891,7 @@ async function gitText(git: Repository, words: string, more: string[] = []) {
 function failAsGit(words: string, { stderr, stdout, signal }: RunResult): never {
   const said = stderr.trim() || stdout.trim() || `ended by ${signal}`
   const [why = '', ...more] = said.split(/\s*\n\s*/).map(visible)
-  fail(`git ${words.split(' ', 1)}: ${clip(why, 500)}`, clip(more.join(' '), 500) || undefined)
+  fail(`git ${words.split(' ', 1)}: ${clip(why, 500)}`, clip(more.join(' '), 500))
 }
 
 function revisionArgs(...given: (string | undefined)[]) {
@@ -9024,6 +9013,7 @@ export function parseAnswer(answer: string) {
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters
 const ASK_WAIT = 10 * MINUTE
+const ASK_AGAIN = 3
 const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\u001b[K'
@@ -9147,7 +9137,7 @@ const UNFINISHED = RegExp(
   String.raw`(?:${STRING_HEAD}\u001b?|${CSI_HEAD}|${ESCAPE_HEAD}|\r|[\ud800-\udbff])$`,
 )
 
-/** No escape sequences, control characters (but \n and \t) or direction overrides. */
+/** No escape sequences, controls (but \n and \t) or direction overrides. */
 export const terminalText = (text: string) => text.replace(/\r\n?/g, '\n').replace(REMOVED_TEXT, '')
 
 /** `push` gives what is safe by now, `end` the rest. */
@@ -9218,12 +9208,13 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
       const keys = choices.map(({ key }) => visible(key)).join('/')
       const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
       let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
-      for (;;) {
+      for (let again = 0; again <= ASK_AGAIN; again++) {
         const said = (await inTurn(`${prompt}[${keys}] `, signal))?.trim().toLowerCase()
         const choice = choices.find(({ key, label }) => [key, label].includes(said ?? ''))
         if (choice || said === undefined) return choice?.key
         prompt = `Please type one of ${keys}, then Enter. `
       }
+      return undefined
     },
   }
 }

@@ -241,7 +241,7 @@ t.test('a17: tables that stand in the wrong place', async (t) => {
   )
   const [env, list, none] = rejects.map(({ message, hint }) => `${message} | ${hint}`)
   t.match(env, /node_repl\.env: neither command nor url.*\[mcp_servers\.NAME\.env\]/)
-  t.match(list, /perplexity\.env\.env_vars is a list, not a string/)
+  t.match(list, /perplexity\.env\.env_vars is not a string/)
   t.match(none, /codex_apps: neither command nor url/)
   t.equal(notes.filter((note) => note.startsWith('refused: ')).length, 3)
 })
@@ -566,10 +566,10 @@ t.test('mcpNormalize refuses what could never start, and says why', async (t) =>
     [{ command: 'a "b' }, /x\.command: a quote is not closed/],
     [{ command: { a: 1 } }, /x: neither command nor url/],
     [{ socket: '/x' }, /x: neither command nor url/],
-    [{ command: 'a', args: [{}] }, /x\.args\[0\] is object, not a string/],
-    [{ command: 'a', args: [null] }, /x\.args\[0\] is null/],
-    [{ command: 'a', env: { K: null } }, /x\.env\.K is null, not a string/],
-    [{ command: 'a', env: ['K=v'] }, /x\.env is a list, not an object/],
+    [{ command: 'a', args: [{}] }, /x\.args\[0\] is not a string/],
+    [{ command: 'a', args: [null] }, /x\.args\[0\] is not a string/],
+    [{ command: 'a', env: { K: null } }, /x\.env\.K is not a string/],
+    [{ command: 'a', env: ['K=v'] }, /x\.env is not an object/],
     [{ command: 'a', env: { 'K=': 'v' } }, /x\.env/],
     [{ url: 'wss://h.example' }, /x\.url is neither http/],
     [{ url: 'localhost:80/mcp' }, /x\.url is neither http/],

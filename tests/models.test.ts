@@ -197,7 +197,7 @@ t.test('a table that is wrong is named', async (t) => {
   const rows: [object, RegExp][] = [
     [{}, /providers\.x\.base_url is no http/],
     [{ base_url: 'h:1' }, /providers\.x\.base_url is no http/],
-    [{ base_url: 1 }, /providers\.x\.base_url is number, not a string/],
+    [{ base_url: 1 }, /providers\.x\.base_url is not a string/],
     [{ base_url: 'http://h', dialect: 'gemini' }, /providers\.x\.dialect is neither "openai" nor/],
     [{ base_url: 'http://h', url: 'y' }, /providers\.x\.url is none of base_url,/],
   ]
