@@ -405,11 +405,6 @@ t.test('a search that fails says what failed', async (t) => {
     ['brave', 'oops', 500, { message: 'brave: HTTP 500: oops' }],
     ['HERE', '<html>\n captcha', 200, { message: 'searxng: HTTP 200: <html> captcha' }],
     ['tavily', [1], 200, { message: 'tavily: HTTP 200: [1]' }],
-<<<<<<< HEAD
-=======
-    ['HERE', { results: 'none' }, 200, { message: 'searxng.results is not a list' }],
-    ['brave', { web: { results: [{ url: 7 }] } }, 200, { message: 'brave.results[0].url is not a string' }],
->>>>>>> rh
   ]
   for (const [setting, reply, status, fault] of cases) {
     const { handler } = answering(reply, status)
