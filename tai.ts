@@ -94,7 +94,7 @@
 //   §servers    the tools that manage MCP servers, and those that servers bring
 //     agreeTo McpSource repositoryOf readSource addServers ...
 //   §ranker     which tools fit a few words
-//     wordsIn rankByWords
+//     wordsIn selectTools
 //   §toolbox    every tool, and the one way to call it
 //     TOOLS OWN_NAMES bridgedTools annotationsOf Tools ...
 //   §prompts    what the model is told first
@@ -279,6 +279,7 @@ export type Part = { kind: 'text'; text: string } | ({ kind: 'image' } & Image)
 type Reasoning = {
   text: string
   signature?: string
+  sealed?: string // redacted_thinking
   details?: JsonObject[]
 }
 
@@ -1364,7 +1365,13 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
   }
 }
 
-const makeFolders = (folder: string) => fs.mkdirSync(folder, { recursive: true, mode: 0o700 })
+/** With `recursive`, mkdir hangs below /proc. */
+function makeFolders(folder: string) {
+  if (fs.existsSync(folder)) return
+  makeFolders(path.dirname(folder))
+  attempt(() => fs.mkdirSync(folder, { mode: 0o700 })) // another tai may be faster
+  fs.accessSync(folder)
+}
 
 /** Closing a vault here would drop others' locks (POSIX). */
 function prepareFile(file: string) {
@@ -1397,13 +1404,15 @@ function migrateDb(db: Db, migrations: string[]) {
 
 function backUp(file: string, from: number) {
   const half = `${file}.backup-${from}.tmp`
-  fs.writeFileSync(half, '', { mode: 0o600 })
+  const made = fs.openSync(half, 'w', 0o600)
   const reader = new Db(file)
   try {
     reader.run('VACUUM INTO ?', half)
+    fs.fsyncSync(made)
     fs.renameSync(half, `${file}.backup-${from}`)
   } finally {
     reader.close()
+    fs.closeSync(made)
     fs.rmSync(half, { force: true })
   }
 }
@@ -3346,8 +3355,9 @@ function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
 }
 
 function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
-  const { type, id = '', name = '', text, thinking, signature, input, partial_json } = block
+  const { type, id = '', name = '', text, thinking, signature, data, input, partial_json } = block
   if (type === 'thinking') reply.thoughts.push({ text: '' })
+  if (type === 'redacted_thinking') reply.thoughts.push({ text: '', sealed: asText(data) })
   reply.say(asText(text))
   if (thinking) reply.think(asText(thinking))
   const thought = reply.thoughts.at(-1)
@@ -3405,9 +3415,10 @@ function anthropicBlocks(message: Spoken) {
   const { reasoning = [], calls } = message
   const text = message.text.trimEnd()
   return [
-    ...reasoning.flatMap(({ text: thinking, signature }) =>
-      signature ? [{ type: 'thinking', thinking, signature }] : [],
-    ),
+    ...reasoning.flatMap(({ text: thinking, signature, sealed: data }): JsonObject[] => {
+      if (signature) return [{ type: 'thinking', thinking, signature }]
+      return data ? [{ type: 'redacted_thinking', data }] : []
+    }),
     ...(text ? [textBlock(text)] : []),
     ...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
   ]
@@ -5870,9 +5881,13 @@ function imageType(bytes: Buffer) {
 }
 
 function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
-  if (isUtf8Text(bytes)) return bytes.toString()
-  const hint = 'iconv -f UTF-16 -t UTF-8 converts text; --file takes images'
-  return failAs(`${what} is no UTF-8 text but binary (${formatBytes(bytes.length)})`, hint)
+  const text = bytes.toString()
+  if (isUtf8Text(bytes)) return text
+  const isWide = /^(fffe|feff)/.test(bytes.toString('hex', 0, 2))
+  const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
+  const odd = looksBinary(bytes) ? 'binary' : `not UTF-8 on line ${line}, perhaps WINDOWS-1252`
+  const fault = `${what} is ${isWide ? 'UTF-16' : odd} (${formatBytes(bytes.length)})`
+  return failAs(fault, 'convert text with iconv -t UTF-8; --file takes images')
 }
 
 async function wholeText(given: string, workspace: Workspace) {
@@ -7266,8 +7281,13 @@ type Packed = {
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
+/** What tar keeps of files with holes is not what they hold. */
+const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
+
 async function tarItems(bytes: Buffer): Promise<Packed[]> {
   const { unpackTar } = await import('modern-tar')
+  for (let at = 0; at < bytes.length; at += 512)
+    if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
   const items = await unpackTar(bytes, { strict: true })
   return items.map(({ header, data = ABSENT.bytes }) => ({
     type: 'file',
@@ -8127,11 +8147,8 @@ export async function readSource(
   const one = (entry: McpEntry, from: string) => {
     return { servers: [{ entry: { ...entry, ...named }, from }], notes: [], rejects: [] }
   }
-  if (kind === 'name') {
-    const hint = 'nor such a file; to start a program: tai mcp add -- PROGRAM ARGS'
-    const row = registry.row(source, hint)
-    return one({ ...(await registry.get(source)), enabled: true }, row.source)
-  }
+  if (kind === 'name')
+    return one({ ...(await registry.get(source)), enabled: true }, registry.row(source).source)
   if (kind === 'github') return one(await resolve(source, signal), `github:${repositoryOf(source)}`)
   const address = kind === 'url' ? { url: source } : { command: source, args }
   const own = name ?? nameFrom(args[0] ? words : source.split(/\s+/))
@@ -8335,7 +8352,7 @@ export function wordsIn(text: string) {
 }
 
 /** Those that share words with `query`, best first. */
-export function rankByWords<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
+export function selectTools<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
   const rows = tools.map((tool) => [tool, wordsIn(tool.name), wordsIn(tool.description)] as const)
   const scores = new Map<T, number>()
   for (const word of new Set(wordsIn(query))) {
@@ -8511,7 +8528,7 @@ export class Tools {
     const all = this.#all().filter(isAsked)
     const rows = new Map(all.map((row) => [row.name, row]))
     const named = names.flatMap((name) => rows.get(name) ?? [])
-    const found = rankByWords(query, all)
+    const found = selectTools(query, all)
     const offered = [...new Set([...named, ...found])].slice(0, limit)
     for (const { name } of offered) this.#offered.add(name)
     return { offered, unknown: names.filter((name) => !rows.has(name)) }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { rankByWords, wordsIn } from '../tai.ts'
+import { selectTools, wordsIn } from '../tai.ts'
 
 t.test('wordsIn takes names apart and ends off', async (t) => {
   const cases: [string, string[]][] = [
@@ -20,7 +20,7 @@ t.test('rank finds the tool that a few words describe', async (t) => {
     { name: 'text_diff', description: 'Unified diff of two texts or two files.' },
   ]
   const names = (query: string, limit = 2) =>
-    rankByWords(query, tools)
+    selectTools(query, tools)
       .slice(0, limit)
       .map((tool) => tool.name)
   t.strictSame(names('download a web page'), ['web_fetch'])
