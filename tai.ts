@@ -6843,7 +6843,7 @@ export const GIT_TOOLS = toolsOf('git', {
       path: GIT_PATH,
     },
     annotations: DESTROYS,
-    judge: ({ action }) => BRANCH_ACTIONS[action][0],
+    judge: ({ action }) => BRANCH_ACTIONS[action]?.[0] ?? DESTROYS, // before its check
     run: inRepository(async ({ action, name = '' }, git) => {
       const [, words] = BRANCH_ACTIONS[action]
       if (action === 'list') return visibleLines(await gitText(git, words))
