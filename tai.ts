@@ -1369,8 +1369,11 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
 function makeFolders(folder: string) {
 	if (fs.existsSync(folder)) return
 	makeFolders(path.dirname(folder))
-	attempt(() => fs.mkdirSync(folder, { mode: 0o700 })) // another tai may be faster
-	fs.accessSync(folder)
+	try {
+		fs.mkdirSync(folder, { mode: 0o700 })
+	} catch (error) {
+		if (!fs.existsSync(folder)) throw error // else another tai was faster
+	}
 }
 
 /** Closing a vault here would drop others' locks (POSIX). */
@@ -3205,6 +3208,10 @@ function encodedParts(parts: readonly Part[], picture: (image: Image) => JsonObj
 	return some.map((part) => (part.kind === 'image' ? picture(part) : textBlock(part.text)))
 }
 
+/** A model would take its half answer for a whole one. */
+const markedText = ({ text, state }: AssistantMessage) =>
+	text.trim() && text.trimEnd() + (state === 'complete' ? '' : `\n[${state}]`)
+
 const replyText = ({ text }: ToolMessage) => (text.trim() ? text : '(no text)')
 
 function systemText(messages: Message[], schema?: JsonObject) {
@@ -3327,7 +3334,7 @@ function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) 
 	}))
 	return {
 		role: 'assistant',
-		content: message.text.trimEnd() || null,
+		content: markedText(message) || null,
 		[returns]: thoughts[returns],
 		tool_calls: calls[0] && tool_calls,
 	}
@@ -3413,7 +3420,7 @@ function anthropicBlocks(message: Spoken) {
 		return [{ type: 'tool_result', tool_use_id: message.id, is_error, content }]
 	}
 	const { reasoning = [], calls } = message
-	const text = message.text.trimEnd()
+	const text = markedText(message)
 	return [
 		...reasoning.flatMap(({ text: thinking, signature, sealed: data }): JsonObject[] => {
 			if (signature) return [{ type: 'thinking', thinking, signature }]
@@ -4788,9 +4795,9 @@ export class McpRegistry {
 
 	list = () => this.once('servers', () => this.#db.all<ServerRow>(SERVER_ROWS))
 
-	row(name: string) {
+	row(name: string, otherwise = '`tai mcp list` shows them') {
 		const names = this.list().map((row) => row.name)
-		const hint = () => didYouMean(name, names) ?? '`tai mcp list` shows them'
+		const hint = () => didYouMean(name, names) ?? otherwise
 		return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint())
 	}
 
@@ -5885,7 +5892,8 @@ function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail
 	if (isUtf8Text(bytes)) return text
 	const isWide = /^(fffe|feff)/.test(bytes.toString('hex', 0, 2))
 	const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
-	const odd = bytes.includes(0) ? 'binary' : `not UTF-8 on line ${line}, perhaps WINDOWS-1252`
+	const text8 = `not UTF-8 on line ${line}, perhaps WINDOWS-1252`
+	const odd = imageType(bytes) ?? (bytes.includes(0) ? 'binary' : text8)
 	const fault = `${what} is ${isWide ? 'UTF-16' : odd} (${formatBytes(bytes.length)})`
 	return failAs(fault, 'convert text with iconv -t UTF-8; --file takes images')
 }
@@ -7996,7 +8004,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 					return isAbsent && !only ? [] : [{ provider: name, failed: messageOf(error) }]
 				}
 			})
-			if (asked.length === 0) failUnlisted('model', `of ${only}`)
+			if (asked.length === 0) fail(`there is no provider ${visible(`${only}`)}`)
 			return linesOf((await Promise.all(lists)).flat(), 'no provider is set up')
 		},
 	},
@@ -8147,8 +8155,10 @@ export async function readSource(
 	const one = (entry: McpEntry, from: string) => {
 		return { servers: [{ entry: { ...entry, ...named }, from }], notes: [], rejects: [] }
 	}
-	if (kind === 'name')
-		return one({ ...(await registry.get(source)), enabled: true }, registry.row(source).source)
+	if (kind === 'name') {
+		const row = registry.row(source, 'nor such a file; a program: tai mcp add -- PROGRAM ARGS')
+		return one({ ...(await registry.get(source)), enabled: true }, row.source)
+	}
 	if (kind === 'github') return one(await resolve(source, signal), `github:${repositoryOf(source)}`)
 	const address = kind === 'url' ? { url: source } : { command: source, args }
 	const own = name ?? nameFrom(args[0] ? words : source.split(/\s+/))
@@ -8694,7 +8704,7 @@ export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: Jso
 	const { at, why } = fault
 	const where = at && `argument ${visible(at.slice(1))}: `
 	const names = known.map(([name]) => name).join(', ')
-	const what = why.replace('False boolean schema', 'it is unknown')
+	const what = why.replace(/^False boolean schema\.?/, 'it is unknown')
 	return { problem: `${where}${what}; it takes ${names || 'none'}`, path: at }
 }
 
@@ -8977,7 +8987,7 @@ export function batches(calls: ToolCall[], reads: (call: ToolCall) => unknown) {
 	const groups: ToolCall[][] = []
 	for (const call of calls) {
 		const last = groups.at(-1)
-		if (last?.every(reads) && reads(call)) last.push(call)
+		if (last && last.length < AGENT_PARALLEL && [...last, call].every(reads)) last.push(call)
 		else groups.push([call])
 	}
 	return groups
@@ -9482,6 +9492,9 @@ function inputStream(fd: number, what: string, signal: AbortSignal) {
 	return new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
 }
 
+/** Opened anew (proc(5)): for a pipe's other owners it goes on blocking. */
+const ownStdin = () => attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))
+
 type Open = () => Promise<AsyncIterable<Buffer> | Buffer[]>
 
 async function readInput(what: string, max: number, signal: AbortSignal, open: Open) {
@@ -9514,7 +9527,7 @@ export async function readStdin(
 	const isBrief = kind === 'socket' && wait < STDIN_ALONE_WAIT
 	const patience = isBrief ? Math.min(wait, STDIN_SOCKET_WAIT) : wait
 	const open = async () => {
-		const stream = inputStream(0, 'stdin', signal)
+		const stream = inputStream((kind === 'pipe' && ownStdin()) || 0, 'stdin', signal)
 		const begun = once(stream, 'readable')
 		const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
 		const hasBegun = (await within(patience, begun)) || (await within(1, begun))

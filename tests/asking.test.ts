@@ -134,7 +134,7 @@ t.test('text_diff compares texts and files', async (t) => {
   const wrong: [JsonObject, RegExp][] = [
     [{ a: 'x' }, /give either b as a text or a path/],
     [{ a: 'x', path_a: 'a.txt', b: 'y' }, /give either a as a text/],
-    [{ path_a: 'latin', b: '' }, /latin is no UTF-8 text/],
+    [{ path_a: 'latin', b: '' }, /latin is not UTF-8 on line 1/],
     [{ path_a: 'none', b: '' }, /nothing at none/],
     [{ path_a: '.', b: '' }, /\. is a folder, not a file/],
     [{ path_a: '../home/vault.db', b: '' }, /./],

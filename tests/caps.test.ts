@@ -95,7 +95,7 @@ const LIMITS = {
 
 t.test('every limit has the value that is written down here', async (t) => {
   const { EXIT, VERSION } = tai
-  const numbers = [...section.matchAll(/^(?:export const| ) ([A-Z][A-Z_]+) = (?!\{|')/gm)].map(
+  const numbers = [...section.matchAll(/^(?:export const |\t)([A-Z][A-Z_]+) = (?!\{|')/gm)].map(
     ([, name = '']) => [name, tai[name as keyof typeof LIMITS]],
   )
   t.strictSame(Object.fromEntries(numbers), LIMITS)
@@ -108,6 +108,6 @@ t.test('every limit is used, and says what happens when it is met', async (t) =>
   const units = ['SECOND', 'MINUTE', 'HOUR', 'KB', 'MB']
   for (const name of Object.keys(LIMITS).filter((name) => !units.includes(name))) {
     t.ok(source.split(new RegExp(`\\b${name}\\b`)).length > 2, `${name} is used`)
-    t.match(section, new RegExp(`^(?:export const| ) ${name} = .* // \\S+`, 'm'), name)
+    t.match(section, new RegExp(`^(?:export const |\t)${name} = .* // \\S+`, 'm'), name)
   }
 })

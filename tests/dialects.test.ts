@@ -153,7 +153,7 @@ t.test('OpenAI: a request', async (t) => {
   const [system, look, cut, empty, asks, a, b, images] = body.messages
   t.match(system.content, /^be brief\n\nbe kind\n\nAnswer with .* JSON Schema.*\n.*"array"/)
   t.equal(look.content[1].image_url.url, 'data:image/png;base64,AAAA')
-  t.equal(cut.content, 'I')
+  t.equal(cut.content, 'I\n[interrupted]')
   t.equal(empty.content, '(an empty message)')
   t.equal(asks.content, null)
   t.equal(asks.tool_calls[0].function.arguments, '{"n":1}')
@@ -196,7 +196,11 @@ t.test('Anthropic: a request', async (t) => {
       user('one'),
       {
         ...calls('a.1', 'b'),
-        reasoning: [{ text: 'hm', signature: 's' }, { text: 'unsigned' }],
+        reasoning: [
+          { text: 'hm', signature: 's' },
+          { text: '', sealed: 'x' },
+          { text: 'unsigned' },
+        ],
       },
       result('a.1', '', { images: [PIXEL] }),
       result('b', 'broken', { isError: true }),
@@ -215,7 +219,7 @@ t.test('Anthropic: a request', async (t) => {
     ['user', 'assistant', 'user', 'assistant', 'user'],
   )
   const types = (n: number) => body.messages[n].content.map((b: { type: string }) => b.type)
-  t.strictSame(types(1), ['thinking', 'tool_use', 'tool_use'])
+  t.strictSame(types(1), ['thinking', 'redacted_thinking', 'tool_use', 'tool_use'])
   t.strictSame(types(2), ['tool_result', 'tool_result', 'text'], 'replies, then what the user said')
   const [first, second] = body.messages[2].content
   t.match(first.tool_use_id, /^[0-9a-f]{9}$/)
@@ -434,6 +438,7 @@ t.test('Anthropic: blocks of every kind, and unknown events', async (t) => {
     delta(0, { type: 'thinking_delta', thinking: 'hm' }),
     delta(0, { type: 'signature_delta', signature: 'si' }),
     delta(0, { type: 'signature_delta', signature: 'gn' }),
+    start(1, { type: 'redacted_thinking', data: 'opaque' }),
     start(2, { type: 'tool_use', id: 'a', name: 'now', input: {} }),
     delta(2, { type: 'input_json_delta', partial_json: '' }),
     start(3, { type: 'tool_use', id: 'b', name: 'read_file', input: {} }),
@@ -449,7 +454,10 @@ t.test('Anthropic: blocks of every kind, and unknown events', async (t) => {
   t.strictSame(reply.message, {
     role: 'assistant',
     text: '',
-    reasoning: [{ text: 'hm', signature: 'sign' }],
+    reasoning: [
+      { text: 'hm', signature: 'sign' },
+      { text: '', sealed: 'opaque' },
+    ],
     calls: [
       { id: 'a', name: 'now', args: {} },
       { id: 'b', name: 'read_file', args: { path: 'a' } },

@@ -332,7 +332,7 @@ t.test(
       ['no file name', '@@ -1 +1 @@\n-a\n+b\n', /a hunk without file/],
       ['only the old name', '--- a/g\n@@ -1 +0,0 @@\n-a\n', /no unified diff/],
       ['only the new name', '+++ b/g\n@@ -1 +1 @@\n-a\n+b\n', /no unified diff/],
-      ['a folder named a', '--- a/f\n+++ a/f\n@@ -1 +1 @@\n-one\n+b\n', /nothing at a\n/],
+      ['a folder named a', '--- a/f\n+++ a/f\n@@ -1 +1 @@\n-one\n+b\n', /nothing at a$/m],
       [
         'a link',
         'diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc/passwd\n',

@@ -76,14 +76,10 @@ t.test('read_file gives long files in parts, and refuses huge ones', async (t) =
 t.test('read_file names what it cannot show, and what to do', async (t) => {
   const { call, root } = await bench(t, { sub: { 'index.ts': 'x' }, 'readme.md': 'x' })
   const files: [string, Buffer, RegExp][] = [
-    [
-      'utf16',
-      Buffer.from('\ufeffhello', 'utf16le'),
-      /utf16 is no UTF-8 text .*\n.*iconv -f UTF-16/,
-    ],
-    ['latin1', Buffer.from('one\ncaf\xe9\n', 'latin1'), /latin1 is no UTF-8 text/],
-    ['cut', Buffer.from('gr\u00fc').subarray(0, 3), /cut is no UTF-8 text/],
-    ['nul', Buffer.from('a\0b'), /nul is no UTF-8 text but binary \(3 B\)/],
+    ['utf16', Buffer.from('\ufeffhello', 'utf16le'), /utf16 is UTF-16 \(12 B\)\n.*iconv/],
+    ['latin1', Buffer.from('one\ncaf\xe9\n', 'latin1'), /latin1 is not UTF-8 on line 2/],
+    ['cut', Buffer.from('gr\u00fc').subarray(0, 3), /cut is not UTF-8 on line 1/],
+    ['nul', Buffer.from('a\0b'), /nul is binary \(3 B\)/],
   ]
   for (const [name, bytes, expected] of files) {
     fs.writeFileSync(path.join(root, name), bytes)
@@ -96,7 +92,7 @@ t.test('read_file names what it cannot show, and what to do', async (t) => {
       { path: 'sub/indx.ts' },
       /nothing at sub\/indx.ts\ndid you mean index.ts\?/,
     ],
-    ['a mistyped folder', { path: 'sup/index.ts' }, /nothing at sup\ndid you mean sub\?/],
+    ['a mistyped folder', { path: 'sup/index.ts' }, /nothing at sup$/m],
     [
       'past the end',
       { path: 'readme.md', offset: 5 },

@@ -100,13 +100,13 @@ t.test('what is no text, or too much, is refused by name', together, async (t) =
   const table: [script: string, message: RegExp][] = [
     [
       `printf '\\x89PNG\\r\\n\\x1a\\n\\0\\0' |`,
-      /^stdin is no UTF-8 text but binary \(10 B\)\n.*iconv.*--file/,
+      /^stdin is image\/png \(10 B\)\n.*--file/,
     ],
-    [`head -c 20000 '${process.execPath}' |`, /^stdin is no UTF-8 text .*\(19\.5 KB\)/],
-    [`printf hello | gzip |`, /^stdin is no UTF-8 text/],
-    [`printf '\\xff\\xfeh\\0i\\0' |`, /^stdin is no UTF-8 text .*\n.*iconv/],
-    [`printf 'caf\\xe9' |`, /^stdin is no UTF-8 text .*\(4 B\)\n.*iconv/],
-    [`printf 'a\\0b' |`, /^stdin is no UTF-8 text/],
+    [`head -c 20000 '${process.execPath}' |`, /^stdin is binary \(19\.5 KB\)/],
+    [`printf hello | gzip |`, /^stdin is binary/],
+    [`printf '\\xff\\xfeh\\0i\\0' |`, /^stdin is UTF-16 .*\n.*iconv/],
+    [`printf 'caf\\xe9' |`, /^stdin is not UTF-8 on line 1.*\(4 B\)\n.*iconv/],
+    [`printf 'a\\0b' |`, /^stdin is binary/],
     [`head -c 9000000 /dev/zero |`, /^stdin is larger than 8\.0 MB\n.*--file/],
   ]
   await inParallel(table, 4, async ([script, message]) =>
@@ -164,7 +164,7 @@ t.test('--file', async (t) => {
     ['missing\u001b.txt', 'cannot read --file missing\\e.txt: no such file or directory'],
     ['a.txt/b', 'cannot read --file a.txt/b: not a directory'],
     ['folder', '--file folder is a folder or a device'],
-    ['doc.pdf', '--file doc.pdf is no UTF-8 text but binary (11 B)'],
+    ['doc.pdf', '--file doc.pdf is binary (11 B)'],
     ['big.txt', '--file big.txt is larger than 20.0 MB'],
     ['/dev/zero', '--file /dev/zero is a folder or a device'],
   ]

@@ -285,7 +285,7 @@ t.test(
     t.match(await w.mcp(['tools', 'demo']), {
       out: /mcp_demo_ping {2}not_enabled {2}One line.\nmcp_demo_pong {2}not_enabled {2}It does Pong.\n$/,
     })
-    t.match(await w.mcp(['enable', 'demo']), { code: 0, out: /profile +default\nenabled +true\n$/ })
+    t.match(await w.mcp(['enable', 'demo']), { code: 0, out: 'demo is enabled for default\n' })
     t.match(await w.mcp(['tools']), {
       out: 'name           state    description\nmcp_demo_ping  offered  One line.\nmcp_demo_pong  offered  It does Pong.\n',
     })
@@ -298,7 +298,7 @@ t.test(
     })
     t.match(await w.mcp(['disable', 'demo']), {
       code: 0,
-      out: /profile +default\nenabled +false\n$/,
+      out: 'demo is disabled for default\n',
     })
     t.match(await w.mcp(['tools']), { out: /mcp_demo_ping +not_enabled/ })
   },

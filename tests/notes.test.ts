@@ -113,7 +113,7 @@ t.test('what must not be stored is refused', async (t) => {
     [{ content: 'key is [redacted:openai]' }, /what vault_write is given holds a mark/],
     [{ content: 'x', title: '[redacted:a]' }, /what vault_write is given holds a mark/],
     [{ content: ' \n' }, /the content is empty/],
-    [{ content: 'x', id: 'no-such' }, /there is no record "no-such"/],
+    [{ content: 'x', id: 'no-such' }, /there is no record no-such/],
     [{ content: 'x', id: spill }, /tai itself stored spill/],
   ]
   for (const [args, message] of cases)

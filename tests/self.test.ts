@@ -225,7 +225,9 @@ t.test('models of all providers that are set up; one that fails is named', async
   t.strictSame(await linesOf(context, 'model_list', { provider: 'openai' }), own)
   const [unset] = await linesOf(context, 'model_list', { provider: 'groq' })
   t.match(unset, { provider: 'groq', failed: /no key for groq/ })
-  await t.rejects(use(context, 'model_list', { provider: 'grok' }), { message: /no provider grok/ })
+  await t.rejects(use(context, 'model_list', { provider: 'grok' }), {
+    message: /there is no provider grok/,
+  })
   await context.store.secrets.set('OPENAI_API_KEY', VALUE)
   await use(context, 'model_list', { provider: 'openai' })
   t.notMatch(JSON.stringify(server.requests), VALUE, 'a key of the vault goes to no other address')
