@@ -657,7 +657,7 @@ export async function schemaCheck(schema: JsonSchema) {
 		for (const [at, part] of Object.entries(parts)) refuseBroken(at, part, parts)
 		const check = (value: unknown) => {
 			const found = validate(value, own, '2020-12', parts).errors.at(-1)
-			return found && { at: found.instanceLocation.slice(1), why: found.error }
+			return found && { at: found.instanceLocation.slice(1), why: found.error.replace(/\.$/, '') }
 		}
 		for (const sample of [null, {}, [], '', 0]) check(sample) // some faults show only now
 		return check
@@ -8704,7 +8704,7 @@ export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: Jso
 	const { at, why } = fault
 	const where = at && `argument ${visible(at.slice(1))}: `
 	const names = known.map(([name]) => name).join(', ')
-	const what = why.replace(/^False boolean schema\.?/, 'it is unknown')
+	const what = why.replace('False boolean schema', 'it is unknown')
 	return { problem: `${where}${what}; it takes ${names || 'none'}`, path: at }
 }
 
@@ -10627,6 +10627,7 @@ export async function listResources(
 	const found = names.map((name) => ({
 		uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
 		name,
+		description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
 		mimeType: mimeOf(name),
 	}))
 	const others = last ? [] : fixed.map(({ text: _text, blob: _blob, ...row }) => row)
@@ -11452,7 +11453,7 @@ export async function mcpServeMain(app: App) {
 const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
 
 /** What needs a person is denied: a host's screen is not ours. */
-export async function mcpServePipe(app: App) {
+async function mcpServePipe(app: App) {
 	const { signal, out, redactor, root, world } = app
 	const { stdin } = process
 	await Config.load(world, { flags: flagSettings(app.given), stored: {}, root }) // a bad flag is told now

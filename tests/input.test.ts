@@ -98,10 +98,7 @@ t.test('a terminal is not read', ptyAvailable ? {} : { skip: 'no script here' },
 
 t.test('what is no text, or too much, is refused by name', together, async (t) => {
   const table: [script: string, message: RegExp][] = [
-    [
-      `printf '\\x89PNG\\r\\n\\x1a\\n\\0\\0' |`,
-      /^stdin is image\/png \(10 B\)\n.*--file/,
-    ],
+    [`printf '\\x89PNG\\r\\n\\x1a\\n\\0\\0' |`, /^stdin is image\/png \(10 B\)\n.*--file/],
     [`head -c 20000 '${process.execPath}' |`, /^stdin is binary \(19\.5 KB\)/],
     [`printf hello | gzip |`, /^stdin is binary/],
     [`printf '\\xff\\xfeh\\0i\\0' |`, /^stdin is UTF-16 .*\n.*iconv/],

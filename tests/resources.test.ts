@@ -2,7 +2,14 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { listResources, MCP_RESOURCES_PAGE, readResource, Redactor, Workspace } from '../tai.ts'
+import {
+  listResources,
+  MCP_RESOURCES_PAGE,
+  readResource,
+  Redactor,
+  type Resource,
+  Workspace,
+} from '../tai.ts'
 import { begin, serveHere } from './fakes/served.ts'
 import { folder } from './fakes/tai.ts'
 
@@ -35,15 +42,16 @@ t.test('what git would show is listed, with what it takes to read it', async (t)
   t.strictSame(
     resources,
     [
-      ['.env.example', 'text/plain'],
-      ['.gitignore', 'text/plain'],
-      ['a.txt', 'text/plain'],
-      ['pixel.png', 'image/png'],
-      ['sub/data.json', 'application/json'],
-      ['sub/über # 1?.md', 'text/plain'],
-    ].map(([name = '', mimeType]) => ({
+      ['.env.example', '5 B', 'text/plain'],
+      ['.gitignore', '11 B', 'text/plain'],
+      ['a.txt', '40 B', 'text/plain'],
+      ['pixel.png', '5 B', 'image/png'],
+      ['sub/data.json', '7 B', 'application/json'],
+      ['sub/über # 1?.md', '5 B', 'text/plain'],
+    ].map(([name = '', description, mimeType]) => ({
       uri: `tai://workspace/${name.split('/').map(encodeURIComponent).join('/')}`,
       name,
+      description,
       mimeType,
     })),
   )
@@ -157,4 +165,15 @@ t.test("tai's own home is no resource, and a large file says so", async (t) => {
   t.notMatch(JSON.stringify(resources), /vault/)
   await t.rejects(readResource(shelf, 'tai://workspace/home/vault.db'), { message: /no such/ })
   await t.rejects(readResource(shelf, 'tai://workspace/big.txt'), { message: /too large: 11/ })
+})
+
+t.test('what a program offers beside its files comes first, as it is', async (t) => {
+  const dir = workspace()
+  const fact = { uri: 'test://one', name: 'One', description: 'A fact.', mimeType: 'text/plain' }
+  const fixed: readonly Resource[] = [{ ...fact, text: 'It rains.' }]
+  const place = new Workspace(dir, join(dir, 'home'))
+  const shelf = { workspace: place, redactor: new Redactor(), fixed }
+  const { resources } = await listResources(shelf, '', AbortSignal.timeout(9_000))
+  t.strictSame(resources[0], fact)
+  t.match(await readResource(shelf, 'test://one'), { text: 'It rains.' })
 })
