@@ -1972,6 +1972,11 @@ export class Store {
 /** And what disks take for them. */
 const GUARDED = /((^|\/)(\.git|git~\d+)|^(\.tai|tai~\d+))[. ]*(:[^/]*)?(\/|$)/i
 
+const relativePath = (folder: string, absolute: string) =>
+	path.relative(folder, absolute).replaceAll(path.sep, '/')
+
+const isLink = (absolute: string) => attempt(() => fs.lstatSync(absolute).isSymbolicLink())
+
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
 	root
@@ -2043,10 +2048,6 @@ function pathFault(cause: unknown): never {
 	fail(clip(visible(messageOf(cause)), 300), undefined, cause)
 }
 
-function relativePath(folder: string, absolute: string) {
-	return path.relative(folder, absolute).replaceAll(path.sep, '/')
-}
-
 function isInside(folder: string, absolute: string) {
 	const way = relativePath(folder, absolute)
 	return !/^\.\.(\/|$)/.test(way) && !path.isAbsolute(way)
@@ -2061,10 +2062,6 @@ function resolveReal(absolute: string): string {
 		const isNew = codeOf(error) === 'ENOENT' && parent !== absolute && !isLink(absolute)
 		return isNew ? path.join(resolveReal(parent), path.basename(absolute)) : pathFault(error)
 	}
-}
-
-function isLink(absolute: string) {
-	return attempt(() => fs.lstatSync(absolute).isSymbolicLink())
 }
 
 /** The right of a group of servers to change a workspace. */
@@ -2084,7 +2081,7 @@ export class WorkspaceLock {
 		this.#file = path.join(options.world.home, 'workspace_registry.json')
 	}
 
-	/** Undefined: it is ours; else the record of who has it. Throws VaultError. */
+	/** Undefined: it is ours; else who has it. */
 	take() {
 		if (this.#isHeld) return undefined
 		const { world, root: workspace_path, startOf, db, group: groupOf } = this.#options
@@ -2094,12 +2091,11 @@ export class WorkspaceLock {
 			const holder = others.find(
 				(it) => it['workspace_path'] === workspace_path && it['group'] !== group,
 			)
-			if (holder) return holder
 			const acquired_at = new Date(world.now()).toISOString()
 			const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
-			this.#write([...others, own])
-			this.#isHeld = true
-			return undefined
+			if (!holder) this.#write([...others, own])
+			this.#isHeld = !holder
+			return holder
 		})
 	}
 
@@ -2109,7 +2105,6 @@ export class WorkspaceLock {
 		this.#isHeld = false
 	}
 
-	/** Of those who live, without this process. */
 	#others() {
 		const { world, root, startOf } = this.#options
 		const text = attempt(() => fs.readFileSync(this.#file, 'utf8')) ?? ''
@@ -3860,7 +3855,6 @@ export abstract class RpcTransport {
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
 // 3. What fills a placeholder is never read for more of them.
 // 4. Notes and errors show names, never values, which may be secrets.
-// Not here: consent, the vault, the live check.
 
 const PASTE_MAX = 1 * MB // and for filled placeholders
 const NO_SERVER = 'it has no server'
@@ -3933,7 +3927,7 @@ const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
 class Said extends Reader {
-	readonly #notes
+	#notes
 	constructor(value: unknown, where: string, notes: Set<string>) {
 		super(value, visible(clip(where, KB)))
 		this.#notes = notes
@@ -4009,19 +4003,19 @@ export async function mcpNormalize(paste: string) {
 	})
 	const entries = new Map<string, McpEntry>()
 	const rejects: InvalidError[] = []
-	for (const { given, raw, isToml } of servers) {
+	for (const server of servers) {
 		try {
-			const entry = entryOf(given, raw, isToml)
+			const entry = entryOf(...server)
 			if (digest(entries.get(entry.name) ?? entry) !== digest(entry))
 				unfit(`${entry.name}: another entry has this name`)
 			entries.set(entry.name, entry)
 		} catch (error) {
 			if (!(error instanceof InvalidError)) throw error
-			raw.note(explain(error).replace('\n ', ';'), 'refused')
+			server[1].note(explain(error).replace('\n ', ';'), 'refused')
 			rejects.push(error)
 		}
 	}
-	const from = servers[0]?.isToml ? 'config-toml' : 'config-json'
+	const from = servers[0]?.[2] ? 'config-toml' : 'config-json'
 	if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects, from }
 	const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
 	unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
@@ -4047,11 +4041,9 @@ async function serversOf(paste: Said) {
 	const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
 	if (isNested(values)) throw new RangeError()
 	const servers = values.flatMap((value, i) =>
-		serversIn(paste.other(value)).map(([given, raw]) => ({
-			given,
-			raw: paste.other(raw, given || 'the entry'),
-			isToml: i < tomls.length,
-		})),
+		serversIn(paste.other(value)).map(
+			([given, raw]) => [given, paste.other(raw, given || 'the entry'), i < tomls.length] as const,
+		),
 	)
 	if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
 	return servers
@@ -4109,8 +4101,10 @@ async function tomlIn(text: string) {
 	}
 }
 
-const pairsOf = (raw: unknown): [string, unknown][] =>
-	Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
+type Pair = [string, unknown]
+
+const pairsOf = (raw: unknown): Pair[] =>
+	Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): Pair[] => {
 		if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
 		return pairsOf(value).map(([inner, item]) => [inner === 'path' ? key : inner, item])
 	})
@@ -4123,14 +4117,14 @@ const looksLikeEntry = (raw: unknown) =>
 			(typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
 	)
 
-function serversIn(said: Said, inside?: string): [string, unknown][] {
+function serversIn(said: Said, inside?: string): Pair[] {
 	const { value } = said
 	if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
 	if (inside === undefined && looksLikeEntry(value)) return [['', value]]
 	const all = Object.entries(isObject(value) ? value : {})
-	const isHolder = ([key, inner]: [string, unknown]) =>
+	const isHolder = ([key, inner]: Pair) =>
 		(inside ?? 'mcp') === 'mcp' && has(HOLDERS, key) && !looksLikeEntry(inner)
-	const isServer = ([, raw]: [string, unknown]) => (inside ? isObject(raw) : looksLikeEntry(raw))
+	const isServer = ([, raw]: Pair) => (inside ? isObject(raw) : looksLikeEntry(raw))
 	const holds = all.some(isHolder)
 	const isTaken = holds ? isHolder : isServer
 	const { taken = [], rest } = Object.groupBy(all, (pair) => (isTaken(pair) ? 'taken' : 'rest'))
@@ -4158,7 +4152,6 @@ function fieldsOf(raw: Said, isToml: boolean) {
 	return { found, options }
 }
 
-/** The last one counts. */
 const textsOf = (pairs: (readonly [string, string])[]) =>
 	Object.fromEntries([...new Map(pairs)].toSorted())
 
@@ -4173,15 +4166,13 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
 	const it = (field: string) => found.get(field) ?? raw.other(undefined)
 	const [command, ...args] = [...it('command').program(), ...it('args').words()]
 	const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
-	const variables = it('envVars')
-		.items()
-		.map((item) => item.variable())
+	const variables = it('envVars').items()
 	return {
 		name: nameOf(given, it('name').text(), raw),
 		transport: kind,
 		command,
 		args,
-		env: textsOf([...variables, ...it('env').pairs()]),
+		env: textsOf([...variables.map((item) => item.variable()), ...it('env').pairs()]),
 		cwd: it('cwd').text() || undefined,
 		url: it('url').url(),
 		socket: it('uds').text() || undefined,
@@ -4726,16 +4717,15 @@ export class McpClient {
 //    accepted. One that is gone goes silently.
 // 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
 // 4. Trust is by name and outlives its server.
-// Not here: connections (§bridge), who asks the person (§servers).
 
 const shellWord = (word: string) =>
 	/^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
 const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_json AS args,
-    allow_json AS allow, deny_json AS deny, env_json, headers_json,
-    (SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
-    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles
-  FROM mcp_servers ORDER BY name`
+	allow_json AS allow, deny_json AS deny, env_json, headers_json,
+	(SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
+	(SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles
+	FROM mcp_servers ORDER BY name`
 
 type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled' | 'options'> &
 	Record<'source' | 'env_json' | 'headers_json', string> & {
@@ -4794,10 +4784,10 @@ export class McpRegistry {
 		return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint())
 	}
 
-	#sealed = (value: object, ...slot: Parameters<typeof columnSlot>) =>
+	#sealed = (value: object, ...slot: [string, string, string]) =>
 		this.#store.secrets.seal.seal(JSON.stringify(value), columnSlot(...slot))
 
-	#opened = (value: string, ...slot: Parameters<typeof columnSlot>) =>
+	#opened = (value: string, ...slot: [string, string, string]) =>
 		JSON.parse(this.#store.secrets.seal.open(value, columnSlot(...slot)))
 
 	async get(name: string): Promise<McpEntry> {
@@ -4859,7 +4849,7 @@ export class McpRegistry {
 
 	hasConsent = (entry: McpEntry) =>
 		!!this.#db.get`SELECT 1 FROM mcp_consents
-      WHERE server = ${entry.name} AND digest = ${consentDigest(entry)}`
+			WHERE server = ${entry.name} AND digest = ${consentDigest(entry)}`
 
 	consent(entry: McpEntry) {
 		const { name: server } = entry
@@ -4868,13 +4858,15 @@ export class McpRegistry {
 		if (!this.trusts().has(server)) this.setTrust(server)
 	}
 
-	/** Throws TaiError: the vault is locked. */
 	trusts = () =>
 		this.once('trust', () => {
 			const rows = this.#db.all<Record<'server' | 'value', string>>('SELECT * FROM mcp_trust')
-			const open = (server: string, value: string): McpTrust =>
-				this.#opened(value, 'mcp_trust', 'value', server)
-			return new Map(rows.map(({ server, value }) => [server, open(server, value)]))
+			return new Map<string, McpTrust>(
+				rows.map(({ server, value: of }) => [
+					server,
+					this.#opened(of, 'mcp_trust', 'value', server),
+				]),
+			)
 		})
 
 	trust = (server: string) => this.trusts().get(server) ?? TRUSTED
@@ -4902,13 +4894,13 @@ export class McpRegistry {
 
 	definitions = (server: string) =>
 		this.#db.all<McpDefinition>`SELECT tool AS name, description, schema_json AS inputSchema
-      FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
+			FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
 
 	withheld = (server: string) => this.row(server).options.withheld ?? []
 
 	accepts = (server: string, tool: McpDefinition) =>
 		!!this.#db.get`SELECT 1 FROM mcp_tool_pins
-      WHERE server = ${server} AND tool = ${tool.name} AND hash = ${pinned(tool).hash}`
+			WHERE server = ${server} AND tool = ${tool.name} AND hash = ${pinned(tool).hash}`
 
 	drift(server: string): McpDrift[] {
 		const known = this.definitions(server)
@@ -4935,7 +4927,6 @@ export class McpRegistry {
 		})
 	}
 
-	/** All that is withheld, or those named. */
 	grant(server: string, names?: readonly string[]) {
 		return this.#db.tx(() => {
 			const { now = [], later = [] } = Object.groupBy(this.withheld(server), ({ name }) =>
@@ -4954,7 +4945,7 @@ export class McpRegistry {
 	#pin(server: string, { name, description, inputSchema, hash }: Pinned) {
 		const updated = this.#now()
 		const sql = `INSERT INTO mcp_server_tools VALUES (?1, ?2, ?3, ?4, ?5)
-      ON CONFLICT DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
+			ON CONFLICT DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
 		this.#db.run(sql, server, name, description, JSON.stringify(inputSchema), updated)
 		this.#db.insert('mcp_tool_pins', { server, tool: name, hash, updated }, 'REPLACE')
 	}
@@ -4972,7 +4963,7 @@ export class McpRegistry {
 //    withheld, denied or not enabled.
 // 2. No name is taken apart to find its server and tool.
 // 3. A failure keeps its kind: the tool failed, its server refused, or no server was there.
-// Not here: permission (§policy), redaction, size and audit of a call (§toolbox).
+// Not here: permission (§policy), redaction and audit (§toolbox).
 
 const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
 const PICTURE_MAX = 5 * MB // characters in base64; a larger one is text
@@ -4996,7 +4987,7 @@ const tailedName = (name: string, ...of: string[]) =>
 
 const toolWord = (text: string) => text.toLowerCase().replace(/[^a-z0-9_]/g, '_')
 
-/** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
+/** A long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming?: Json) {
 	const own = toolWord(server)
 	const starts = new Map<unknown, string>([
@@ -5236,7 +5227,6 @@ export class McpBridge {
 		return true
 	}
 
-	/** Throws only the signal's reason. */
 	async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
 		const { server, name } = row
 		try {
@@ -5357,7 +5347,6 @@ export class McpBridge {
 // 2. An allowing grant matches narrowly (every path, no second command), a denying one broadly.
 // 3. One keypress allows no more than it shows.
 // 4. What allows one call is used up when that call runs, not before.
-// Not here: whether paths stay in the workspace (§workspace).
 
 const PLAIN_MAX = 4 * KB // characters
 const SAID_MAX = 160 // characters
@@ -5366,11 +5355,11 @@ type Verdict = 'run' | 'say' | 'ask' | 'deny' // say: a line, and run
 
 // biome-ignore format: a table
 export const VERDICTS: Record<Mode, Record<'low' | 'medium' | 'destructive' | 'high', Verdict>> = {
-  'read-only':          { low: 'run', medium: 'deny', destructive: 'deny', high: 'deny' },
-  'workspace-write':    { low: 'run', medium: 'run',  destructive: 'run',  high: 'deny' },
-  'prompt':             { low: 'run', medium: 'run',  destructive: 'ask',  high: 'ask' },
-  'allow':              { low: 'say', medium: 'say',  destructive: 'say',  high: 'say' },
-  'danger-full-access': { low: 'run', medium: 'run',  destructive: 'run',  high: 'run' },
+	'read-only':          { low: 'run', medium: 'deny', destructive: 'deny', high: 'deny' },
+	'workspace-write':    { low: 'run', medium: 'run',  destructive: 'run',  high: 'deny' },
+	'prompt':             { low: 'run', medium: 'run',  destructive: 'ask',  high: 'ask' },
+	'allow':              { low: 'say', medium: 'say',  destructive: 'say',  high: 'say' },
+	'danger-full-access': { low: 'run', medium: 'run',  destructive: 'run',  high: 'run' },
 }
 
 /** A call's column of VERDICTS. */
@@ -5503,13 +5492,12 @@ async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root:
 const nameCall = (tool: string, exact: string) => `${visible(tool)} (${exact.slice(0, 12)})`
 
 /** No line can pass for tai's own. */
-function inMargin(text: string) {
-	return text
+const inMargin = (text: string) =>
+	text
 		.toWellFormed()
 		.replace(/\n([^\S\n]*\n){3,}/g, (run) => `\n(${run.split('\n').length - 2} blank lines)\n`)
 		.split('\n')
 		.map((line) => `  | ${visible(line)}`)
-}
 
 /** All of it: only what is shown is allowed. */
 function questionOf({ tool, args, origin, annotations }: ApprovalRequest, detail?: string) {
@@ -5620,7 +5608,6 @@ export class Approvals {
 		return reason !== 'grant_once' || store.revokeGrant(grant)
 	}
 
-	/** For a sub-agent: at most the same mode. */
 	child(mode = this.mode) {
 		return new Approvals({ ...this.#options, mode: tighterMode(mode, this.mode) })
 	}
@@ -5628,7 +5615,6 @@ export class Approvals {
 	/** Of its tool, in the order they count; `other`: what it is not for. */
 	async grants(call: ApprovalRequest) {
 		const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
-		if (!all[0]) return []
 		const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
 		return Array.fromAsync(inOrder, async (grant) => {
 			return { grant, other: await this.#other(call, grant) }
@@ -5723,7 +5709,7 @@ type ToolFacts<A, Out> = {
 	description: string
 	family?: string
 	annotations?: Annotations // default: READS_ONLY
-	core?: boolean // offered from the start
+	core?: boolean // offered at once
 	rateLimit?: { maxCalls: number; windowSeconds: number }
 	origin?: { server: string; tool: string; names: string[] }
 	means?: (args: A) => { server: string; name: string; args: JsonObject }
@@ -8061,7 +8047,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
 //    their place, and the audit says so.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
 // 3. Each server of a source stands alone.
-// Not here: connections and pins (§bridge).
 
 const FOREIGN = annotate('High', 'destroys', { openWorld: true })
 const REMOVES = annotate('High', 'destroys', { idempotent: true })
@@ -8191,24 +8176,28 @@ function agreementOf({ prompter, approvals }: ToolContext, signal: AbortSignal) 
 
 /** No value of a variable or a header is among them. */
 export function serverFacts({ registry, redact }: McpBridge) {
-	return registry.list().map(({ name, transport, url, command, args, profiles, source }) => {
-		const address = redact(url ?? joinParts([command, ...args], ' '))
-		const tools = registry.definitions(name).length
-		const withheld = registry.withheld(name).map((tool) => tool.name)
-		return { name, transport, address, profiles, tools, withheld, source }
-	})
+	return registry.list().map(({ name, transport, url, command, args, profiles, source }) => ({
+		name,
+		transport,
+		address: redact(url ?? joinParts([command, ...args], ' ')),
+		profiles,
+		tools: registry.definitions(name).length,
+		withheld: registry.withheld(name).map((tool) => tool.name),
+		source,
+	}))
 }
 
 /** Of all servers, or of one. Throws TaiError: no such server. */
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
 	if (server !== undefined) bridge.registry.row(server)
 	const rows = bridge.catalog(profile).filter((row) => row.server === (server ?? row.server))
-	return rows.map(
-		({ server: of, name: tool, exposed: name, unbound: state = 'offered', ...row }) => {
-			const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
-			return { server: of, tool, name, state, description }
-		},
-	)
+	return rows.map((row) => ({
+		server: row.server,
+		tool: row.name,
+		name: row.exposed,
+		state: row.unbound ?? 'offered',
+		description: clip(row.description.replace(/\s+/g, ' '), LISTED_MAX),
+	}))
 }
 
 const REMEDIES: Record<string, string> = { pin_pending: 'pins', not_enabled: 'enable' }
@@ -8381,7 +8370,6 @@ function hitWeight(word: string, among: string[]) {
 // 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session: the provider's cache survives.
 // 4. A sub-agent has at most the tools, mode and money of its parent.
-// Not here: who asks the person (§policy).
 
 export const TOOLS = [
 	FILE_TOOLS,
@@ -8439,6 +8427,9 @@ type Refusal = 'unknown' | 'invalid' | 'denied' | 'locked' | 'busy' | 'crashed' 
 type Outcome =
 	| { kind: 'done'; output: ToolOutput }
 	| { kind: 'refused'; why: Refusal; text: string; data: JsonObject }
+
+const toolReply = ({ id, name }: ToolCall, { text, isError = false, images }: ToolOutput) =>
+	({ role: 'tool', id, name, text, isError, ...(images && { images }) }) as const
 
 /** The tools of one session. */
 export class Tools {
@@ -8504,7 +8495,6 @@ export class Tools {
 		return row ? { row, args: meant.args } : { row: this.#find(called), args }
 	}
 
-	/** For a sub-agent. Throws UsageError. */
 	narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: string[]) {
 		const { context, bridged, only, rows } = this.#options
 		const { approvals, bridge, depth = 0 } = context
@@ -8669,17 +8659,13 @@ export class Tools {
 	}
 }
 
-function toolReply({ id, name }: ToolCall, { text, isError = false, images }: ToolOutput) {
-	return { role: 'tool', id, name, text, isError, ...(images && { images }) } as const
-}
-
 function pickTool(rows: Tool[], name: string) {
 	const hint = '`tai tools list` shows them all'
 	const found = rows.find((row) => row.name === name)
 	return found ?? failUsage(`there is no tool named ${visible(name)}`, hint)
 }
 
-const present = (pairs: [string, unknown][]) =>
+const present = (pairs: Pair[]) =>
 	Object.fromEntries(pairs.filter(([, value]) => value != null)) as JsonObject
 
 type Checked = { args: JsonObject } | { problem: string; path: string } // a JSON pointer
@@ -10312,7 +10298,6 @@ function safeParts({ redactor, notice }: App, parts: Part[]) {
 //    of its owner. A model chooses among that, and its choice is checked.
 // 2. README and Glama tell arguments and variables; a package that only they name is refused.
 // 3. Values of variables come from the person, never from a page.
-// Not here: consent, the live check, storing (§servers).
 
 const PAGE_MAX = 1 * MB
 const PAGE_SHOWN = 16 * KB // characters, to the model
@@ -10330,8 +10315,7 @@ const RESOLVER_ANSWER = {
 	additionalProperties: false,
 }
 
-/** The registry, and what stands before the package, a word a line; a group there means that a
- * program of the package comes next. */
+/** The registry, and what stands before the package; its group: a program comes after. */
 const STARTERS = new Map<string, [string, RegExp]>([
 	['npx', ['npm', /^(?:-y\n)?(-p\n)?/]],
 	['uvx', ['pypi', /^(--from\n)?/]],
@@ -10414,7 +10398,6 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	return Promise.all(Object.entries(WITNESSES).map(ask))
 }
 
-/** In a session that is not kept. */
 async function askApart(app: App, task: string, signal: AbortSignal) {
 	const { world, redactor } = app
 	const choice = await chosenModel(app)
