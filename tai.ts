@@ -3926,6 +3926,8 @@ function unfit(message: string, hint?: string): never {
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
+const unquoted = (word: string) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2')
+
 class Said extends Reader {
 	#notes
 	constructor(value: unknown, where: string, notes: Set<string>) {
@@ -3966,7 +3968,7 @@ class Said extends Reader {
 		if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
 		const words = value.match(WORD) ?? []
 		if (words.length > 1) this.note(`is split into ${words.length} words`)
-		return this.other(words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))).words()
+		return this.other(words.map(unquoted)).words()
 	}
 
 	program() {
@@ -4713,8 +4715,7 @@ export class McpClient {
 //#region §registry: MCP servers, as the vault has them
 //
 // 1. Consent is for one digest of what would be started or reached.
-// 2. A tool that is new, or not as its pin, is withheld until it is granted, beside what was
-//    accepted. One that is gone goes silently.
+// 2. A tool that is new, or not as its pin, is withheld until it is granted.
 // 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
 // 4. Trust is by name and outlives its server.
 
@@ -4759,7 +4760,6 @@ type McpTrust = {
 
 const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
 
-/** What grants call a tool. */
 export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
 
 /** The MCP tables of a vault. */
@@ -4803,7 +4803,6 @@ export class McpRegistry {
 		}))
 	}
 
-	/** Throws TaiError: another has its name, or too many. */
 	async add(entry: McpEntry, source: string) {
 		const { name, transport, command, args, url, cwd, allow, deny, socket: uds } = entry
 		if (await this.check(entry)) return
@@ -4930,7 +4929,7 @@ export class McpRegistry {
 	grant(server: string, names?: readonly string[]) {
 		return this.#db.tx(() => {
 			const { now = [], later = [] } = Object.groupBy(this.withheld(server), ({ name }) =>
-				(names?.includes(name) ?? true) ? 'now' : 'later',
+				names?.includes(name) === false ? 'later' : 'now',
 			)
 			const granted = now.map(({ name }) => name)
 			const unknown = names?.find((name) => !granted.includes(name))
@@ -5053,7 +5052,6 @@ function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)):
 	return { text, isError: true, structured: { code, message, server, tool, ...refusal } }
 }
 
-/** Throws the signal's reason, and what is a bug. */
 function toldError(error: unknown, signal: AbortSignal) {
 	signal.throwIfAborted()
 	if (error instanceof TaiError) return error
@@ -5077,7 +5075,6 @@ export type BridgeOptions = {
 
 type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool>> }
 
-/** Throws TaiError with the evidence it has. */
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
 
 /** The servers of a vault, as this process uses them. */
@@ -5166,7 +5163,7 @@ export class McpBridge {
 		return { ...entry, cwd: path.resolve(this.#options.world.cwd, cwd) }
 	}
 
-	/** Of what a person consented to; stored once it answers. Throws TaiError. */
+	/** After consent; stored once it answers. */
 	async add(entry: McpEntry, source: string, signal: AbortSignal, profile?: string) {
 		const { name, transport } = entry
 		const client = await this.#open(entry, { signal })
@@ -5213,7 +5210,7 @@ export class McpBridge {
 		return this.registry.drift(server)
 	}
 
-	/** A server, or its tool of these names. Throws DeniedError, or that the vault is locked. */
+	/** A server, or its tool of these names. Throws DeniedError. */
 	checkTrust(server: string, ...names: string[]) {
 		const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
 		const isLeftOut = names[0] && allowed_tools[0] && !fitsGlob(allowed_tools, ...names)
@@ -5354,7 +5351,7 @@ const SAID_MAX = 160 // characters
 type Verdict = 'run' | 'say' | 'ask' | 'deny' // say: a line, and run
 
 // biome-ignore format: a table
-export const VERDICTS: Record<Mode, Record<'low' | 'medium' | 'destructive' | 'high', Verdict>> = {
+export const VERDICTS: Record<Mode, Record<ReturnType<typeof riskOf>, Verdict>> = {
 	'read-only':          { low: 'run', medium: 'deny', destructive: 'deny', high: 'deny' },
 	'workspace-write':    { low: 'run', medium: 'run',  destructive: 'run',  high: 'deny' },
 	'prompt':             { low: 'run', medium: 'run',  destructive: 'ask',  high: 'ask' },
@@ -5432,9 +5429,7 @@ const plainWord = () =>
 export function isReadOnlyCommand(command: string, root: string, home: string) {
 	const plain = plainWord()
 	if (command.length > PLAIN_MAX || /[^ ]/.test(command.replace(plain, ''))) return false
-	const [program = '', ...words] = (command.match(plain) ?? []).map((word) =>
-		word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
-	)
+	const [program = '', ...words] = (command.match(plain) ?? []).map(unquoted)
 	const options = READ_OPTIONS.get(program)
 	const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
 	if (!options || (isDeep && isInside(root, home))) return false
@@ -5577,10 +5572,10 @@ export class Approvals {
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
-			const row = { ...decided, server: origin, grant: grant?.id ?? null }
 			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
 			const said = denial && { args: clip(text, SAID_MAX) }
-			await this.#options.store.audit('approval', { ...row, ...said }, session, pace)
+			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
+			await this.#options.store.audit('approval', row, session, pace)
 		}
 		const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
 		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
@@ -5689,9 +5684,7 @@ export type ToolContext = {
 	depth?: number // of a sub-agent
 }
 
-type ToolQuery = { limit: number } & Loose<
-	{ query: string } & Record<'names' | 'servers', string[]>
->
+type ToolQuery = { limit: number } & Loose<{ query: string; names: string[]; servers: string[] }>
 
 type Delegation = { task: string; max_steps: number; profile?: string; tools?: string[] }
 
@@ -5708,7 +5701,7 @@ type Takes<A> = { [K in keyof A]: Schema<A[K]> }
 type ToolFacts<A, Out> = {
 	description: string
 	family?: string
-	annotations?: Annotations // default: READS_ONLY
+	annotations?: Annotations
 	core?: boolean // offered at once
 	rateLimit?: { maxCalls: number; windowSeconds: number }
 	origin?: { server: string; tool: string; names: string[] }
@@ -5722,13 +5715,8 @@ type ToolFacts<A, Out> = {
 
 export type ToolRow<A, Out = ToolOutput | string> = ToolFacts<Taken<A>, Out> & { takes?: Takes<A> }
 
-export type Tool = ToolFacts<JsonObject, ToolOutput> & {
-	name: string
-	family: string
-	parameters: JsonSchema
-	annotations: Annotations
-	core: boolean
-}
+export type Tool = ToolFacts<JsonObject, ToolOutput> &
+	ToolSchema & { family: string; annotations: Annotations; core: boolean }
 
 /** The `*Hint` keys repeat the others in MCP's words. */
 export function annotate(
@@ -8043,8 +8031,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 
 //#region §servers: the tools that manage MCP servers, and those that servers bring
 //
-// 1. What an entry starts or reaches is shown to a person first; only --yes and --yolo agree in
-//    their place, and the audit says so.
+// 1. A person sees first what an entry starts or reaches; only --yes and --yolo agree instead.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
 // 3. Each server of a source stands alone.
 
@@ -8054,7 +8041,7 @@ const LISTED_MAX = 160 // characters
 
 type Agreement = {
 	prompter: Prompter
-	granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
+	granted?: string | undefined // by what: --yes, --yolo
 	show?: (line: string) => void // then, what was agreed to
 	signal: AbortSignal
 }
@@ -8128,7 +8115,7 @@ export async function readSource(
 ): Promise<McpSource> {
 	const [source = '', ...args] = words
 	const { name, kind = sourceKind(source), signal } = how
-	const named = name === undefined ? {} : { name: serverName(name) }
+	const named = name !== undefined && { name: serverName(name) }
 	const one = (entry: McpEntry, from: string) => {
 		return { servers: [{ entry: { ...entry, ...named }, from }], notes: [], rejects: [] }
 	}
@@ -8309,8 +8296,8 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 
 /** What came of one server, on a line. */
 export function addedLine({ name, transport, tools, skipped, profiles }: Added) {
-	const names = tools.map((each) => each.name).join(', ')
-	const left = skipped.map((each) => `${each.name} (${each.why})`).join(', ')
+	const names = tools.map((it) => it.name).join(', ')
+	const left = skipped.map((it) => `${it.name} (${it.why})`).join(', ')
 	const facts = [
 		`${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
 		left && `left out: ${left}`,
@@ -10294,8 +10281,8 @@ function safeParts({ redactor, notice }: App, parts: Part[]) {
 
 //#region §resolver: which server a GitHub repository is
 //
-// 1. What may be started is what files of the repository name, and the registry in the namespace
-//    of its owner. A model chooses among that, and its choice is checked.
+// 1. What may be started is what files of the repository name, or the registry under its owner.
+//    A model chooses among that, and its choice is checked.
 // 2. README and Glama tell arguments and variables; a package that only they name is refused.
 // 3. Values of variables come from the person, never from a page.
 
@@ -10386,11 +10373,10 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const ask = async ([name, namesIn]: [string, Witness]) => {
 		const at = elsewhere[name] ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
 		try {
-			const request = { ...how, url: `${root}/${at}` }
-			const { reply, body: text } = await wholeReply(app.http, request, signal)
+			const { reply, body } = await wholeReply(app.http, { ...how, url: `${root}/${at}` }, signal)
 			if (reply.status !== 200) fail(`HTTP ${reply.status}`)
-			const named = await namesIn(text, place)
-			return { name, text, named, told: named.join(', ') || 'names nothing' }
+			const named = await namesIn(body, place)
+			return { name, text: body, named, told: named.join(', ') || 'names nothing' }
 		} catch (error) {
 			return { name, text: '', named: [], told: toldError(error, signal).message }
 		}
@@ -10406,8 +10392,8 @@ async function askApart(app: App, task: string, signal: AbortSignal) {
 	const session = await store.createSession(none)
 	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
 	const { agent } = await converse(app, { store, session, choice, ...limits })
-	const parts = [textPart(redactor.known(task))]
-	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
+	const turn = agent.runTurn([textPart(redactor.known(task))], signal)
+	const { answer, error } = await resultOf(turn)
 	if (error) throw error
 	return answer
 }
