@@ -1965,8 +1965,8 @@ export class Store {
 //
 // File tools work in one folder, in every mode: what counts is where a path ends.
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
-// 2. A link that leads nowhere is not followed: its end could appear later.
-// 3. tai's home is closed; `.git` and `.tai`, which run programs or widen permissions, are read only.
+// 2. A link to nowhere is not followed: its end could appear later.
+// 3. tai's home is closed; `.git` and `.tai`, which could run programs, are read only.
 // 4. Servers that share no lock do not change one workspace at a time. Who was killed holds none.
 
 /** And what disks take for them. */
@@ -4901,7 +4901,7 @@ export class McpRegistry {
 		!!this.#db.get`SELECT 1 FROM mcp_tool_pins
 			WHERE server = ${server} AND tool = ${tool.name} AND hash = ${pinned(tool).hash}`
 
-	drift(server: string): McpDrift[] {
+	drift(server: string) {
 		const known = this.definitions(server)
 		const before = ({ name }: Pinned) => known.find((tool) => tool.name === name)
 		return this.withheld(server).map((now) => ({ now, before: before(now) }))
@@ -4999,7 +4999,7 @@ export function exposedName(server: string, tool: string, naming?: Json) {
 	return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
-const fitsGlob = (globs: readonly string[], ...names: string[]) =>
+const fitsGlob = (globs: string[], ...names: string[]) =>
 	globs.some((glob) => {
 		const pattern = RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.')
 		return names.some((name) => RegExp(`^${pattern}$`, 's').test(name))
@@ -5013,7 +5013,7 @@ function pictureIn({ type, mimeType, data }: JsonObject) {
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
-export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
+export function mcpOutput({ content, structuredContent, isError }: JsonObject) {
 	const blocks = [content ?? []].flat().map((it) => (isObject(it) ? it : { text: plainText(it) }))
 	const images = blocks.flatMap((block) => pictureIn(block) ?? [])
 	const texts = blocks.filter((block) => !pictureIn(block)).map(blockText)
@@ -5043,7 +5043,7 @@ function faultOf(error: TaiError) {
 	return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
 
-function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)): ToolOutput {
+function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)) {
 	const { server, name: tool } = row
 	const { message, hint } = error
 	const refusal = error instanceof RpcError && { jsonrpcCode: error.code }
@@ -5094,7 +5094,7 @@ export class McpBridge {
 		return this.registry.list().flatMap((row) => this.#toolsOf(row, profile, names))
 	}
 
-	#toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
+	#toolsOf(row: ServerRow, profile: string, names: Set<string>) {
 		const { name: server, allow, deny, profiles, options } = row
 		const isEnabled = profiles.includes(profile)
 		const drift = this.registry.drift(server)
@@ -5157,7 +5157,7 @@ export class McpBridge {
 	}
 
 	/** A program's folder is that of now, for good: another may hold another program. */
-	placed(entry: McpEntry): McpEntry {
+	placed(entry: McpEntry) {
 		const { command, cwd = '' } = entry
 		if (!command || /^[~$]/.test(cwd)) return entry
 		return { ...entry, cwd: path.resolve(this.#options.world.cwd, cwd) }
@@ -5252,8 +5252,9 @@ export class McpBridge {
 	}
 
 	async #link(server: string, signal: AbortSignal) {
-		const opening = this.#links.getOrInsertComputed(server, this.#dial)
-		const asking = opening.then(async ({ client, tools }) => ({ client, tools: await tools() }))
+		const asking = this.#links
+			.getOrInsertComputed(server, this.#dial)
+			.then(async ({ client, tools }) => ({ client, tools: await tools() }))
 		await within(MCP_CALL_TIMEOUT, asking, signal)
 		signal.throwIfAborted()
 		return asking
@@ -5267,7 +5268,7 @@ export class McpBridge {
 		return promise
 	}
 
-	async #connect(server: string, gone: () => void): Promise<McpLink> {
+	async #connect(server: string, gone: () => void) {
 		const entry = await this.registry.get(server)
 		if (!this.registry.hasConsent(entry))
 			fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
@@ -5317,11 +5318,11 @@ export class McpBridge {
 		}
 	}
 
-	async #lookup(): Promise<McpLookup> {
+	async #lookup() {
 		const { world, store } = this.#options
 		const names = (await store.secrets.list()).map(({ name }) => name)
 		const values = await Promise.all(names.map((name) => store.secrets.get(name)))
-		return (asked) => {
+		return (asked: string) => {
 			const given = Object.hasOwn(world.env, asked) ? world.env[asked] : undefined
 			const value = given ?? values[names.indexOf(asked.replace(/^input:/, ''))]
 			if (value && (given === undefined || holdsSecret(asked))) this.#hide(asked, value)
@@ -5494,7 +5495,7 @@ const inMargin = (text: string) =>
 		.split('\n')
 		.map((line) => `  | ${visible(line)}`)
 
-/** All of it: only what is shown is allowed. */
+/** Only what is shown is allowed. */
 function questionOf({ tool, args, origin, annotations }: ApprovalRequest, detail?: string) {
 	const name = nameCall(tool, callDigest(tool, args))
 	const from = origin ? ` of server ${visible(origin)}` : ''
@@ -5523,7 +5524,7 @@ function denialOf({ tool, digest: exact, reason, grant }: Decision) {
 const misfitLine = ({ id, scope }: Grant, other = '') =>
 	`Grant ${id} (${scope}) ${other ? `is for another ${other}` : 'fits'}.`
 
-/** Undefined after `wait` ms, EOF, Ctrl-C or a prompter's fault. */
+/** Undefined after `wait` ms, EOF, Ctrl-C, a fault. */
 export async function awaitAnswer(
 	wait: number,
 	parent: AbortSignal,
@@ -5596,7 +5597,7 @@ export class Approvals {
 		return ruling('jit_no_approval', undefined, verdict)
 	}
 
-	/** Uses up what allows this call alone. False: another call had it. */
+	/** False: another call had it. */
 	async spend({ reason, grant = '', digest: exact }: Decision) {
 		const { approved, store } = this.#options
 		if (reason === 'preapproved') return approved?.delete(exact)
@@ -5690,7 +5691,7 @@ type Delegation = { task: string; max_steps: number; profile?: string; tools?: s
 
 const PASSES = Symbol()
 
-type Schema<T> = JsonSchema & { readonly [PASSES]?: T }
+type Schema<T> = JsonSchema & { [PASSES]?: T }
 
 type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
 	[K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
@@ -5702,7 +5703,7 @@ type ToolFacts<A, Out> = {
 	description: string
 	family?: string
 	annotations?: Annotations
-	core?: boolean // offered at once
+	core?: boolean
 	rateLimit?: { maxCalls: number; windowSeconds: number }
 	origin?: { server: string; tool: string; names: string[] }
 	means?: (args: A) => { server: string; name: string; args: JsonObject }
@@ -8080,7 +8081,7 @@ async function switchServer(bridge: McpBridge, server: string, profile: string, 
 
 const RUNNERS = /^(?:-.*|npx|uvx|bunx|node|python3?|bun|uv|pnpm|docker|run|dlx)$/
 
-function nameFrom(words: readonly string[]) {
+function nameFrom(words: string[]) {
 	const [first = ''] = words
 	const { hostname } = URL.parse(first) ?? {}
 	if (hostname) return /([a-z][\w-]*)(?:\.\w+)?$/i.exec(hostname)?.[1] ?? 'server'
@@ -8110,7 +8111,7 @@ export const repositoryOf = (address: string) => githubPlace(address).name
 /** Of the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
 	{ registry, resolve }: McpBridge,
-	words: readonly string[],
+	words: string[],
 	how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
 ): Promise<McpSource> {
 	const [source = '', ...args] = words
@@ -8156,10 +8157,11 @@ export async function addServers(
 	return { added, failed }
 }
 
-function agreementOf({ prompter, approvals }: ToolContext, signal: AbortSignal) {
-	const granted = approvals.mode === 'danger-full-access' ? '--yolo' : undefined
-	return { prompter, granted, signal }
-}
+const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal) => ({
+	prompter,
+	granted: approvals.mode === 'danger-full-access' ? '--yolo' : undefined,
+	signal,
+})
 
 /** No value of a variable or a header is among them. */
 export function serverFacts({ registry, redact }: McpBridge) {
@@ -8380,7 +8382,7 @@ export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions
 const namesOf = ({ exposed, server, name }: BridgedTool) => [exposed, exposedName(server, name)]
 
 /** Without `offers`, mcp_call alone reaches them. */
-export function bridgedTools(bridge: McpBridge, profile: string, offers = true): Tool[] {
+export function bridgedTools(bridge: McpBridge, profile: string, offers = true) {
 	const bridged = (row: BridgedTool): Tool => {
 		const { server, name: tool, exposed: name, unbound } = row
 		const names = offers && !unbound ? namesOf(row) : []
@@ -8449,7 +8451,7 @@ export class Tools {
 		this.#bridged = only ? () => bridged().filter(({ name }) => only.includes(name)) : bridged
 		this.context = {
 			...options.context,
-			select: (wanted) => this.#select(wanted),
+			select: this.#select,
 			delegate: (...asked) => options.delegate(this, ...asked),
 		}
 		this.#options = options
@@ -8500,7 +8502,7 @@ export class Tools {
 		})
 	}
 
-	#select({ query = '', names = [], servers, limit }: ToolQuery) {
+	#select = ({ query = '', names = [], servers, limit }: ToolQuery) => {
 		const isAsked = ({ origin }: Tool) => !servers || servers.includes(origin?.server ?? '')
 		const all = this.#all().filter(isAsked)
 		const rows = new Map(all.map((row) => [row.name, row]))
@@ -8516,7 +8518,7 @@ export class Tools {
 		return row && annotationsOf(row, args).readOnly
 	}
 
-	async dispatch(called: string, given: JsonObject, signal: AbortSignal): Promise<Outcome> {
+	async dispatch(called: string, given: JsonObject, signal: AbortSignal) {
 		const { world, store, session } = this.context
 		const started = world.now()
 		const { row, args } = this.#meant(called, given)
@@ -8533,7 +8535,7 @@ export class Tools {
 			ms: world.now() - started,
 			...factsOf(safe),
 		}
-		const isQuick = origin || (row && annotationsOf(row, args).readOnly)
+		const isQuick = origin || this.reads({ name, args })
 		const pace = isQuick ? 'soon' : 'now' // else it takes longer than the call
 		const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
 		await writing.catch(() => {}) // a full disk must not lose the result
@@ -8647,9 +8649,10 @@ export class Tools {
 }
 
 function pickTool(rows: Tool[], name: string) {
-	const hint = '`tai tools list` shows them all'
-	const found = rows.find((row) => row.name === name)
-	return found ?? failUsage(`there is no tool named ${visible(name)}`, hint)
+	return (
+		rows.find((row) => row.name === name) ??
+		failUsage(`there is no tool named ${visible(name)}`, '`tai tools list` shows them all')
+	)
 }
 
 const present = (pairs: Pair[]) =>
