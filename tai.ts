@@ -1968,12 +1968,17 @@ export class Store {
 //
 // File tools work in one folder, in every mode: what counts is where a path ends.
 // 1. The system resolves the deepest existing ancestor, upper and lower case too.
-// 2. A link that leads nowhere is not followed: its end could appear later.
-// 3. tai's home is closed; `.git` and `.tai`, which run programs or widen permissions, are read only.
+// 2. A link to nowhere is not followed: its end could appear later.
+// 3. tai's home is closed; `.git` and `.tai`, which could run programs, are read only.
 // 4. Servers that share no lock do not change one workspace at a time. Who was killed holds none.
 
 /** And what disks take for them. */
 const GUARDED = /((^|\/)(\.git|git~\d+)|^(\.tai|tai~\d+))[. ]*(:[^/]*)?(\/|$)/i
+
+const relativePath = (folder: string, absolute: string) =>
+	path.relative(folder, absolute).replaceAll(path.sep, '/')
+
+const isLink = (absolute: string) => attempt(() => fs.lstatSync(absolute).isSymbolicLink())
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
@@ -2046,10 +2051,6 @@ function pathFault(cause: unknown): never {
 	fail(clip(visible(messageOf(cause)), 300), undefined, cause)
 }
 
-function relativePath(folder: string, absolute: string) {
-	return path.relative(folder, absolute).replaceAll(path.sep, '/')
-}
-
 function isInside(folder: string, absolute: string) {
 	const way = relativePath(folder, absolute)
 	return !/^\.\.(\/|$)/.test(way) && !path.isAbsolute(way)
@@ -2064,10 +2065,6 @@ function resolveReal(absolute: string): string {
 		const isNew = codeOf(error) === 'ENOENT' && parent !== absolute && !isLink(absolute)
 		return isNew ? path.join(resolveReal(parent), path.basename(absolute)) : pathFault(error)
 	}
-}
-
-function isLink(absolute: string) {
-	return attempt(() => fs.lstatSync(absolute).isSymbolicLink())
 }
 
 /** The right of a group of servers to change a workspace. */
@@ -2087,7 +2084,7 @@ export class WorkspaceLock {
 		this.#file = path.join(options.world.home, 'workspace_registry.json')
 	}
 
-	/** Undefined: it is ours; else the record of who has it. Throws VaultError. */
+	/** Undefined: it is ours; else who has it. */
 	take() {
 		if (this.#isHeld) return undefined
 		const { world, root: workspace_path, startOf, db, group: groupOf } = this.#options
@@ -2097,12 +2094,11 @@ export class WorkspaceLock {
 			const holder = others.find(
 				(it) => it['workspace_path'] === workspace_path && it['group'] !== group,
 			)
-			if (holder) return holder
 			const acquired_at = new Date(world.now()).toISOString()
 			const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
-			this.#write([...others, own])
-			this.#isHeld = true
-			return undefined
+			if (!holder) this.#write([...others, own])
+			this.#isHeld = !holder
+			return holder
 		})
 	}
 
@@ -2112,7 +2108,6 @@ export class WorkspaceLock {
 		this.#isHeld = false
 	}
 
-	/** Of those who live, without this process. */
 	#others() {
 		const { world, root, startOf } = this.#options
 		const text = attempt(() => fs.readFileSync(this.#file, 'utf8')) ?? ''
@@ -3867,7 +3862,6 @@ export abstract class RpcTransport {
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
 // 3. What fills a placeholder is never read for more of them.
 // 4. Notes and errors show names, never values, which may be secrets.
-// Not here: consent, the vault, the live check.
 
 const PASTE_MAX = 1 * MB // and for filled placeholders
 const NO_SERVER = 'it has no server'
@@ -3939,8 +3933,10 @@ function unfit(message: string, hint?: string): never {
 const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
+const unquoted = (word: string) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2')
+
 class Said extends Reader {
-	readonly #notes
+	#notes
 	constructor(value: unknown, where: string, notes: Set<string>) {
 		super(value, visible(clip(where, KB)))
 		this.#notes = notes
@@ -3979,7 +3975,7 @@ class Said extends Reader {
 		if (/\S/.test(value.replace(WORD, ''))) unfit(`${where}: a quote is not closed`)
 		const words = value.match(WORD) ?? []
 		if (words.length > 1) this.note(`is split into ${words.length} words`)
-		return this.other(words.map((word) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2'))).words()
+		return this.other(words.map(unquoted)).words()
 	}
 
 	program() {
@@ -4016,19 +4012,19 @@ export async function mcpNormalize(paste: string) {
 	})
 	const entries = new Map<string, McpEntry>()
 	const rejects: InvalidError[] = []
-	for (const { given, raw, isToml } of servers) {
+	for (const server of servers) {
 		try {
-			const entry = entryOf(given, raw, isToml)
+			const entry = entryOf(...server)
 			if (digest(entries.get(entry.name) ?? entry) !== digest(entry))
 				unfit(`${entry.name}: another entry has this name`)
 			entries.set(entry.name, entry)
 		} catch (error) {
 			if (!(error instanceof InvalidError)) throw error
-			raw.note(explain(error).replace('\n ', ';'), 'refused')
+			server[1].note(explain(error).replace('\n ', ';'), 'refused')
 			rejects.push(error)
 		}
 	}
-	const from = servers[0]?.isToml ? 'config-toml' : 'config-json'
+	const from = servers[0]?.[2] ? 'config-toml' : 'config-json'
 	if (entries.size > 0) return { entries: [...entries.values()], notes: [...notes], rejects, from }
 	const help = 'paste JSON with "mcpServers" or TOML with [mcp_servers.NAME]'
 	unfit(rejects.map(messageOf).join('; ') || NO_SERVER, rejects[0]?.hint ?? help)
@@ -4054,11 +4050,9 @@ async function serversOf(paste: Said) {
 	const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
 	if (isNested(values)) throw new RangeError()
 	const servers = values.flatMap((value, i) =>
-		serversIn(paste.other(value)).map(([given, raw]) => ({
-			given,
-			raw: paste.other(raw, given || 'the entry'),
-			isToml: i < tomls.length,
-		})),
+		serversIn(paste.other(value)).map(
+			([given, raw]) => [given, paste.other(raw, given || 'the entry'), i < tomls.length] as const,
+		),
 	)
 	if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
 	return servers
@@ -4116,8 +4110,10 @@ async function tomlIn(text: string) {
 	}
 }
 
-const pairsOf = (raw: unknown): [string, unknown][] =>
-	Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): [string, unknown][] => {
+type Pair = [string, unknown]
+
+const pairsOf = (raw: unknown): Pair[] =>
+	Object.entries(isObject(raw) ? raw : {}).flatMap(([key, value]): Pair[] => {
 		if (!isObject(value) || !has('transport config command', key)) return [[key, value]]
 		return pairsOf(value).map(([inner, item]) => [inner === 'path' ? key : inner, item])
 	})
@@ -4130,14 +4126,14 @@ const looksLikeEntry = (raw: unknown) =>
 			(typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
 	)
 
-function serversIn(said: Said, inside?: string): [string, unknown][] {
+function serversIn(said: Said, inside?: string): Pair[] {
 	const { value } = said
 	if (Array.isArray(value)) return value.map((raw: unknown) => ['', raw])
 	if (inside === undefined && looksLikeEntry(value)) return [['', value]]
 	const all = Object.entries(isObject(value) ? value : {})
-	const isHolder = ([key, inner]: [string, unknown]) =>
+	const isHolder = ([key, inner]: Pair) =>
 		(inside ?? 'mcp') === 'mcp' && has(HOLDERS, key) && !looksLikeEntry(inner)
-	const isServer = ([, raw]: [string, unknown]) => (inside ? isObject(raw) : looksLikeEntry(raw))
+	const isServer = ([, raw]: Pair) => (inside ? isObject(raw) : looksLikeEntry(raw))
 	const holds = all.some(isHolder)
 	const isTaken = holds ? isHolder : isServer
 	const { taken = [], rest } = Object.groupBy(all, (pair) => (isTaken(pair) ? 'taken' : 'rest'))
@@ -4165,7 +4161,6 @@ function fieldsOf(raw: Said, isToml: boolean) {
 	return { found, options }
 }
 
-/** The last one counts. */
 const textsOf = (pairs: (readonly [string, string])[]) =>
 	Object.fromEntries([...new Map(pairs)].toSorted())
 
@@ -4180,15 +4175,13 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
 	const it = (field: string) => found.get(field) ?? raw.other(undefined)
 	const [command, ...args] = [...it('command').program(), ...it('args').words()]
 	const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
-	const variables = it('envVars')
-		.items()
-		.map((item) => item.variable())
+	const variables = it('envVars').items()
 	return {
 		name: nameOf(given, it('name').text(), raw),
 		transport: kind,
 		command,
 		args,
-		env: textsOf([...variables, ...it('env').pairs()]),
+		env: textsOf([...variables.map((item) => item.variable()), ...it('env').pairs()]),
 		cwd: it('cwd').text() || undefined,
 		url: it('url').url(),
 		socket: it('uds').text() || undefined,
@@ -4729,20 +4722,18 @@ export class McpClient {
 //#region §registry: MCP servers, as the vault has them
 //
 // 1. Consent is for one digest of what would be started or reached.
-// 2. A tool that is new, or not as its pin, is withheld until it is granted, beside what was
-//    accepted. One that is gone goes silently.
+// 2. A tool that is new, or not as its pin, is withheld until it is granted.
 // 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
 // 4. Trust is by name and outlives its server.
-// Not here: connections (§bridge), who asks the person (§servers).
 
 const shellWord = (word: string) =>
 	/^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
 
 const SERVER_ROWS = `SELECT name, transport, source, command, url, cwd, args_json AS args,
-    allow_json AS allow, deny_json AS deny, env_json, headers_json,
-    (SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
-    (SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles
-  FROM mcp_servers ORDER BY name`
+	allow_json AS allow, deny_json AS deny, env_json, headers_json,
+	(SELECT json_group_object(key, json(value)) FROM mcp_server_options WHERE server = name) AS options,
+	(SELECT json_group_array(profile) FROM mcp_server_profiles WHERE server = name AND enabled) AS profiles
+	FROM mcp_servers ORDER BY name`
 
 type ServerRow = Omit<McpEntry, 'env' | 'socket' | 'headers' | 'enabled' | 'options'> &
 	Record<'source' | 'env_json' | 'headers_json', string> & {
@@ -4776,7 +4767,6 @@ type McpTrust = {
 
 const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
 
-/** What grants call a tool. */
 export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
 
 /** The MCP tables of a vault. */
@@ -4801,10 +4791,10 @@ export class McpRegistry {
 		return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint())
 	}
 
-	#sealed = (value: object, ...slot: Parameters<typeof columnSlot>) =>
+	#sealed = (value: object, ...slot: [string, string, string]) =>
 		this.#store.secrets.seal.seal(JSON.stringify(value), columnSlot(...slot))
 
-	#opened = (value: string, ...slot: Parameters<typeof columnSlot>) =>
+	#opened = (value: string, ...slot: [string, string, string]) =>
 		JSON.parse(this.#store.secrets.seal.open(value, columnSlot(...slot)))
 
 	async get(name: string): Promise<McpEntry> {
@@ -4820,7 +4810,6 @@ export class McpRegistry {
 		}))
 	}
 
-	/** Throws TaiError: another has its name, or too many. */
 	async add(entry: McpEntry, source: string) {
 		const { name, transport, command, args, url, cwd, allow, deny, socket: uds } = entry
 		if (await this.check(entry)) return
@@ -4866,7 +4855,7 @@ export class McpRegistry {
 
 	hasConsent = (entry: McpEntry) =>
 		!!this.#db.get`SELECT 1 FROM mcp_consents
-      WHERE server = ${entry.name} AND digest = ${consentDigest(entry)}`
+			WHERE server = ${entry.name} AND digest = ${consentDigest(entry)}`
 
 	consent(entry: McpEntry) {
 		const { name: server } = entry
@@ -4875,13 +4864,15 @@ export class McpRegistry {
 		if (!this.trusts().has(server)) this.setTrust(server)
 	}
 
-	/** Throws TaiError: the vault is locked. */
 	trusts = () =>
 		this.once('trust', () => {
 			const rows = this.#db.all<Record<'server' | 'value', string>>('SELECT * FROM mcp_trust')
-			const open = (server: string, value: string): McpTrust =>
-				this.#opened(value, 'mcp_trust', 'value', server)
-			return new Map(rows.map(({ server, value }) => [server, open(server, value)]))
+			return new Map<string, McpTrust>(
+				rows.map(({ server, value: of }) => [
+					server,
+					this.#opened(of, 'mcp_trust', 'value', server),
+				]),
+			)
 		})
 
 	trust = (server: string) => this.trusts().get(server) ?? TRUSTED
@@ -4909,15 +4900,15 @@ export class McpRegistry {
 
 	definitions = (server: string) =>
 		this.#db.all<McpDefinition>`SELECT tool AS name, description, schema_json AS inputSchema
-      FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
+			FROM mcp_server_tools WHERE server = ${server} ORDER BY rowid`
 
 	withheld = (server: string) => this.row(server).options.withheld ?? []
 
 	accepts = (server: string, tool: McpDefinition) =>
 		!!this.#db.get`SELECT 1 FROM mcp_tool_pins
-      WHERE server = ${server} AND tool = ${tool.name} AND hash = ${pinned(tool).hash}`
+			WHERE server = ${server} AND tool = ${tool.name} AND hash = ${pinned(tool).hash}`
 
-	drift(server: string): McpDrift[] {
+	drift(server: string) {
 		const known = this.definitions(server)
 		const before = ({ name }: Pinned) => known.find((tool) => tool.name === name)
 		return this.withheld(server).map((now) => ({ now, before: before(now) }))
@@ -4942,11 +4933,10 @@ export class McpRegistry {
 		})
 	}
 
-	/** All that is withheld, or those named. */
 	grant(server: string, names?: readonly string[]) {
 		return this.#db.tx(() => {
 			const { now = [], later = [] } = Object.groupBy(this.withheld(server), ({ name }) =>
-				(names?.includes(name) ?? true) ? 'now' : 'later',
+				names?.includes(name) === false ? 'later' : 'now',
 			)
 			const granted = now.map(({ name }) => name)
 			const unknown = names?.find((name) => !granted.includes(name))
@@ -4961,7 +4951,7 @@ export class McpRegistry {
 	#pin(server: string, { name, description, inputSchema, hash }: Pinned) {
 		const updated = this.#now()
 		const sql = `INSERT INTO mcp_server_tools VALUES (?1, ?2, ?3, ?4, ?5)
-      ON CONFLICT DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
+			ON CONFLICT DO UPDATE SET description = ?3, schema_json = ?4, updated = ?5`
 		this.#db.run(sql, server, name, description, JSON.stringify(inputSchema), updated)
 		this.#db.insert('mcp_tool_pins', { server, tool: name, hash, updated }, 'REPLACE')
 	}
@@ -4979,7 +4969,7 @@ export class McpRegistry {
 //    withheld, denied or not enabled.
 // 2. No name is taken apart to find its server and tool.
 // 3. A failure keeps its kind: the tool failed, its server refused, or no server was there.
-// Not here: permission (§policy), redaction, size and audit of a call (§toolbox).
+// Not here: permission (§policy), redaction and audit (§toolbox).
 
 const TOOL_NAME_MAX = 64 // characters; providers refuse longer names
 const PICTURE_MAX = 5 * MB // characters in base64; a larger one is text
@@ -5003,7 +4993,7 @@ const tailedName = (name: string, ...of: string[]) =>
 
 const toolWord = (text: string) => text.toLowerCase().replace(/[^a-z0-9_]/g, '_')
 
-/** At most TOOL_NAME_MAX of [a-z0-9_]; a long one ends in a digest of the whole. */
+/** A long one ends in a digest of the whole. */
 export function exposedName(server: string, tool: string, naming?: Json) {
 	const own = toolWord(server)
 	const starts = new Map<unknown, string>([
@@ -5016,7 +5006,7 @@ export function exposedName(server: string, tool: string, naming?: Json) {
 	return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
 }
 
-const fitsGlob = (globs: readonly string[], ...names: string[]) =>
+const fitsGlob = (globs: string[], ...names: string[]) =>
 	globs.some((glob) => {
 		const pattern = RegExp.escape(glob).replaceAll('\\*', '.*').replaceAll('\\?', '.')
 		return names.some((name) => RegExp(`^${pattern}$`, 's').test(name))
@@ -5030,7 +5020,7 @@ function pictureIn({ type, mimeType, data }: JsonObject) {
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
-export function mcpOutput({ content, structuredContent, isError }: JsonObject): ToolOutput {
+export function mcpOutput({ content, structuredContent, isError }: JsonObject) {
 	const blocks = [content ?? []].flat().map((it) => (isObject(it) ? it : { text: plainText(it) }))
 	const images = blocks.flatMap((block) => pictureIn(block) ?? [])
 	const texts = blocks.filter((block) => !pictureIn(block)).map(blockText)
@@ -5060,7 +5050,7 @@ function faultOf(error: TaiError) {
 	return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
 
-function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)): ToolOutput {
+function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)) {
 	const { server, name: tool } = row
 	const { message, hint } = error
 	const refusal = error instanceof RpcError && { jsonrpcCode: error.code }
@@ -5069,7 +5059,6 @@ function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)):
 	return { text, isError: true, structured: { code, message, server, tool, ...refusal } }
 }
 
-/** Throws the signal's reason, and what is a bug. */
 function toldError(error: unknown, signal: AbortSignal) {
 	signal.throwIfAborted()
 	if (error instanceof TaiError) return error
@@ -5093,7 +5082,6 @@ export type BridgeOptions = {
 
 type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool>> }
 
-/** Throws TaiError with the evidence it has. */
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
 
 /** The servers of a vault, as this process uses them. */
@@ -5113,7 +5101,7 @@ export class McpBridge {
 		return this.registry.list().flatMap((row) => this.#toolsOf(row, profile, names))
 	}
 
-	#toolsOf(row: ServerRow, profile: string, names: Set<string>): BridgedTool[] {
+	#toolsOf(row: ServerRow, profile: string, names: Set<string>) {
 		const { name: server, allow, deny, profiles, options } = row
 		const isEnabled = profiles.includes(profile)
 		const drift = this.registry.drift(server)
@@ -5176,13 +5164,13 @@ export class McpBridge {
 	}
 
 	/** A program's folder is that of now, for good: another may hold another program. */
-	placed(entry: McpEntry): McpEntry {
+	placed(entry: McpEntry) {
 		const { command, cwd = '' } = entry
 		if (!command || /^[~$]/.test(cwd)) return entry
 		return { ...entry, cwd: path.resolve(this.#options.world.cwd, cwd) }
 	}
 
-	/** Of what a person consented to; stored once it answers. Throws TaiError. */
+	/** After consent; stored once it answers. */
 	async add(entry: McpEntry, source: string, signal: AbortSignal, profile?: string) {
 		const { name, transport } = entry
 		const client = await this.#open(entry, { signal })
@@ -5229,7 +5217,7 @@ export class McpBridge {
 		return this.registry.drift(server)
 	}
 
-	/** A server, or its tool of these names. Throws DeniedError, or that the vault is locked. */
+	/** A server, or its tool of these names. Throws DeniedError. */
 	checkTrust(server: string, ...names: string[]) {
 		const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
 		const isLeftOut = names[0] && allowed_tools[0] && !fitsGlob(allowed_tools, ...names)
@@ -5243,7 +5231,6 @@ export class McpBridge {
 		return true
 	}
 
-	/** Throws only the signal's reason. */
 	async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
 		const { server, name } = row
 		try {
@@ -5272,8 +5259,9 @@ export class McpBridge {
 	}
 
 	async #link(server: string, signal: AbortSignal) {
-		const opening = this.#links.getOrInsertComputed(server, this.#dial)
-		const asking = opening.then(async ({ client, tools }) => ({ client, tools: await tools() }))
+		const asking = this.#links
+			.getOrInsertComputed(server, this.#dial)
+			.then(async ({ client, tools }) => ({ client, tools: await tools() }))
 		await within(MCP_CALL_TIMEOUT, asking, signal)
 		signal.throwIfAborted()
 		return asking
@@ -5287,7 +5275,7 @@ export class McpBridge {
 		return promise
 	}
 
-	async #connect(server: string, gone: () => void): Promise<McpLink> {
+	async #connect(server: string, gone: () => void) {
 		const entry = await this.registry.get(server)
 		if (!this.registry.hasConsent(entry))
 			fail('nobody consented to what it starts or reaches', '`tai mcp consent` shows it')
@@ -5337,11 +5325,11 @@ export class McpBridge {
 		}
 	}
 
-	async #lookup(): Promise<McpLookup> {
+	async #lookup() {
 		const { world, store } = this.#options
 		const names = (await store.secrets.list()).map(({ name }) => name)
 		const values = await Promise.all(names.map((name) => store.secrets.get(name)))
-		return (asked) => {
+		return (asked: string) => {
 			const given = Object.hasOwn(world.env, asked) ? world.env[asked] : undefined
 			const value = given ?? values[names.indexOf(asked.replace(/^input:/, ''))]
 			if (value && (given === undefined || holdsSecret(asked))) this.#hide(asked, value)
@@ -5364,7 +5352,6 @@ export class McpBridge {
 // 2. An allowing grant matches narrowly (every path, no second command), a denying one broadly.
 // 3. One keypress allows no more than it shows.
 // 4. What allows one call is used up when that call runs, not before.
-// Not here: whether paths stay in the workspace (§workspace).
 
 const PLAIN_MAX = 4 * KB // characters
 const SAID_MAX = 160 // characters
@@ -5372,12 +5359,12 @@ const SAID_MAX = 160 // characters
 type Verdict = 'run' | 'say' | 'ask' | 'deny' // say: a line, and run
 
 // biome-ignore format: a table
-export const VERDICTS: Record<Mode, Record<'low' | 'medium' | 'destructive' | 'high', Verdict>> = {
-  'read-only':          { low: 'run', medium: 'deny', destructive: 'deny', high: 'deny' },
-  'workspace-write':    { low: 'run', medium: 'run',  destructive: 'run',  high: 'deny' },
-  'prompt':             { low: 'run', medium: 'run',  destructive: 'ask',  high: 'ask' },
-  'allow':              { low: 'say', medium: 'say',  destructive: 'say',  high: 'say' },
-  'danger-full-access': { low: 'run', medium: 'run',  destructive: 'run',  high: 'run' },
+export const VERDICTS: Record<Mode, Record<ReturnType<typeof riskOf>, Verdict>> = {
+	'read-only':          { low: 'run', medium: 'deny', destructive: 'deny', high: 'deny' },
+	'workspace-write':    { low: 'run', medium: 'run',  destructive: 'run',  high: 'deny' },
+	'prompt':             { low: 'run', medium: 'run',  destructive: 'ask',  high: 'ask' },
+	'allow':              { low: 'say', medium: 'say',  destructive: 'say',  high: 'say' },
+	'danger-full-access': { low: 'run', medium: 'run',  destructive: 'run',  high: 'run' },
 }
 
 /** A call's column of VERDICTS. */
@@ -5450,9 +5437,7 @@ const plainWord = () =>
 export function isReadOnlyCommand(command: string, root: string, home: string) {
 	const plain = plainWord()
 	if (command.length > PLAIN_MAX || /[^ ]/.test(command.replace(plain, ''))) return false
-	const [program = '', ...words] = (command.match(plain) ?? []).map((word) =>
-		word.replace(/'([^']*)'|"([^"]*)"/g, '$1$2'),
-	)
+	const [program = '', ...words] = (command.match(plain) ?? []).map(unquoted)
 	const options = READ_OPTIONS.get(program)
 	const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
 	if (!options || (isDeep && isInside(root, home))) return false
@@ -5510,15 +5495,14 @@ async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root:
 const nameCall = (tool: string, exact: string) => `${visible(tool)} (${exact.slice(0, 12)})`
 
 /** No line can pass for tai's own. */
-function inMargin(text: string) {
-	return text
+const inMargin = (text: string) =>
+	text
 		.toWellFormed()
 		.replace(/\n([^\S\n]*\n){3,}/g, (run) => `\n(${run.split('\n').length - 2} blank lines)\n`)
 		.split('\n')
 		.map((line) => `  | ${visible(line)}`)
-}
 
-/** All of it: only what is shown is allowed. */
+/** Only what is shown is allowed. */
 function questionOf({ tool, args, origin, annotations }: ApprovalRequest, detail?: string) {
 	const name = nameCall(tool, callDigest(tool, args))
 	const from = origin ? ` of server ${visible(origin)}` : ''
@@ -5547,7 +5531,7 @@ function denialOf({ tool, digest: exact, reason, grant }: Decision) {
 const misfitLine = ({ id, scope }: Grant, other = '') =>
 	`Grant ${id} (${scope}) ${other ? `is for another ${other}` : 'fits'}.`
 
-/** Undefined after `wait` ms, EOF, Ctrl-C or a prompter's fault. */
+/** Undefined after `wait` ms, EOF, Ctrl-C, a fault. */
 export async function awaitAnswer(
 	wait: number,
 	parent: AbortSignal,
@@ -5596,10 +5580,10 @@ export class Approvals {
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
-			const row = { ...decided, server: origin, grant: grant?.id ?? null }
 			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
 			const said = denial && { args: clip(text, SAID_MAX) }
-			await this.#options.store.audit('approval', { ...row, ...said }, session, pace)
+			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
+			await this.#options.store.audit('approval', row, session, pace)
 		}
 		const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
 		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
@@ -5620,14 +5604,13 @@ export class Approvals {
 		return ruling('jit_no_approval', undefined, verdict)
 	}
 
-	/** Uses up what allows this call alone. False: another call had it. */
+	/** False: another call had it. */
 	async spend({ reason, grant = '', digest: exact }: Decision) {
 		const { approved, store } = this.#options
 		if (reason === 'preapproved') return approved?.delete(exact)
 		return reason !== 'grant_once' || store.revokeGrant(grant)
 	}
 
-	/** For a sub-agent: at most the same mode. */
 	child(mode = this.mode) {
 		return new Approvals({ ...this.#options, mode: tighterMode(mode, this.mode) })
 	}
@@ -5635,7 +5618,6 @@ export class Approvals {
 	/** Of its tool, in the order they count; `other`: what it is not for. */
 	async grants(call: ApprovalRequest) {
 		const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
-		if (!all[0]) return []
 		const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
 		return Array.fromAsync(inOrder, async (grant) => {
 			return { grant, other: await this.#other(call, grant) }
@@ -5710,15 +5692,13 @@ export type ToolContext = {
 	depth?: number // of a sub-agent
 }
 
-type ToolQuery = { limit: number } & Loose<
-	{ query: string } & Record<'names' | 'servers', string[]>
->
+type ToolQuery = { limit: number } & Loose<{ query: string; names: string[]; servers: string[] }>
 
 type Delegation = { task: string; max_steps: number; profile?: string; tools?: string[] }
 
 const PASSES = Symbol()
 
-type Schema<T> = JsonSchema & { readonly [PASSES]?: T }
+type Schema<T> = JsonSchema & { [PASSES]?: T }
 
 type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
 	[K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
@@ -5729,8 +5709,8 @@ type Takes<A> = { [K in keyof A]: Schema<A[K]> }
 type ToolFacts<A, Out> = {
 	description: string
 	family?: string
-	annotations?: Annotations // default: READS_ONLY
-	core?: boolean // offered from the start
+	annotations?: Annotations
+	core?: boolean
 	rateLimit?: { maxCalls: number; windowSeconds: number }
 	origin?: { server: string; tool: string; names: string[] }
 	means?: (args: A) => { server: string; name: string; args: JsonObject }
@@ -5743,13 +5723,8 @@ type ToolFacts<A, Out> = {
 
 export type ToolRow<A, Out = ToolOutput | string> = ToolFacts<Taken<A>, Out> & { takes?: Takes<A> }
 
-export type Tool = ToolFacts<JsonObject, ToolOutput> & {
-	name: string
-	family: string
-	parameters: JsonSchema
-	annotations: Annotations
-	core: boolean
-}
+export type Tool = ToolFacts<JsonObject, ToolOutput> &
+	ToolSchema & { family: string; annotations: Annotations; core: boolean }
 
 /** The `*Hint` keys repeat the others in MCP's words. */
 export function annotate(
@@ -8065,11 +8040,9 @@ export const SELF_TOOLS = toolsOf('sessions', {
 
 //#region §servers: the tools that manage MCP servers, and those that servers bring
 //
-// 1. What an entry starts or reaches is shown to a person first; only --yes and --yolo agree in
-//    their place, and the audit says so.
+// 1. A person sees first what an entry starts or reaches; only --yes and --yolo agree instead.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
 // 3. Each server of a source stands alone.
-// Not here: connections and pins (§bridge).
 
 const FOREIGN = annotate('High', 'destroys', { openWorld: true })
 const REMOVES = annotate('High', 'destroys', { idempotent: true })
@@ -8077,7 +8050,7 @@ const LISTED_MAX = 160 // characters
 
 type Agreement = {
 	prompter: Prompter
-	granted?: string | undefined // by what, where nobody need be asked: --yes, --yolo
+	granted?: string | undefined // by what: --yes, --yolo
 	show?: (line: string) => void // then, what was agreed to
 	signal: AbortSignal
 }
@@ -8116,7 +8089,7 @@ async function switchServer(bridge: McpBridge, server: string, profile: string, 
 
 const RUNNERS = /^(?:-.*|npx|uvx|bunx|node|python3?|bun|uv|pnpm|docker|run|dlx)$/
 
-function nameFrom(words: readonly string[]) {
+function nameFrom(words: string[]) {
 	const [first = ''] = words
 	const { hostname } = URL.parse(first) ?? {}
 	if (hostname) return /([a-z][\w-]*)(?:\.\w+)?$/i.exec(hostname)?.[1] ?? 'server'
@@ -8146,12 +8119,12 @@ export const repositoryOf = (address: string) => githubPlace(address).name
 /** Of the words of a command, or a paste, an address, a stored name. */
 export async function readSource(
 	{ registry, resolve }: McpBridge,
-	words: readonly string[],
+	words: string[],
 	how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
 ): Promise<McpSource> {
 	const [source = '', ...args] = words
 	const { name, kind = sourceKind(source), signal } = how
-	const named = name === undefined ? {} : { name: serverName(name) }
+	const named = name !== undefined && { name: serverName(name) }
 	const one = (entry: McpEntry, from: string) => {
 		return { servers: [{ entry: { ...entry, ...named }, from }], notes: [], rejects: [] }
 	}
@@ -8194,31 +8167,36 @@ export async function addServers(
 	return { added, failed }
 }
 
-function agreementOf({ prompter, approvals }: ToolContext, signal: AbortSignal) {
-	const granted = approvals.mode === 'danger-full-access' ? '--yolo' : undefined
-	return { prompter, granted, signal }
-}
+const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal) => ({
+	prompter,
+	granted: approvals.mode === 'danger-full-access' ? '--yolo' : undefined,
+	signal,
+})
 
 /** No value of a variable or a header is among them. */
 export function serverFacts({ registry, redact }: McpBridge) {
-	return registry.list().map(({ name, transport, url, command, args, profiles, source }) => {
-		const address = redact(url ?? joinParts([command, ...args], ' '))
-		const tools = registry.definitions(name).length
-		const withheld = registry.withheld(name).map((tool) => tool.name)
-		return { name, transport, address, profiles, tools, withheld, source }
-	})
+	return registry.list().map(({ name, transport, url, command, args, profiles, source }) => ({
+		name,
+		transport,
+		address: redact(url ?? joinParts([command, ...args], ' ')),
+		profiles,
+		tools: registry.definitions(name).length,
+		withheld: registry.withheld(name).map((tool) => tool.name),
+		source,
+	}))
 }
 
 /** Of all servers, or of one. Throws TaiError: no such server. */
 export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
 	if (server !== undefined) bridge.registry.row(server)
 	const rows = bridge.catalog(profile).filter((row) => row.server === (server ?? row.server))
-	return rows.map(
-		({ server: of, name: tool, exposed: name, unbound: state = 'offered', ...row }) => {
-			const description = clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
-			return { server: of, tool, name, state, description }
-		},
-	)
+	return rows.map((row) => ({
+		server: row.server,
+		tool: row.name,
+		name: row.exposed,
+		state: row.unbound ?? 'offered',
+		description: clip(row.description.replace(/\s+/g, ' '), LISTED_MAX),
+	}))
 }
 
 const REMEDIES: Record<string, string> = { pin_pending: 'pins', not_enabled: 'enable' }
@@ -8330,8 +8308,8 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 
 /** What came of one server, on a line. */
 export function addedLine({ name, transport, tools, skipped, profiles }: Added) {
-	const names = tools.map((each) => each.name).join(', ')
-	const left = skipped.map((each) => `${each.name} (${each.why})`).join(', ')
+	const names = tools.map((it) => it.name).join(', ')
+	const left = skipped.map((it) => `${it.name} (${it.why})`).join(', ')
 	const facts = [
 		`${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
 		left && `left out: ${left}`,
@@ -8391,7 +8369,6 @@ function hitWeight(word: string, among: string[]) {
 // 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session: the provider's cache survives.
 // 4. A sub-agent has at most the tools, mode and money of its parent.
-// Not here: who asks the person (§policy).
 
 export const TOOLS = [
 	FILE_TOOLS,
@@ -8415,7 +8392,7 @@ export const OWN_NAMES = [...TOOLS.map(({ name }) => name), 'chat', 'completions
 const namesOf = ({ exposed, server, name }: BridgedTool) => [exposed, exposedName(server, name)]
 
 /** Without `offers`, mcp_call alone reaches them. */
-export function bridgedTools(bridge: McpBridge, profile: string, offers = true): Tool[] {
+export function bridgedTools(bridge: McpBridge, profile: string, offers = true) {
 	const bridged = (row: BridgedTool): Tool => {
 		const { server, name: tool, exposed: name, unbound } = row
 		const names = offers && !unbound ? namesOf(row) : []
@@ -8450,6 +8427,9 @@ type Outcome =
 	| { kind: 'done'; output: ToolOutput }
 	| { kind: 'refused'; why: Refusal; text: string; data: JsonObject }
 
+const toolReply = ({ id, name }: ToolCall, { text, isError = false, images }: ToolOutput) =>
+	({ role: 'tool', id, name, text, isError, ...(images && { images }) }) as const
+
 /** The tools of one session. */
 export class Tools {
 	#rows
@@ -8481,7 +8461,7 @@ export class Tools {
 		this.#bridged = only ? () => bridged().filter(({ name }) => only.includes(name)) : bridged
 		this.context = {
 			...options.context,
-			select: (wanted) => this.#select(wanted),
+			select: this.#select,
 			delegate: (...asked) => options.delegate(this, ...asked),
 		}
 		this.#options = options
@@ -8514,7 +8494,6 @@ export class Tools {
 		return row ? { row, args: meant.args } : { row: this.#find(called), args }
 	}
 
-	/** For a sub-agent. Throws UsageError. */
 	narrowed({ name: profile, tools, mode }: Omit<ProfileRow, 'created'>, names?: string[]) {
 		const { context, bridged, only, rows } = this.#options
 		const { approvals, bridge, depth = 0 } = context
@@ -8533,7 +8512,7 @@ export class Tools {
 		})
 	}
 
-	#select({ query = '', names = [], servers, limit }: ToolQuery) {
+	#select = ({ query = '', names = [], servers, limit }: ToolQuery) => {
 		const isAsked = ({ origin }: Tool) => !servers || servers.includes(origin?.server ?? '')
 		const all = this.#all().filter(isAsked)
 		const rows = new Map(all.map((row) => [row.name, row]))
@@ -8549,7 +8528,7 @@ export class Tools {
 		return row && annotationsOf(row, args).readOnly
 	}
 
-	async dispatch(called: string, given: JsonObject, signal: AbortSignal): Promise<Outcome> {
+	async dispatch(called: string, given: JsonObject, signal: AbortSignal) {
 		const { world, store, session } = this.context
 		const started = world.now()
 		const { row, args } = this.#meant(called, given)
@@ -8566,7 +8545,7 @@ export class Tools {
 			ms: world.now() - started,
 			...factsOf(safe),
 		}
-		const isQuick = origin || (row && annotationsOf(row, args).readOnly)
+		const isQuick = origin || this.reads({ name, args })
 		const pace = isQuick ? 'soon' : 'now' // else it takes longer than the call
 		const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
 		await writing.catch(() => {}) // a full disk must not lose the result
@@ -8679,17 +8658,14 @@ export class Tools {
 	}
 }
 
-function toolReply({ id, name }: ToolCall, { text, isError = false, images }: ToolOutput) {
-	return { role: 'tool', id, name, text, isError, ...(images && { images }) } as const
-}
-
 function pickTool(rows: Tool[], name: string) {
-	const hint = '`tai tools list` shows them all'
-	const found = rows.find((row) => row.name === name)
-	return found ?? failUsage(`there is no tool named ${visible(name)}`, hint)
+	return (
+		rows.find((row) => row.name === name) ??
+		failUsage(`there is no tool named ${visible(name)}`, '`tai tools list` shows them all')
+	)
 }
 
-const present = (pairs: [string, unknown][]) =>
+const present = (pairs: Pair[]) =>
 	Object.fromEntries(pairs.filter(([, value]) => value != null)) as JsonObject
 
 type Checked = { args: JsonObject } | { problem: string; path: string } // a JSON pointer
@@ -10321,11 +10297,10 @@ function safeParts({ redactor, notice }: App, parts: Part[]) {
 
 //#region §resolver: which server a GitHub repository is
 //
-// 1. What may be started is what files of the repository name, and the registry in the namespace
-//    of its owner. A model chooses among that, and its choice is checked.
+// 1. What may be started is what files of the repository name, or the registry under its owner.
+//    A model chooses among that, and its choice is checked.
 // 2. README and Glama tell arguments and variables; a package that only they name is refused.
 // 3. Values of variables come from the person, never from a page.
-// Not here: consent, the live check, storing (§servers).
 
 const PAGE_MAX = 1 * MB
 const PAGE_SHOWN = 16 * KB // characters, to the model
@@ -10343,8 +10318,7 @@ const RESOLVER_ANSWER = {
 	additionalProperties: false,
 }
 
-/** The registry, and what stands before the package, a word a line; a group there means that a
- * program of the package comes next. */
+/** The registry, and what stands before the package; its group: a program comes after. */
 const STARTERS = new Map<string, [string, RegExp]>([
 	['npx', ['npm', /^(?:-y\n)?(-p\n)?/]],
 	['uvx', ['pypi', /^(--from\n)?/]],
@@ -10415,11 +10389,10 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const ask = async ([name, namesIn]: [string, Witness]) => {
 		const at = elsewhere[name] ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
 		try {
-			const request = { ...how, url: `${root}/${at}` }
-			const { reply, body: text } = await wholeReply(app.http, request, signal)
+			const { reply, body } = await wholeReply(app.http, { ...how, url: `${root}/${at}` }, signal)
 			if (reply.status !== 200) fail(`HTTP ${reply.status}`)
-			const named = await namesIn(text, place)
-			return { name, text, named, told: named.join(', ') || 'names nothing' }
+			const named = await namesIn(body, place)
+			return { name, text: body, named, told: named.join(', ') || 'names nothing' }
 		} catch (error) {
 			return { name, text: '', named: [], told: toldError(error, signal).message }
 		}
@@ -10427,7 +10400,6 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	return Promise.all(Object.entries(WITNESSES).map(ask))
 }
 
-/** In a session that is not kept. */
 async function askApart(app: App, task: string, signal: AbortSignal) {
 	const { world, redactor } = app
 	const choice = await chosenModel(app)
@@ -10436,8 +10408,8 @@ async function askApart(app: App, task: string, signal: AbortSignal) {
 	const session = await store.createSession(none)
 	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
 	const { agent } = await converse(app, { store, session, choice, ...limits })
-	const parts = [textPart(redactor.known(task))]
-	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
+	const turn = agent.runTurn([textPart(redactor.known(task))], signal)
+	const { answer, error } = await resultOf(turn)
 	if (error) throw error
 	return answer
 }
