@@ -126,7 +126,6 @@
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
 //   §lines      MCP over stdin and stdout, the server's end
-//     mcpServePipe
 //   §doctor     is everything as it should be?
 //     examine
 //   §hosts      servers that other programs on this machine use
@@ -5415,7 +5414,7 @@ function ruling(reason: Reason, grant?: Grant, verdict: Verdict = RULES[reason] 
 	return { verdict, reason, grant }
 }
 
-const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
+const tighterMode = (a: Mode, b = a) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
 export const callDigest = (name: string, args: JsonObject) =>
 	digest({ arguments: args, tool_name: name })
@@ -8878,7 +8877,7 @@ export class Agent {
 		}
 	}
 
-	async *#ask(signal: AbortSignal): Events<ChatReply> {
+	async *#ask(signal: AbortSignal) {
 		const { window } = this.#options.chat.choice
 		const most = (CONTEXT_FULL * window) / this.#correction
 		const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
@@ -8905,7 +8904,7 @@ export class Agent {
 		}
 	}
 
-	async *#reply(signal: AbortSignal): Events<ChatReply> {
+	async *#reply(signal: AbortSignal) {
 		const { chat, system, tools, schema } = this.#options
 		const stream = () => {
 			const messages = [{ role: 'system', text: system() } as const, ...this.history]
@@ -9657,10 +9656,9 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	const args = argv.map((word, i) => (isBare(word, i) ? `${word}=` : word))
 	const every = [...FLAGS, ...commands.flatMap((row) => [...flagsOf(row)])]
 	const { values, positionals: words } = readFlags(args, every, false)
-	const texts = Object.entries(values).map(
-		([name, all]) => [name, [all].flat().map(String)] as const,
+	const given = new Given(
+		Object.entries(values).map(([name, all]) => [name, [all].flat().map(String)]),
 	)
-	const given = new Given(texts)
 	given.literal = argv.slice(end + 1)
 
 	const [word = ''] = words.slice(0, words.length - given.literal.length)
@@ -9794,8 +9792,11 @@ export type AppOptions = {
 	interrupts: ReturnType<typeof interruptsOf>
 }
 
-// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
-export interface App extends AppOptions {}
+function Copy(this: object, all: object) {
+	Object.assign(this, all)
+}
+
+const copying = <T>() => Copy as unknown as new (all: T) => T
 
 const closePart = (part: { close(): Promise<void> | void }) => part.close()
 
@@ -9823,7 +9824,7 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 }
 
 /** What one run has opened. */
-export class App {
+export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
 	approved = new Set<string>() // digests of calls, for one run each
 	processes
@@ -9831,7 +9832,7 @@ export class App {
 	resolve?: Resolver
 
 	constructor(options: AppOptions) {
-		Object.assign(this, options)
+		super(options)
 		this.processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
 		for (const [name, value] of Object.entries(this.world.env))
 			if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
@@ -10194,29 +10195,29 @@ async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
 async function earlierSession({ given, root, notice }: App, store: Store) {
 	const id = given.text('resume')
 	if (id !== undefined) return (await store.findSession(id)) ?? failUnnamed('session', id)
-	const row = given.has('continue') ? await store.latestSession(root) : undefined
-	if (given.has('continue') && !row) notice('no session to go on with here; a new one begins')
+	if (!given.has('continue')) return undefined
+	const row = await store.latestSession(root)
+	if (!row) notice('no session to go on with here; a new one begins')
 	return row
 }
 
 type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
 	mode: Mode
 	processes?: Processes
-	offersBridged?: boolean // default: yes
 } & Partial<Pick<ConstructorParameters<typeof Tools>[0], 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, offersBridged, ...seat }: ToolSeat) {
+export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
 	const { world, http, prompter, processes, notice, approved } = app
-	const { rows = TOOLS, only, lock, ...place } = seat
+	const { only, lock, ...place } = seat
 	const { store, config } = await app.forTurn()
 	const { root } = place.workspace
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const bridge = await app.bridge()
 	return new Tools({
-		rows,
+		rows: rows ?? TOOLS,
 		context: { world, store, http, config, approvals, bridge, prompter, processes, ...place },
-		bridged: () => bridgedTools(bridge, place.profile, offersBridged),
+		bridged: () => bridgedTools(bridge, place.profile, !rows),
 		delegate: (parent, ...asked) => delegated(app, parent, ...asked),
 		ticks: () => process.uptime() * SECOND,
 		resultMax: config.number('result_max'),
@@ -10226,10 +10227,8 @@ export async function openTools(app: App, { mode, offersBridged, ...seat }: Tool
 	})
 }
 
-function answerClock(ms: number, signal: AbortSignal) {
-	const late = () => new LimitError(`no answer within ${formatDuration(ms)}`)
-	return timeout(ms, late, signal)
-}
+const answerClock = (ms: number, signal: AbortSignal) =>
+	timeout(ms, () => new LimitError(`no answer within ${formatDuration(ms)}`), signal)
 
 /** A sub-agent's turn, in a session that no --continue finds; all else is its parent's. */
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
@@ -10704,7 +10703,7 @@ async function servePartsOf(app: App, options: ServeOptions) {
 		workspace,
 		native,
 		shelf: { workspace, redactor, fixed: resources },
-		mode: tighterMode(asked, profile.mode ?? asked),
+		mode: tighterMode(asked, profile.mode),
 		only: toolNames(config, profile),
 		profile,
 		turns: new Map<string, Lane>(),
@@ -10718,7 +10717,7 @@ async function servePartsOf(app: App, options: ServeOptions) {
 
 function openServed(
 	{ app, workspace, lock, mode, only, profile: usual }: ServeParts,
-	seat: Pick<ToolSeat, 'session' | 'processes' | 'rows' | 'offersBridged'>,
+	seat: Pick<ToolSeat, 'session' | 'processes' | 'rows'>,
 	profile: ProfileRow = usual,
 ) {
 	const { rows = TOOLS } = seat
@@ -10727,7 +10726,7 @@ function openServed(
 		...seat,
 		workspace,
 		lock,
-		mode: tighterMode(mode, profile.mode ?? mode),
+		mode: tighterMode(mode, profile.mode),
 		only: names?.filter((name) => rows.some((row) => row.name === name)),
 		profile: profile.name,
 	})
@@ -10813,7 +10812,7 @@ export class McpSession {
 	processes
 	lane = new Lane()
 	calls = new Map<RpcCall, Promise<Outcome>>()
-	tools: Promise<Tools> | undefined
+	tools?: Promise<Tools>
 	seen
 	written = 0
 	looked: number | undefined
@@ -10849,17 +10848,14 @@ function ownSessions(app: App) {
 	return { legacy: begun(), modern: begun() }
 }
 
-// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
-export interface McpServeContext extends ServeParts {}
-
 /** Who may come in, and what they are answered. */
-export class McpServeContext {
+export class McpServeContext extends copying<ServeParts>() {
 	sessions = new Map<string, McpSession>() // the longest unused first
 	list
 	toolCount
 
 	private constructor(parts: ServeParts) {
-		Object.assign(this, parts)
+		super(parts)
 		const all = this.#rows()
 		const rows = this.only?.map((name) => pickTool(all, name)) ?? all
 		this.toolCount = rows.length
@@ -10963,8 +10959,7 @@ export class McpServeContext {
 	#rows = () => [...this.native, ...chatTool(this), ...completionsTool(this)]
 
 	#openTools({ seat: session, processes }: McpSession) {
-		const seat = { session, processes, rows: this.#rows(), offersBridged: false }
-		return openServed(this, seat)
+		return openServed(this, { session, processes, rows: this.#rows() })
 	}
 
 	#isOver(session: McpSession) {
@@ -11030,11 +11025,7 @@ function callResult(outcome: Outcome, era: Era) {
 		return failRpc(isUnknown ? 'params' : REFUSAL_KINDS[why], text, { data })
 	}
 	const { text, images = [], blocks = [], structured, isError } = outcome.output
-	const shown = images.map(({ mime: mimeType, base64: data }) => ({
-		type: 'image',
-		data,
-		mimeType,
-	}))
+	const shown = images.map(({ mime, base64: data }) => ({ type: 'image', data, mimeType: mime }))
 	const others = [...shown, ...blocks]
 	return {
 		content: text || !others[0] ? [{ type: 'text', text }, ...others] : others,
@@ -11047,7 +11038,7 @@ type Era = 'legacy' | 'modern' // from 2026-07-28
 
 const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
 
-/** `version` is what an HTTP header says, `check` compares the others. Throws RpcError. */
+/** `version` is what an HTTP header says, `check` compares the others. */
 function eraOf({ id, method, params }: RpcRequest, version?: unknown, check = () => {}): Era {
 	const requested = metaIn(params, 'protocolVersion')
 	const isModern = requested !== undefined || method === 'server/discover' || version === MODERN
@@ -11108,15 +11099,15 @@ type RpcMethod = {
 
 // biome-ignore format: a table
 export const RPC_METHODS = new Map<string, RpcMethod>([
-  ['initialize', { only: 'legacy', answer: ({ older }, { params }) => greeting(params, older) }],
-  ['ping', { only: 'legacy', answer: () => ({}) }],
-  ['server/discover', { only: 'modern', ttl: MCP_LIST_TTL,
-    answer: () => ({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
-  ['tools/list', { ttl: MCP_LIST_TTL, answer: ({ reach }) => reach(({ list }) => list) }],
-  ['tools/call', { answer: ({ reach }, call) => reach((it) => it.callTool(call)) }],
-  ['resources/list', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.listResources(call)) }],
-  ['resources/templates/list', { ttl: MCP_LIST_TTL, answer: () => ({ resourceTemplates: TEMPLATES }) }],
-  ['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
+	['initialize', { only: 'legacy', answer: ({ older }, { params }) => greeting(params, older) }],
+	['ping', { only: 'legacy', answer: () => ({}) }],
+	['server/discover', { only: 'modern', ttl: MCP_LIST_TTL,
+		answer: () => ({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
+	['tools/list', { ttl: MCP_LIST_TTL, answer: ({ reach }) => reach(({ list }) => list) }],
+	['tools/call', { answer: ({ reach }, call) => reach((it) => it.callTool(call)) }],
+	['resources/list', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.listResources(call)) }],
+	['resources/templates/list', { ttl: MCP_LIST_TTL, answer: () => ({ resourceTemplates: TEMPLATES }) }],
+	['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])
 
 export const RPC_NOTIFICATIONS = new Map<
@@ -11140,7 +11131,7 @@ function readMessage(bytes: Buffer) {
 	return readRpc(bytes.toString())
 }
 
-/** If one is due, with its HTTP status; `none` is the id in a reply to what has none. */
+/** `none` is the id in a reply to what has none. */
 async function rpcReply(
 	host: RpcHost,
 	read: () => RpcMessage,
@@ -11332,11 +11323,10 @@ function headerValue(text: string | string[] = '') {
 }
 
 function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeaders) {
-	const name = params['name'] ?? params['uri']
 	const said = {
 		'MCP-Protocol-Version': metaIn(params, 'protocolVersion'),
 		'Mcp-Method': method,
-		'Mcp-Name': name,
+		'Mcp-Name': params['name'] ?? params['uri'],
 	}
 	for (const [header, value] of Object.entries(said))
 		if (value !== undefined && headerValue(headers[header.toLowerCase()]) !== value)
@@ -11439,7 +11429,7 @@ export async function mcpServeMain(app: App) {
 const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
 
 /** What needs a person is denied: a host's screen is not ours. */
-export async function mcpServePipe(app: App) {
+async function mcpServePipe(app: App) {
 	const { signal, out, redactor, root, world } = app
 	const { stdin } = process
 	await Config.load(world, { flags: flagSettings(app.given), stored: {}, root }) // a bad flag is told now
@@ -11619,6 +11609,7 @@ export async function hostedServers(world: World, root: string) {
 
 type Run = Verb<App>['run']
 
+const TIME = 'an ISO date, or how long, such as 12h'
 const VERB_FLAGS = flagRows({
 	'-n, --limit N': 'at most this many (50)',
 	'--keychain': "with a key in the system's keychain",
@@ -11627,12 +11618,12 @@ const VERB_FLAGS = flagRows({
 	'--session ID': 'only in this session (granted for 8 hours)',
 	'--path GLOB': 'only such paths; repeatable',
 	'--command PREFIX': 'only commands that begin so; repeatable',
-	'--expires TIME': 'an ISO date, or how long, such as 12h',
+	'--expires TIME': TIME,
 	'--once': 'one run of this call',
 	'--kind KIND': 'tool-call, approval, grant, ...',
-	'--since TIME': 'an ISO date, or how long, such as 12h',
+	'--since TIME': TIME,
 	'--tool NAME': 'only this tool (trust: tools like `get_*`; repeatable)',
-	'--ttl TIME': 'an ISO date, or how long, such as 12h',
+	'--ttl TIME': TIME,
 	'--name NAME': 'name for the one server',
 	'--grant TOOL': 'accept it as it is now; repeatable',
 	'--grant-all': 'accept all',
@@ -11699,157 +11690,157 @@ type VerbSpec = [usage: string, help: string, run: Run, flags?: string]
 
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
-  secret: ['keys and other secrets, kept in the vault',
-    ['set NAME', 'store one, typed or piped in', secretSet],
-    ['list', 'names, never values', listVerb('secrets name updated', (it) => it.secrets.list())],
-    ['delete NAME', 'delete one', rowVerb('secret', (it, name) => it.secrets.delete(name))],
-  ],
-  seal: ['encryption of the secrets',
-    ['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
-    ['off', 'decrypt them again', sealVerb('off')],
-    ['rotate', 'encrypt them with a new key', sealVerb('rotate'), 'keychain'],
-    ['status', 'whether the seal is on', sealVerb()],
-  ],
-  vault: ['notes, memories and kept results',
-    ['list', 'the newest', recordsVerb, 'limit'],
-    ['show ID', 'one, whole', rowVerb('vault', (it, id) => it.getRecord(id),
-      (it) => `${it.title}\n\n${it.body}`)],
-    ['search WORDS...', 'those with these words', recordsVerb, 'limit'],
-    ['delete ID', 'delete one', rowVerb('vault', (it, id) => it.deleteRecord(id))],
-  ],
-  session: ['saved conversations',
-    ['list', 'the newest', sessionsVerb, 'limit'],
-    ['show ID', 'one, as it was said', sessionVerb],
-    ['search WORDS...', 'those with these words', sessionsVerb, 'limit'],
-    ['export ID', 'the same', sessionVerb],
-    ['delete ID', 'delete one', rowVerb('session', async (store, id) =>
-      store.deleteSession((await store.findSession(id))?.id ?? ''))],
-  ],
-  profile: ['sets of model, prompt, tools and mode',
-    ['list', 'all profiles', listVerb('profiles name model mode prompt', (it) => it.listProfiles())],
-    ['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
-    ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
-    ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-    ['use NAME', 'use it from now on', async (app, name = '') => {
-      const known = name === 'default' || (await (await app.store()).getProfile(name))
-      return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
-    }],
-    ['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
-  ],
-  model: ['which model answers',
-    ['show', 'who would answer, and why', async (app) => {
-      const choice = await chosenModel(app)
-      const { window, why, provider } = choice
-      app.print({ model: modelName(choice), base_url: provider.baseUrl, window, why })
-    }],
-    ['list [PROVIDER]', 'models a provider offers', listVerb('models model window', async (_, { query }, app) => {
-      const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
-      return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
-    })],
-    ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
-  ],
-  config: ['settings',
-    ['list', 'all, where each comes from and what it hides', async (app) => {
-      const settings = (await app.config()).all().map((row) => (
-        { ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
-      app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
-    }],
-    ['get KEY', 'one value', async (app, key = '') => {
-      const setting = (await app.config()).explain(key)
-      app.print(setting, setting.value ?? '')
-    }],
-    ['set KEY VALUE', 'set one, in the vault', changeSetting],
-    ['unset KEY', 'take back what was set', changeSetting],
-    ['path', 'the files that are read', async (app) => {
-      app.print({ vault: path.join(app.world.home, 'vault.db'), ...configPaths(app.world, app.root) })
-    }],
-  ],
-  tools: ['what a model can use',
-    ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
-      { name, core, tier: annotations.securityTier, description })))],
-    ['show NAME', 'one, with its schema', async (app, name = '') => {
-      const tool = await knownTool(app, name)
-      app.print(tool, JSON.stringify(tool, undefined, 2))
-    }],
-  ],
-  approval: ['what tools may do without asking',
-    ['list', 'all grants', listVerb('grants id scope tool paths commands mode expires', (it) => it.listGrants())],
-    ['grant TOOL [ARGS]', 'allow it, or one call of it (ARGS: JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
-    ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
-    ['revoke ID', 'take a grant back', rowVerb('approval', async (it, id) => {
-      const gone = await it.revokeGrant(id)
-      if (gone) await it.audit('grant-revoked', { id })
-      return gone
-    })],
-    ['check TOOL [ARGS]', 'what would happen to a call', approvalCheck, CHECK_FLAGS],
-    ['explain [DIGEST]', 'why a call, or the last one, was denied', approvalExplain],
-  ],
-  mcp: ['servers whose tools a model can use',
-    ['add SOURCE...', 'a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
-    ['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
-    ['list', 'all servers', async (app) => {
-      const servers = serverFacts(await app.bridge())
-      app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
-    }],
-    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
-      toolFacts(await app.bridge(), await currentProfile(app), query))],
-    ['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
-    ['disable SERVER', 'take that back', enableVerb(false)],
-    ['remove SERVER', 'delete it', async (app, server = '') => {
-      await (await app.bridge()).remove(server)
-      app.print({ removed: server })
-    }],
-    ['call SERVER TOOL [ARGS]', 'call one tool', mcpCall],
-    ['pins SERVER', 'tools that are new or changed', mcpPins, 'grant grant-all'],
-    ['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
-    ['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
-    ['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
-    ['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
-      ...TRUSTED,
-      allowed_tools: [...new Set(allowed_tools).union(tools)],
-      denied_tools: [...new Set(denied_tools).difference(tools)],
-    })), 'tool ttl'],
-    // They stay in the list of those that are allowed: an empty one allows all.
-    ['trust deny SERVER', 'deny it, or tools of it, whatever the mode', trustVerb((old, tools) => ({
-      ...old,
-      trusted: old.trusted && tools.size > 0,
-      denied_tools: [...new Set(old.denied_tools).union(tools)],
-    })), 'tool'],
-    ['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
-    ['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
-      `${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
-  ],
-  audit: ['every tool call and approval',
-    ['list', 'the newest', listVerb('entries ts kind session data', (_, { limit }, app) =>
-      auditEntries(app, limit)), AUDIT_FLAGS],
-    ['verify', 'whether any was changed or is missing', async (app) => {
-      const state = await (await app.store()).verifyAudit()
-      app.print(state, auditInWords(state))
-      return state.problems.length > 0
-    }],
-    ['export', 'all, one JSON object a line', async (app) => {
-      for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
-        app.out.write(jsonLine(entry))
-        await app.out.drained(app.signal)
-      }
-    }, AUDIT_FLAGS],
-  ],
-  completion: ['completions for a shell',
-    ...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
-      [shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
-    ['line [WORDS...]', 'for such a script', printLineEnds],
-  ],
-  doctor: ['check the installation',
-    ['', 'check everything', async (app) => {
-      const checks = await examine(app)
-      const isBad = checks.some((row) => row.health === 'bad')
-      app.print({ ok: !isBad, checks }, checks)
-      return isBad
-    }],
-  ],
-  version: ['the version', ['', 'print it', async (app) =>
-    app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
-  help: ['help', ['[COMMAND]', 'of tai, or of a command', printHelp]],
+	secret: ['keys and other secrets, kept in the vault',
+		['set NAME', 'store one, typed or piped in', secretSet],
+		['list', 'names, never values', listVerb('secrets name updated', (it) => it.secrets.list())],
+		['delete NAME', 'delete one', rowVerb('secret', (it, name) => it.secrets.delete(name))],
+	],
+	seal: ['encryption of the secrets',
+		['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
+		['off', 'decrypt them again', sealVerb('off')],
+		['rotate', 'encrypt them with a new key', sealVerb('rotate'), 'keychain'],
+		['status', 'whether the seal is on', sealVerb()],
+	],
+	vault: ['notes, memories and kept results',
+		['list', 'the newest', recordsVerb, 'limit'],
+		['show ID', 'one, whole', rowVerb('vault', (it, id) => it.getRecord(id),
+			(it) => `${it.title}\n\n${it.body}`)],
+		['search WORDS...', 'those with these words', recordsVerb, 'limit'],
+		['delete ID', 'delete one', rowVerb('vault', (it, id) => it.deleteRecord(id))],
+	],
+	session: ['saved conversations',
+		['list', 'the newest', sessionsVerb, 'limit'],
+		['show ID', 'one, as it was said', sessionVerb],
+		['search WORDS...', 'those with these words', sessionsVerb, 'limit'],
+		['export ID', 'the same', sessionVerb],
+		['delete ID', 'delete one', rowVerb('session', async (store, id) =>
+			store.deleteSession((await store.findSession(id))?.id ?? ''))],
+	],
+	profile: ['sets of model, prompt, tools and mode',
+		['list', 'all profiles', listVerb('profiles name model mode prompt', (it) => it.listProfiles())],
+		['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
+		['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
+		['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
+		['use NAME', 'use it from now on', async (app, name = '') => {
+			const known = name === 'default' || (await (await app.store()).getProfile(name))
+			return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
+		}],
+		['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
+	],
+	model: ['which model answers',
+		['show', 'who would answer, and why', async (app) => {
+			const choice = await chosenModel(app)
+			const { window, why, provider } = choice
+			app.print({ model: modelName(choice), base_url: provider.baseUrl, window, why })
+		}],
+		['list [PROVIDER]', 'models a provider offers', listVerb('models model window', async (_, { query }, app) => {
+			const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
+			return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
+		})],
+		['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
+	],
+	config: ['settings',
+		['list', 'all, where each comes from and what it hides', async (app) => {
+			const settings = (await app.config()).all().map((row) => (
+				{ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
+			app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
+		}],
+		['get KEY', 'one value', async (app, key = '') => {
+			const setting = (await app.config()).explain(key)
+			app.print(setting, setting.value ?? '')
+		}],
+		['set KEY VALUE', 'set one, in the vault', changeSetting],
+		['unset KEY', 'take back what was set', changeSetting],
+		['path', 'the files that are read', async (app) => {
+			app.print({ vault: path.join(app.world.home, 'vault.db'), ...configPaths(app.world, app.root) })
+		}],
+	],
+	tools: ['what a model can use',
+		['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
+			{ name, core, tier: annotations.securityTier, description })))],
+		['show NAME', 'one, with its schema', async (app, name = '') => {
+			const tool = await knownTool(app, name)
+			app.print(tool, JSON.stringify(tool, undefined, 2))
+		}],
+	],
+	approval: ['what tools may do without asking',
+		['list', 'all grants', listVerb('grants id scope tool paths commands mode expires', (it) => it.listGrants())],
+		['grant TOOL [ARGS]', 'allow it, or one call of it (ARGS: JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
+		['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
+		['revoke ID', 'take a grant back', rowVerb('approval', async (it, id) => {
+			const gone = await it.revokeGrant(id)
+			if (gone) await it.audit('grant-revoked', { id })
+			return gone
+		})],
+		['check TOOL [ARGS]', 'what would happen to a call', approvalCheck, CHECK_FLAGS],
+		['explain [DIGEST]', 'why a call, or the last one, was denied', approvalExplain],
+	],
+	mcp: ['servers whose tools a model can use',
+		['add SOURCE...', 'a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
+		['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
+		['list', 'all servers', async (app) => {
+			const servers = serverFacts(await app.bridge())
+			app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
+		}],
+		['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
+			toolFacts(await app.bridge(), await currentProfile(app), query))],
+		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
+		['disable SERVER', 'take that back', enableVerb(false)],
+		['remove SERVER', 'delete it', async (app, server = '') => {
+			await (await app.bridge()).remove(server)
+			app.print({ removed: server })
+		}],
+		['call SERVER TOOL [ARGS]', 'call one tool', mcpCall],
+		['pins SERVER', 'tools that are new or changed', mcpPins, 'grant grant-all'],
+		['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
+		['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
+		['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
+		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
+			...TRUSTED,
+			allowed_tools: [...new Set(allowed_tools).union(tools)],
+			denied_tools: [...new Set(denied_tools).difference(tools)],
+		})), 'tool ttl'],
+		// They stay in the list of those that are allowed: an empty one allows all.
+		['trust deny SERVER', 'deny it, or tools of it, whatever the mode', trustVerb((old, tools) => ({
+			...old,
+			trusted: old.trusted && tools.size > 0,
+			denied_tools: [...new Set(old.denied_tools).union(tools)],
+		})), 'tool'],
+		['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
+		['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
+			`${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
+	],
+	audit: ['every tool call and approval',
+		['list', 'the newest', listVerb('entries ts kind session data', (_, { limit }, app) =>
+			auditEntries(app, limit)), AUDIT_FLAGS],
+		['verify', 'whether any was changed or is missing', async (app) => {
+			const state = await (await app.store()).verifyAudit()
+			app.print(state, auditInWords(state))
+			return state.problems.length > 0
+		}],
+		['export', 'all, one JSON object a line', async (app) => {
+			for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
+				app.out.write(jsonLine(entry))
+				await app.out.drained(app.signal)
+			}
+		}, AUDIT_FLAGS],
+	],
+	completion: ['completions for a shell',
+		...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
+			[shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
+		['line [WORDS...]', 'for such a script', printLineEnds],
+	],
+	doctor: ['check the installation',
+		['', 'check everything', async (app) => {
+			const checks = await examine(app)
+			const isBad = checks.some((row) => row.health === 'bad')
+			app.print({ ok: !isBad, checks }, checks)
+			return isBad
+		}],
+	],
+	version: ['the version', ['', 'print it', async (app) =>
+		app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
+	help: ['help', ['[COMMAND]', 'of tai, or of a command', printHelp]],
 }
 
 export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
@@ -11942,14 +11933,8 @@ function grantVerb(usual: 'always' | 'deny'): Run {
 		const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
 		const store = await app.store()
 		const grant = await store.addGrant({ tool, scope, digest: digested, ...bounds })
-		await store.audit('grant', {
-			id: grant.id,
-			tool,
-			digest: digested ?? null,
-			scope,
-			paths,
-			commands,
-		})
+		const facts = { id: grant.id, tool, digest: digested ?? null, scope, paths, commands }
+		await store.audit('grant', facts)
 		app.print(grant)
 	}
 }
@@ -11964,9 +11949,14 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const mode = givenMode(app, 'mode') ?? usual
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
-	const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
-	const about = { session: app.given.text('session') ?? '', grantAs: grantNameOf(row) }
-	const call = { tool: name, args, paths, annotations, ...about }
+	const call = {
+		tool: name,
+		args,
+		paths: await row.paths?.(full),
+		annotations: annotationsOf(row, full),
+		session: app.given.text('session') ?? '',
+		grantAs: grantNameOf(row),
+	}
 	const { verdict, reason, grant = null } = await approvals.check(call)
 	const all = await approvals.grants(call)
 	const decision = verdict === 'say' ? 'run' : verdict
@@ -11997,7 +11987,6 @@ function givenMode({ given }: App, flag: string) {
 
 const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
 
-/** A date, or how long from now. */
 function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const time = given.text(flag)
 	if (time === undefined) return undefined
@@ -12024,7 +12013,6 @@ const agreement = ({ given, notice: show, prompter, signal }: App) => ({
 	signal,
 })
 
-/** A paste, to its end, which on a terminal is Ctrl-D. */
 async function pasted({ signal, notice, stdin }: App) {
 	if (fdKind(0) !== 'terminal') return stdin()
 	notice('paste it, then Ctrl-D on a line of its own')
@@ -12034,7 +12022,6 @@ async function pasted({ signal, notice, stdin }: App) {
 		.catch(() => raise(signal.reason))
 }
 
-/** What is to be added; a file and a paste hold configurations and nothing else. */
 async function sourceOf(app: App, word = ''): Promise<[string[], SourceKind]> {
 	const { literal } = app.given
 	if (literal[0]) return [literal, 'command']
@@ -12043,7 +12030,6 @@ async function sourceOf(app: App, word = ''): Promise<[string[], SourceKind]> {
 	return word === '-' ? [[await pasted(app)], 'config'] : [[word], sourceKind(word)]
 }
 
-/** One source, or a command after --, with a name before it. */
 async function mcpAdd(app: App, ...words: string[]) {
 	const { given, signal } = app
 	const [word, ...more] = words.slice(0, words.length - given.literal.length)
@@ -12121,10 +12107,8 @@ async function mcpPins(app: App, server = '') {
 	const { given, signal } = app
 	const bridge = await app.bridge()
 	const drift = await bridge.refresh(server, signal)
-	const granted = await bridge.grant(
-		server,
-		given.has('grant-all') ? undefined : given.all('grant'),
-	)
+	const fit = given.has('grant-all') ? undefined : given.all('grant')
+	const granted = await bridge.grant(server, fit)
 	const left = drift.filter(({ now }) => !granted.includes(now.name))
 	const tools = await Promise.all(left.map(pinDiff))
 	const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
@@ -12148,7 +12132,7 @@ async function mcpConsent(app: App, server?: string) {
 	app.print({ waiting, agreed }, plans || 'nothing waits for consent')
 }
 
-function printTrust(app: App, trusts: Map<string, McpTrust>) {
+function printTrust(app: App, trusts: Iterable<[string, McpTrust]>) {
 	const rows = [...trusts].map(([server, trust]) => ({ server, ...trust }))
 	app.print({ ok: true, policy: { servers: Object.fromEntries(trusts) } }, rows)
 }
@@ -12162,7 +12146,7 @@ function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run
 		await audit('mcp_server_trust_changed', { server, ...trust })
 		if (!registry.list().some(({ name }) => name === server))
 			app.notice(`there is no server ${server} yet; this counts once there is one`)
-		printTrust(app, new Map([[server, trust]]))
+		printTrust(app, [[server, trust]])
 	}
 }
 
@@ -12176,7 +12160,7 @@ function trustedVerb(revokes: boolean): Run {
 			app.print({ ok: false, error })
 			return true
 		}
-		if (!revokes) return printTrust(app, new Map([[server, trust]]))
+		if (!revokes) return printTrust(app, [[server, trust]])
 		registry.revokeTrust(server)
 		const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
 		await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
