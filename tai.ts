@@ -8766,9 +8766,9 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 
 //#region §agent: ask, act, repeat
 //
-// A turn ends in an answer or a Limit-, Denied-, Invalid-, Model- or InterruptedError.
+// A turn ends in an answer or an error, and never throws.
 // 1. Each message is in the vault as soon as it exists: a killed process loses nothing.
-// 2. Every call has one reply before the next request (repairHistory mends after a crash).
+// 2. Every call has one reply before the next request.
 // 3. Calls of one step run in order; neighbours that only read run together.
 // 4. A history is compacted at most once per request, visibly, and only to be shorter.
 // Not here: how anything is shown (§present).
@@ -8842,7 +8842,6 @@ export class Agent {
 		return this.#log.map(({ message }) => message)
 	}
 
-	/** Never throws: see the result's `error`. */
 	async *runTurn(parts: Part[], signal: AbortSignal): Events<TurnResult> {
 		const turn: TurnResult = { answer: '', steps: 0, usage: NO_USAGE, tools: [] }
 		try {
@@ -9615,7 +9614,7 @@ export const FLAGS = flagRows({
 const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
 
 /** The flags of a command line, by name. */
-export class Given extends Map<string, readonly string[]> {
+export class Given extends Map<string, string[]> {
 	literal: string[] = []
 	text = (name: string) => this.get(name)?.at(-1)
 	all = (name: string) => this.get(name) ?? []
@@ -9625,7 +9624,7 @@ export type Command<Host = never> = { name: string; help: string; verbs: Verb<Ho
 
 type Verb<Host = never> = {
 	name: string // '' where there is none
-	args: string // such as `NAME [VALUE] WORDS...`
+	args: string
 	help: string
 	flags: Flag[]
 	run: (app: Host, ...words: string[]) => Promise<number | boolean | void> // the exit code; true: it failed
@@ -9635,7 +9634,6 @@ const flagsOf = ({ verbs }: Command) =>
 	new Set([...verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS])
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
-
 const piecesOf = (text: string) => text.split(' ').filter(Boolean)
 
 function readFlags(args: string[], flags: Flag[], strict: boolean) {
@@ -9797,7 +9795,6 @@ function Copy(this: object, all: object) {
 }
 
 const copying = <T>() => Copy as unknown as new (all: T) => T
-
 const closePart = (part: { close(): Promise<void> | void }) => part.close()
 
 function lazy<T>(open: () => T) {
@@ -9895,6 +9892,10 @@ export class App extends copying<AppOptions>() {
 		return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
 	}
 
+	get workspace() {
+		return new Workspace(this.root, this.world.home)
+	}
+
 	askSecret = (question: string) => this.prompter.ask(question, { secret: true }, this.signal)
 
 	stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
@@ -9908,7 +9909,7 @@ export class App extends copying<AppOptions>() {
 		if (!this.given.has('quiet')) this.#tell(visible(text))
 	}
 
-	/** The value with --json, else a text, or a table of rows or of the value's facts. */
+	/** JSON, a text, or a table of rows or facts. */
 	print(value: object, shown?: string | object[], names?: string[]) {
 		const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(value, shown, names)
 		this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
@@ -10103,11 +10104,12 @@ const toolNames = (config: Config, { tools }: ProfileRow) =>
 export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
 	const schema = await answerSchema(app)
 	const { store, config } = await app.forTurn()
-	const workspace = new Workspace(app.root, app.world.home)
+	const { workspace } = app
 	const earlier = from === true ? await earlierSession(app, store) : from || undefined
-	const isFlag = (key: SettingKey) => config.explain(key).source.startsWith('flag ')
-	const switched = (key: keyof Switched) =>
-		from === true && isFlag(key) ? undefined : earlier?.switched?.[key] // a later word wins
+	const switched = (key: keyof Switched) => {
+		const isFlag = config.explain(key).source.startsWith('flag ')
+		return from === true && isFlag ? undefined : earlier?.switched?.[key] // a later word wins
+	}
 	const usual = await profileOf(store, config.get('profile'))
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const choice = await chosenModel(app, profile, switched('model'))
@@ -10116,8 +10118,7 @@ export async function openConversation(app: App, title: string, from: boolean | 
 		app.notice(`using ${model}: ${choice.why}`)
 	const begun = { title, profile: profile.name, model, workspace: app.root }
 	const session = earlier?.id ?? (await store.createSession(begun))
-	const modeOf = ({ mode: its }: ProfileRow) => preferred(config, 'permission_mode', its) as Mode
-	const mode = tighterMode(modeOf(usual), modeOf(profile)) // a switch allows no more
+	const mode = tighterMode(modeOf(config, usual), modeOf(config, profile)) // a switch allows no more
 	const seat = { session, workspace, mode, only: toolNames(config, profile), profile: profile.name }
 	const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
 	return converse(app, { session, profile, choice, tools, schema })
@@ -10145,6 +10146,10 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
 function preferred(config: Config, key: SettingKey, own: string | undefined) {
 	const { value, source } = config.explain(key)
 	return /^(flag |TAI_)/.test(source) ? value : (own ?? value)
+}
+
+function modeOf(config: Config, { mode }: ProfileRow) {
+	return preferred(config, 'permission_mode', mode) as Mode
 }
 
 /** `profile` and `asked` go before the settings. The redactor learns the key. */
@@ -10230,7 +10235,7 @@ export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
 const answerClock = (ms: number, signal: AbortSignal) =>
 	timeout(ms, () => new LimitError(`no answer within ${formatDuration(ms)}`), signal)
 
-/** A sub-agent's turn, in a session that no --continue finds; all else is its parent's. */
+/** In a session that no --continue finds. */
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
 	const { task, profile: name, tools: names, max_steps: steps } = asked
 	const { depth = 0, profile: own } = parent.context
@@ -10249,7 +10254,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 	return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}]` }
 }
 
-/** A turn that nobody watches; without an answer, what there was of it. */
+/** Unwatched; without an answer, what there was of it. */
 async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
 	const { redactor } = app
 	const parts = [textPart(redactor.known(task))]
@@ -10659,7 +10664,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 // 1. What would need a person is refused. A call meets all gates.
 // 2. Calls of one session run in order; sessions, pings, lists and stateless calls never wait.
 // 3. A session's id is signed: every server of one key knows it. Its end is in the vault.
-// Not here: how bytes travel (§listen, §lines); tools of others: they are never served again.
+// Not here: how bytes travel (§listen, §lines). Tools of others are never served again.
 
 const SESSION_BYTES = 16
 // A late call must not bring back what another server has ended.
@@ -10671,7 +10676,7 @@ type ServeParts = Awaited<ReturnType<typeof servePartsOf>>
 type ServeOptions = Loose<{
 	key: string // none: no client sends one
 	usual: Mode // where nothing sets one
-	native: readonly Tool[]
+	native: Tool[]
 	resources: readonly Resource[]
 	own: Record<Era, McpSession> // of clients that have none
 }>
@@ -10683,12 +10688,17 @@ async function servePartsOf(app: App, options: ServeOptions) {
 	await app.store() // calls that cannot be audited are not served
 	const { store, config } = await app.forTurn()
 	const { db } = store
-	const workspace = new Workspace(app.root, world.home)
+	const { workspace } = app
 	const profile = await profileOf(store, config.get('profile'))
 	const { value, source } = config.explain('permission_mode')
-	const { scryptSync, timingSafeEqual: isSame } = builtin('node:crypto')
+	const { scryptSync, timingSafeEqual } = builtin('node:crypto')
 	const asked = source === 'default' ? usual : (value as Mode)
 	const secret = key ?? world.randomBytes(SESSION_BYTES).toString('hex')
+	const bearer = Buffer.from(`Bearer ${secret}`)
+	const admits = (header = '') => {
+		const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
+		return given.length === bearer.length && timingSafeEqual(given, bearer)
+	}
 	// Slow: a weak key must not be guessed from an id, or from the lock.
 	const sign = lazy(() => scryptSync(secret, 'tai mcp session', 32))
 	const group = () => (key ? sha256(sign()) : `${world.pid}`)
@@ -10708,8 +10718,7 @@ async function servePartsOf(app: App, options: ServeOptions) {
 		profile,
 		turns: new Map<string, Lane>(),
 		own,
-		bearer: Buffer.from(`Bearer ${secret}`),
-		isSame,
+		admits,
 		sign,
 		lock: app.own(new WorkspaceLock(claim), (it) => it.release()),
 	}
@@ -10797,9 +10806,11 @@ const completionsTool = ({ app, config, redactor }: ServeParts) =>
 					if (role === 'user') return userMessage(text)
 					return { role, text, calls: [], state: 'complete' as const }
 				})
-				const chat = chatClient(app, config, choice)
-				const reply = await chat.complete({ messages, tools: [] }, clock.signal)
-				const { message, usage = null, cost = null } = reply
+				const asked = chatClient(app, config, choice).complete(
+					{ messages, tools: [] },
+					clock.signal,
+				)
+				const { message, usage = null, cost = null } = await asked
 				return { text: message.text, structured: { model: modelName(choice), usage, cost } }
 			},
 		},
@@ -10870,11 +10881,6 @@ export class McpServeContext extends copying<ServeParts>() {
 
 	reach: RpcHost['reach'] = (work) => work(this)
 
-	admits(header = '') {
-		const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
-		return given.length === this.bearer.length && this.isSame(given, this.bearer)
-	}
-
 	newSession() {
 		const random = this.world.randomBytes(SESSION_BYTES).toString('base64url')
 		return this.#signed(`${random}.${this.world.now().toString(36)}`)
@@ -10911,7 +10917,7 @@ export class McpServeContext extends copying<ServeParts>() {
 		await Promise.all(sessions.map((it) => it.end()))
 	}
 
-	/** After the session's earlier calls. Throws RpcError. */
+	/** After the session's earlier calls. */
 	async callTool(call: RpcCall) {
 		const { session = failRpc('request', 'there is no session'), stop, era } = call
 		const { name, arguments: args = {} } = call.params
@@ -11035,14 +11041,12 @@ function callResult(outcome: Outcome, era: Era) {
 }
 
 type Era = 'legacy' | 'modern' // from 2026-07-28
-
 const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
 
 /** `version` is what an HTTP header says, `check` compares the others. */
 function eraOf({ id, method, params }: RpcRequest, version?: unknown, check = () => {}): Era {
 	const requested = metaIn(params, 'protocolVersion')
-	const isModern = requested !== undefined || method === 'server/discover' || version === MODERN
-	if (!isModern) return 'legacy'
+	if (requested === undefined && method !== 'server/discover' && version !== MODERN) return 'legacy'
 	if (id === undefined) return 'modern'
 	if (typeof requested !== 'string' || !isObject(metaIn(params, 'clientCapabilities')))
 		failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities')
@@ -11069,10 +11073,7 @@ const STATUSES: Record<number, number> = {
 	[RPC_CODES.busy]: 503,
 }
 
-const MODERN_STATUSES: Record<number, number> = {
-	[RPC_CODES.method]: 404,
-	[RPC_CODES.needs]: 400,
-}
+const MODERN_STATUSES: Record<number, number> = { [RPC_CODES.method]: 404, [RPC_CODES.needs]: 400 }
 
 type RpcHost = {
 	redactor: Redactor
@@ -11082,7 +11083,6 @@ type RpcHost = {
 
 type RpcSeat = { era: Era; session: McpSession | undefined; stop: AbortController }
 export type RpcCall = RpcSeat & { id: RpcId; params: JsonObject }
-
 const CAPABILITIES = { tools: {}, resources: {} }
 
 function greeting({ protocolVersion: asked }: JsonObject, usual = MCP_PROTOCOL_VERSION) {
@@ -11121,7 +11121,6 @@ export const RPC_NOTIFICATIONS = new Map<
 	],
 ])
 
-/** What a peer may hear of any error. */
 export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
 	error instanceof RpcError ? error : new RpcError('internal', redactor.redact(messageOf(error)))
 
@@ -11189,7 +11188,6 @@ const refused = (status: number, message: string, headers = {}) => ({
 
 const TOO_LARGE = refused(413, LARGE)
 const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
-
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
 
 function gateOf(request: IncomingMessage, door: Door) {
@@ -11272,7 +11270,6 @@ export class Door {
 		})
 	}
 
-	/** Never throws. */
 	async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
 		const { context } = this
 		const { req } = response
@@ -11349,7 +11346,6 @@ function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: Mc
 }
 
 export const mcpServeHandler = (door: Door) => door.serve
-
 const isLoopback = (address: string) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(address)
 
 async function listen(door: Door, bind: string, port: number) {
@@ -11433,7 +11429,7 @@ async function mcpServePipe(app: App) {
 	const { signal, out, redactor, root, world } = app
 	const { stdin } = process
 	await Config.load(world, { flags: flagSettings(app.given), stored: {}, root }) // a bad flag is told now
-	app.notice(`serving ${new Workspace(root, world.home).root} over MCP on stdin and stdout`)
+	app.notice(`serving ${app.workspace.root} over MCP on stdin and stdout`)
 	const own = ownSessions(app)
 	let context: Promise<McpServeContext> | undefined
 	const reach: RpcHost['reach'] = (work) =>
@@ -11608,7 +11604,6 @@ export async function hostedServers(world: World, root: string) {
 // 3. A secret is never taken from the arguments, which other processes read, and never printed.
 
 type Run = Verb<App>['run']
-
 const TIME = 'an ISO date, or how long, such as 12h'
 const VERB_FLAGS = flagRows({
 	'-n, --limit N': 'at most this many (50)',
@@ -11634,6 +11629,9 @@ const CHECK_FLAGS = 'mode session'
 const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
 const AUDIT_FLAGS = 'kind tool since limit'
 
+const failUnknown = (command: string, name: string) =>
+	fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
+
 /** `shown`: the key in --json, and what a screen shows of each. */
 function listVerb(
 	shown: string,
@@ -11658,10 +11656,6 @@ function rowVerb<T extends object>(
 		if (item === true) app.print({ deleted: name })
 		else app.print(item, shown?.(item))
 	}
-}
-
-function failUnknown(command: string, name: string): never {
-	fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
 const recordsVerb = listVerb('records id kind updated bytes title', (store, asked) =>
@@ -11945,8 +11939,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const args = argsIn(text)
 	const { store, config } = await app.forTurn()
 	const profile = await profileOf(store, config.get('profile'))
-	const usual = preferred(config, 'permission_mode', profile.mode) as Mode
-	const mode = givenMode(app, 'mode') ?? usual
+	const mode = givenMode(app, 'mode') ?? modeOf(config, profile)
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
 	const call = {
@@ -12082,8 +12075,8 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const profile = await currentProfile(app)
 	checkCallable(await app.bridge(), profile, server, name)
 	const args = argsIn(text)
-	const workspace = new Workspace(app.root, app.world.home)
 	const mode = 'danger-full-access'
+	const { workspace } = app
 	const tools = await openTools(app, { session: '', workspace, mode, profile })
 	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
 	if (ran.kind === 'refused') fail(ran.text)
