@@ -126,7 +126,6 @@
 //   §listen     MCP over Streamable HTTP, the server's end
 //     Door mcpServeHandler mcpServeMain
 //   §lines      MCP over stdin and stdout, the server's end
-//     mcpServePipe
 //   §doctor     is everything as it should be?
 //     examine
 //   §hosts      servers that other programs on this machine use
@@ -5409,7 +5408,7 @@ function ruling(reason: Reason, grant?: Grant, verdict: Verdict = RULES[reason] 
 	return { verdict, reason, grant }
 }
 
-const tighterMode = (a: Mode, b: Mode) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
+const tighterMode = (a: Mode, b = a) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
 export const callDigest = (name: string, args: JsonObject) =>
 	digest({ arguments: args, tool_name: name })
@@ -8753,9 +8752,9 @@ export const COMPACTION_REQUEST = `The conversation has become too long. Write a
 
 //#region §agent: ask, act, repeat
 //
-// A turn ends in an answer or a Limit-, Denied-, Invalid-, Model- or InterruptedError.
+// A turn ends in an answer or an error, and never throws.
 // 1. Each message is in the vault as soon as it exists: a killed process loses nothing.
-// 2. Every call has one reply before the next request (repairHistory mends after a crash).
+// 2. Every call has one reply before the next request.
 // 3. Calls of one step run in order; neighbours that only read run together.
 // 4. A history is compacted at most once per request, visibly, and only to be shorter.
 // Not here: how anything is shown (§present).
@@ -8829,7 +8828,6 @@ export class Agent {
 		return this.#log.map(({ message }) => message)
 	}
 
-	/** Never throws: see the result's `error`. */
 	async *runTurn(parts: Part[], signal: AbortSignal): Events<TurnResult> {
 		const turn: TurnResult = { answer: '', steps: 0, usage: NO_USAGE, tools: [] }
 		try {
@@ -8864,7 +8862,7 @@ export class Agent {
 		}
 	}
 
-	async *#ask(signal: AbortSignal): Events<ChatReply> {
+	async *#ask(signal: AbortSignal) {
 		const { window } = this.#options.chat.choice
 		const most = (CONTEXT_FULL * window) / this.#correction
 		const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
@@ -8891,7 +8889,7 @@ export class Agent {
 		}
 	}
 
-	async *#reply(signal: AbortSignal): Events<ChatReply> {
+	async *#reply(signal: AbortSignal) {
 		const { chat, system, tools, schema } = this.#options
 		const stream = () => {
 			const messages = [{ role: 'system', text: system() } as const, ...this.history]
@@ -9605,7 +9603,7 @@ export const FLAGS = flagRows({
 const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
 
 /** The flags of a command line, by name. */
-export class Given extends Map<string, readonly string[]> {
+export class Given extends Map<string, string[]> {
 	literal: string[] = []
 	text = (name: string) => this.get(name)?.at(-1)
 	all = (name: string) => this.get(name) ?? []
@@ -9615,7 +9613,7 @@ export type Command<Host = never> = { name: string; help: string; verbs: Verb<Ho
 
 type Verb<Host = never> = {
 	name: string // '' where there is none
-	args: string // such as `NAME [VALUE] WORDS...`
+	args: string
 	help: string
 	flags: Flag[]
 	run: (app: Host, ...words: string[]) => Promise<number | boolean | void> // the exit code; true: it failed
@@ -9625,7 +9623,6 @@ const flagsOf = ({ verbs }: Command) =>
 	new Set([...verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS])
 
 const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
-
 const piecesOf = (text: string) => text.split(' ').filter(Boolean)
 
 function readFlags(args: string[], flags: Flag[], strict: boolean) {
@@ -9646,10 +9643,9 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	const args = argv.map((word, i) => (isBare(word, i) ? `${word}=` : word))
 	const every = [...FLAGS, ...commands.flatMap((row) => [...flagsOf(row)])]
 	const { values, positionals: words } = readFlags(args, every, false)
-	const texts = Object.entries(values).map(
-		([name, all]) => [name, [all].flat().map(String)] as const,
+	const given = new Given(
+		Object.entries(values).map(([name, all]) => [name, [all].flat().map(String)]),
 	)
-	const given = new Given(texts)
 	given.literal = argv.slice(end + 1)
 
 	const [word = ''] = words.slice(0, words.length - given.literal.length)
@@ -9783,9 +9779,11 @@ export type AppOptions = {
 	interrupts: ReturnType<typeof interruptsOf>
 }
 
-// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
-export interface App extends AppOptions {}
+function Copy(this: object, all: object) {
+	Object.assign(this, all)
+}
 
+const copying = <T>() => Copy as unknown as new (all: T) => T
 const closePart = (part: { close(): Promise<void> | void }) => part.close()
 
 function lazy<T>(open: () => T) {
@@ -9812,7 +9810,7 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 }
 
 /** What one run has opened. */
-export class App {
+export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
 	approved = new Set<string>() // digests of calls, for one run each
 	processes
@@ -9820,7 +9818,7 @@ export class App {
 	resolve?: Resolver
 
 	constructor(options: AppOptions) {
-		Object.assign(this, options)
+		super(options)
 		this.processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
 		for (const [name, value] of Object.entries(this.world.env))
 			if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
@@ -9883,6 +9881,10 @@ export class App {
 		return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
 	}
 
+	get workspace() {
+		return new Workspace(this.root, this.world.home)
+	}
+
 	askSecret = (question: string) => this.prompter.ask(question, { secret: true }, this.signal)
 
 	stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
@@ -9896,7 +9898,7 @@ export class App {
 		if (!this.given.has('quiet')) this.#tell(visible(text))
 	}
 
-	/** The value with --json, else a text, or a table of rows or of the value's facts. */
+	/** JSON, a text, or a table of rows or facts. */
 	print(value: object, shown?: string | object[], names?: string[]) {
 		const text = typeof shown === 'string' ? visibleLines(shown) : tableOf(value, shown, names)
 		this.out.write(this.given.has('json') ? jsonLine(value) : text.replace(/[^\n]$/, '$&\n'))
@@ -10091,11 +10093,12 @@ const toolNames = (config: Config, { tools }: ProfileRow) =>
 export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
 	const schema = await answerSchema(app)
 	const { store, config } = await app.forTurn()
-	const workspace = new Workspace(app.root, app.world.home)
+	const { workspace } = app
 	const earlier = from === true ? await earlierSession(app, store) : from || undefined
-	const isFlag = (key: SettingKey) => config.explain(key).source.startsWith('flag ')
-	const switched = (key: keyof Switched) =>
-		from === true && isFlag(key) ? undefined : earlier?.switched?.[key] // a later word wins
+	const switched = (key: keyof Switched) => {
+		const isFlag = config.explain(key).source.startsWith('flag ')
+		return from === true && isFlag ? undefined : earlier?.switched?.[key] // a later word wins
+	}
 	const usual = await profileOf(store, config.get('profile'))
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const choice = await chosenModel(app, profile, switched('model'))
@@ -10104,8 +10107,7 @@ export async function openConversation(app: App, title: string, from: boolean | 
 		app.notice(`using ${model}: ${choice.why}`)
 	const begun = { title, profile: profile.name, model, workspace: app.root }
 	const session = earlier?.id ?? (await store.createSession(begun))
-	const modeOf = ({ mode: its }: ProfileRow) => preferred(config, 'permission_mode', its) as Mode
-	const mode = tighterMode(modeOf(usual), modeOf(profile)) // a switch allows no more
+	const mode = tighterMode(modeOf(config, usual), modeOf(config, profile)) // a switch allows no more
 	const seat = { session, workspace, mode, only: toolNames(config, profile), profile: profile.name }
 	const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
 	return converse(app, { session, profile, choice, tools, schema })
@@ -10133,6 +10135,10 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
 function preferred(config: Config, key: SettingKey, own: string | undefined) {
 	const { value, source } = config.explain(key)
 	return /^(flag |TAI_)/.test(source) ? value : (own ?? value)
+}
+
+function modeOf(config: Config, { mode }: ProfileRow) {
+	return preferred(config, 'permission_mode', mode) as Mode
 }
 
 /** `profile` and `asked` go before the settings. The redactor learns the key. */
@@ -10183,29 +10189,29 @@ async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
 async function earlierSession({ given, root, notice }: App, store: Store) {
 	const id = given.text('resume')
 	if (id !== undefined) return (await store.findSession(id)) ?? failUnnamed('session', id)
-	const row = given.has('continue') ? await store.latestSession(root) : undefined
-	if (given.has('continue') && !row) notice('no session to go on with here; a new one begins')
+	if (!given.has('continue')) return undefined
+	const row = await store.latestSession(root)
+	if (!row) notice('no session to go on with here; a new one begins')
 	return row
 }
 
 type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
 	mode: Mode
 	processes?: Processes
-	offersBridged?: boolean // default: yes
 } & Partial<Pick<ConstructorParameters<typeof Tools>[0], 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, offersBridged, ...seat }: ToolSeat) {
+export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
 	const { world, http, prompter, processes, notice, approved } = app
-	const { rows = TOOLS, only, lock, ...place } = seat
+	const { only, lock, ...place } = seat
 	const { store, config } = await app.forTurn()
 	const { root } = place.workspace
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const bridge = await app.bridge()
 	return new Tools({
-		rows,
+		rows: rows ?? TOOLS,
 		context: { world, store, http, config, approvals, bridge, prompter, processes, ...place },
-		bridged: () => bridgedTools(bridge, place.profile, offersBridged),
+		bridged: () => bridgedTools(bridge, place.profile, !rows),
 		delegate: (parent, ...asked) => delegated(app, parent, ...asked),
 		ticks: () => process.uptime() * SECOND,
 		resultMax: config.number('result_max'),
@@ -10215,12 +10221,10 @@ export async function openTools(app: App, { mode, offersBridged, ...seat }: Tool
 	})
 }
 
-function answerClock(ms: number, signal: AbortSignal) {
-	const late = () => new LimitError(`no answer within ${formatDuration(ms)}`)
-	return timeout(ms, late, signal)
-}
+const answerClock = (ms: number, signal: AbortSignal) =>
+	timeout(ms, () => new LimitError(`no answer within ${formatDuration(ms)}`), signal)
 
-/** A sub-agent's turn, in a session that no --continue finds; all else is its parent's. */
+/** In a session that no --continue finds. */
 async function delegated(app: App, parent: Tools, asked: Delegation, signal: AbortSignal) {
 	const { task, profile: name, tools: names, max_steps: steps } = asked
 	const { depth = 0, profile: own } = parent.context
@@ -10239,7 +10243,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 	return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}]` }
 }
 
-/** A turn that nobody watches; without an answer, what there was of it. */
+/** Unwatched; without an answer, what there was of it. */
 async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
 	const { redactor } = app
 	const parts = [textPart(redactor.known(task))]
@@ -10646,7 +10650,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 // 1. What would need a person is refused. A call meets all gates.
 // 2. Calls of one session run in order; sessions, pings, lists and stateless calls never wait.
 // 3. A session's id is signed: every server of one key knows it. Its end is in the vault.
-// Not here: how bytes travel (§listen, §lines); tools of others: they are never served again.
+// Not here: how bytes travel (§listen, §lines). Tools of others are never served again.
 
 const SESSION_BYTES = 16
 // A late call must not bring back what another server has ended.
@@ -10658,7 +10662,7 @@ type ServeParts = Awaited<ReturnType<typeof servePartsOf>>
 type ServeOptions = Loose<{
 	key: string // none: no client sends one
 	usual: Mode // where nothing sets one
-	native: readonly Tool[]
+	native: Tool[]
 	resources: readonly Resource[]
 	own: Record<Era, McpSession> // of clients that have none
 }>
@@ -10670,12 +10674,17 @@ async function servePartsOf(app: App, options: ServeOptions) {
 	await app.store() // calls that cannot be audited are not served
 	const { store, config } = await app.forTurn()
 	const { db } = store
-	const workspace = new Workspace(app.root, world.home)
+	const { workspace } = app
 	const profile = await profileOf(store, config.get('profile'))
 	const { value, source } = config.explain('permission_mode')
-	const { scryptSync, timingSafeEqual: isSame } = builtin('node:crypto')
+	const { scryptSync, timingSafeEqual } = builtin('node:crypto')
 	const asked = source === 'default' ? usual : (value as Mode)
 	const secret = key ?? world.randomBytes(SESSION_BYTES).toString('hex')
+	const bearer = Buffer.from(`Bearer ${secret}`)
+	const admits = (header = '') => {
+		const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
+		return given.length === bearer.length && timingSafeEqual(given, bearer)
+	}
 	// Slow: a weak key must not be guessed from an id, or from the lock.
 	const sign = lazy(() => scryptSync(secret, 'tai mcp session', 32))
 	const group = () => (key ? sha256(sign()) : `${world.pid}`)
@@ -10690,13 +10699,12 @@ async function servePartsOf(app: App, options: ServeOptions) {
 		workspace,
 		native,
 		shelf: { workspace, redactor, fixed: resources },
-		mode: tighterMode(asked, profile.mode ?? asked),
+		mode: tighterMode(asked, profile.mode),
 		only: toolNames(config, profile),
 		profile,
 		turns: new Map<string, Lane>(),
 		own,
-		bearer: Buffer.from(`Bearer ${secret}`),
-		isSame,
+		admits,
 		sign,
 		lock: app.own(new WorkspaceLock(claim), (it) => it.release()),
 	}
@@ -10704,7 +10712,7 @@ async function servePartsOf(app: App, options: ServeOptions) {
 
 function openServed(
 	{ app, workspace, lock, mode, only, profile: usual }: ServeParts,
-	seat: Pick<ToolSeat, 'session' | 'processes' | 'rows' | 'offersBridged'>,
+	seat: Pick<ToolSeat, 'session' | 'processes' | 'rows'>,
 	profile: ProfileRow = usual,
 ) {
 	const { rows = TOOLS } = seat
@@ -10713,7 +10721,7 @@ function openServed(
 		...seat,
 		workspace,
 		lock,
-		mode: tighterMode(mode, profile.mode ?? mode),
+		mode: tighterMode(mode, profile.mode),
 		only: names?.filter((name) => rows.some((row) => row.name === name)),
 		profile: profile.name,
 	})
@@ -10784,9 +10792,11 @@ const completionsTool = ({ app, config, redactor }: ServeParts) =>
 					if (role === 'user') return userMessage(text)
 					return { role, text, calls: [], state: 'complete' as const }
 				})
-				const chat = chatClient(app, config, choice)
-				const reply = await chat.complete({ messages, tools: [] }, clock.signal)
-				const { message, usage = null, cost = null } = reply
+				const asked = chatClient(app, config, choice).complete(
+					{ messages, tools: [] },
+					clock.signal,
+				)
+				const { message, usage = null, cost = null } = await asked
 				return { text: message.text, structured: { model: modelName(choice), usage, cost } }
 			},
 		},
@@ -10799,7 +10809,7 @@ export class McpSession {
 	processes
 	lane = new Lane()
 	calls = new Map<RpcCall, Promise<Outcome>>()
-	tools: Promise<Tools> | undefined
+	tools?: Promise<Tools>
 	seen
 	written = 0
 	looked: number | undefined
@@ -10835,17 +10845,14 @@ function ownSessions(app: App) {
 	return { legacy: begun(), modern: begun() }
 }
 
-// oxlint-disable-next-line typescript/no-unsafe-declaration-merging -- the constructor copies them
-export interface McpServeContext extends ServeParts {}
-
 /** Who may come in, and what they are answered. */
-export class McpServeContext {
+export class McpServeContext extends copying<ServeParts>() {
 	sessions = new Map<string, McpSession>() // the longest unused first
 	list
 	toolCount
 
 	private constructor(parts: ServeParts) {
-		Object.assign(this, parts)
+		super(parts)
 		const all = this.#rows()
 		const rows = this.only?.map((name) => pickTool(all, name)) ?? all
 		this.toolCount = rows.length
@@ -10859,11 +10866,6 @@ export class McpServeContext {
 		new McpServeContext(await servePartsOf(app, options))
 
 	reach: RpcHost['reach'] = (work) => work(this)
-
-	admits(header = '') {
-		const given = Buffer.from(header.replace(/^bearer /i, 'Bearer '))
-		return given.length === this.bearer.length && this.isSame(given, this.bearer)
-	}
 
 	newSession() {
 		const random = this.world.randomBytes(SESSION_BYTES).toString('base64url')
@@ -10901,7 +10903,7 @@ export class McpServeContext {
 		await Promise.all(sessions.map((it) => it.end()))
 	}
 
-	/** After the session's earlier calls. Throws RpcError. */
+	/** After the session's earlier calls. */
 	async callTool(call: RpcCall) {
 		const { session = failRpc('request', 'there is no session'), stop, era } = call
 		const { name, arguments: args = {} } = call.params
@@ -10949,8 +10951,7 @@ export class McpServeContext {
 	#rows = () => [...this.native, ...chatTool(this), ...completionsTool(this)]
 
 	#openTools({ seat: session, processes }: McpSession) {
-		const seat = { session, processes, rows: this.#rows(), offersBridged: false }
-		return openServed(this, seat)
+		return openServed(this, { session, processes, rows: this.#rows() })
 	}
 
 	#isOver(session: McpSession) {
@@ -11016,11 +11017,7 @@ function callResult(outcome: Outcome, era: Era) {
 		return failRpc(isUnknown ? 'params' : REFUSAL_KINDS[why], text, { data })
 	}
 	const { text, images = [], blocks = [], structured, isError } = outcome.output
-	const shown = images.map(({ mime: mimeType, base64: data }) => ({
-		type: 'image',
-		data,
-		mimeType,
-	}))
+	const shown = images.map(({ mime, base64: data }) => ({ type: 'image', data, mimeType: mime }))
 	const others = [...shown, ...blocks]
 	return {
 		content: text || !others[0] ? [{ type: 'text', text }, ...others] : others,
@@ -11030,14 +11027,12 @@ function callResult(outcome: Outcome, era: Era) {
 }
 
 type Era = 'legacy' | 'modern' // from 2026-07-28
-
 const metaIn = ({ _meta: meta }: JsonObject, name: string) => Object(meta)[metaKey(name)] as Json
 
-/** `version` is what an HTTP header says, `check` compares the others. Throws RpcError. */
+/** `version` is what an HTTP header says, `check` compares the others. */
 function eraOf({ id, method, params }: RpcRequest, version?: unknown, check = () => {}): Era {
 	const requested = metaIn(params, 'protocolVersion')
-	const isModern = requested !== undefined || method === 'server/discover' || version === MODERN
-	if (!isModern) return 'legacy'
+	if (requested === undefined && method !== 'server/discover' && version !== MODERN) return 'legacy'
 	if (id === undefined) return 'modern'
 	if (typeof requested !== 'string' || !isObject(metaIn(params, 'clientCapabilities')))
 		failRpc('params', 'params._meta lacks protocolVersion or clientCapabilities')
@@ -11064,10 +11059,7 @@ const STATUSES: Record<number, number> = {
 	[RPC_CODES.busy]: 503,
 }
 
-const MODERN_STATUSES: Record<number, number> = {
-	[RPC_CODES.method]: 404,
-	[RPC_CODES.needs]: 400,
-}
+const MODERN_STATUSES: Record<number, number> = { [RPC_CODES.method]: 404, [RPC_CODES.needs]: 400 }
 
 type RpcHost = {
 	redactor: Redactor
@@ -11077,7 +11069,6 @@ type RpcHost = {
 
 type RpcSeat = { era: Era; session: McpSession | undefined; stop: AbortController }
 export type RpcCall = RpcSeat & { id: RpcId; params: JsonObject }
-
 const CAPABILITIES = { tools: {}, resources: {} }
 
 function greeting({ protocolVersion: asked }: JsonObject, usual = MCP_PROTOCOL_VERSION) {
@@ -11094,15 +11085,15 @@ type RpcMethod = {
 
 // biome-ignore format: a table
 export const RPC_METHODS = new Map<string, RpcMethod>([
-  ['initialize', { only: 'legacy', answer: ({ older }, { params }) => greeting(params, older) }],
-  ['ping', { only: 'legacy', answer: () => ({}) }],
-  ['server/discover', { only: 'modern', ttl: MCP_LIST_TTL,
-    answer: () => ({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
-  ['tools/list', { ttl: MCP_LIST_TTL, answer: ({ reach }) => reach(({ list }) => list) }],
-  ['tools/call', { answer: ({ reach }, call) => reach((it) => it.callTool(call)) }],
-  ['resources/list', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.listResources(call)) }],
-  ['resources/templates/list', { ttl: MCP_LIST_TTL, answer: () => ({ resourceTemplates: TEMPLATES }) }],
-  ['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
+	['initialize', { only: 'legacy', answer: ({ older }, { params }) => greeting(params, older) }],
+	['ping', { only: 'legacy', answer: () => ({}) }],
+	['server/discover', { only: 'modern', ttl: MCP_LIST_TTL,
+		answer: () => ({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
+	['tools/list', { ttl: MCP_LIST_TTL, answer: ({ reach }) => reach(({ list }) => list) }],
+	['tools/call', { answer: ({ reach }, call) => reach((it) => it.callTool(call)) }],
+	['resources/list', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.listResources(call)) }],
+	['resources/templates/list', { ttl: MCP_LIST_TTL, answer: () => ({ resourceTemplates: TEMPLATES }) }],
+	['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])
 
 export const RPC_NOTIFICATIONS = new Map<
@@ -11116,7 +11107,6 @@ export const RPC_NOTIFICATIONS = new Map<
 	],
 ])
 
-/** What a peer may hear of any error. */
 export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
 	error instanceof RpcError ? error : new RpcError('internal', redactor.redact(messageOf(error)))
 
@@ -11126,7 +11116,7 @@ function readMessage(bytes: Buffer) {
 	return readRpc(bytes.toString())
 }
 
-/** If one is due, with its HTTP status; `none` is the id in a reply to what has none. */
+/** `none` is the id in a reply to what has none. */
 async function rpcReply(
 	host: RpcHost,
 	read: () => RpcMessage,
@@ -11184,7 +11174,6 @@ const refused = (status: number, message: string, headers = {}) => ({
 
 const TOO_LARGE = refused(413, LARGE)
 const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
-
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
 
 function gateOf(request: IncomingMessage, door: Door) {
@@ -11267,7 +11256,6 @@ export class Door {
 		})
 	}
 
-	/** Never throws. */
 	async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
 		const { context } = this
 		const { req } = response
@@ -11318,11 +11306,10 @@ function headerValue(text: string | string[] = '') {
 }
 
 function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeaders) {
-	const name = params['name'] ?? params['uri']
 	const said = {
 		'MCP-Protocol-Version': metaIn(params, 'protocolVersion'),
 		'Mcp-Method': method,
-		'Mcp-Name': name,
+		'Mcp-Name': params['name'] ?? params['uri'],
 	}
 	for (const [header, value] of Object.entries(said))
 		if (value !== undefined && headerValue(headers[header.toLowerCase()]) !== value)
@@ -11345,7 +11332,6 @@ function seatedBy(message: RpcRequest, headers: IncomingHttpHeaders, context: Mc
 }
 
 export const mcpServeHandler = (door: Door) => door.serve
-
 const isLoopback = (address: string) => /^(localhost|127(\.\d+){3}|\[?::1\]?)$/i.test(address)
 
 async function listen(door: Door, bind: string, port: number) {
@@ -11429,7 +11415,7 @@ async function mcpServePipe(app: App) {
 	const { signal, out, redactor, root, world } = app
 	const { stdin } = process
 	await Config.load(world, { flags: flagSettings(app.given), stored: {}, root }) // a bad flag is told now
-	app.notice(`serving ${new Workspace(root, world.home).root} over MCP on stdin and stdout`)
+	app.notice(`serving ${app.workspace.root} over MCP on stdin and stdout`)
 	const own = ownSessions(app)
 	let context: Promise<McpServeContext> | undefined
 	const reach: RpcHost['reach'] = (work) =>
@@ -11604,7 +11590,7 @@ export async function hostedServers(world: World, root: string) {
 // 3. A secret is never taken from the arguments, which other processes read, and never printed.
 
 type Run = Verb<App>['run']
-
+const TIME = 'an ISO date, or how long, such as 12h'
 const VERB_FLAGS = flagRows({
 	'-n, --limit N': 'at most this many (50)',
 	'--keychain': "with a key in the system's keychain",
@@ -11613,12 +11599,12 @@ const VERB_FLAGS = flagRows({
 	'--session ID': 'only in this session (granted for 8 hours)',
 	'--path GLOB': 'only such paths; repeatable',
 	'--command PREFIX': 'only commands that begin so; repeatable',
-	'--expires TIME': 'an ISO date, or how long, such as 12h',
+	'--expires TIME': TIME,
 	'--once': 'one run of this call',
 	'--kind KIND': 'tool-call, approval, grant, ...',
-	'--since TIME': 'an ISO date, or how long, such as 12h',
+	'--since TIME': TIME,
 	'--tool NAME': 'only this tool (trust: tools like `get_*`; repeatable)',
-	'--ttl TIME': 'an ISO date, or how long, such as 12h',
+	'--ttl TIME': TIME,
 	'--name NAME': 'name for the one server',
 	'--grant TOOL': 'accept it as it is now; repeatable',
 	'--grant-all': 'accept all',
@@ -11628,6 +11614,9 @@ const PROFILE_FLAGS = 'model system tools permission-mode'
 const CHECK_FLAGS = 'mode session'
 const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
 const AUDIT_FLAGS = 'kind tool since limit'
+
+const failUnknown = (command: string, name: string) =>
+	fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 
 /** `shown`: the key in --json, and what a screen shows of each. */
 function listVerb(
@@ -11653,10 +11642,6 @@ function rowVerb<T extends object>(
 		if (item === true) app.print({ deleted: name })
 		else app.print(item, shown?.(item))
 	}
-}
-
-function failUnknown(command: string, name: string): never {
-	fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
 }
 
 const recordsVerb = listVerb('records id kind updated bytes title', (store, asked) =>
@@ -11685,157 +11670,157 @@ type VerbSpec = [usage: string, help: string, run: Run, flags?: string]
 
 // biome-ignore format: a table
 const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
-  secret: ['keys and other secrets, kept in the vault',
-    ['set NAME', 'store one, typed or piped in', secretSet],
-    ['list', 'names, never values', listVerb('secrets name updated', (it) => it.secrets.list())],
-    ['delete NAME', 'delete one', rowVerb('secret', (it, name) => it.secrets.delete(name))],
-  ],
-  seal: ['encryption of the secrets',
-    ['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
-    ['off', 'decrypt them again', sealVerb('off')],
-    ['rotate', 'encrypt them with a new key', sealVerb('rotate'), 'keychain'],
-    ['status', 'whether the seal is on', sealVerb()],
-  ],
-  vault: ['notes, memories and kept results',
-    ['list', 'the newest', recordsVerb, 'limit'],
-    ['show ID', 'one, whole', rowVerb('vault', (it, id) => it.getRecord(id),
-      (it) => `${it.title}\n\n${it.body}`)],
-    ['search WORDS...', 'those with these words', recordsVerb, 'limit'],
-    ['delete ID', 'delete one', rowVerb('vault', (it, id) => it.deleteRecord(id))],
-  ],
-  session: ['saved conversations',
-    ['list', 'the newest', sessionsVerb, 'limit'],
-    ['show ID', 'one, as it was said', sessionVerb],
-    ['search WORDS...', 'those with these words', sessionsVerb, 'limit'],
-    ['export ID', 'the same', sessionVerb],
-    ['delete ID', 'delete one', rowVerb('session', async (store, id) =>
-      store.deleteSession((await store.findSession(id))?.id ?? ''))],
-  ],
-  profile: ['sets of model, prompt, tools and mode',
-    ['list', 'all profiles', listVerb('profiles name model mode prompt', (it) => it.listProfiles())],
-    ['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
-    ['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
-    ['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-    ['use NAME', 'use it from now on', async (app, name = '') => {
-      const known = name === 'default' || (await (await app.store()).getProfile(name))
-      return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
-    }],
-    ['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
-  ],
-  model: ['which model answers',
-    ['show', 'who would answer, and why', async (app) => {
-      const choice = await chosenModel(app)
-      const { window, why, provider } = choice
-      app.print({ model: modelName(choice), base_url: provider.baseUrl, window, why })
-    }],
-    ['list [PROVIDER]', 'models a provider offers', listVerb('models model window', async (_, { query }, app) => {
-      const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
-      return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
-    })],
-    ['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
-  ],
-  config: ['settings',
-    ['list', 'all, where each comes from and what it hides', async (app) => {
-      const settings = (await app.config()).all().map((row) => (
-        { ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
-      app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
-    }],
-    ['get KEY', 'one value', async (app, key = '') => {
-      const setting = (await app.config()).explain(key)
-      app.print(setting, setting.value ?? '')
-    }],
-    ['set KEY VALUE', 'set one, in the vault', changeSetting],
-    ['unset KEY', 'take back what was set', changeSetting],
-    ['path', 'the files that are read', async (app) => {
-      app.print({ vault: path.join(app.world.home, 'vault.db'), ...configPaths(app.world, app.root) })
-    }],
-  ],
-  tools: ['what a model can use',
-    ['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
-      { name, core, tier: annotations.securityTier, description })))],
-    ['show NAME', 'one, with its schema', async (app, name = '') => {
-      const tool = await knownTool(app, name)
-      app.print(tool, JSON.stringify(tool, undefined, 2))
-    }],
-  ],
-  approval: ['what tools may do without asking',
-    ['list', 'all grants', listVerb('grants id scope tool paths commands mode expires', (it) => it.listGrants())],
-    ['grant TOOL [ARGS]', 'allow it, or one call of it (ARGS: JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
-    ['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
-    ['revoke ID', 'take a grant back', rowVerb('approval', async (it, id) => {
-      const gone = await it.revokeGrant(id)
-      if (gone) await it.audit('grant-revoked', { id })
-      return gone
-    })],
-    ['check TOOL [ARGS]', 'what would happen to a call', approvalCheck, CHECK_FLAGS],
-    ['explain [DIGEST]', 'why a call, or the last one, was denied', approvalExplain],
-  ],
-  mcp: ['servers whose tools a model can use',
-    ['add SOURCE...', 'a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
-    ['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
-    ['list', 'all servers', async (app) => {
-      const servers = serverFacts(await app.bridge())
-      app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
-    }],
-    ['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
-      toolFacts(await app.bridge(), await currentProfile(app), query))],
-    ['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
-    ['disable SERVER', 'take that back', enableVerb(false)],
-    ['remove SERVER', 'delete it', async (app, server = '') => {
-      await (await app.bridge()).remove(server)
-      app.print({ removed: server })
-    }],
-    ['call SERVER TOOL [ARGS]', 'call one tool', mcpCall],
-    ['pins SERVER', 'tools that are new or changed', mcpPins, 'grant grant-all'],
-    ['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
-    ['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
-    ['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
-    ['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
-      ...TRUSTED,
-      allowed_tools: [...new Set(allowed_tools).union(tools)],
-      denied_tools: [...new Set(denied_tools).difference(tools)],
-    })), 'tool ttl'],
-    // They stay in the list of those that are allowed: an empty one allows all.
-    ['trust deny SERVER', 'deny it, or tools of it, whatever the mode', trustVerb((old, tools) => ({
-      ...old,
-      trusted: old.trusted && tools.size > 0,
-      denied_tools: [...new Set(old.denied_tools).union(tools)],
-    })), 'tool'],
-    ['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
-    ['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
-      `${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
-  ],
-  audit: ['every tool call and approval',
-    ['list', 'the newest', listVerb('entries ts kind session data', (_, { limit }, app) =>
-      auditEntries(app, limit)), AUDIT_FLAGS],
-    ['verify', 'whether any was changed or is missing', async (app) => {
-      const state = await (await app.store()).verifyAudit()
-      app.print(state, auditInWords(state))
-      return state.problems.length > 0
-    }],
-    ['export', 'all, one JSON object a line', async (app) => {
-      for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
-        app.out.write(jsonLine(entry))
-        await app.out.drained(app.signal)
-      }
-    }, AUDIT_FLAGS],
-  ],
-  completion: ['completions for a shell',
-    ...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
-      [shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
-    ['line [WORDS...]', 'for such a script', printLineEnds],
-  ],
-  doctor: ['check the installation',
-    ['', 'check everything', async (app) => {
-      const checks = await examine(app)
-      const isBad = checks.some((row) => row.health === 'bad')
-      app.print({ ok: !isBad, checks }, checks)
-      return isBad
-    }],
-  ],
-  version: ['the version', ['', 'print it', async (app) =>
-    app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
-  help: ['help', ['[COMMAND]', 'of tai, or of a command', printHelp]],
+	secret: ['keys and other secrets, kept in the vault',
+		['set NAME', 'store one, typed or piped in', secretSet],
+		['list', 'names, never values', listVerb('secrets name updated', (it) => it.secrets.list())],
+		['delete NAME', 'delete one', rowVerb('secret', (it, name) => it.secrets.delete(name))],
+	],
+	seal: ['encryption of the secrets',
+		['on', 'encrypt all secrets', sealVerb('on'), 'keychain'],
+		['off', 'decrypt them again', sealVerb('off')],
+		['rotate', 'encrypt them with a new key', sealVerb('rotate'), 'keychain'],
+		['status', 'whether the seal is on', sealVerb()],
+	],
+	vault: ['notes, memories and kept results',
+		['list', 'the newest', recordsVerb, 'limit'],
+		['show ID', 'one, whole', rowVerb('vault', (it, id) => it.getRecord(id),
+			(it) => `${it.title}\n\n${it.body}`)],
+		['search WORDS...', 'those with these words', recordsVerb, 'limit'],
+		['delete ID', 'delete one', rowVerb('vault', (it, id) => it.deleteRecord(id))],
+	],
+	session: ['saved conversations',
+		['list', 'the newest', sessionsVerb, 'limit'],
+		['show ID', 'one, as it was said', sessionVerb],
+		['search WORDS...', 'those with these words', sessionsVerb, 'limit'],
+		['export ID', 'the same', sessionVerb],
+		['delete ID', 'delete one', rowVerb('session', async (store, id) =>
+			store.deleteSession((await store.findSession(id))?.id ?? ''))],
+	],
+	profile: ['sets of model, prompt, tools and mode',
+		['list', 'all profiles', listVerb('profiles name model mode prompt', (it) => it.listProfiles())],
+		['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
+		['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
+		['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
+		['use NAME', 'use it from now on', async (app, name = '') => {
+			const known = name === 'default' || (await (await app.store()).getProfile(name))
+			return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
+		}],
+		['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
+	],
+	model: ['which model answers',
+		['show', 'who would answer, and why', async (app) => {
+			const choice = await chosenModel(app)
+			const { window, why, provider } = choice
+			app.print({ model: modelName(choice), base_url: provider.baseUrl, window, why })
+		}],
+		['list [PROVIDER]', 'models a provider offers', listVerb('models model window', async (_, { query }, app) => {
+			const models = await listModels(app.http, await chosenModel(app, undefined, query), app.signal)
+			return models.map((row) => ({ ...row, model: `${row.provider}/${row.id}` }))
+		})],
+		['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
+	],
+	config: ['settings',
+		['list', 'all, where each comes from and what it hides', async (app) => {
+			const settings = (await app.config()).all().map((row) => (
+				{ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
+			app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
+		}],
+		['get KEY', 'one value', async (app, key = '') => {
+			const setting = (await app.config()).explain(key)
+			app.print(setting, setting.value ?? '')
+		}],
+		['set KEY VALUE', 'set one, in the vault', changeSetting],
+		['unset KEY', 'take back what was set', changeSetting],
+		['path', 'the files that are read', async (app) => {
+			app.print({ vault: path.join(app.world.home, 'vault.db'), ...configPaths(app.world, app.root) })
+		}],
+	],
+	tools: ['what a model can use',
+		['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
+			{ name, core, tier: annotations.securityTier, description })))],
+		['show NAME', 'one, with its schema', async (app, name = '') => {
+			const tool = await knownTool(app, name)
+			app.print(tool, JSON.stringify(tool, undefined, 2))
+		}],
+	],
+	approval: ['what tools may do without asking',
+		['list', 'all grants', listVerb('grants id scope tool paths commands mode expires', (it) => it.listGrants())],
+		['grant TOOL [ARGS]', 'allow it, or one call of it (ARGS: JSON, or the digest)', grantVerb('always'), `once ${DENY_FLAGS}`],
+		['deny TOOL [ARGS]', 'never allow it, in any mode', grantVerb('deny'), DENY_FLAGS],
+		['revoke ID', 'take a grant back', rowVerb('approval', async (it, id) => {
+			const gone = await it.revokeGrant(id)
+			if (gone) await it.audit('grant-revoked', { id })
+			return gone
+		})],
+		['check TOOL [ARGS]', 'what would happen to a call', approvalCheck, CHECK_FLAGS],
+		['explain [DIGEST]', 'why a call, or the last one, was denied', approvalExplain],
+	],
+	mcp: ['servers whose tools a model can use',
+		['add SOURCE...', 'a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
+		['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
+		['list', 'all servers', async (app) => {
+			const servers = serverFacts(await app.bridge())
+			app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
+		}],
+		['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
+			toolFacts(await app.bridge(), await currentProfile(app), query))],
+		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
+		['disable SERVER', 'take that back', enableVerb(false)],
+		['remove SERVER', 'delete it', async (app, server = '') => {
+			await (await app.bridge()).remove(server)
+			app.print({ removed: server })
+		}],
+		['call SERVER TOOL [ARGS]', 'call one tool', mcpCall],
+		['pins SERVER', 'tools that are new or changed', mcpPins, 'grant grant-all'],
+		['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
+		['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
+		['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
+		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
+			...TRUSTED,
+			allowed_tools: [...new Set(allowed_tools).union(tools)],
+			denied_tools: [...new Set(denied_tools).difference(tools)],
+		})), 'tool ttl'],
+		// They stay in the list of those that are allowed: an empty one allows all.
+		['trust deny SERVER', 'deny it, or tools of it, whatever the mode', trustVerb((old, tools) => ({
+			...old,
+			trusted: old.trusted && tools.size > 0,
+			denied_tools: [...new Set(old.denied_tools).union(tools)],
+		})), 'tool'],
+		['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
+		['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
+			`${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
+	],
+	audit: ['every tool call and approval',
+		['list', 'the newest', listVerb('entries ts kind session data', (_, { limit }, app) =>
+			auditEntries(app, limit)), AUDIT_FLAGS],
+		['verify', 'whether any was changed or is missing', async (app) => {
+			const state = await (await app.store()).verifyAudit()
+			app.print(state, auditInWords(state))
+			return state.problems.length > 0
+		}],
+		['export', 'all, one JSON object a line', async (app) => {
+			for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
+				app.out.write(jsonLine(entry))
+				await app.out.drained(app.signal)
+			}
+		}, AUDIT_FLAGS],
+	],
+	completion: ['completions for a shell',
+		...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
+			[shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
+		['line [WORDS...]', 'for such a script', printLineEnds],
+	],
+	doctor: ['check the installation',
+		['', 'check everything', async (app) => {
+			const checks = await examine(app)
+			const isBad = checks.some((row) => row.health === 'bad')
+			app.print({ ok: !isBad, checks }, checks)
+			return isBad
+		}],
+	],
+	version: ['the version', ['', 'print it', async (app) =>
+		app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
+	help: ['help', ['[COMMAND]', 'of tai, or of a command', printHelp]],
 }
 
 export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
@@ -11928,14 +11913,8 @@ function grantVerb(usual: 'always' | 'deny'): Run {
 		const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
 		const store = await app.store()
 		const grant = await store.addGrant({ tool, scope, digest: digested, ...bounds })
-		await store.audit('grant', {
-			id: grant.id,
-			tool,
-			digest: digested ?? null,
-			scope,
-			paths,
-			commands,
-		})
+		const facts = { id: grant.id, tool, digest: digested ?? null, scope, paths, commands }
+		await store.audit('grant', facts)
 		app.print(grant)
 	}
 }
@@ -11946,13 +11925,17 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const args = argsIn(text)
 	const { store, config } = await app.forTurn()
 	const profile = await profileOf(store, config.get('profile'))
-	const usual = preferred(config, 'permission_mode', profile.mode) as Mode
-	const mode = givenMode(app, 'mode') ?? usual
+	const mode = givenMode(app, 'mode') ?? modeOf(config, profile)
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
-	const [paths, annotations] = [await row.paths?.(full), annotationsOf(row, full)]
-	const about = { session: app.given.text('session') ?? '', grantAs: grantNameOf(row) }
-	const call = { tool: name, args, paths, annotations, ...about }
+	const call = {
+		tool: name,
+		args,
+		paths: await row.paths?.(full),
+		annotations: annotationsOf(row, full),
+		session: app.given.text('session') ?? '',
+		grantAs: grantNameOf(row),
+	}
 	const { verdict, reason, grant = null } = await approvals.check(call)
 	const all = await approvals.grants(call)
 	const decision = verdict === 'say' ? 'run' : verdict
@@ -11983,7 +11966,6 @@ function givenMode({ given }: App, flag: string) {
 
 const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
 
-/** A date, or how long from now. */
 function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const time = given.text(flag)
 	if (time === undefined) return undefined
@@ -12010,7 +11992,6 @@ const agreement = ({ given, notice: show, prompter, signal }: App) => ({
 	signal,
 })
 
-/** A paste, to its end, which on a terminal is Ctrl-D. */
 async function pasted({ signal, notice, stdin }: App) {
 	if (fdKind(0) !== 'terminal') return stdin()
 	notice('paste it, then Ctrl-D on a line of its own')
@@ -12020,7 +12001,6 @@ async function pasted({ signal, notice, stdin }: App) {
 		.catch(() => raise(signal.reason))
 }
 
-/** What is to be added; a file and a paste hold configurations and nothing else. */
 async function sourceOf(app: App, word = ''): Promise<[string[], SourceKind]> {
 	const { literal } = app.given
 	if (literal[0]) return [literal, 'command']
@@ -12029,7 +12009,6 @@ async function sourceOf(app: App, word = ''): Promise<[string[], SourceKind]> {
 	return word === '-' ? [[await pasted(app)], 'config'] : [[word], sourceKind(word)]
 }
 
-/** One source, or a command after --, with a name before it. */
 async function mcpAdd(app: App, ...words: string[]) {
 	const { given, signal } = app
 	const [word, ...more] = words.slice(0, words.length - given.literal.length)
@@ -12082,8 +12061,8 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const profile = await currentProfile(app)
 	checkCallable(await app.bridge(), profile, server, name)
 	const args = argsIn(text)
-	const workspace = new Workspace(app.root, app.world.home)
 	const mode = 'danger-full-access'
+	const { workspace } = app
 	const tools = await openTools(app, { session: '', workspace, mode, profile })
 	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
 	if (ran.kind === 'refused') fail(ran.text)
@@ -12107,10 +12086,8 @@ async function mcpPins(app: App, server = '') {
 	const { given, signal } = app
 	const bridge = await app.bridge()
 	const drift = await bridge.refresh(server, signal)
-	const granted = await bridge.grant(
-		server,
-		given.has('grant-all') ? undefined : given.all('grant'),
-	)
+	const fit = given.has('grant-all') ? undefined : given.all('grant')
+	const granted = await bridge.grant(server, fit)
 	const left = drift.filter(({ now }) => !granted.includes(now.name))
 	const tools = await Promise.all(left.map(pinDiff))
 	const lines = tools.map(({ tool, state, diff }) => `${state}: ${tool}\n${diff}\n`)
@@ -12134,7 +12111,7 @@ async function mcpConsent(app: App, server?: string) {
 	app.print({ waiting, agreed }, plans || 'nothing waits for consent')
 }
 
-function printTrust(app: App, trusts: Map<string, McpTrust>) {
+function printTrust(app: App, trusts: Iterable<[string, McpTrust]>) {
 	const rows = [...trusts].map(([server, trust]) => ({ server, ...trust }))
 	app.print({ ok: true, policy: { servers: Object.fromEntries(trusts) } }, rows)
 }
@@ -12148,7 +12125,7 @@ function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run
 		await audit('mcp_server_trust_changed', { server, ...trust })
 		if (!registry.list().some(({ name }) => name === server))
 			app.notice(`there is no server ${server} yet; this counts once there is one`)
-		printTrust(app, new Map([[server, trust]]))
+		printTrust(app, [[server, trust]])
 	}
 }
 
@@ -12162,7 +12139,7 @@ function trustedVerb(revokes: boolean): Run {
 			app.print({ ok: false, error })
 			return true
 		}
-		if (!revokes) return printTrust(app, new Map([[server, trust]]))
+		if (!revokes) return printTrust(app, [[server, trust]])
 		registry.revokeTrust(server)
 		const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
 		await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
