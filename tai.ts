@@ -479,6 +479,11 @@ function fail(message: string, hint?: string, cause?: unknown): never {
 	throw new TaiError(message, { hint, cause })
 }
 
+/** With the message of its cause. */
+function failBy(cause: unknown, what = '', hint = ''): never {
+	fail(what + messageOf(cause), hint, cause)
+}
+
 function failUsage(message: string, hint: string, cause?: unknown): never {
 	throw new UsageError(message, { hint, cause })
 }
@@ -1128,7 +1133,6 @@ export class Seal {
 // 1. A vault from a newer tai is refused before anything is written to it.
 // 2. Migrations are one transaction, after a backup.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
-// Not here: what the tables mean.
 
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931
@@ -1156,9 +1160,8 @@ function withFaults<T>(file: string, work: () => T) {
 	} catch (error) {
 		const { name, syscall, errcode } = Object(error)
 		const code = errcode ? errcode & 0xff : codeOf(error) || name
-		const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
-		const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
-		const kind = known ?? (syscall && 'broken')
+		const isOne = ([, facts]: [string, readonly unknown[]]) => facts.includes(code)
+		const [kind = syscall && 'broken'] = Object.entries(VAULT_FAULTS).find(isOne) ?? []
 		if (!kind) throw error
 		// SQLite has many words for a full disk.
 		const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
@@ -1253,10 +1256,10 @@ const toColumn = (value: SqlValue) =>
 	value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
 function tableRow<T>(row: object) {
-	const pairs = Object.entries(row).map(([name, value]) => {
-		const isJson = value && JSON_COLUMN.test(name)
-		return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
-	})
+	const pairs = Object.entries(row).map(([name, value]) => [
+		name,
+		value && JSON_COLUMN.test(name) ? JSON.parse(value) : (value ?? undefined),
+	])
 	return Object.fromEntries(pairs) as T
 }
 
@@ -1340,10 +1343,9 @@ export class Db {
 }
 
 const ID_BYTES = 10
-const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 
 const idLetters = (bytes: ArrayLike<number>) =>
-	Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
+	Array.from(bytes, (byte) => 'abcdefghijkmnpqrstuvwxyz23456789'[byte % 32]).join('')
 
 /** node:crypto takes 2 ms to load. */
 export const newId = (db: Db) =>
@@ -1775,13 +1777,14 @@ export class Store {
 	addRecord = async (record: NewRecord) => this.#newRecord(record)
 	async updateRecord(id: string, change: Loose<RecordText>) {
 		const { title, body, tags } = this.#redacted(change)
-		const sql = `UPDATE records SET title = coalesce(?, title), body = coalesce(?, body),
-      tags = coalesce(?, tags), updated = ? WHERE id = ?`
-		return this.db.run(sql, title, body, tags, this.#now(), id) > 0
+		const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
+			body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
+			WHERE id = ${id}`
+		return changed > 0
 	}
 	getRecord = async (id: string) =>
 		this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
-      FROM records WHERE id = ${id}`
+			FROM records WHERE id = ${id}`
 	listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
 		searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
 	deleteRecord = async (id: string) => this.#delete('records', 'id', id)
@@ -1790,7 +1793,7 @@ export class Store {
 		this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
 	async findSession(id: string) {
 		const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
-      ORDER BY id = ?1 DESC LIMIT 2`
+			ORDER BY id = ?1 DESC LIMIT 2`
 		const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
 		if (!other || found?.id === id) return found
 		fail(`several sessions begin with ${id}`, '`tai session list` shows them')
@@ -1803,8 +1806,8 @@ export class Store {
 		searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
 	setSwitched = async (id: string, to: Switched) =>
 		this.db.run`UPDATE sessions SET switched = ${JSON.stringify(to)},
-      profile = coalesce(${to.profile}, profile), model = coalesce(${to.model}, model)
-      WHERE id = ${id}`
+			profile = coalesce(${to.profile}, profile), model = coalesce(${to.model}, model)
+			WHERE id = ${id}`
 	/** Not its notes and memories. */
 	deleteSession = async (id: string) =>
 		this.db.tx(() => {
@@ -1815,15 +1818,15 @@ export class Store {
 
 	async appendMessage(session: string, message: Message) {
 		const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
-      SELECT id, ${this.#knownJson(message)}, ${this.#now()},
-        1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
-      FROM sessions WHERE id = ${session} RETURNING n`
+			SELECT id, ${this.#knownJson(message)}, ${this.#now()},
+				1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
+			FROM sessions WHERE id = ${session} RETURNING n`
 		return row?.n ?? fail(`there is no session ${visible(session)}`)
 	}
 	messages = async (session: string) =>
 		this.db.all<StoredMessage>`SELECT n, created, message_json AS message,
-      iif(compacted, 'true', 'false') AS compacted
-      FROM messages WHERE session = ${session} ORDER BY n`
+			iif(compacted, 'true', 'false') AS compacted
+			FROM messages WHERE session = ${session} ORDER BY n`
 	async compact(session: string, upTo: number, summary: string) {
 		const title = `Summary of session ${session} up to message ${upTo}`
 		return this.db.tx(() => {
@@ -1914,15 +1917,15 @@ export class Store {
 		this.db.tx(() => {
 			for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
 			const trim = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
-        (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
+				(SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
 			this.db.run(trim, session, UNDO_STEPS_MAX)
 		})
 	}
 	async listUndo(session: string, groups: number, at?: string) {
 		const rows = this.db.all<UndoEntry>`SELECT * FROM undo
-      WHERE session = ${session} AND "group" IN (SELECT "group" FROM undo
-        WHERE session = ${session} AND path = ifnull(${at}, path)
-        GROUP BY 1 ORDER BY max(n) DESC LIMIT ${groups}) ORDER BY n DESC`
+			WHERE session = ${session} AND "group" IN (SELECT "group" FROM undo
+				WHERE session = ${session} AND path = ifnull(${at}, path)
+				GROUP BY 1 ORDER BY max(n) DESC LIMIT ${groups}) ORDER BY n DESC`
 		return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
 	}
 	async dropUndo(session: string, groups: string[]) {
@@ -1932,13 +1935,14 @@ export class Store {
 
 	async addHistory(line: string) {
 		const sql = `INSERT INTO history (line) SELECT ?1
-      WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
+			WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
 		this.db.run(sql, this.redactor.known(line))
 		this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
 	}
 	async listHistory(limit: number) {
-		const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
-		return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
+		const rows = this.db.all<{ line: string }>`SELECT * FROM history
+			ORDER BY seq DESC LIMIT ${limit}`
+		return rows.map(({ line }) => line)
 	}
 
 	#knownJson = (value: unknown) =>
@@ -2267,8 +2271,10 @@ export type RunOptions = Omit<StartOptions, 'stdin'> & {
 /** To its end. Throws TaiError, or the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 	signal?.throwIfAborted()
-	const input = stdin === undefined ? 'ignore' : 'pipe'
-	const group = await ChildGroup.start({ ...options, stdin: input })
+	const group = await ChildGroup.start({
+		...options,
+		stdin: stdin === undefined ? 'ignore' : 'pipe',
+	})
 	const { child } = group
 	const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
 	const [out, err] = [textWindow(half, half), textWindow(half, half)]
@@ -2592,7 +2598,7 @@ export class HttpClient {
 		return request.end(hop.body)
 	}
 
-	async #through(uri: string, hop: HttpHop): Promise<IncomingMessage> {
+	async #through(uri: string, hop: HttpHop) {
 		// @ts-expect-error -- typed for its index only
 		const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
 		// @ts-expect-error -- too
@@ -3000,16 +3006,14 @@ export async function listModels(
 
 function modelInfo(row: Record<string, unknown>, provider: string) {
 	const { name, id = name, context_length, max_model_len, context_window } = row
-	const windows = [context_length, max_model_len, context_window]
-	const window = windows.find((tokens) => typeof tokens === 'number')
+	const window = [context_length, max_model_len, context_window].find((n) => typeof n === 'number')
 	return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
 /** US dollars, if known. */
 export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
 	const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
-	const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
-	const price = PRICES[undated]
+	const price = PRICES[`${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`]
 	if (!official || !usage || !price) return undefined
 	const { input, output, cached } = usage
 	const fresh = Math.max(0, input - cached - written)
@@ -5767,6 +5771,9 @@ export function annotate(
 const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 const CHANGES = annotate('Medium', 'changes')
 const DESTROYS = annotate('Medium', 'destroys')
+const REPLACES = annotate('Medium', 'destroys', { idempotent: true })
+const RISKY = annotate('High', 'destroys', { idempotent: true })
+const WILD = annotate('High', 'destroys', { openWorld: true })
 
 const argOf =
 	<T>(type: string, facts?: JsonObject) =>
@@ -6199,7 +6206,7 @@ async function parseDiff(patch: string) {
 		})
 	} catch (cause) {
 		const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
-		return fail(`the patch is no unified diff: ${messageOf(cause)}`, hint, cause)
+		return failBy(cause, 'the patch is no unified diff: ', hint)
 	}
 }
 
@@ -6251,7 +6258,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 	write_file: planned({
 		description: 'Create a file or replace one whole; to change a part use edit_file.',
 		takes: { path: somePath, content: arg.text('All of it.') },
-		annotations: annotate('Medium', 'destroys', { idempotent: true }),
+		annotations: REPLACES,
 		core: true,
 		run: async ({ path: given, content }, { workspace }) => {
 			const target = await writeTarget(given, workspace)
@@ -6341,7 +6348,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 			path: somePath,
 			recursive: arg.flag('Needed for a folder that is not empty.'),
 		},
-		annotations: annotate('High', 'destroys', { idempotent: true }),
+		annotations: RISKY,
 		run: async ({ path: given, recursive }, { workspace }) => {
 			const at = await workspace.entry(given)
 			const changes = await removalOf(at, workspace)
@@ -6447,7 +6454,7 @@ function compilePattern(pattern: string, ignoreCase: boolean) {
 	try {
 		return new RegExp(source, (ignoreCase ? 'i' : '') + unicode)
 	} catch (cause) {
-		return fail(messageOf(cause), '', cause)
+		return failBy(cause)
 	}
 }
 
@@ -6596,7 +6603,6 @@ const COMMAND_LINE = {
 	env: maybe(arg.map('Variables to add.')),
 }
 const PROCESS_ID = arg.text('Such as p1.')
-const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
 const howEnded = ({ code, signal }: ChildExit) =>
 	signal ? `ended by ${signal}` : `exit code ${code}`
@@ -6612,7 +6618,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 			timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
 			stdin: maybe(arg.text('Its input.')),
 		},
-		annotations: RUNS_COMMANDS,
+		annotations: WILD,
 		core: true,
 		rateLimit: { maxCalls: 60, windowSeconds: 60 },
 		run: async ({ timeout_s: seconds, stdin, ...args }, context, signal) => {
@@ -6624,7 +6630,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 	process_start: {
 		description: 'Start a server or watcher in the background.',
 		takes: { ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) },
-		annotations: RUNS_COMMANDS,
+		annotations: WILD,
 		run: async ({ name, ...args }, context, signal) => {
 			const start = await commandStart(context, args)
 			const started = await context.processes.start({ ...start, name })
@@ -6649,7 +6655,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 			text: arg.text('Written as it is, without a line end.'),
 			eof: arg.flag('Then close its stdin.'),
 		},
-		annotations: RUNS_COMMANDS,
+		annotations: WILD,
 		run: async ({ id, text, eof }, { processes }) => {
 			processes.find(id).write(text, eof)
 			return `written to ${id}`
@@ -6661,7 +6667,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 			id: PROCESS_ID,
 			signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
 		},
-		annotations: annotate('High', 'destroys', { idempotent: true }),
+		annotations: RISKY,
 		run: async ({ id, signal: first }, { processes }) => {
 			const { group } = processes.find(id)
 			await group.stop(`SIG${first}`)
@@ -6952,7 +6958,6 @@ async function gitCommit(git: Repository, message: string) {
 // 1. Only public addresses are reached (§http), unless the person set `web_private`.
 // 2. What a server says is data and stands behind a line that says so.
 // 3. A page that takes too long to convert, or is too deep, stays HTML.
-// Not here: how pages are reached (§http).
 
 const MAIN_TEXT_MIN = 250 // characters
 const SNIPPET_MAX = 500 // characters
@@ -7064,7 +7069,7 @@ export const WEB_TOOLS = toolsOf('web', {
 			body: maybe(arg.text('Sent as given.')),
 			timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
 		},
-		annotations: annotate('High', 'destroys', { openWorld: true }),
+		annotations: WILD,
 		run: async ({ timeout_s, ...given }, context, signal) => {
 			const request = { ...given, timeout: timeout_s * SECOND }
 			const { reply, body } = await publicReply(context, request, signal)
@@ -7082,9 +7087,8 @@ function publicReply(
 	request: Partial<HttpRequest> & { url: string },
 	signal: AbortSignal,
 ) {
-	const usual = { method: 'GET', timeout: WEB_TIMEOUT }
 	const publicOnly = config.get('web_private') !== 'true'
-	return wholeReply(http, { ...usual, publicOnly, ...request }, signal)
+	return wholeReply(http, { method: 'GET', timeout: WEB_TIMEOUT, publicOnly, ...request }, signal)
 }
 
 async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortSignal) {
@@ -7243,7 +7247,7 @@ export async function queryTable(given: string) {
 		}
 		return joinParts([...lines, `[${count(lines.length - 1, 'row')}]`])
 	} catch (cause) {
-		return fail(messageOf(cause), '', cause)
+		return failBy(cause)
 	}
 }
 
@@ -7281,7 +7285,6 @@ type Packed = {
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
-/** What tar keeps of files with holes is not what they hold. */
 const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
 
 async function tarItems(bytes: Buffer): Promise<Packed[]> {
@@ -7336,8 +7339,7 @@ async function openArchive(given: string, workspace: Workspace) {
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
-		const what = `${visible(given)} is no .zip, .tar or .tar.gz to unpack`
-		return fail(`${what}: ${messageOf(cause)}`, '', cause)
+		return failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
 	}
 }
 
@@ -7348,7 +7350,7 @@ function partsOf(name: string) {
 	return parts
 }
 
-/** With the folders above. Throws TaiError for two that would be one. */
+/** With the folders above. */
 function placedItems(items: Packed[], dest: string[]) {
 	const placed = new Map<string, { place: string; item: Packed | undefined }>()
 	for (const own of items) {
@@ -7368,7 +7370,7 @@ function placedItems(items: Packed[], dest: string[]) {
 
 async function unpackedState(item: Packed, { mode: old }: FileState): Promise<FileState> {
 	const { name, type, mode, linkname, read } = item
-	const failed = (cause: unknown) => fail(`${visible(name)}: ${messageOf(cause)}`, '', cause)
+	const failed = (cause: unknown) => failBy(cause, `${visible(name)}: `)
 	const bytes = Buffer.from(linkname || (await read().catch(failed)))
 	if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old }
 	if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`)
@@ -7464,8 +7466,6 @@ async function tarOf(items: ToPack[]) {
 	return packTar(entries)
 }
 
-const REPLACES = annotate('Medium', 'destroys', { idempotent: true })
-
 export const DATA_TOOLS = toolsOf('data', {
 	json_query: {
 		description:
@@ -7485,7 +7485,7 @@ export const DATA_TOOLS = toolsOf('data', {
 				try {
 					return foundText(search(document as never, query), limit)
 				} catch (cause) {
-					return fail(`the query fails: ${messageOf(cause)}`, '', cause)
+					return failBy(cause, 'the query fails: ')
 				}
 			}
 			return runBounded(answer) ?? fail('it takes too long')
@@ -7871,7 +7871,6 @@ function choiceOf(asked: string, { config, world, store, http }: ToolContext, si
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
 
-/** Throws TaiError: its provider is not set up, or does not list it. */
 async function listedModel(asked: string, context: ToolContext, signal: AbortSignal) {
 	const choice = await choiceOf(asked, context, signal)
 	const { model, provider } = choice
@@ -8025,7 +8024,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			key: arg.text('As config_get shows it.'),
 			value: SETTING_VALUE,
 		},
-		annotations: annotate('High', 'destroys', { idempotent: true }),
+		annotations: RISKY,
 		run: async ({ key, value }, { store }) => {
 			const row = settingRow(key)
 			const { [key]: limit = row.standard } = Object(await store.getSettings())
@@ -8063,8 +8062,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
 // 3. Each server of a source stands alone.
 // Not here: connections and pins (§bridge).
 
-const FOREIGN = annotate('High', 'destroys', { openWorld: true })
-const REMOVES = annotate('High', 'destroys', { idempotent: true })
 const LISTED_MAX = 160 // characters
 
 type Agreement = {
@@ -8239,7 +8236,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 			name: maybe(arg.text('Name for the one server.')),
 			profile: maybe(arg.text('Enable it for this profile, such as "default".')),
 		},
-		annotations: FOREIGN,
+		annotations: WILD,
 		run: async ({ source, name, profile }, context, signal) => {
 			const found = await readSource(context.bridge, [source], { name, signal })
 			const how = { ...agreementOf(context, signal), profile }
@@ -8255,7 +8252,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 	mcp_enable: {
 		description: 'Enable an MCP server for a profile: its tools can then be found and called.',
 		takes: SEAT,
-		annotations: REMOVES,
+		annotations: RISKY,
 		run: async ({ server, profile }, context, signal) => {
 			const how = agreementOf(context, signal)
 			return switchServer(context.bridge, server, profile ?? context.profile, how)
@@ -8271,7 +8268,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 	mcp_remove: {
 		description: 'Delete an MCP server, with what was accepted of it.',
 		takes: { server: SERVER },
-		annotations: REMOVES,
+		annotations: RISKY,
 		run: async ({ server }, { bridge }) => {
 			await bridge.remove(server)
 			return `${server} is removed`
@@ -8309,7 +8306,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 			tool: arg.text('Name of the tool, as the server has it.'),
 			args: maybe(arg.object('Its arguments.')),
 		},
-		annotations: FOREIGN,
+		annotations: WILD,
 		means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
 		run: async ({ server, tool: name }, { bridge, profile }) => {
 			checkCallable(bridge, profile, server, name)
@@ -8415,7 +8412,7 @@ export function bridgedTools(bridge: McpBridge, profile: string, offers = true):
 			core: false,
 			description: `${row.description || tool} (of MCP server ${server})`,
 			parameters: row.inputSchema,
-			annotations: FOREIGN,
+			annotations: WILD,
 			origin: { server, tool, names },
 			run: (args, _, signal) => bridge.call(row, args, signal),
 		}
@@ -11376,7 +11373,7 @@ async function listen(door: Door, bind: string, port: number) {
 		return server
 	} catch (cause) {
 		const hint = 'choose another with --mcp-port (0: a free one) or --mcp-bind'
-		return fail(`cannot serve: ${messageOf(cause)}`, hint, cause)
+		return failBy(cause, 'cannot serve: ', hint)
 	}
 }
 
