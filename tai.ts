@@ -1731,17 +1731,6 @@ type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'don
 
 const HISTORY_MAX = 1_000
 
-function carryOver(file: string, into: Db) {
-	attempt(() => {
-		// Else SQLite may need a log beside it, and fail.
-		const uri = `${builtin('node:url').pathToFileURL(file)}?mode=ro&immutable=1`
-		into.run('ATTACH ? AS disk', uri)
-		for (const name of Object.keys(FIRST_TABLES))
-			if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
-				into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
-	})
-}
-
 /** What tai remembers. */
 export class Store {
 	redactor
@@ -1765,7 +1754,14 @@ export class Store {
 
 	static async memory(world: World, options?: StoreOptions) {
 		const db = await openDb(':memory:')
-		carryOver(path.join(world.home, 'vault.db'), db)
+		attempt(() => {
+			// Else SQLite may need a log beside it, and fail.
+			const url = builtin('node:url').pathToFileURL(path.join(world.home, 'vault.db'))
+			db.run('ATTACH ? AS disk', `${url}?mode=ro&immutable=1`)
+			for (const name of Object.keys(FIRST_TABLES))
+				if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
+					db.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+		})
 		return new Store(world, db, options)
 	}
 
@@ -3343,13 +3339,10 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
 	readBlock(asObject(content_block ?? delta), index, reply)
 	asList(content).forEach((block, i) => readBlock(block, i, reply))
 	if (type === 'message_stop' || type === 'message') reply.done = true
-	readAnthropicUsage(asObject(chunk['usage'] ?? asObject(message)['usage']), reply)
 	reply.stopFor(delta['stop_reason'] ?? stop_reason)
-}
-
-/** `input_tokens` leaves out what the cache gave or took. */
-function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
+	const usage = asObject(chunk['usage'] ?? asObject(message)['usage'])
 	const { input_tokens: fresh, output_tokens: output } = usage
+	// It leaves out what the cache gave or took.
 	if (typeof fresh === 'number') {
 		const cached = asNumber(usage['cache_read_input_tokens'])
 		reply.written = asNumber(usage['cache_creation_input_tokens'])
@@ -6100,22 +6093,6 @@ const fingerprint = ({ kind, bytes }: FileState) => `${kind} ${sha256(bytes)}`
 
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
-async function commitPlan({ changes, undoes }: Plan, { store, session, world }: ToolContext) {
-	const group = world.randomBytes(8).toString('hex')
-	const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
-		return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
-	})
-	if (!undoes) await store.pushUndo(session, entries)
-	await using back = new AsyncDisposableStack()
-	back.defer(() => store.dropUndo(session, [group]))
-	for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
-		putOne(at, after, world)
-		back.defer(() => putOne(at, before, world))
-	}
-	back.move()
-	await store.dropUndo(session, undoes ?? [])
-}
-
 /** Readers see the old content or the new. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
 	const isFolder = lstatOf(at)?.isDirectory()
@@ -6139,12 +6116,6 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 	text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-async function diffOf(changes: Change[]) {
-	const diff = ({ shown, before, after }: Change) =>
-		unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after))
-	return (await Array.fromAsync(changes, diff)).join('\n')
-}
-
 function changeLine({ shown, before, after }: Change) {
 	const made = before.kind === 'absent' ? 'created' : 'changed'
 	return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
@@ -6153,12 +6124,31 @@ function changeLine({ shown, before, after }: Change) {
 const changeList = (changes: Change[]) => changes.map(changeLine).join('\n')
 
 const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
-	preview: async (...call) => diffOf((await row.run(...call, AbortSignal.any([]))).changes),
+	preview: async (...call) => {
+		const { changes } = await row.run(...call, AbortSignal.any([]))
+		const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
+			unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
+		)
+		return diffs.join('\n')
+	},
 	...row,
 	run: async (args, context, signal) => {
-		const plan = await row.run(args, context, signal)
-		await commitPlan(plan, context)
-		return plan.says ?? changeList(plan.changes)
+		const { changes, undoes, says } = await row.run(args, context, signal)
+		const { store, session, world } = context
+		const group = world.randomBytes(8).toString('hex')
+		const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
+			return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
+		})
+		if (!undoes) await store.pushUndo(session, entries)
+		await using back = new AsyncDisposableStack()
+		back.defer(() => store.dropUndo(session, [group]))
+		for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
+			putOne(at, after, world)
+			back.defer(() => putOne(at, before, world))
+		}
+		back.move()
+		await store.dropUndo(session, undoes ?? [])
+		return says ?? changeList(changes)
 	},
 })
 
@@ -6237,21 +6227,6 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
 	const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
 	return fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
-}
-
-async function changesBack(entries: UndoEntry[], workspace: Workspace) {
-	const changes = new Map<string, Change>()
-	for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
-		const known = changes.get(at)
-		const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
-		const now = fingerprint(known?.after ?? place.before)
-		const after = { kind, bytes, mode }
-		// A folder above may be a link by now.
-		if (![left, fingerprint(after)].includes(now) || (await workspace.entry(at)) !== at)
-			fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
-		changes.set(at, { ...place, after })
-	}
-	return [...changes.values()]
 }
 
 export const EDIT_TOOLS = toolsOf('files', {
@@ -6366,10 +6341,21 @@ export const EDIT_TOOLS = toolsOf('files', {
 		annotations: DESTROYS,
 		paths: () => [], // a call that changed `path` may have changed others
 		run: async ({ path: given, steps }, { workspace, store, session }) => {
-			const at = given && (await workspace.entry(given))
-			const entries = await store.listUndo(session, steps, at)
+			const named = given && (await workspace.entry(given))
+			const entries = await store.listUndo(session, steps, named)
 			if (entries.length === 0) fail('no change of a file tool to undo in this session')
-			const changes = await changesBack(entries, workspace)
+			const back = new Map<string, Change>()
+			for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
+				const known = back.get(at)
+				const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
+				const now = fingerprint(known?.after ?? place.before)
+				const after = { kind, bytes, mode }
+				// A folder above may be a link by now.
+				if (![left, fingerprint(after)].includes(now) || (await workspace.entry(at)) !== at)
+					fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
+				back.set(at, { ...place, after })
+			}
+			const changes = [...back.values()]
 			const undoes = [...new Set(entries.map(({ group }) => group))]
 			const says = `undid ${count(undoes.length, 'change')}\n${changeList(changes)}`
 			return { changes, says, undoes }
@@ -6838,7 +6824,13 @@ export const GIT_TOOLS = toolsOf('git', {
 		paths: ({ paths = [], path: where }) => [...paths, where],
 		run: inRepository(async ({ message, paths = [], all }, git) => {
 			await stageChanges(git, paths, all)
-			return gitCommit(git, message)
+			// With nothing to do it says a status, which looks into submodules.
+			const compare = `diff ${DIFF_GUARDS} --cached --quiet`
+			const compared = await runGit(git, compare)
+			if (compared.code === 0) fail('there is nothing to commit', 'stage by `paths` or `all`')
+			if (compared.code !== 1) failAsGit(compare, compared)
+			const commit = 'commit --no-verify --no-gpg-sign --cleanup=whitespace'
+			return visibleLines(await gitText(git, commit, [`--message=${message}`]))
 		}),
 	},
 	git_branch: {
@@ -6939,16 +6931,6 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 	for (const link of links) spec.push(pathOut(path.join(git.cwd, link)))
 	await gitText({ ...git, spec }, 'add -A', ['--'])
 	if (links.length > 0) await gitText(git, 'update-index --remove --', links)
-}
-
-async function gitCommit(git: Repository, message: string) {
-	// With nothing to do it says a status, which looks into submodules.
-	const compare = `diff ${DIFF_GUARDS} --cached --quiet`
-	const compared = await runGit(git, compare)
-	if (compared.code === 0) fail('there is nothing to commit', 'stage by `paths` or `all`')
-	if (compared.code !== 1) failAsGit(compare, compared)
-	const commit = 'commit --no-verify --no-gpg-sign --cleanup=whitespace'
-	return visibleLines(await gitText(git, commit, [`--message=${message}`]))
 }
 
 //#endregion §git
@@ -7412,36 +7394,6 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
 	return { changes, says: `unpacked ${sum}, into ${dest}` }
 }
 
-type Packing = { paths: string[]; dest: string; overwrite: boolean }
-
-async function packPlan(args: Packing, { workspace }: ToolContext, signal: AbortSignal) {
-	const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
-	if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
-	const target = await freeTarget(args.dest, args.overwrite, workspace)
-	const { before, shown } = target
-	const found = new Map<string, fs.Stats>()
-	for (const given of args.paths) {
-		const top = await workspace.read(given)
-		const isFolder = statsOf(top, workspace).isDirectory()
-		const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
-		found.set(top, fs.lstatSync(top))
-		if (!isFolder) continue
-		const { entries, remarks } = await walkTree(top, judge, signal)
-		if (remarks.length > 0) fail(remarks.join('; '))
-		for (const { at } of entries) found.set(at, fs.lstatSync(at))
-	}
-	for (const at of [workspace.root, target.at]) found.delete(at)
-	sumUp([...found.values()], ARCHIVE_MAX)
-	const items = Array.from(found, ([at, { mode, mtime }]) => {
-		return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
-	})
-	const plain = Buffer.from(await pack(items))
-	const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
-	const bytes = /gz$/i.test(args.dest) ? await gzip(plain) : plain
-	const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
-	return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
-}
-
 type ToPack = FileState & { name: string; mode: number; mtime: Date }
 
 async function zipOf(items: ToPack[]) {
@@ -7536,7 +7488,33 @@ export const DATA_TOOLS = toolsOf('data', {
 		},
 		annotations: REPLACES,
 		paths: ({ paths, dest }) => [...paths, dest],
-		run: packPlan,
+		run: async (args, { workspace }, signal) => {
+			const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
+			if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
+			const target = await freeTarget(args.dest, args.overwrite, workspace)
+			const { before, shown } = target
+			const found = new Map<string, fs.Stats>()
+			for (const given of args.paths) {
+				const top = await workspace.read(given)
+				const isFolder = statsOf(top, workspace).isDirectory()
+				const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
+				found.set(top, fs.lstatSync(top))
+				if (!isFolder) continue
+				const { entries, remarks } = await walkTree(top, judge, signal)
+				if (remarks.length > 0) fail(remarks.join('; '))
+				for (const { at } of entries) found.set(at, fs.lstatSync(at))
+			}
+			for (const at of [workspace.root, target.at]) found.delete(at)
+			sumUp([...found.values()], ARCHIVE_MAX)
+			const items = Array.from(found, ([at, { mode, mtime }]) => {
+				return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
+			})
+			const plain = Buffer.from(await pack(items))
+			const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
+			const bytes = /gz$/i.test(args.dest) ? await gzip(plain) : plain
+			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
+			return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
+		},
 	}),
 	archive_extract: planned({
 		family: 'archive',
