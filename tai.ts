@@ -2442,17 +2442,15 @@ export function reapOrphans(world: World) {
 
 function processStart(pid: number | string) {
 	return attempt(() => {
-		if (process.platform !== 'linux') return psStart(pid)
-		const fields = statFields(pid)
-		return fields[0] === 'Z' ? undefined : `${bootId()}-${fields[19]}`
+		if (process.platform === 'linux') {
+			const fields = statFields(pid)
+			return fields[0] === 'Z' ? undefined : `${bootId()}-${fields[19]}`
+		}
+		const env = { LC_ALL: 'C', TZ: 'UTC' }
+		const ps = ['-o', 'lstart=', '-p', `${pid}`]
+		const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env })
+		return `${said}`.trim().replace(/\W+/g, '-')
 	})
-}
-
-function psStart(pid: number | string) {
-	const env = { LC_ALL: 'C', TZ: 'UTC' }
-	const ps = ['-o', 'lstart=', '-p', `${pid}`]
-	const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env })
-	return `${said}`.trim().replace(/\W+/g, '-')
 }
 
 //#endregion §process
@@ -2890,22 +2888,21 @@ const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
 /** Those of config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Record<string, JsonObject>) {
-	const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
+	const own = Object.entries(tables).map(([name, table]): Provider => {
+		const reader = new Reader(table, `providers.${name}`)
+		const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
+		if (odd)
+			throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${PROVIDER_FIELDS}`)
+		const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
+		const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
+			reader.at(field).optional((value) => value.string()),
+		)
+		const moved = movedTo(url, row, `${reader.where}.base_url`)
+		if (dialect !== 'openai' && dialect !== 'anthropic')
+			throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
+		return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
+	})
 	return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
-}
-
-function readProvider(name: string, table: JsonObject): Provider {
-	const reader = new Reader(table, `providers.${name}`)
-	const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
-	if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${PROVIDER_FIELDS}`)
-	const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
-	const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
-		reader.at(field).optional((value) => value.string()),
-	)
-	const moved = movedTo(url, row, `${reader.where}.base_url`)
-	if (dialect !== 'openai' && dialect !== 'anthropic')
-		throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
-	return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
 /** `tail`: such as `/models`, else that for a chat. */
@@ -2934,7 +2931,15 @@ export async function chooseModel(options: ChooseOptions) {
 }
 
 async function findServer(rows: Provider[], options: ChooseOptions) {
-	const servers = rows.map((row) => serverFrom(row, options.env))
+	const { http, signal, env } = options
+	const servers = rows.map((row) => {
+		const { name, keys, baseUrl, baseEnv = '' } = row
+		const variable = keys.find((each) => env[each]?.trim())
+		const provider = movedTo(env[baseEnv] || baseUrl, row, baseEnv)
+		const set = provider === row ? variable : baseEnv
+		const why = set ? `${set} is set` : `${name} needs no key`
+		return { provider, key: variable && env[variable]?.trim(), why }
+	})
 	const ready = servers.find(({ key, provider }) => key ?? provider.own)
 	if (ready) return ready
 	for (const server of servers)
@@ -2942,21 +2947,11 @@ async function findServer(rows: Provider[], options: ChooseOptions) {
 			const key = (await options.secret(name))?.trim()
 			if (key) return { ...server, key, why: `the vault holds ${name}` }
 		}
-	const { http, signal } = options
 	const keyless = servers.filter(({ provider }) => !provider.keys[0])
 	const looks = keyless.map((at) => listModels(http, at, signal, LOCAL_PROBE).catch(() => []))
 	const lists = await Promise.all(looks)
 	signal?.throwIfAborted()
 	return keyless.find((_at, i) => lists[i]?.length)
-}
-
-function serverFrom(row: Provider, env: World['env']) {
-	const { name, keys, baseUrl, baseEnv = '' } = row
-	const variable = keys.find((each) => env[each]?.trim())
-	const provider = movedTo(env[baseEnv] || baseUrl, row, baseEnv)
-	const set = provider === row ? variable : baseEnv
-	const why = set ? `${set} is set` : `${name} needs no key`
-	return { provider, key: variable && env[variable]?.trim(), why }
 }
 
 function nothingSetUp(named?: Provider) {
@@ -3265,27 +3260,25 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 	if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
+const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
+
 function encodeOpenAi({ messages, tools, schema }: ChatRequest, { provider, model }: ModelChoice) {
 	const { refuses = NOTHING, callIds } = provider
 	const system = systemText(messages, schema)
 	const said = openAiMessages(repairHistory(messages, callIds), provider)
+	const offered = tools.map(({ name, description, parameters }) => {
+		const adapted = adaptSchema(parameters, refuses)
+		const bare = refuses.test('empty-schema') && isEmpty(adapted['properties'])
+		const shown = { name, description: clip(description, DESCRIPTION_MAX) }
+		return { type: 'function', function: { ...shown, parameters: bare ? undefined : adapted } }
+	})
 	return {
 		model,
 		stream: true,
 		messages: system ? [{ role: 'system', content: system }, ...said] : said,
 		stream_options: refuses.test('stream_options') ? undefined : { include_usage: true },
-		tools: tools[0] && tools.map((tool) => openAiTool(tool, refuses)),
+		tools: offered[0] && offered,
 	}
-}
-
-const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
-
-function openAiTool({ name, description: said, parameters: schema }: ToolSchema, refuses: RegExp) {
-	const adapted = adaptSchema(schema, refuses)
-	const bare = refuses.test('empty-schema') && isEmpty(adapted['properties'])
-	const description = clip(said, DESCRIPTION_MAX)
-	const parameters = bare ? undefined : adapted
-	return { type: 'function', function: { name, description, parameters } }
 }
 
 const openAiPicture = ({ mime, base64 }: Image) => ({
@@ -3296,7 +3289,12 @@ const openAiPicture = ({ mime, base64 }: Image) => ({
 function openAiMessages(messages: Spoken[], provider: Provider) {
 	const images: JsonObject[] = [] // a tool's reply holds text only
 	return messages.flatMap((message, i): object[] => {
-		if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
+		if (message.role === 'user') {
+			const parts = encodedParts(message.parts, openAiPicture)
+			const texts = parts.map(({ text }) => text)
+			// Some servers take nothing but one text.
+			return [{ role: 'user', content: texts.every(Boolean) ? texts.join('\n\n') : parts }]
+		}
 		if (message.role === 'assistant') return [openAiAssistant(message, provider)]
 		const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
 		images.push(...(message.images ?? []).map(openAiPicture))
@@ -3304,13 +3302,6 @@ function openAiMessages(messages: Spoken[], provider: Provider) {
 		const content = [textBlock('(images from the tools)'), ...images.splice(0)]
 		return [reply, { role: 'user', content }]
 	})
-}
-
-/** Some servers take nothing but one text. */
-function openAiContent(parts: readonly Part[]) {
-	const content = encodedParts(parts, openAiPicture)
-	const texts = content.map(({ text }) => text)
-	return texts.every(Boolean) ? texts.join('\n\n') : content
 }
 
 function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) {
@@ -7265,6 +7256,9 @@ type Packed = {
 	read: () => Promise<Uint8Array>
 }
 
+const zlibOf = (work: 'gzip' | 'gunzip') =>
+	builtin('node:util').promisify(builtin('node:zlib')[work])
+
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
 const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
@@ -7316,8 +7310,8 @@ async function openArchive(given: string, workspace: Workspace) {
 		sumUp([{ size }], ARCHIVE_MAX)
 		const bytes = await file.readFile()
 		const start = bytes.toString('latin1', 0, 2)
-		const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
-		const plain = start === '\u001f\u008b' ? await gunzip(bytes, { maxOutputLength: room }) : bytes
+		const plain =
+			start === '\u001f\u008b' ? await zlibOf('gunzip')(bytes, { maxOutputLength: room }) : bytes
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
@@ -7510,8 +7504,7 @@ export const DATA_TOOLS = toolsOf('data', {
 				return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
 			})
 			const plain = Buffer.from(await pack(items))
-			const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
-			const bytes = /gz$/i.test(args.dest) ? await gzip(plain) : plain
+			const bytes = /gz$/i.test(args.dest) ? await zlibOf('gzip')(plain) : plain
 			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
 			return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
 		},
