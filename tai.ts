@@ -478,6 +478,11 @@ function fail(message: string, hint?: string, cause?: unknown): never {
 	throw new TaiError(message, { hint, cause })
 }
 
+/** With the message of its cause. */
+function failBy(cause: unknown, what = '', hint = ''): never {
+	fail(what + messageOf(cause), hint, cause)
+}
+
 function failUsage(message: string, hint: string, cause?: unknown): never {
 	throw new UsageError(message, { hint, cause })
 }
@@ -1127,7 +1132,6 @@ export class Seal {
 // 1. A vault from a newer tai is refused before anything is written to it.
 // 2. Migrations are one transaction, after a backup.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
-// Not here: what the tables mean.
 
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931
@@ -1155,9 +1159,8 @@ function withFaults<T>(file: string, work: () => T) {
 	} catch (error) {
 		const { name, syscall, errcode } = Object(error)
 		const code = errcode ? errcode & 0xff : codeOf(error) || name
-		const kinds = Object.keys(VAULT_FAULTS) as VaultError['kind'][]
-		const known = kinds.find((each) => VAULT_FAULTS[each].some((one) => one === code))
-		const kind = known ?? (syscall && 'broken')
+		const isOne = ([, facts]: [string, readonly unknown[]]) => facts.includes(code)
+		const [kind = syscall && 'broken'] = Object.entries(VAULT_FAULTS).find(isOne) ?? []
 		if (!kind) throw error
 		// SQLite has many words for a full disk.
 		const free = kind === 'broken' && attempt(() => fs.statfsSync(path.dirname(file)).bavail)
@@ -1252,10 +1255,10 @@ const toColumn = (value: SqlValue) =>
 	value instanceof Uint8Array || typeof value !== 'object' ? (value ?? null) : JSON.stringify(value)
 
 function tableRow<T>(row: object) {
-	const pairs = Object.entries(row).map(([name, value]) => {
-		const isJson = value && JSON_COLUMN.test(name)
-		return [name, isJson ? JSON.parse(value) : (value ?? undefined)]
-	})
+	const pairs = Object.entries(row).map(([name, value]) => [
+		name,
+		value && JSON_COLUMN.test(name) ? JSON.parse(value) : (value ?? undefined),
+	])
 	return Object.fromEntries(pairs) as T
 }
 
@@ -1339,10 +1342,9 @@ export class Db {
 }
 
 const ID_BYTES = 10
-const ID_LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 
 const idLetters = (bytes: ArrayLike<number>) =>
-	Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join('')
+	Array.from(bytes, (byte) => 'abcdefghijkmnpqrstuvwxyz23456789'[byte % 32]).join('')
 
 /** node:crypto takes 2 ms to load. */
 export const newId = (db: Db) =>
@@ -1731,17 +1733,6 @@ type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'don
 
 const HISTORY_MAX = 1_000
 
-function carryOver(file: string, into: Db) {
-	attempt(() => {
-		// Else SQLite may need a log beside it, and fail.
-		const uri = `${builtin('node:url').pathToFileURL(file)}?mode=ro&immutable=1`
-		into.run('ATTACH ? AS disk', uri)
-		for (const name of Object.keys(FIRST_TABLES))
-			if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
-				into.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
-	})
-}
-
 /** What tai remembers. */
 export class Store {
 	redactor
@@ -1765,7 +1756,14 @@ export class Store {
 
 	static async memory(world: World, options?: StoreOptions) {
 		const db = await openDb(':memory:')
-		carryOver(path.join(world.home, 'vault.db'), db)
+		attempt(() => {
+			// Else SQLite may need a log beside it, and fail.
+			const url = builtin('node:url').pathToFileURL(path.join(world.home, 'vault.db'))
+			db.run('ATTACH ? AS disk', `${url}?mode=ro&immutable=1`)
+			for (const name of Object.keys(FIRST_TABLES))
+				if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
+					db.run(`INSERT INTO ${name} SELECT * FROM disk.${name}`)
+		})
 		return new Store(world, db, options)
 	}
 
@@ -1777,13 +1775,14 @@ export class Store {
 	addRecord = async (record: NewRecord) => this.#newRecord(record)
 	async updateRecord(id: string, change: Loose<RecordText>) {
 		const { title, body, tags } = this.#redacted(change)
-		const sql = `UPDATE records SET title = coalesce(?, title), body = coalesce(?, body),
-      tags = coalesce(?, tags), updated = ? WHERE id = ?`
-		return this.db.run(sql, title, body, tags, this.#now(), id) > 0
+		const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
+			body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
+			WHERE id = ${id}`
+		return changed > 0
 	}
 	getRecord = async (id: string) =>
 		this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
-      FROM records WHERE id = ${id}`
+			FROM records WHERE id = ${id}`
 	listRecords = async ({ query, kind, session, limit }: Search & Loose<RecordPlace>) =>
 		searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
 	deleteRecord = async (id: string) => this.#delete('records', 'id', id)
@@ -1792,7 +1791,7 @@ export class Store {
 		this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
 	async findSession(id: string) {
 		const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
-      ORDER BY id = ?1 DESC LIMIT 2`
+			ORDER BY id = ?1 DESC LIMIT 2`
 		const [found, other] = this.db.all<SessionRow>(sql, id.toLowerCase())
 		if (!other || found?.id === id) return found
 		fail(`several sessions begin with ${id}`, '`tai session list` shows them')
@@ -1805,8 +1804,8 @@ export class Store {
 		searchRows<SessionRow>(this.db, SESSION_SEARCH, query, limit)
 	setSwitched = async (id: string, to: Switched) =>
 		this.db.run`UPDATE sessions SET switched = ${JSON.stringify(to)},
-      profile = coalesce(${to.profile}, profile), model = coalesce(${to.model}, model)
-      WHERE id = ${id}`
+			profile = coalesce(${to.profile}, profile), model = coalesce(${to.model}, model)
+			WHERE id = ${id}`
 	/** Not its notes and memories. */
 	deleteSession = async (id: string) =>
 		this.db.tx(() => {
@@ -1817,15 +1816,15 @@ export class Store {
 
 	async appendMessage(session: string, message: Message) {
 		const row = this.db.get<{ n: number }>`INSERT INTO messages (session, message_json, created, n)
-      SELECT id, ${this.#knownJson(message)}, ${this.#now()},
-        1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
-      FROM sessions WHERE id = ${session} RETURNING n`
+			SELECT id, ${this.#knownJson(message)}, ${this.#now()},
+				1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
+			FROM sessions WHERE id = ${session} RETURNING n`
 		return row?.n ?? fail(`there is no session ${visible(session)}`)
 	}
 	messages = async (session: string) =>
 		this.db.all<StoredMessage>`SELECT n, created, message_json AS message,
-      iif(compacted, 'true', 'false') AS compacted
-      FROM messages WHERE session = ${session} ORDER BY n`
+			iif(compacted, 'true', 'false') AS compacted
+			FROM messages WHERE session = ${session} ORDER BY n`
 	async compact(session: string, upTo: number, summary: string) {
 		const title = `Summary of session ${session} up to message ${upTo}`
 		return this.db.tx(() => {
@@ -1916,15 +1915,15 @@ export class Store {
 		this.db.tx(() => {
 			for (const entry of entries) this.db.insert('undo', { session, ...entry, created })
 			const trim = `DELETE FROM undo WHERE session = ?1 AND "group" NOT IN
-        (SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
+				(SELECT "group" FROM undo WHERE session = ?1 GROUP BY 1 ORDER BY max(n) DESC LIMIT ?2)`
 			this.db.run(trim, session, UNDO_STEPS_MAX)
 		})
 	}
 	async listUndo(session: string, groups: number, at?: string) {
 		const rows = this.db.all<UndoEntry>`SELECT * FROM undo
-      WHERE session = ${session} AND "group" IN (SELECT "group" FROM undo
-        WHERE session = ${session} AND path = ifnull(${at}, path)
-        GROUP BY 1 ORDER BY max(n) DESC LIMIT ${groups}) ORDER BY n DESC`
+			WHERE session = ${session} AND "group" IN (SELECT "group" FROM undo
+				WHERE session = ${session} AND path = ifnull(${at}, path)
+				GROUP BY 1 ORDER BY max(n) DESC LIMIT ${groups}) ORDER BY n DESC`
 		return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
 	}
 	async dropUndo(session: string, groups: string[]) {
@@ -1934,13 +1933,14 @@ export class Store {
 
 	async addHistory(line: string) {
 		const sql = `INSERT INTO history (line) SELECT ?1
-      WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
+			WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
 		this.db.run(sql, this.redactor.known(line))
 		this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
 	}
 	async listHistory(limit: number) {
-		const sql = 'SELECT line FROM history ORDER BY seq DESC LIMIT ?'
-		return this.db.all<{ line: string }>(sql, limit).map(({ line }) => line)
+		const rows = this.db.all<{ line: string }>`SELECT * FROM history
+			ORDER BY seq DESC LIMIT ${limit}`
+		return rows.map(({ line }) => line)
 	}
 
 	#knownJson = (value: unknown) =>
@@ -2264,8 +2264,10 @@ export type RunOptions = Omit<StartOptions, 'stdin'> & {
 /** To its end. Throws TaiError, or the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 	signal?.throwIfAborted()
-	const input = stdin === undefined ? 'ignore' : 'pipe'
-	const group = await ChildGroup.start({ ...options, stdin: input })
+	const group = await ChildGroup.start({
+		...options,
+		stdin: stdin === undefined ? 'ignore' : 'pipe',
+	})
 	const { child } = group
 	const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
 	const [out, err] = [textWindow(half, half), textWindow(half, half)]
@@ -2437,17 +2439,15 @@ export function reapOrphans(world: World) {
 
 function processStart(pid: number | string) {
 	return attempt(() => {
-		if (process.platform !== 'linux') return psStart(pid)
-		const fields = statFields(pid)
-		return fields[0] === 'Z' ? undefined : `${bootId()}-${fields[19]}`
+		if (process.platform === 'linux') {
+			const fields = statFields(pid)
+			return fields[0] === 'Z' ? undefined : `${bootId()}-${fields[19]}`
+		}
+		const env = { LC_ALL: 'C', TZ: 'UTC' }
+		const ps = ['-o', 'lstart=', '-p', `${pid}`]
+		const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env })
+		return `${said}`.trim().replace(/\W+/g, '-')
 	})
-}
-
-function psStart(pid: number | string) {
-	const env = { LC_ALL: 'C', TZ: 'UTC' }
-	const ps = ['-o', 'lstart=', '-p', `${pid}`]
-	const said = builtin('node:child_process').execFileSync('/bin/ps', ps, { env })
-	return `${said}`.trim().replace(/\W+/g, '-')
 }
 
 //#endregion §process
@@ -2589,7 +2589,7 @@ export class HttpClient {
 		return request.end(hop.body)
 	}
 
-	async #through(uri: string, hop: HttpHop): Promise<IncomingMessage> {
+	async #through(uri: string, hop: HttpHop) {
 		// @ts-expect-error -- typed for its index only
 		const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
 		// @ts-expect-error -- too
@@ -2885,22 +2885,21 @@ const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 
 /** Those of config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Record<string, JsonObject>) {
-	const own = Object.entries(tables).map(([name, table]) => readProvider(name, table))
+	const own = Object.entries(tables).map(([name, table]): Provider => {
+		const reader = new Reader(table, `providers.${name}`)
+		const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
+		if (odd)
+			throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${PROVIDER_FIELDS}`)
+		const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
+		const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
+			reader.at(field).optional((value) => value.string()),
+		)
+		const moved = movedTo(url, row, `${reader.where}.base_url`)
+		if (dialect !== 'openai' && dialect !== 'anthropic')
+			throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
+		return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
+	})
 	return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
-}
-
-function readProvider(name: string, table: JsonObject): Provider {
-	const reader = new Reader(table, `providers.${name}`)
-	const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
-	if (odd) throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${PROVIDER_FIELDS}`)
-	const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
-	const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
-		reader.at(field).optional((value) => value.string()),
-	)
-	const moved = movedTo(url, row, `${reader.where}.base_url`)
-	if (dialect !== 'openai' && dialect !== 'anthropic')
-		throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
-	return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 }
 
 /** `tail`: such as `/models`, else that for a chat. */
@@ -2929,7 +2928,15 @@ export async function chooseModel(options: ChooseOptions) {
 }
 
 async function findServer(rows: Provider[], options: ChooseOptions) {
-	const servers = rows.map((row) => serverFrom(row, options.env))
+	const { http, signal, env } = options
+	const servers = rows.map((row) => {
+		const { name, keys, baseUrl, baseEnv = '' } = row
+		const variable = keys.find((each) => env[each]?.trim())
+		const provider = movedTo(env[baseEnv] || baseUrl, row, baseEnv)
+		const set = provider === row ? variable : baseEnv
+		const why = set ? `${set} is set` : `${name} needs no key`
+		return { provider, key: variable && env[variable]?.trim(), why }
+	})
 	const ready = servers.find(({ key, provider }) => key ?? provider.own)
 	if (ready) return ready
 	for (const server of servers)
@@ -2937,21 +2944,11 @@ async function findServer(rows: Provider[], options: ChooseOptions) {
 			const key = (await options.secret(name))?.trim()
 			if (key) return { ...server, key, why: `the vault holds ${name}` }
 		}
-	const { http, signal } = options
 	const keyless = servers.filter(({ provider }) => !provider.keys[0])
 	const looks = keyless.map((at) => listModels(http, at, signal, LOCAL_PROBE).catch(() => []))
 	const lists = await Promise.all(looks)
 	signal?.throwIfAborted()
 	return keyless.find((_at, i) => lists[i]?.length)
-}
-
-function serverFrom(row: Provider, env: World['env']) {
-	const { name, keys, baseUrl, baseEnv = '' } = row
-	const variable = keys.find((each) => env[each]?.trim())
-	const provider = movedTo(env[baseEnv] || baseUrl, row, baseEnv)
-	const set = provider === row ? variable : baseEnv
-	const why = set ? `${set} is set` : `${name} needs no key`
-	return { provider, key: variable && env[variable]?.trim(), why }
 }
 
 function nothingSetUp(named?: Provider) {
@@ -2997,16 +2994,14 @@ export async function listModels(
 
 function modelInfo(row: Record<string, unknown>, provider: string) {
 	const { name, id = name, context_length, max_model_len, context_window } = row
-	const windows = [context_length, max_model_len, context_window]
-	const window = windows.find((tokens) => typeof tokens === 'number')
+	const window = [context_length, max_model_len, context_window].find((n) => typeof n === 'number')
 	return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
 /** US dollars, if known. */
 export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
 	const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
-	const undated = `${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`
-	const price = PRICES[undated]
+	const price = PRICES[`${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`]
 	if (!official || !usage || !price) return undefined
 	const { input, output, cached } = usage
 	const fresh = Math.max(0, input - cached - written)
@@ -3266,27 +3261,25 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 	if (isObject(extra_content)) call.extra = { extra: { extra_content } }
 }
 
+const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
+
 function encodeOpenAi({ messages, tools, schema }: ChatRequest, { provider, model }: ModelChoice) {
 	const { refuses = NOTHING, callIds } = provider
 	const system = systemText(messages, schema)
 	const said = openAiMessages(repairHistory(messages, callIds), provider)
+	const offered = tools.map(({ name, description, parameters }) => {
+		const adapted = adaptSchema(parameters, refuses)
+		const bare = refuses.test('empty-schema') && isEmpty(adapted['properties'])
+		const shown = { name, description: clip(description, DESCRIPTION_MAX) }
+		return { type: 'function', function: { ...shown, parameters: bare ? undefined : adapted } }
+	})
 	return {
 		model,
 		stream: true,
 		messages: system ? [{ role: 'system', content: system }, ...said] : said,
 		stream_options: refuses.test('stream_options') ? undefined : { include_usage: true },
-		tools: tools[0] && tools.map((tool) => openAiTool(tool, refuses)),
+		tools: offered[0] && offered,
 	}
-}
-
-const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
-
-function openAiTool({ name, description: said, parameters: schema }: ToolSchema, refuses: RegExp) {
-	const adapted = adaptSchema(schema, refuses)
-	const bare = refuses.test('empty-schema') && isEmpty(adapted['properties'])
-	const description = clip(said, DESCRIPTION_MAX)
-	const parameters = bare ? undefined : adapted
-	return { type: 'function', function: { name, description, parameters } }
 }
 
 const openAiPicture = ({ mime, base64 }: Image) => ({
@@ -3297,7 +3290,12 @@ const openAiPicture = ({ mime, base64 }: Image) => ({
 function openAiMessages(messages: Spoken[], provider: Provider) {
 	const images: JsonObject[] = [] // a tool's reply holds text only
 	return messages.flatMap((message, i): object[] => {
-		if (message.role === 'user') return [{ role: 'user', content: openAiContent(message.parts) }]
+		if (message.role === 'user') {
+			const parts = encodedParts(message.parts, openAiPicture)
+			const texts = parts.map(({ text }) => text)
+			// Some servers take nothing but one text.
+			return [{ role: 'user', content: texts.every(Boolean) ? texts.join('\n\n') : parts }]
+		}
 		if (message.role === 'assistant') return [openAiAssistant(message, provider)]
 		const reply = { role: 'tool', tool_call_id: message.id, content: replyText(message) }
 		images.push(...(message.images ?? []).map(openAiPicture))
@@ -3305,13 +3303,6 @@ function openAiMessages(messages: Spoken[], provider: Provider) {
 		const content = [textBlock('(images from the tools)'), ...images.splice(0)]
 		return [reply, { role: 'user', content }]
 	})
-}
-
-/** Some servers take nothing but one text. */
-function openAiContent(parts: readonly Part[]) {
-	const content = encodedParts(parts, openAiPicture)
-	const texts = content.map(({ text }) => text)
-	return texts.every(Boolean) ? texts.join('\n\n') : content
 }
 
 function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) {
@@ -3340,13 +3331,10 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
 	readBlock(asObject(content_block ?? delta), index, reply)
 	asList(content).forEach((block, i) => readBlock(block, i, reply))
 	if (type === 'message_stop' || type === 'message') reply.done = true
-	readAnthropicUsage(asObject(chunk['usage'] ?? asObject(message)['usage']), reply)
 	reply.stopFor(delta['stop_reason'] ?? stop_reason)
-}
-
-/** `input_tokens` leaves out what the cache gave or took. */
-function readAnthropicUsage(usage: JsonObject, reply: StreamDecoder) {
+	const usage = asObject(chunk['usage'] ?? asObject(message)['usage'])
 	const { input_tokens: fresh, output_tokens: output } = usage
+	// It leaves out what the cache gave or took.
 	if (typeof fresh === 'number') {
 		const cached = asNumber(usage['cache_read_input_tokens'])
 		reply.written = asNumber(usage['cache_creation_input_tokens'])
@@ -5748,6 +5736,9 @@ export function annotate(
 const READS_ONLY = annotate('Low', 'reads', { idempotent: true })
 const CHANGES = annotate('Medium', 'changes')
 const DESTROYS = annotate('Medium', 'destroys')
+const REPLACES = annotate('Medium', 'destroys', { idempotent: true })
+const RISKY = annotate('High', 'destroys', { idempotent: true })
+const WILD = annotate('High', 'destroys', { openWorld: true })
 
 const argOf =
 	<T>(type: string, facts?: JsonObject) =>
@@ -6075,22 +6066,6 @@ const fingerprint = ({ kind, bytes }: FileState) => `${kind} ${sha256(bytes)}`
 
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
-async function commitPlan({ changes, undoes }: Plan, { store, session, world }: ToolContext) {
-	const group = world.randomBytes(8).toString('hex')
-	const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
-		return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
-	})
-	if (!undoes) await store.pushUndo(session, entries)
-	await using back = new AsyncDisposableStack()
-	back.defer(() => store.dropUndo(session, [group]))
-	for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
-		putOne(at, after, world)
-		back.defer(() => putOne(at, before, world))
-	}
-	back.move()
-	await store.dropUndo(session, undoes ?? [])
-}
-
 /** Readers see the old content or the new. */
 function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
 	const isFolder = lstatOf(at)?.isDirectory()
@@ -6114,12 +6089,6 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 	text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-async function diffOf(changes: Change[]) {
-	const diff = ({ shown, before, after }: Change) =>
-		unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after))
-	return (await Array.fromAsync(changes, diff)).join('\n')
-}
-
 function changeLine({ shown, before, after }: Change) {
 	const made = before.kind === 'absent' ? 'created' : 'changed'
 	return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
@@ -6128,12 +6097,31 @@ function changeLine({ shown, before, after }: Change) {
 const changeList = (changes: Change[]) => changes.map(changeLine).join('\n')
 
 const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
-	preview: async (...call) => diffOf((await row.run(...call, AbortSignal.any([]))).changes),
+	preview: async (...call) => {
+		const { changes } = await row.run(...call, AbortSignal.any([]))
+		const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
+			unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
+		)
+		return diffs.join('\n')
+	},
 	...row,
 	run: async (args, context, signal) => {
-		const plan = await row.run(args, context, signal)
-		await commitPlan(plan, context)
-		return plan.says ?? changeList(plan.changes)
+		const { changes, undoes, says } = await row.run(args, context, signal)
+		const { store, session, world } = context
+		const group = world.randomBytes(8).toString('hex')
+		const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
+			return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
+		})
+		if (!undoes) await store.pushUndo(session, entries)
+		await using back = new AsyncDisposableStack()
+		back.defer(() => store.dropUndo(session, [group]))
+		for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
+			putOne(at, after, world)
+			back.defer(() => putOne(at, before, world))
+		}
+		back.move()
+		await store.dropUndo(session, undoes ?? [])
+		return says ?? changeList(changes)
 	},
 })
 
@@ -6181,7 +6169,7 @@ async function parseDiff(patch: string) {
 		})
 	} catch (cause) {
 		const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
-		return fail(`the patch is no unified diff: ${messageOf(cause)}`, hint, cause)
+		return failBy(cause, 'the patch is no unified diff: ', hint)
 	}
 }
 
@@ -6214,26 +6202,11 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
 	return fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
-async function changesBack(entries: UndoEntry[], workspace: Workspace) {
-	const changes = new Map<string, Change>()
-	for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
-		const known = changes.get(at)
-		const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
-		const now = fingerprint(known?.after ?? place.before)
-		const after = { kind, bytes, mode }
-		// A folder above may be a link by now.
-		if (![left, fingerprint(after)].includes(now) || (await workspace.entry(at)) !== at)
-			fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
-		changes.set(at, { ...place, after })
-	}
-	return [...changes.values()]
-}
-
 export const EDIT_TOOLS = toolsOf('files', {
 	write_file: planned({
 		description: 'Create a file or replace one whole; to change a part use edit_file.',
 		takes: { path: somePath, content: arg.text('All of it.') },
-		annotations: annotate('Medium', 'destroys', { idempotent: true }),
+		annotations: REPLACES,
 		core: true,
 		run: async ({ path: given, content }, { workspace }) => {
 			const target = await writeTarget(given, workspace)
@@ -6323,7 +6296,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 			path: somePath,
 			recursive: arg.flag('Needed for a folder that is not empty.'),
 		},
-		annotations: annotate('High', 'destroys', { idempotent: true }),
+		annotations: RISKY,
 		run: async ({ path: given, recursive }, { workspace }) => {
 			const at = await workspace.entry(given)
 			const changes = await removalOf(at, workspace)
@@ -6341,10 +6314,21 @@ export const EDIT_TOOLS = toolsOf('files', {
 		annotations: DESTROYS,
 		paths: () => [], // a call that changed `path` may have changed others
 		run: async ({ path: given, steps }, { workspace, store, session }) => {
-			const at = given && (await workspace.entry(given))
-			const entries = await store.listUndo(session, steps, at)
+			const named = given && (await workspace.entry(given))
+			const entries = await store.listUndo(session, steps, named)
 			if (entries.length === 0) fail('no change of a file tool to undo in this session')
-			const changes = await changesBack(entries, workspace)
+			const back = new Map<string, Change>()
+			for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
+				const known = back.get(at)
+				const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
+				const now = fingerprint(known?.after ?? place.before)
+				const after = { kind, bytes, mode }
+				// A folder above may be a link by now.
+				if (![left, fingerprint(after)].includes(now) || (await workspace.entry(at)) !== at)
+					fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
+				back.set(at, { ...place, after })
+			}
+			const changes = [...back.values()]
 			const undoes = [...new Set(entries.map(({ group }) => group))]
 			const says = `undid ${count(undoes.length, 'change')}\n${changeList(changes)}`
 			return { changes, says, undoes }
@@ -6429,7 +6413,7 @@ function compilePattern(pattern: string, ignoreCase: boolean) {
 	try {
 		return new RegExp(source, (ignoreCase ? 'i' : '') + unicode)
 	} catch (cause) {
-		return fail(messageOf(cause), '', cause)
+		return failBy(cause)
 	}
 }
 
@@ -6578,7 +6562,6 @@ const COMMAND_LINE = {
 	env: maybe(arg.map('Variables to add.')),
 }
 const PROCESS_ID = arg.text('Such as p1.')
-const RUNS_COMMANDS = annotate('High', 'destroys', { openWorld: true })
 
 const howEnded = ({ code, signal }: ChildExit) =>
 	signal ? `ended by ${signal}` : `exit code ${code}`
@@ -6594,7 +6577,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 			timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
 			stdin: maybe(arg.text('Its input.')),
 		},
-		annotations: RUNS_COMMANDS,
+		annotations: WILD,
 		core: true,
 		rateLimit: { maxCalls: 60, windowSeconds: 60 },
 		run: async ({ timeout_s: seconds, stdin, ...args }, context, signal) => {
@@ -6606,7 +6589,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 	process_start: {
 		description: 'Start a server or watcher in the background.',
 		takes: { ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) },
-		annotations: RUNS_COMMANDS,
+		annotations: WILD,
 		run: async ({ name, ...args }, context, signal) => {
 			const start = await commandStart(context, args)
 			const started = await context.processes.start({ ...start, name })
@@ -6631,7 +6614,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 			text: arg.text('Written as it is, without a line end.'),
 			eof: arg.flag('Then close its stdin.'),
 		},
-		annotations: RUNS_COMMANDS,
+		annotations: WILD,
 		run: async ({ id, text, eof }, { processes }) => {
 			processes.find(id).write(text, eof)
 			return `written to ${id}`
@@ -6643,7 +6626,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 			id: PROCESS_ID,
 			signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
 		},
-		annotations: annotate('High', 'destroys', { idempotent: true }),
+		annotations: RISKY,
 		run: async ({ id, signal: first }, { processes }) => {
 			const { group } = processes.find(id)
 			await group.stop(`SIG${first}`)
@@ -6814,7 +6797,13 @@ export const GIT_TOOLS = toolsOf('git', {
 		paths: ({ paths = [], path: where }) => [...paths, where],
 		run: inRepository(async ({ message, paths = [], all }, git) => {
 			await stageChanges(git, paths, all)
-			return gitCommit(git, message)
+			// With nothing to do it says a status, which looks into submodules.
+			const compare = `diff ${DIFF_GUARDS} --cached --quiet`
+			const compared = await runGit(git, compare)
+			if (compared.code === 0) fail('there is nothing to commit', 'stage by `paths` or `all`')
+			if (compared.code !== 1) failAsGit(compare, compared)
+			const commit = 'commit --no-verify --no-gpg-sign --cleanup=whitespace'
+			return visibleLines(await gitText(git, commit, [`--message=${message}`]))
 		}),
 	},
 	git_branch: {
@@ -6917,16 +6906,6 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 	if (links.length > 0) await gitText(git, 'update-index --remove --', links)
 }
 
-async function gitCommit(git: Repository, message: string) {
-	// With nothing to do it says a status, which looks into submodules.
-	const compare = `diff ${DIFF_GUARDS} --cached --quiet`
-	const compared = await runGit(git, compare)
-	if (compared.code === 0) fail('there is nothing to commit', 'stage by `paths` or `all`')
-	if (compared.code !== 1) failAsGit(compare, compared)
-	const commit = 'commit --no-verify --no-gpg-sign --cleanup=whitespace'
-	return visibleLines(await gitText(git, commit, [`--message=${message}`]))
-}
-
 //#endregion §git
 
 //#region §web: pages and APIs
@@ -6934,7 +6913,6 @@ async function gitCommit(git: Repository, message: string) {
 // 1. Only public addresses are reached (§http), unless the person set `web_private`.
 // 2. What a server says is data and stands behind a line that says so.
 // 3. A page that takes too long to convert, or is too deep, stays HTML.
-// Not here: how pages are reached (§http).
 
 const MAIN_TEXT_MIN = 250 // characters
 const SNIPPET_MAX = 500 // characters
@@ -7046,7 +7024,7 @@ export const WEB_TOOLS = toolsOf('web', {
 			body: maybe(arg.text('Sent as given.')),
 			timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
 		},
-		annotations: annotate('High', 'destroys', { openWorld: true }),
+		annotations: WILD,
 		run: async ({ timeout_s, ...given }, context, signal) => {
 			const request = { ...given, timeout: timeout_s * SECOND }
 			const { reply, body } = await publicReply(context, request, signal)
@@ -7064,9 +7042,8 @@ function publicReply(
 	request: Partial<HttpRequest> & { url: string },
 	signal: AbortSignal,
 ) {
-	const usual = { method: 'GET', timeout: WEB_TIMEOUT }
 	const publicOnly = config.get('web_private') !== 'true'
-	return wholeReply(http, { ...usual, publicOnly, ...request }, signal)
+	return wholeReply(http, { method: 'GET', timeout: WEB_TIMEOUT, publicOnly, ...request }, signal)
 }
 
 async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortSignal) {
@@ -7225,7 +7202,7 @@ export async function queryTable(given: string) {
 		}
 		return joinParts([...lines, `[${count(lines.length - 1, 'row')}]`])
 	} catch (cause) {
-		return fail(messageOf(cause), '', cause)
+		return failBy(cause)
 	}
 }
 
@@ -7261,9 +7238,11 @@ type Packed = {
 	read: () => Promise<Uint8Array>
 }
 
+const zlibOf = (work: 'gzip' | 'gunzip') =>
+	builtin('node:util').promisify(builtin('node:zlib')[work])
+
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
-/** What tar keeps of files with holes is not what they hold. */
 const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
 
 async function tarItems(bytes: Buffer): Promise<Packed[]> {
@@ -7313,13 +7292,12 @@ async function openArchive(given: string, workspace: Workspace) {
 		sumUp([{ size }], ARCHIVE_MAX)
 		const bytes = await file.readFile()
 		const start = bytes.toString('latin1', 0, 2)
-		const gunzip = builtin('node:util').promisify(builtin('node:zlib').gunzip)
-		const plain = start === '\u001f\u008b' ? await gunzip(bytes, { maxOutputLength: room }) : bytes
+		const plain =
+			start === '\u001f\u008b' ? await zlibOf('gunzip')(bytes, { maxOutputLength: room }) : bytes
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
-		const what = `${visible(given)} is no .zip, .tar or .tar.gz to unpack`
-		return fail(`${what}: ${messageOf(cause)}`, '', cause)
+		return failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
 	}
 }
 
@@ -7330,7 +7308,7 @@ function partsOf(name: string) {
 	return parts
 }
 
-/** With the folders above. Throws TaiError for two that would be one. */
+/** With the folders above. */
 function placedItems(items: Packed[], dest: string[]) {
 	const placed = new Map<string, { place: string; item: Packed | undefined }>()
 	for (const own of items) {
@@ -7350,7 +7328,7 @@ function placedItems(items: Packed[], dest: string[]) {
 
 async function unpackedState(item: Packed, { mode: old }: FileState): Promise<FileState> {
 	const { name, type, mode, linkname, read } = item
-	const failed = (cause: unknown) => fail(`${visible(name)}: ${messageOf(cause)}`, '', cause)
+	const failed = (cause: unknown) => failBy(cause, `${visible(name)}: `)
 	const bytes = Buffer.from(linkname || (await read().catch(failed)))
 	if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old }
 	if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`)
@@ -7392,36 +7370,6 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
 	return { changes, says: `unpacked ${sum}, into ${dest}` }
 }
 
-type Packing = { paths: string[]; dest: string; overwrite: boolean }
-
-async function packPlan(args: Packing, { workspace }: ToolContext, signal: AbortSignal) {
-	const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
-	if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
-	const target = await freeTarget(args.dest, args.overwrite, workspace)
-	const { before, shown } = target
-	const found = new Map<string, fs.Stats>()
-	for (const given of args.paths) {
-		const top = await workspace.read(given)
-		const isFolder = statsOf(top, workspace).isDirectory()
-		const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
-		found.set(top, fs.lstatSync(top))
-		if (!isFolder) continue
-		const { entries, remarks } = await walkTree(top, judge, signal)
-		if (remarks.length > 0) fail(remarks.join('; '))
-		for (const { at } of entries) found.set(at, fs.lstatSync(at))
-	}
-	for (const at of [workspace.root, target.at]) found.delete(at)
-	sumUp([...found.values()], ARCHIVE_MAX)
-	const items = Array.from(found, ([at, { mode, mtime }]) => {
-		return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
-	})
-	const plain = Buffer.from(await pack(items))
-	const gzip = builtin('node:util').promisify(builtin('node:zlib').gzip)
-	const bytes = /gz$/i.test(args.dest) ? await gzip(plain) : plain
-	const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
-	return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
-}
-
 type ToPack = FileState & { name: string; mode: number; mtime: Date }
 
 async function zipOf(items: ToPack[]) {
@@ -7446,8 +7394,6 @@ async function tarOf(items: ToPack[]) {
 	return packTar(entries)
 }
 
-const REPLACES = annotate('Medium', 'destroys', { idempotent: true })
-
 export const DATA_TOOLS = toolsOf('data', {
 	json_query: {
 		description:
@@ -7467,7 +7413,7 @@ export const DATA_TOOLS = toolsOf('data', {
 				try {
 					return foundText(search(document as never, query), limit)
 				} catch (cause) {
-					return fail(`the query fails: ${messageOf(cause)}`, '', cause)
+					return failBy(cause, 'the query fails: ')
 				}
 			}
 			return runBounded(answer) ?? fail('it takes too long')
@@ -7518,7 +7464,32 @@ export const DATA_TOOLS = toolsOf('data', {
 		},
 		annotations: REPLACES,
 		paths: ({ paths, dest }) => [...paths, dest],
-		run: packPlan,
+		run: async (args, { workspace }, signal) => {
+			const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
+			if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
+			const target = await freeTarget(args.dest, args.overwrite, workspace)
+			const { before, shown } = target
+			const found = new Map<string, fs.Stats>()
+			for (const given of args.paths) {
+				const top = await workspace.read(given)
+				const isFolder = statsOf(top, workspace).isDirectory()
+				const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
+				found.set(top, fs.lstatSync(top))
+				if (!isFolder) continue
+				const { entries, remarks } = await walkTree(top, judge, signal)
+				if (remarks.length > 0) fail(remarks.join('; '))
+				for (const { at } of entries) found.set(at, fs.lstatSync(at))
+			}
+			for (const at of [workspace.root, target.at]) found.delete(at)
+			sumUp([...found.values()], ARCHIVE_MAX)
+			const items = Array.from(found, ([at, { mode, mtime }]) => {
+				return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
+			})
+			const plain = Buffer.from(await pack(items))
+			const bytes = /gz$/i.test(args.dest) ? await zlibOf('gzip')(plain) : plain
+			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
+			return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
+		},
 	}),
 	archive_extract: planned({
 		family: 'archive',
@@ -7853,7 +7824,6 @@ function choiceOf(asked: string, { config, world, store, http }: ToolContext, si
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
 
-/** Throws TaiError: its provider is not set up, or does not list it. */
 async function listedModel(asked: string, context: ToolContext, signal: AbortSignal) {
 	const choice = await choiceOf(asked, context, signal)
 	const { model, provider } = choice
@@ -8007,7 +7977,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			key: arg.text('As config_get shows it.'),
 			value: SETTING_VALUE,
 		},
-		annotations: annotate('High', 'destroys', { idempotent: true }),
+		annotations: RISKY,
 		run: async ({ key, value }, { store }) => {
 			const row = settingRow(key)
 			const { [key]: limit = row.standard } = Object(await store.getSettings())
@@ -8043,8 +8013,6 @@ export const SELF_TOOLS = toolsOf('sessions', {
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
 // 3. Each server of a source stands alone.
 
-const FOREIGN = annotate('High', 'destroys', { openWorld: true })
-const REMOVES = annotate('High', 'destroys', { idempotent: true })
 const LISTED_MAX = 160 // characters
 
 type Agreement = {
@@ -8226,7 +8194,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 			name: maybe(arg.text('Name for the one server.')),
 			profile: maybe(arg.text('Enable it for this profile, such as "default".')),
 		},
-		annotations: FOREIGN,
+		annotations: WILD,
 		run: async ({ source, name, profile }, context, signal) => {
 			const found = await readSource(context.bridge, [source], { name, signal })
 			const how = { ...agreementOf(context, signal), profile }
@@ -8242,7 +8210,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 	mcp_enable: {
 		description: 'Enable an MCP server for a profile: its tools can then be found and called.',
 		takes: SEAT,
-		annotations: REMOVES,
+		annotations: RISKY,
 		run: async ({ server, profile }, context, signal) => {
 			const how = agreementOf(context, signal)
 			return switchServer(context.bridge, server, profile ?? context.profile, how)
@@ -8258,7 +8226,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 	mcp_remove: {
 		description: 'Delete an MCP server, with what was accepted of it.',
 		takes: { server: SERVER },
-		annotations: REMOVES,
+		annotations: RISKY,
 		run: async ({ server }, { bridge }) => {
 			await bridge.remove(server)
 			return `${server} is removed`
@@ -8296,7 +8264,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 			tool: arg.text('Name of the tool, as the server has it.'),
 			args: maybe(arg.object('Its arguments.')),
 		},
-		annotations: FOREIGN,
+		annotations: WILD,
 		means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
 		run: async ({ server, tool: name }, { bridge, profile }) => {
 			checkCallable(bridge, profile, server, name)
@@ -8401,7 +8369,7 @@ export function bridgedTools(bridge: McpBridge, profile: string, offers = true) 
 			core: false,
 			description: `${row.description || tool} (of MCP server ${server})`,
 			parameters: row.inputSchema,
-			annotations: FOREIGN,
+			annotations: WILD,
 			origin: { server, tool, names },
 			run: (args, _, signal) => bridge.call(row, args, signal),
 		}
@@ -11348,7 +11316,7 @@ async function listen(door: Door, bind: string, port: number) {
 		return server
 	} catch (cause) {
 		const hint = 'choose another with --mcp-port (0: a free one) or --mcp-bind'
-		return fail(`cannot serve: ${messageOf(cause)}`, hint, cause)
+		return failBy(cause, 'cannot serve: ', hint)
 	}
 }
 
