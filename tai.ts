@@ -14,7 +14,7 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION EXIT SECOND
+//     VERSION EXIT SECOND MINUTE HOUR KB MB ...
 //   §shapes     the words of the program, as types
 //     Json JsonObject Part AssistantMessage ...
 //   §errors     what can go wrong, and how the user hears of it
@@ -172,90 +172,97 @@ export const EXIT = {
 	interrupted: 130, // 128 + SIGINT
 } as const
 
-export const SECOND = 1_000,
-	MINUTE = 60 * SECOND,
-	HOUR = 60 * MINUTE,
-	KB = 1_024,
-	MB = 1_024 * KB,
-	MCP_RESULT_MAX = 64 * KB, // then a record
-	MCP_MAX_SERVERS = 32, // then refused
-	MCP_TOOLS_LISTED = 1_000, // of a server; then refused
-	MCP_MAX_TOOLS = 100, // of a server; the rest are listed
-	MCP_HTTP_MAX_BODY = 10 * MB, // then an error
-	MCP_DEFAULT_PORT = 8_765, // of --serve-mcp
-	MCP_DEPTH_MAX = 128, // then refused unread
-	MCP_CONNECT_TIMEOUT = 20 * SECOND, // with the handshake; then an error
-	MCP_CALL_TIMEOUT = 60 * SECOND, // begins anew with progress
-	MCP_PROGRESS_MAX = 10 * MINUTE, // a call, whatever its progress
-	MCP_PAGES_MAX = 100, // of tools/list; then refused
-	MCP_RELIST_PAUSE = 200, // after news of changed tools
-	MCP_RESUME_WAIT = 1 * SECOND, // after a cut reply, if it names no time
-	MCP_LINGER = 1 * SECOND, // then an answered reply is closed
-	MCP_STREAM_IDLE = 24 * HOUR, // then an older server is given up
-	MCP_WRITE_TIMEOUT = 30 * SECOND, // for a server to read a message
-	MCP_ASIDE_MAX = 2 * KB, // the end of what a server says aside
-	MCP_SESSION_IDLE = 1 * HOUR, // then 404
-	MCP_SESSION_TOUCH = 1 * MINUTE, // between notes of a session's use
-	MCP_SESSIONS_MAX = 1_000, // the longest unused goes, or 503
-	MCP_QUEUE_MAX = 64, // calls of a session; then refused
-	MCP_CHAT_TIMEOUT = 10 * MINUTE, // a served turn or completion
-	MCP_CONNECTIONS_MAX = 1_024, // then closed at once
-	MCP_PIPELINE_MAX = 32, // unanswered ones end the connection
-	MCP_BODIES_MAX = 64 * MB, // all together; then 503
-	MCP_HEADERS_TIMEOUT = 15 * SECOND, // then 408
-	MCP_REQUEST_TIMEOUT = 30 * SECOND, // for a body (408), or to read an answer
-	MCP_KEEP_ALIVE = 75 * SECOND, // then an unused connection is closed
-	MCP_STOP_GRACE = 3 * SECOND, // then calls are interrupted
-	MCP_PUBLIC_KEY_MIN = 16, // characters, beyond loopback
-	MCP_RESOURCES_PAGE = 500, // then a cursor
-	MCP_LIST_TTL = 1 * HOUR, // so long clients may keep it
-	STDIN_MAX = 8 * MB, // then refused
-	STDIN_NOTICE = 1 * SECOND, // then stderr says so
-	STDIN_WAIT = 10 * SECOND, // then it is left out
-	STDIN_SOCKET_WAIT = 250, // the same for a socket or device
-	STREAM_IDLE = 90 * SECOND, // then a silent model is an error
-	CHAT_CONNECT_TIMEOUT = 20 * SECOND, // then unreachable
-	CHAT_RETRIES = 3, // then the error
-	CHAT_BACKOFF = 500, // doubles, with jitter
-	CHAT_RETRY_AFTER_MAX = 60 * SECOND, // longer is given up
-	CHAT_MAX_TOKENS = 16_384, // where a dialect demands a number
-	CHAT_EVENT_MAX = 8 * MB, // then the stream ends
-	CHAT_ERROR_MAX = 2 * KB, // of a provider's words
-	LOCAL_PROBE = 300, // then no local server is there
-	MODEL_LIST_TIMEOUT = 10 * SECOND, // then an error
-	CONTEXT_DEFAULT = 128_000, // tokens, where none are known
-	CONTEXT_FULL = 0.8, // of the window; then compacted
-	CONTEXT_KEEP = 0.3, // left by compaction
-	AGENT_MAX_STEPS = 50, // requests of a turn; then exit 4
-	AGENT_PARALLEL = 8, // read-only calls
-	AGENT_DEPTH_MAX = 3, // of sub-agents; then refused
-	AGENT_RUN_TIMEOUT = 30 * MINUTE, // a sub-agent; then it has no answer
-	SHELL_OUTPUT_MAX = 4 * MB, // per stream, less the middle
-	SHELL_STOP_GRACE = 2 * SECOND, // between signals
-	PROCESS_OUTPUT_MAX = 1 * MB, // older output is dropped
-	PROCESS_MAX = 16, // then refused
-	GIT_TIMEOUT = 60 * SECOND, // one command
-	TOOL_TEXT_MAX = 10 * MB, // larger files by range
-	UNDO_FILE_MAX = 16 * MB, // no larger file is changed
-	UNDO_STEPS_MAX = 200, // older ones cannot be undone
-	GREP_FILE_MAX = 2 * MB, // larger files are passed over
-	WALK_MAX = 100_000, // entries; then it says it stopped
-	SQL_TIME = 30 * SECOND, // then the query is ended
-	SQL_TEXT_MAX = 1 * MB, // of rows; then it says it stopped
-	ARCHIVE_MAX = 256 * MB, // packed or not; then refused
-	ARCHIVE_ITEMS_MAX = 10_000, // then refused
-	ARCHIVE_RATIO_MAX = 200, // times its size, from 16 MB on: a bomb
-	WEB_TIMEOUT = 30 * SECOND, // one page
-	WEB_REDIRECTS = 5, // then unreachable
-	APPROVAL_WAIT = 60 * SECOND, // then denied
-	GRANT_SESSION_TTL = 8 * HOUR, // of a grant for the session
-	STORE_GLANCE = 5, // what other processes wrote is seen so late
-	STORE_BUSY = 10 * SECOND, // for another writer
-	SECRET_MIN = 6, // characters; shorter is too common
-	RECORD_PREVIEW = 2 * KB, // beside a record's id
-	AUDIT_DELAY = 20, // until a read is in; kill -9 can take it
-	AUDIT_BATCH = 256, // rows that wait
-	AUDIT_ANCHORS = 16 // heads of others in row 0
+export const SECOND = 1_000
+export const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
+export const KB = 1_024
+export const MB = 1_024 * KB
+
+export const MCP_RESULT_MAX = 64 * KB // then a record
+export const MCP_MAX_SERVERS = 32 // then refused
+export const MCP_TOOLS_LISTED = 1_000 // of a server; then refused
+export const MCP_MAX_TOOLS = 100 // of a server; the rest are listed
+export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
+export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
+export const MCP_DEPTH_MAX = 128 // then refused unread
+export const MCP_CONNECT_TIMEOUT = 20 * SECOND // with the handshake; then an error
+export const MCP_CALL_TIMEOUT = 60 * SECOND // begins anew with progress
+export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever its progress
+export const MCP_PAGES_MAX = 100 // of tools/list; then refused
+export const MCP_RELIST_PAUSE = 200 // after news of changed tools
+export const MCP_RESUME_WAIT = 1 * SECOND // after a cut reply, if it names no time
+export const MCP_LINGER = 1 * SECOND // then an answered reply is closed
+export const MCP_STREAM_IDLE = 24 * HOUR // then an older server is given up
+export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server to read a message
+export const MCP_ASIDE_MAX = 2 * KB // the end of what a server says aside
+export const MCP_SESSION_IDLE = 1 * HOUR // then 404
+export const MCP_SESSION_TOUCH = 1 * MINUTE // between notes of a session's use
+export const MCP_SESSIONS_MAX = 1_000 // the longest unused goes, or 503
+export const MCP_QUEUE_MAX = 64 // calls of a session; then refused
+export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
+export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
+export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
+export const MCP_BODIES_MAX = 64 * MB // all together; then 503
+export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
+export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
+export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
+export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
+export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
+export const MCP_RESOURCES_PAGE = 500 // then a cursor
+export const MCP_LIST_TTL = 1 * HOUR // so long clients may keep it
+
+export const STDIN_MAX = 8 * MB // then refused
+export const STDIN_NOTICE = 1 * SECOND // then stderr says so
+export const STDIN_WAIT = 10 * SECOND // then it is left out
+export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
+
+export const STREAM_IDLE = 90 * SECOND // then a silent model is an error
+export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then unreachable
+export const CHAT_RETRIES = 3 // then the error
+export const CHAT_BACKOFF = 500 // doubles, with jitter
+export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // longer is given up
+export const CHAT_MAX_TOKENS = 16_384 // where a dialect demands a number
+export const CHAT_EVENT_MAX = 8 * MB // then the stream ends
+export const CHAT_ERROR_MAX = 2 * KB // of a provider's words
+export const LOCAL_PROBE = 300 // then no local server is there
+export const MODEL_LIST_TIMEOUT = 10 * SECOND // then an error
+export const CONTEXT_DEFAULT = 128_000 // tokens, where none are known
+export const CONTEXT_FULL = 0.8 // of the window; then compacted
+export const CONTEXT_KEEP = 0.3 // left by compaction
+
+export const AGENT_MAX_STEPS = 50 // requests of a turn; then exit 4
+export const AGENT_PARALLEL = 8 // read-only calls
+export const AGENT_DEPTH_MAX = 3 // of sub-agents; then refused
+export const AGENT_RUN_TIMEOUT = 30 * MINUTE // a sub-agent; then it has no answer
+
+export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
+export const SHELL_STOP_GRACE = 2 * SECOND // between signals
+export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped
+export const PROCESS_MAX = 16 // then refused
+export const GIT_TIMEOUT = 60 * SECOND // one command
+export const TOOL_TEXT_MAX = 10 * MB // larger files by range
+export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
+export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
+export const GREP_FILE_MAX = 2 * MB // larger files are passed over
+export const WALK_MAX = 100_000 // entries; then it says it stopped
+export const SQL_TIME = 30 * SECOND // then the query is ended
+export const SQL_TEXT_MAX = 1 * MB // of rows; then it says it stopped
+export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
+export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
+export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
+export const WEB_TIMEOUT = 30 * SECOND // one page
+export const WEB_REDIRECTS = 5 // then unreachable
+
+export const APPROVAL_WAIT = 60 * SECOND // then denied
+export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
+
+export const STORE_GLANCE = 5 // what other processes wrote is seen so late
+export const STORE_BUSY = 10 * SECOND // for another writer
+export const SECRET_MIN = 6 // characters; shorter is too common
+export const RECORD_PREVIEW = 2 * KB // beside a record's id
+export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
+export const AUDIT_BATCH = 256 // rows that wait
+export const AUDIT_ANCHORS = 16 // heads of others in row 0
 
 //#endregion §caps
 
@@ -1132,6 +1139,7 @@ export class Seal {
 // 1. A vault from a newer tai is refused before anything is written to it.
 // 2. Migrations are one transaction, after a backup.
 // 3. Tables are STRICT and CHECKed, so `get<T>` may say what it selects.
+// Not here: what the tables mean.
 
 const WAL_PAUSE = 20
 const APPLICATION_ID = 0x74616931
@@ -3849,6 +3857,7 @@ export abstract class RpcTransport {
 // 2. A paste grants and runs nothing: keys that do so elsewhere are refused by name.
 // 3. What fills a placeholder is never read for more of them.
 // 4. Notes and errors show names, never values, which may be secrets.
+// Not here: consent (§servers), storing (§registry).
 
 const PASTE_MAX = 1 * MB // and for filled placeholders
 const NO_SERVER = 'it has no server'
@@ -4712,6 +4721,7 @@ export class McpClient {
 // 2. A tool that is new, or not as its pin, is withheld until it is granted.
 // 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
 // 4. Trust is by name and outlives its server.
+// Not here: connections (§bridge), who asks the person (§servers).
 
 const shellWord = (word: string) =>
 	/^[\w@%+=:,./$\\{}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`
@@ -5339,6 +5349,7 @@ export class McpBridge {
 // 2. An allowing grant matches narrowly (every path, no second command), a denying one broadly.
 // 3. One keypress allows no more than it shows.
 // 4. What allows one call is used up when that call runs, not before.
+// Not here: whether paths stay in the workspace (§workspace).
 
 const PLAIN_MAX = 4 * KB // characters
 const SAID_MAX = 160 // characters
@@ -6913,6 +6924,7 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 // 1. Only public addresses are reached (§http), unless the person set `web_private`.
 // 2. What a server says is data and stands behind a line that says so.
 // 3. A page that takes too long to convert, or is too deep, stays HTML.
+// Not here: how pages are reached (§http).
 
 const MAIN_TEXT_MIN = 250 // characters
 const SNIPPET_MAX = 500 // characters
@@ -8012,6 +8024,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 // 1. A person sees first what an entry starts or reaches; only --yes and --yolo agree instead.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
 // 3. Each server of a source stands alone.
+// Not here: connections and pins (§bridge).
 
 const LISTED_MAX = 160 // characters
 
@@ -8336,6 +8349,7 @@ function hitWeight(word: string, among: string[]) {
 // 2. What leaves is redacted; what is too large leaves as its beginning and a record's id.
 // 3. Offered tools only grow within a session: the provider's cache survives.
 // 4. A sub-agent has at most the tools, mode and money of its parent.
+// Not here: who asks the person (§policy).
 
 export const TOOLS = [
 	FILE_TOOLS,
@@ -10273,6 +10287,7 @@ function safeParts({ redactor, notice }: App, parts: Part[]) {
 //    A model chooses among that, and its choice is checked.
 // 2. README and Glama tell arguments and variables; a package that only they name is refused.
 // 3. Values of variables come from the person, never from a page.
+// Not here: consent, the live check, storing (§servers).
 
 const PAGE_MAX = 1 * MB
 const PAGE_SHOWN = 16 * KB // characters, to the model
