@@ -9441,23 +9441,52 @@ const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
-function inputStream(fd: number, what: string, signal: AbortSignal) {
+/** Undefined when there is nothing yet; empty at the end. */
+function readNow(fd: number) {
+	const chunk = Buffer.allocUnsafe(64 * KB)
+	try {
+		return chunk.subarray(0, fs.readSync(fd, chunk))
+	} catch (error) {
+		if (codeOf(error) === 'EAGAIN') return undefined
+		throw error
+	}
+}
+
+/** What is there is read at once: a socket loads slowly. */
+async function* inputChunks(
+	fd: number,
+	what: string,
+	signal: AbortSignal,
+	begins = async (_begun: Promise<unknown>) => true,
+): AsyncGenerator<Buffer> {
 	const kind = fdKind(fd)
 	if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
-	if (kind === 'file') return fs.createReadStream('', { fd, autoClose: fd > 0, signal })
-	return new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+	const isReady = kind === 'file' || (fd > 0 && process.platform === 'linux')
+	let hasBegun = false
+	for (let chunk = isReady && readNow(fd); chunk; chunk = readNow(fd)) {
+		hasBegun = true
+		if (chunk.length === 0) return fd > 0 ? fs.closeSync(fd) : undefined
+		yield chunk
+	}
+	const stream = new (builtin('node:net').Socket)({ fd, readable: true, writable: false, signal })
+	if (hasBegun || (await begins(once(stream, 'readable')))) yield* stream
+	else stream.destroy()
 }
 
 /** Opened anew (proc(5)): for a pipe's other owners it goes on blocking. */
-const ownStdin = () => attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))
+const openStdin = () =>
+	(fdKind(0) === 'pipe' && attempt(() => fs.openSync('/proc/self/fd/0', NEVER_BLOCK))) || 0
 
-type Open = () => Promise<AsyncIterable<Buffer> | Buffer[]>
-
-async function readInput(what: string, max: number, signal: AbortSignal, open: Open) {
+async function readInput(
+	what: string,
+	max: number,
+	signal: AbortSignal,
+	open: () => AsyncIterable<Buffer>,
+) {
 	const chunks = []
 	let left = max
 	try {
-		for await (const chunk of await open()) {
+		for await (const chunk of open()) {
 			chunks.push(chunk)
 			left -= chunk.length
 			const hint = 'give it with --file, or name the file in the prompt'
@@ -9482,17 +9511,15 @@ export async function readStdin(
 	if (/terminal|closed|device/.test(kind)) return ''
 	const isBrief = kind === 'socket' && wait < STDIN_ALONE_WAIT
 	const patience = isBrief ? Math.min(wait, STDIN_SOCKET_WAIT) : wait
-	const open = async () => {
-		const stream = inputStream((kind === 'pipe' && ownStdin()) || 0, 'stdin', signal)
-		const begun = once(stream, 'readable')
+	const begins = async (begun: Promise<unknown>) => {
 		const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
 		const hasBegun = (await within(patience, begun)) || (await within(1, begun))
 		clearTimeout(timer)
-		if (hasBegun) return stream
-		stream.destroy()
-		notice(`stdin was silent for ${formatDuration(patience).replace('.0', '')} and is left out`)
-		return []
+		const waited = formatDuration(patience).replace('.0', '')
+		if (!hasBegun) notice(`stdin was silent for ${waited} and is left out`)
+		return hasBegun
 	}
+	const open = () => inputChunks(openStdin(), 'stdin', signal, begins)
 	const bytes = await readInput('stdin', STDIN_MAX, signal, open)
 	return decodeText(bytes, 'stdin', failUsage)
 }
@@ -9508,7 +9535,7 @@ export async function readPromptFile(given: string, cwd: string, signal: AbortSi
 	const name = visible(given)
 	const what = `--file ${name}`
 	const at = path.resolve(cwd, given)
-	const open = async () => inputStream(fs.openSync(at, NEVER_BLOCK), what, signal)
+	const open = () => inputChunks(fs.openSync(at, NEVER_BLOCK), what, signal)
 	const bytes = await readInput(what, PROMPT_FILE_MAX, signal, open)
 	const mime = imageType(bytes)
 	if (mime) return { kind: 'image' as const, mime, base64: bytes.toString('base64') }
