@@ -9564,7 +9564,8 @@ type Flag = ReturnType<typeof flagRow>
 
 function flagRow([usage, help]: [string, string]) {
 	const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
-	const { help: usual = '', standard = '' } = findSetting(name.replaceAll('-', '_')) ?? {}
+	const setting = help ? undefined : findSetting(name.replaceAll('-', '_'))
+	const { help: usual = '', standard = '' } = setting ?? {}
 	const type = value ? ('string' as const) : ('boolean' as const)
 	const said = help || (standard === '' ? usual : `${usual} (${standard})`)
 	return { usage, name, ...(short && { short }), type, multiple: true, help: said }
@@ -11601,7 +11602,7 @@ export async function hostedServers(world: World, root: string) {
 
 type Run = Verb<App>['run']
 const TIME = 'an ISO date, or how long, such as 12h'
-const VERB_FLAGS = flagRows({
+const VERB_FLAG_ROWS = flagRows({
 	'-n, --limit N': 'at most this many (50)',
 	'--keychain': "with a key in the system's keychain",
 	'--yes': 'agree to what is shown',
@@ -11619,6 +11620,7 @@ const VERB_FLAGS = flagRows({
 	'--grant TOOL': 'accept it as it is now; repeatable',
 	'--grant-all': 'accept all',
 }).concat(FLAGS)
+const VERB_FLAGS = new Map(VERB_FLAG_ROWS.map((flag) => [flag.name, flag]))
 
 const PROFILE_FLAGS = 'model system tools permission-mode'
 const CHECK_FLAGS = 'mode session'
@@ -11841,7 +11843,7 @@ export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help,
 
 function verbOf([usage, help, run, taken = '']: VerbSpec): Verb<App> {
 	const [name = ''] = /^[a-z ]*(?= |$)/.exec(usage) ?? []
-	const flags = VERB_FLAGS.filter((flag) => taken.split(' ').includes(flag.name))
+	const flags = piecesOf(taken).flatMap((flag) => VERB_FLAGS.get(flag) ?? [])
 	return { name, args: usage.slice(name.length).trim(), help, flags, run }
 }
 
