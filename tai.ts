@@ -979,10 +979,11 @@ export class Config {
 
 	#take(given: object, source: string, refusal?: typeof projectRefusal) {
 		for (const [name, raw] of Object.entries(given)) {
+			if (raw === undefined) continue
 			const row = findSetting(name)
 			const note = (text: string) => this.notices.push(`${source}: ${text}`)
 			if (!row) note(`there is no setting ${visible(name)}`)
-			if (!row || raw === undefined) continue
+			if (!row) continue
 			const value = settingText(row, raw, source)
 			const why = refusal?.(row, value, this.get(row.key))
 			if (why === undefined) this.#given.unshift({ key: row.key, value, source })
