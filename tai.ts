@@ -768,6 +768,14 @@ const SECRET_SHAPES = {
 		/([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
+/** Quick: most texts hold none. */
+const ANY_SHAPE = RegExp(
+	Object.values(SECRET_SHAPES)
+		.map(({ source }) => source)
+		.join('|'),
+	'i',
+)
+
 export const looksSecret = (name: string) =>
 	/KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
@@ -796,6 +804,7 @@ export class Redactor {
 
 	redact(text: string) {
 		let rest = this.known(text)
+		if (!ANY_SHAPE.test(rest)) return rest
 		for (const [name, shape] of Object.entries(SECRET_SHAPES))
 			rest = rest.replace(shape, `$1[redacted:${name}]`)
 		return rest
@@ -7673,14 +7682,16 @@ function readAnswer(answer: string, options: string[], multi: boolean) {
 	return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
+const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
+
 function momentIn(zone: string, now: number, add: string) {
 	const start = Temporal.Instant.fromEpochMilliseconds(now)
 	const at =
 		attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
 		fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
 	const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-	const weekday = at.toLocaleString('en', { weekday: 'long' })
-	return `${iso} (${weekday}, week ${at.weekOfYear}, ${at.timeZoneId})`
+	const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
+	return { iso, tz, weekday: WEEKDAYS[day - 1] ?? '', week, unix_ms }
 }
 
 const offeredLines = (offered: ToolSchema[]) =>
@@ -7765,7 +7776,11 @@ export const ASK_TOOLS = toolsOf('agents', {
 		run: async ({ tz, add }, { world }) => {
 			const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
 			const moment = (shift: string) => momentIn(zone, world.now(), shift)
-			return `now ${moment('PT0S')}${add ? `\nafter ${moment(add)}` : ''}`
+			const facts = { now: moment('PT0S'), ...(add && { after: moment(add) }) }
+			const lines = Object.entries(facts).map(
+				([name, at]) => `${name} ${at.iso} (${at.weekday}, week ${at.week}, ${at.tz})`,
+			)
+			return { text: lines.join('\n'), structured: facts }
 		},
 	},
 	system_info: {
