@@ -543,13 +543,17 @@ export function clip(text: string, max: number) {
 	return `${cut}… (${text.length - cut.length} more characters)`
 }
 
-const sortKeys = (_: string, value: unknown) =>
-	isObject(value)
-		? Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-		: value
-
-/** Equal values, equal text. */
-export const canonicalJson = (value: unknown) => JSON.stringify(value ?? null, sortKeys)
+/** RFC 8785's order: equal values, equal text. */
+export function canonicalJson(value: unknown): string {
+	if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`
+	if (!isObject(value)) return JSON.stringify(value ?? null)
+	let text = ''
+	for (const key of Object.keys(value).toSorted()) {
+		const item = value[key]
+		if (item !== undefined) text += `${text && ','}${JSON.stringify(key)}:${canonicalJson(item)}`
+	}
+	return `{${text}}`
+}
 
 export const sha256 = (data: string | Uint8Array) => builtin('node:crypto').hash('sha256', data)
 
