@@ -112,6 +112,9 @@ function malformed(the: Dice): Buffer {
 const rss = (pid: number | undefined): number =>
   Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
 
+/** What a line without a reply counts as. */
+const UNREAD = '"code":-32600'
+
 /** What was answered: how many, how many of them got past the reading, and of which methods. */
 function tally() {
   const met = new Set<string>()
@@ -217,8 +220,11 @@ t.test(`${EACH} over stdio`, { skip, timeout: 200_000 }, async (t) => {
     server.say({ jsonrpc: '2.0', id: marker, method: 'tools/call', params: { name: 'time_now' } })
     await last
     sent += batch.length
-    const text = replies.map((reply) => JSON.stringify(reply))
-    for (const [i, line] of batch.entries()) count(line, text[i] ?? '')
+    const byId = new Map(replies.map((reply) => [JSON.stringify(reply.id), JSON.stringify(reply)]))
+    for (const line of batch) {
+      const id = /"id":([^,}]+)/.exec(line.toString())?.[1] ?? ''
+      count(line, byId.get(id) ?? UNREAD)
+    }
     if (before === 0 && sent >= WARM) before = rss(server.child.pid)
   }
   const after = rss(server.child.pid)
