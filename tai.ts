@@ -2115,11 +2115,12 @@ export class WorkspaceLock {
 			const holder = others.find(
 				(it) => it['workspace_path'] === workspace_path && it['group'] !== group,
 			)
+			if (holder) return holder
 			const acquired_at = new Date(world.now()).toISOString()
 			const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
-			if (!holder) this.#write([...others, own])
-			this.#isHeld = !holder
-			return holder
+			this.#write([...others, own])
+			this.#isHeld = true
+			return undefined
 		})
 	}
 
@@ -5408,6 +5409,7 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = {
 	tool: string
 	args: JsonObject
+	digest: string // callDigest of both
 	annotations: Annotations
 	session: string
 } & Loose<{
@@ -5515,8 +5517,9 @@ const inMargin = (text: string) =>
 		.map((line) => `  | ${visible(line)}`)
 
 /** Only what is shown is allowed. */
-function questionOf({ tool, args, origin, annotations }: ApprovalRequest, detail?: string) {
-	const name = nameCall(tool, callDigest(tool, args))
+function questionOf(call: ApprovalRequest, detail?: string) {
+	const { tool, args, origin, annotations } = call
+	const name = nameCall(tool, call.digest)
 	const from = origin ? ` of server ${visible(origin)}` : ''
 	const given = Object.entries(args).map(([key, value]) => {
 		const text = typeof value === 'string' ? value : canonicalJson(value)
@@ -5582,11 +5585,10 @@ export class Approvals {
 	}
 
 	async decide(call: ApprovalRequest, signal: AbortSignal) {
-		const { tool, args, origin = null, session } = call
+		const { tool, args, origin = null, session, digest: exact } = call
 		const first = await this.check(call)
 		const { verdict, reason, grant } =
 			first.verdict === 'ask' ? await this.#ask(call, signal) : first
-		const exact = callDigest(tool, args)
 		const made = { tool, digest: exact, reason, mode: this.mode, grant: grant?.id }
 		const denial = verdict === 'deny' ? denialOf(made) : undefined
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
@@ -5602,16 +5604,15 @@ export class Approvals {
 	}
 
 	async check(call: ApprovalRequest) {
-		const { tool, args, annotations } = call
 		const { approved } = this.#options
-		const verdict = VERDICTS[this.mode][riskOf(annotations)]
+		const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
 		const grant = (await this.grants(call)).find(({ other }) => !other)?.grant
 		if (grant?.scope === 'deny') return ruling('deny_grant', grant)
 		if (verdict === 'run' || verdict === 'say') return ruling('mode', undefined, verdict)
 		if (this.mode === 'read-only') return ruling('read_only_mode')
 		if (verdict === 'ask' && this.#isPlainRead(call)) return ruling('read_only_command')
 		if (grant) return ruling(grant.scope === 'once' ? 'grant_once' : 'grant', grant)
-		if (approved?.has(callDigest(tool, args))) return ruling('preapproved')
+		if (approved?.has(call.digest)) return ruling('preapproved')
 		if (verdict === 'deny') return ruling('workspace_write_mode')
 		return ruling('jit_no_approval', undefined, verdict)
 	}
@@ -5636,13 +5637,14 @@ export class Approvals {
 		})
 	}
 
-	async #other({ tool, args, session: own, paths = [] }: ApprovalRequest, grant: Grant) {
+	async #other(call: ApprovalRequest, grant: Grant) {
+		const { args, session: own, paths = [] } = call
 		const { root: here } = this.#options
 		const { mode = this.mode, root = here, session = own, digest: exact } = grant
 		if (mode !== this.mode) return 'mode'
 		if (root !== here) return 'folder'
 		if (session !== own) return 'session'
-		if (exact && exact !== callDigest(tool, args)) return 'call'
+		if (exact && exact !== call.digest) return 'call'
 		if (!commandMatches(grant, args, here)) return 'command'
 		return (await pathsMatch(grant, paths, here)) ? undefined : 'path'
 	}
@@ -5656,7 +5658,7 @@ export class Approvals {
 	async #ask(call: ApprovalRequest, signal: AbortSignal) {
 		const { prompter, store, world, root, wait = APPROVAL_WAIT } = this.#options
 		if (!prompter.available) return ruling('jit_no_approval')
-		const { tool, args, session, grantAs = tool, annotations } = call
+		const { tool, session, grantAs = tool, annotations, digest: exact } = call
 		const isHigh = riskOf(annotations) === 'high'
 		const one = 'exactly this call'
 		const choices = [
@@ -5670,7 +5672,7 @@ export class Approvals {
 		const key = await awaitAnswer(wait, signal, ask)
 		if (key === 'y') return ruling('jit_user_approved')
 		if (key !== 's' && key !== 'a') return ruling(key ? 'jit_user_denied' : 'jit_no_answer')
-		const always = { tool: grantAs, root, scope: 'always', digest: callDigest(tool, args) } as const
+		const always = { tool: grantAs, root, scope: 'always', digest: exact } as const
 		const expires = world.now() + GRANT_SESSION_TTL
 		const lasting = { scope: 'session', session, expires } as const
 		const bounds = isHigh ? always : { tool: grantAs, root }
@@ -8534,19 +8536,20 @@ export class Tools {
 		const started = world.now()
 		const { row, args } = this.#meant(called, given)
 		const { name = called, origin } = row ?? {}
+		const exact = callDigest(name, args)
 		const fall = (error: unknown) => crash(name, error, signal)
 		const outcome = row
-			? await this.#attempt(row, args, signal).catch(fall)
+			? await this.#attempt(row, args, exact, signal).catch(fall)
 			: refuse('unknown', name, this.#unknown(name))
 		const safe = await this.#tidy(name, outcome).catch(fall)
 		const facts = {
 			tool: origin?.tool ?? clip(name, 80),
 			...(origin && { server: origin.server }),
-			digest: callDigest(name, args),
+			digest: exact,
 			ms: world.now() - started,
 			...factsOf(safe),
 		}
-		const isQuick = origin || this.reads({ name, args })
+		const isQuick = origin || (row && annotationsOf(row, args).readOnly)
 		const pace = isQuick ? 'soon' : 'now' // else it takes longer than the call
 		const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
 		await writing.catch(() => {}) // a full disk must not lose the result
@@ -8564,7 +8567,7 @@ export class Tools {
 		return { reply: toolReply(call, output), denied, spent: output.spent }
 	}
 
-	async #attempt(row: Tool, raw: JsonObject, signal: AbortSignal): Promise<Outcome> {
+	async #attempt(row: Tool, raw: JsonObject, exact: string, signal: AbortSignal): Promise<Outcome> {
 		const { name, origin, parameters } = row
 		const { approvals, session } = this.context
 		signal.throwIfAborted()
@@ -8580,6 +8583,7 @@ export class Tools {
 		const call = {
 			tool: name,
 			args: raw,
+			digest: exact,
 			paths: await row.paths?.(args),
 			annotations: annotationsOf(row, args),
 			session,
@@ -8588,7 +8592,7 @@ export class Tools {
 			preview: () => row.preview?.(args, this.context),
 		}
 		const decision = await approvals.decide(call, signal)
-		const { denial, say = denial?.message, reason, mode, digest: exact } = decision
+		const { denial, say = denial?.message, reason, mode } = decision
 		if (say && reason !== 'jit_user_denied') this.#options.say(say)
 		if (denial) {
 			const { message: details, hint } = denial
@@ -8597,7 +8601,7 @@ export class Tools {
 		}
 		const refusal = this.#lockedOut(call) ?? this.#overRate(row)
 		if (refusal) return refusal
-		if (!(await approvals.spend(decision))) return this.#attempt(row, raw, signal)
+		if (!(await approvals.spend(decision))) return this.#attempt(row, raw, exact, signal)
 		return { kind: 'done', output: await row.run(args, this.context, signal) }
 	}
 
@@ -9843,13 +9847,11 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
 	approved = new Set<string>() // digests of calls, for one run each
-	processes
 	#owned = new AsyncDisposableStack()
 	resolve?: Resolver
 
 	constructor(options: AppOptions) {
 		super(options)
-		this.processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
 		for (const [name, value] of Object.entries(this.world.env))
 			if (value && looksSecret(name) && !value.startsWith('/')) this.redactor.add(name, value)
 	}
@@ -9888,6 +9890,11 @@ export class App extends copying<AppOptions>() {
 		for (const exact of config.list('approve_digest')) this.approved.add(exact)
 		return config
 	})
+
+	#processes = lazy(() => this.own(new Processes(this.world, this.redactor), (it) => it.stopAll()))
+	get processes() {
+		return this.#processes()
+	}
 
 	#http = lazy(() => this.own(new HttpClient(this.world.env), closePart))
 	get http() {
@@ -10964,18 +10971,16 @@ export class McpServeContext extends copying<ServeParts>() {
 
 	async readResource({ params: { uri }, session }: RpcCall) {
 		if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
-		const reading = readResource(this.shelf, uri)
-		const outcome = await reading.then(
-			() => 'ok',
-			() => 'refused',
-		)
-		const facts = { uri: clip(uri, RECORD_PREVIEW), outcome }
-		await this.store.audit('resource-read', facts, session?.seat, 'soon')
+		const facts = { uri: clip(uri, RECORD_PREVIEW), outcome: 'refused' }
 		try {
-			return { contents: [await reading] }
+			const contents = [await readResource(this.shelf, uri)]
+			facts.outcome = 'ok'
+			return { contents }
 		} catch (error) {
 			if (!(error instanceof TaiError)) throw error
 			return failRpc('params', this.redactor.redact(error.message), { data: { uri } })
+		} finally {
+			await this.store.audit('resource-read', facts, session?.seat, 'soon')
 		}
 	}
 
@@ -11622,7 +11627,7 @@ export async function hostedServers(world: World, root: string) {
 
 type Run = Verb<App>['run']
 const TIME = 'an ISO date, or how long, such as 12h'
-const VERB_FLAG_ROWS = flagRows({
+const OWN_FLAGS = {
 	'-n, --limit N': 'at most this many (50)',
 	'--keychain': "with a key in the system's keychain",
 	'--yes': 'agree to what is shown',
@@ -11639,8 +11644,8 @@ const VERB_FLAG_ROWS = flagRows({
 	'--name NAME': 'name for the one server',
 	'--grant TOOL': 'accept it as it is now; repeatable',
 	'--grant-all': 'accept all',
-}).concat(FLAGS)
-const VERB_FLAGS = new Map(VERB_FLAG_ROWS.map((flag) => [flag.name, flag]))
+}
+const VERB_FLAGS = new Map([...flagRows(OWN_FLAGS), ...FLAGS].map((flag) => [flag.name, flag]))
 
 const PROFILE_FLAGS = 'model system tools permission-mode'
 const CHECK_FLAGS = 'mode session'
@@ -11960,9 +11965,11 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const mode = givenMode(app, 'mode') ?? modeOf(config, profile)
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
+	const exact = callDigest(name, args)
 	const call = {
 		tool: name,
 		args,
+		digest: exact,
 		paths: await row.paths?.(full),
 		annotations: annotationsOf(row, full),
 		session: app.given.text('session') ?? '',
@@ -11972,7 +11979,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const all = await approvals.grants(call)
 	const decision = verdict === 'say' ? 'run' : verdict
 	const grants = all.map(({ grant: it, other = null }) => ({ ...it, other }))
-	const [exact, order] = [callDigest(name, args), POLICY_ORDER.split('; ')]
+	const order = POLICY_ORDER.split('; ')
 	const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
 	const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
 	app.print({ decision, reason, mode, digest: exact, order, grants, grant }, shown)

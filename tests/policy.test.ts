@@ -82,7 +82,14 @@ const call = (
   tool: string,
   args: JsonObject = {},
   annotations: Annotations = SORTS.high,
-): ApprovalRequest => ({ tool, args, paths: namedIn(args), annotations, session: 's1' })
+): ApprovalRequest => ({
+  tool,
+  args,
+  digest: callDigest(tool, args),
+  paths: namedIn(args),
+  annotations,
+  session: 's1',
+})
 
 const GRANT: Omit<Grant, 'id' | 'created'> = {
   tool: 'shell_exec',
