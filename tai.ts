@@ -146,7 +146,7 @@ import type {
 	ServerResponse,
 } from 'node:http'
 import type { Token, Tokens } from 'marked'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { InspectColor } from 'node:util'
@@ -203,9 +203,11 @@ export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
 export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
 export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
 export const MCP_BODIES_MAX = 64 * MB // all together; then 503
+export const MCP_HEAD_MAX = 8 * KB // of a plain request; longer ones are for node:http, to 16 KB
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
 export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
 export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
+export const MCP_AWAKE = 0.15 // after an answer: who asks again at once need not wake us
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 export const MCP_RESOURCES_PAGE = 500 // then a cursor
@@ -510,7 +512,11 @@ function attempt<T>(work: () => T) {
 // 2. What comes from outside is shown through `visible`.
 // 3. One digest for all that compares.
 
-const builtin = process.getBuiltinModule
+const builtins = new Map<string, unknown>()
+
+/** Node looks each name up anew. */
+const builtin = ((name: string) =>
+	builtins.getOrInsertComputed(name, process.getBuiltinModule)) as typeof process.getBuiltinModule
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
 	typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -789,6 +795,25 @@ export function refuseMarks(what: string, text: string) {
 		fail(`${what} holds a mark that stands for a secret; leave it`)
 }
 
+/** Names of fields too. */
+export function mapStrings(value: unknown, change: (text: string) => string): unknown {
+	if (typeof value === 'string') return change(value)
+	if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
+	if (!isObject(value)) return value
+	const pairs = Object.keys(value).map((key) => [change(key), mapStrings(value[key], change)])
+	return Object.fromEntries(pairs)
+}
+
+function eachString(value: unknown, texts: string[] = []) {
+	if (typeof value === 'string') texts.push(value)
+	else if (typeof value === 'object' && value !== null)
+		for (const [key, inner] of Object.entries(value)) {
+			texts.push(key)
+			eachString(inner, texts)
+		}
+	return texts
+}
+
 /** Takes secrets out. */
 export class Redactor {
 	#names = new Map<string, string>()
@@ -815,6 +840,12 @@ export class Redactor {
 	}
 
 	knows = (text: string) => this.known(text) !== text
+
+	/** Each text in it, names of fields too; most values hold no secret and stay as they are. */
+	redactIn<T>(value: T) {
+		const all = eachString(value).join('\n')
+		return this.redact(all) === all ? value : (mapStrings(value, (text) => this.redact(text)) as T)
+	}
 
 	/** What may begin a known value waits. */
 	stream() {
@@ -1678,15 +1709,6 @@ type Switched = Loose<{ profile: string; model: string }>
 type SessionRow = NewSession & Stamped & { messages: number; switched?: Switched }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
-/** Names of fields too. */
-export function mapStrings(value: unknown, change: (text: string) => string): unknown {
-	if (typeof value === 'string') return change(value)
-	if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
-	if (!isObject(value)) return value
-	const pairs = Object.keys(value).map((key) => [change(key), mapStrings(value[key], change)])
-	return Object.fromEntries(pairs)
-}
-
 const termsIn = (text: string) =>
 	`(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
@@ -1796,7 +1818,7 @@ export class Store {
 
 	addRecord = async (record: NewRecord) => this.#newRecord(record)
 	async updateRecord(id: string, change: Loose<RecordText>) {
-		const { title, body, tags } = this.#redacted(change)
+		const { title, body, tags } = this.redactor.redactIn(change)
 		const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
 			body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
 			WHERE id = ${id}`
@@ -1879,7 +1901,7 @@ export class Store {
 
 	async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
 		const rows = this.#unwritten
-		const data_json = canonicalJson(this.#redacted(data))
+		const data_json = canonicalJson(this.redactor.redactIn(data))
 		rows.push({ ts: this.#now(), kind, session, data_json })
 		if (pace === 'soon' && rows.length < AUDIT_BATCH) {
 			// A full disk: with the next.
@@ -1968,10 +1990,8 @@ export class Store {
 	#knownJson = (value: unknown) =>
 		JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
 
-	#redacted = <T>(value: T) => mapStrings(value, (text) => this.redactor.redact(text)) as T
-
 	#newRecord = (record: NewRecord) =>
-		this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
+		this.#insertNew('records', this.redactor.redactIn({ ...record, tags: record.tags ?? [] }))
 
 	#insertNew(table: string, row: SqlRow, id = newId(this.db)) {
 		const now = this.#now()
@@ -3720,7 +3740,8 @@ const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
 export function readRpc(text: string) {
 	const value = rpcParsed(text)
 	if (value === undefined) failRpc('parse', 'not JSON')
-	if (isNested(value)) failRpc('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
+	if (text.length > MCP_DEPTH_MAX && isNested(value))
+		failRpc('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
 	if (!isObject(value) || value['jsonrpc'] !== '2.0')
 		failRpc('request', 'not one JSON-RPC 2.0 message')
 	const { id, method, params = {} } = value
@@ -5631,6 +5652,7 @@ export class Approvals {
 	/** Of its tool, in the order they count; `other`: what it is not for. */
 	async grants(call: ApprovalRequest) {
 		const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
+		if (!all[0]) return []
 		const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
 		return Array.fromAsync(inOrder, async (grant) => {
 			return { grant, other: await this.#other(call, grant) }
@@ -7690,11 +7712,12 @@ function readAnswer(answer: string, options: string[], multi: boolean) {
 
 const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
 
-function momentIn(zone: string, now: number, add: string) {
-	const start = Temporal.Instant.fromEpochMilliseconds(now)
+function momentIn(zone: string, now: number, add = '') {
 	const at =
-		attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
-		fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
+		attempt(() => {
+			const start = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(zone)
+			return add ? start.add(add) : start
+		}) ?? fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
 	const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
 	const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
 	return { iso, tz, weekday: WEEKDAYS[day - 1] ?? '', week, unix_ms }
@@ -7781,8 +7804,8 @@ export const ASK_TOOLS = toolsOf('agents', {
 		},
 		run: async ({ tz, add }, { world }) => {
 			const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
-			const moment = (shift: string) => momentIn(zone, world.now(), shift)
-			const facts = { now: moment('PT0S'), ...(add && { after: moment(add) }) }
+			const moment = (shift?: string) => momentIn(zone, world.now(), shift)
+			const facts = { now: moment(), ...(add && { after: moment(add) }) }
 			const lines = Object.entries(facts).map(
 				([name, at]) => `${name} ${at.iso} (${at.weekday}, week ${at.week}, ${at.tz})`,
 			)
@@ -8633,6 +8656,7 @@ export class Tools {
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
+		if (this.#isClean(output)) return outcome
 		const whole = clean(output.text)
 		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
 		return {
@@ -8645,6 +8669,16 @@ export class Tools {
 				...(images && { images }),
 			},
 		}
+	}
+
+	#isClean({ text, images, structured, blocks }: ToolOutput) {
+		const texts = eachString([text, structured, blocks])
+		const all = texts.join('\n')
+		return (
+			!images &&
+			all.length < this.#options.resultMax / 4 &&
+			this.context.store.redactor.redact(all) === all
+		)
 	}
 
 	async #spill(name: string, body: string) {
@@ -8677,11 +8711,16 @@ type Checked = { args: JsonObject } | { problem: string; path: string } // a JSO
 
 /** Fills in defaults for what is absent or null. */
 export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject): Checked {
-	const given = present(Object.entries(args))
+	const pairs = Object.entries(args)
+	const given = pairs.some(([, value]) => value == null) ? present(pairs) : args
 	const known = Object.entries<JsonObject>(Object(schema['properties']))
 	const fault = check(given)
-	if (!fault)
-		return { args: { ...present(known.map(([name, row]) => [name, row['default']])), ...given } }
+	if (!fault) {
+		const filled = { ...given }
+		for (const [name, { default: usual }] of known)
+			if (usual !== undefined && !(name in given)) filled[name] = usual
+		return { args: filled }
+	}
 	const { at, why } = fault
 	const where = at && `argument ${visible(at.slice(1))}: `
 	const names = known.map(([name]) => name).join(', ')
@@ -11198,6 +11237,7 @@ export async function answerRpc(host: RpcHost, { id, method, params }: RpcReques
 // 1. Host and Origin are looked at before the key, the key before all else.
 // 2. No body is read that is too large, of another type, or of a stranger.
 // 3. What is held for clients is bounded.
+// 4. Whole plain requests are read here, which takes half the time of node:http; it has the rest.
 // Not here: what a message is answered (§serve).
 
 type HttpAnswer = { status: number; body?: string; headers?: object | false | undefined }
@@ -11210,12 +11250,14 @@ const refused = (status: number, message: string, headers = {}) => ({
 
 const TOO_LARGE = refused(413, LARGE)
 const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
+const LEFT = 'the client has left'
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
 
-function gateOf(request: IncomingMessage, door: Door) {
-	const { method, url, headers } = request
+type HttpHead = Pick<IncomingMessage, 'method' | 'url' | 'headers'>
+
+function gateOf({ method, url, headers }: HttpHead, hosts: string[] | undefined, door: Door) {
 	const { accept = '*/*', 'content-type': type, 'content-encoding': coding = '' } = headers
-	if (!door.expects(request)) return refused(403, 'this Host or Origin is not expected')
+	if (!door.expects(headers, hosts)) return refused(403, 'this Host or Origin is not expected')
 	if (!door.context.admits(headers.authorization))
 		return refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' })
 	if (`${url}`.split('?', 1)[0] !== '/mcp') return refused(404, 'no such path')
@@ -11230,24 +11272,124 @@ function gateOf(request: IncomingMessage, door: Door) {
 	return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
 }
 
-function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer) {
+const headersOf = ({ body = '', headers }: HttpAnswer) => ({
+	'Cache-Control': 'no-store',
+	'Content-Length': byteLength(body),
+	...(body && { 'Content-Type': 'application/json' }),
+	...headers,
+})
+
+function sendAnswer(response: ServerResponse, answer: HttpAnswer) {
 	if (response.destroyed) return
-	response.writeHead(status, {
-		'Cache-Control': 'no-store',
-		'Content-Length': byteLength(body),
-		...(body && { 'Content-Type': 'application/json' }),
-		...headers,
+	response.writeHead(answer.status, headersOf(answer))
+	response.end(answer.body)
+}
+
+const HEAD_END = '\r\n\r\n'
+
+/** As node:http would write it. */
+function answerText(answer: HttpAnswer) {
+	const { status, body = '' } = answer
+	const { STATUS_CODES: reasons } = builtin('node:http')
+	let head = `HTTP/1.1 ${status} ${reasons[status]}\r\n`
+	for (const [name, value] of Object.entries(headersOf(answer))) head += `${name}: ${value}\r\n`
+	const alive = `Connection: keep-alive\r\nKeep-Alive: timeout=${MCP_KEEP_ALIVE / SECOND}`
+	return `${head}Date: ${new Date().toUTCString()}\r\n${alive}${HEAD_END}${body}`
+}
+
+/** Of RFC 9112, what asks for nothing but an answer. */
+const PLAIN_LINE =
+	/(?!(?:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n/
+const PLAIN_HEAD = RegExp(`^POST /mcp HTTP/1\\.1\r\n(?:${PLAIN_LINE.source})+\r\n$`, 'i')
+
+function plainHead(bytes: Buffer): IncomingHttpHeaders | undefined {
+	const text = bytes.toString('latin1')
+	if (!PLAIN_HEAD.test(text)) return undefined
+	const [, ...lines] = text.trimEnd().split('\r\n')
+	const pairs = lines.map((line) => {
+		const [name = ''] = line.split(':', 1)
+		return [name.toLowerCase(), line.slice(name.length + 1).trimStart()]
 	})
-	response.end(body)
+	const headers = Object.fromEntries(pairs)
+	return headers.host && Object.keys(headers).length === pairs.length ? headers : undefined
+}
+
+/** A connection that has asked nothing yet that is for node:http. */
+class PlainLine {
+	#door
+	#socket
+	#http
+	#head: Buffer = Buffer.alloc(0) // was let in
+	#headers: IncomingHttpHeaders = {}
+	#stop: AbortController | undefined // of what is under way
+	#next: Buffer | undefined
+
+	constructor(door: Door, socket: Socket, http: (socket: Socket) => void) {
+		this.#door = door
+		this.#socket = socket
+		this.#http = http
+	}
+
+	begin() {
+		const socket = this.#socket
+		socket.setTimeout(MCP_HEADERS_TIMEOUT, () => this.#stop ?? socket.destroy())
+		socket.on('data', this.#take).on('end', () => socket.end())
+		socket.on('error', () => socket.destroy())
+		socket.on('close', () => this.#stop?.abort(new InterruptedError(LEFT)))
+	}
+
+	#take = (bytes: Buffer) => {
+		const { writableLength: unread } = this.#socket
+		if (this.#stop) {
+			this.#next = bytes
+			this.#socket.pause()
+		} else if (!unread && !this.#door.isClosing && this.#isPlain(bytes))
+			this.#serve(bytes.subarray(this.#head.length))
+		else this.#leave(bytes)
+	}
+
+	/** Nearly all heads of a client are alike. */
+	#isPlain(bytes: Buffer) {
+		if (!this.#head[0] || !bytes.subarray(0, this.#head.length).equals(this.#head)) {
+			const head = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
+			const headers = head.length > MCP_HEAD_MAX ? undefined : plainHead(head)
+			const asked = { method: 'POST', url: '/mcp', headers }
+			if (!headers || gateOf({ ...asked, headers }, [`${headers.host}`], this.#door)) return false
+			if (!this.#head[0]) this.#socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
+			this.#head = Buffer.from(head)
+			this.#headers = headers
+		}
+		return this.#headers['content-length'] === `${bytes.length - this.#head.length}`
+	}
+
+	async #serve(body: Buffer) {
+		this.#stop = new AbortController()
+		const answer = await this.#door.answer('POST', this.#headers, body, this.#stop)
+		this.#door.together(() => {
+			this.#stop = undefined
+			this.#socket.write(answerText(answer))
+			this.#door.stayAwake()
+			if (this.#next) this.#leave(this.#next)
+		})
+	}
+
+	/** For good. */
+	#leave(bytes: Buffer) {
+		const socket = this.#socket.off('data', this.#take).setTimeout(0).pause()
+		this.#http(socket)
+		socket.unshift(bytes)
+		socket.resume()
+	}
 }
 
 /** Where clients knock, and what is held for them. */
 export class Door {
 	context
 	#hosts // undefined: any
-	#open = new Map<object, number>()
+	#open = new Map<Socket, number>()
 	#due: (() => void)[] = []
 	#held = 0 // bytes
+	#awakeUntil = 0
 	isClosing = false
 
 	constructor(context: McpServeContext, hosts: Set<string> | undefined) {
@@ -11255,36 +11397,59 @@ export class Door {
 		this.#hosts = hosts
 	}
 
+	meet(socket: Socket, http: (socket: Socket) => void) {
+		this.#open.set(socket, 0)
+		socket.on('close', () => this.#open.delete(socket))
+		new PlainLine(this, socket, http).begin()
+	}
+
+	close() {
+		for (const socket of this.#open.keys()) socket.destroySoon()
+	}
+
 	serve: RequestListener = async ({ socket }, response) => {
 		const open = (this.#open.get(socket) ?? 0) + 1
-		if (!this.#open.has(socket)) socket.on('close', () => this.#open.delete(socket))
 		if (open > MCP_PIPELINE_MAX) return void socket.destroy()
 		this.#open.set(socket, open)
 		socket.setTimeout(0)
 		const stop = new AbortController()
 		response.on('close', () => {
-			if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
+			if (!response.writableEnded) stop.abort(new InterruptedError(LEFT))
 		})
-		const answer = await this.#answer(response, stop)
+		const { req } = response
+		const { method, headers, headersDistinct } = req
+		const refusal = gateOf(req, headersDistinct['host'], this)
+		const body = refusal ?? (await this.#receive(req))
+		const answer = Buffer.isBuffer(body) ? await this.answer(method, headers, body, stop) : body
 		const left = (this.#open.get(socket) ?? 0) - 1
 		if (left < 0) return
 		this.#open.set(socket, left)
 		// node:http has no limit for clients that do not read.
 		if (left === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
-		this.#together(() => sendAnswer(response, answer))
+		this.together(() => sendAnswer(response, answer))
 	}
 
 	/** Not a page of another server (DNS rebinding). */
-	expects({ headers: { origin }, headersDistinct }: IncomingMessage) {
-		const { host: [host = '', another] = [] } = headersDistinct
+	expects({ origin }: IncomingHttpHeaders, [host = '', another]: string[] = []) {
 		const name = host.replace(/:\d*$/, '').toLowerCase()
 		const from = origin === undefined ? name : URL.parse(origin)?.hostname
 		const isOurs = (it: string) => this.#hosts?.has(it) ?? it === name
 		return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
 	}
 
+	/** A client that asks again at once needs not wake us. */
+	stayAwake() {
+		const isAsleep = this.#awakeUntil === 0
+		this.#awakeUntil = performance.now() + MCP_AWAKE
+		const turn = () => {
+			if (performance.now() < this.#awakeUntil) setImmediate(turn)
+			else this.#awakeUntil = 0
+		}
+		if (isAsleep) setImmediate(turn)
+	}
+
 	/** With several clients, each is woken once, after all that came is read. */
-	#together(work: () => void) {
+	together(work: () => void) {
 		if (this.#open.size < 2) return work()
 		if (this.#due.push(work) > 1) return
 		setImmediate(() => {
@@ -11292,12 +11457,13 @@ export class Door {
 		})
 	}
 
-	async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
+	async answer(
+		method: string | undefined,
+		headers: IncomingHttpHeaders,
+		body: Buffer,
+		stop: AbortController,
+	): Promise<HttpAnswer> {
 		const { context } = this
-		const { req } = response
-		const { method, headers } = req
-		const body = gateOf(req, this) ?? (await this.#receive(req))
-		if (!Buffer.isBuffer(body)) return body
 		const isPost = method === 'POST'
 		const read = () =>
 			isPost
@@ -11317,7 +11483,7 @@ export class Door {
 		const settle = (result: Buffer | HttpAnswer) => {
 			this.#held -= size
 			size = 0
-			this.#together(() => resolve(result))
+			this.together(() => resolve(result))
 		}
 		req.on('data', (piece: Buffer) => {
 			size += piece.length
@@ -11379,6 +11545,8 @@ async function listen(door: Door, bind: string, port: number) {
 	}
 	const server = builtin('node:http').createServer(limits, mcpServeHandler(door))
 	server.maxConnections = MCP_CONNECTIONS_MAX
+	const others = server.listeners('connection')[0]?.bind(server) as (socket: Socket) => void
+	server.removeAllListeners('connection').on('connection', (it) => door.meet(it, others))
 	try {
 		await once(server.listen(port, bind), 'listening')
 		return server
@@ -11429,7 +11597,7 @@ export async function mcpServeMain(app: App) {
 	const closed = once(server.close(), 'close')
 	await context.close()
 	await sleep(0) // the last answers are written
-	server.closeIdleConnections()
+	door.close()
 	await within(SECOND / 4, closed)
 	server.closeAllConnections()
 }
