@@ -11322,7 +11322,7 @@ class PlainLine {
 	#head: Buffer = Buffer.alloc(0) // was let in
 	#headers: IncomingHttpHeaders = {}
 	#stop: AbortController | undefined // of what is under way
-	#next: Buffer | undefined
+	#next: Buffer = Buffer.alloc(0)
 
 	constructor(door: Door, socket: Socket, http: (socket: Socket) => void) {
 		this.#door = door
@@ -11341,8 +11341,8 @@ class PlainLine {
 	#take = (bytes: Buffer) => {
 		const { writableLength: unread } = this.#socket
 		if (this.#stop) {
-			this.#next = bytes
-			this.#socket.pause()
+			this.#next = Buffer.concat([this.#next, bytes])
+			if (this.#next.length > MCP_HEAD_MAX) this.#socket.pause()
 		} else if (!unread && !this.#door.isClosing && this.#isPlain(bytes))
 			this.#serve(bytes.subarray(this.#head.length))
 		else this.#leave(bytes)
@@ -11369,7 +11369,7 @@ class PlainLine {
 			this.#stop = undefined
 			this.#socket.write(answerText(answer))
 			this.#door.stayAwake()
-			if (this.#next) this.#leave(this.#next)
+			if (this.#next[0]) this.#leave(this.#next)
 		})
 	}
 
