@@ -26,7 +26,7 @@
 //   §waiting    deadlines, and work in turn
 //     sleep within timeout Lane
 //   §redact     secrets never leave
-//     looksSecret refuseMarks Redactor
+//     looksSecret refuseMarks mapStrings ...
 //   §config     settings, and where each comes from
 //     SETTINGS SettingKey variableOf ...
 //   §seal       secrets at rest
@@ -38,7 +38,6 @@
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
 //   §recall     records and sessions, and finding in them
-//     mapStrings
 //   §store      the vault, as the program sees it
 //     Grant Store
 //   §workspace  the jail
@@ -7717,7 +7716,7 @@ function momentIn(zone: string, now: number, add = '') {
 		attempt(() => {
 			const start = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(zone)
 			return add ? start.add(add) : start
-		}) ?? fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
+		}) ?? fail(`no time zone and duration: ${visible(zone + (add && ` and ${add}`))}`)
 	const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
 	const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
 	return { iso, tz, weekday: WEEKDAYS[day - 1] ?? '', week, unix_ms }

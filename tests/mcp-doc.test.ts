@@ -62,7 +62,7 @@ const UNITS: Record<string, number> = { KB, MB, s: SECOND, min: MINUTE, h: HOUR,
 
 /** A value as the page writes it; NaN if it is none. */
 function valueOf(text: string): number {
-  const [, number, unit = ''] = /^(\d+) ?([A-Za-z]*)$/.exec(text) ?? []
+  const [, number, unit = ''] = /^(\d[\d.]*) ?([A-Za-z]*)$/.exec(text) ?? []
   return Number(number) * (UNITS[unit] ?? NaN)
 }
 
