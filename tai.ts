@@ -1502,7 +1502,7 @@ type AuditFilter = { limit: number } & Loose<
 const GENESIS = 'genesis'
 
 export const auditHash = ({ chain, n, ts, kind, session, data_json, prev_hash }: SqlRow) =>
-	digest([chain, n, ts, kind, session, data_json, prev_hash])
+	sha256(JSON.stringify([chain, n, ts, kind, session, data_json, prev_hash])) // so it is canonical
 
 function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
 	const n = last + 1
@@ -11367,7 +11367,6 @@ class PlainLine {
 		this.#door.together(() => {
 			this.#stop = undefined
 			this.#socket.write(answerText(answer))
-			this.#door.stayAwake()
 			if (this.#next[0]) this.#leave(this.#next)
 		})
 	}
@@ -11436,24 +11435,26 @@ export class Door {
 		return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
 	}
 
-	/** A client that asks again at once needs not wake us. */
-	stayAwake() {
+	/** One client is met awake if it asks again at once; of several each is woken once, after all
+	 * that came is read. */
+	together(work: () => void) {
+		if (this.#open.size < 2) {
+			work()
+			this.#stayAwake()
+		} else if (this.#due.push(work) === 1)
+			setImmediate(() => {
+				for (const each of this.#due.splice(0)) each()
+			})
+	}
+
+	#stayAwake() {
 		const isAsleep = this.#awakeUntil === 0
-		this.#awakeUntil = performance.now() + MCP_AWAKE
 		const turn = () => {
 			if (performance.now() < this.#awakeUntil) setImmediate(turn)
 			else this.#awakeUntil = 0
 		}
+		this.#awakeUntil = performance.now() + MCP_AWAKE
 		if (isAsleep) setImmediate(turn)
-	}
-
-	/** With several clients, each is woken once, after all that came is read. */
-	together(work: () => void) {
-		if (this.#open.size < 2) return work()
-		if (this.#due.push(work) > 1) return
-		setImmediate(() => {
-			for (const each of this.#due.splice(0)) each()
-		})
 	}
 
 	async answer(
