@@ -260,6 +260,7 @@ export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 export const STORE_GLANCE = 5 // what other processes wrote is seen so late
 export const STORE_BUSY = 10 * SECOND // for another writer
 export const SECRET_MIN = 6 // characters; shorter is too common
+export const SECRET_LINE_MIN = 10 // characters of a line of one; shorter stays
 export const RECORD_PREVIEW = 2 * KB // beside a record's id
 export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
 export const AUDIT_BATCH = 256 // rows that wait
@@ -820,7 +821,8 @@ export class Redactor {
 
 	add(name: string, value: string) {
 		if (value.length < SECRET_MIN) return
-		for (const form of writtenForms(value)) this.#names.getOrInsert(form, name)
+		const lines = value.split(/\s*\n\s*/).filter((line) => line.length >= SECRET_LINE_MIN)
+		for (const form of [value, ...lines].flatMap(writtenForms)) this.#names.getOrInsert(form, name)
 		this.#pattern = undefined
 	}
 
@@ -1907,12 +1909,7 @@ export class Store {
 			this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
 			return
 		}
-		try {
-			this.#writeAudit()
-		} catch (error) {
-			rows.pop() // its caller is told
-			throw error
-		}
+		this.#writeAudit()
 	}
 	async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
 		this.#writeAudit()
@@ -5606,6 +5603,8 @@ export class Approvals {
 
 	async decide(call: ApprovalRequest, signal: AbortSignal) {
 		const { tool, args, origin = null, session, digest: exact } = call
+		const { store } = this.#options
+		const { redactor } = store
 		const first = await this.check(call)
 		const { verdict, reason, grant } =
 			first.verdict === 'ask' ? await this.#ask(call, signal) : first
@@ -5614,12 +5613,11 @@ export class Approvals {
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
-			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
-			const said = denial && { args: clip(text, SAID_MAX) }
+			const said = denial && { args: clip(redactor.redact(text), SAID_MAX) }
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
-			await this.#options.store.audit('approval', row, session, pace)
+			await store.audit('approval', row, session) // or it does not run
 		}
-		const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
+		const line = redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
 		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
 	}
 
@@ -10645,7 +10643,7 @@ const RESOURCE_ROOT = 'tai://workspace/'
 const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
 
 const SECRET_FILE =
-	/(?:^|\/)(?:\.git\/.*|\.env(?:\.(?!example$|sample$|template$).*)?|\.envrc|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk))$/i
+	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)\/.*|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
 
 const isPublicName = (name: string) => !SECRET_FILE.test(name)
 
@@ -10667,7 +10665,7 @@ const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
 
 /** A page, by name (MCP 2025-11-25, Pagination). Throws RpcError. */
 export async function listResources(
-	{ workspace, fixed }: Shelf,
+	{ workspace, redactor, fixed }: Shelf,
 	cursor: Json,
 	signal: AbortSignal,
 ) {
@@ -10676,7 +10674,8 @@ export async function listResources(
 	const { entries, remarks } = await findFiles(workspace.root, isPublicName, workspace, signal)
 	const left = entries.map(({ at }) => workspace.show(at)).filter((name) => name > last)
 	const names = left.toSorted().slice(0, MCP_RESOURCES_PAGE)
-	const found = names.map((name) => ({
+	const shown = names.filter((name) => !redactor.knows(name))
+	const found = shown.map((name) => ({
 		uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
 		name,
 		description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
@@ -11653,8 +11652,8 @@ async function mcpServePipe(app: App) {
 	const { finished } = builtin('node:stream/promises')
 	await finished(stdin, { signal, writable: false }).catch(() => {})
 	if (line) take()
-	await within(MCP_STOP_GRACE, Promise.all(waiting), signal)
 	await context?.then((it) => it.close()).catch(() => {})
+	await within(SECOND / 4, Promise.all(waiting))
 	stdin.destroy()
 }
 

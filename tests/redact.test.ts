@@ -109,3 +109,12 @@ t.test(
       t.notMatch(JSON.stringify(redactor.redactIn(value)), token)
   },
 )
+
+t.test('a secret of several lines is known by each long one', (t) => {
+  const redactor = new Redactor()
+  redactor.add('codes', 'alpha-code-1234\r\n  bravo-code-1234\n{\n}\nshort\n')
+  const cut = '3: alpha-code-1234\n4:     bravo-code-1234\n{ short }'
+  t.equal(redactor.redact(cut), '3: [redacted:codes]\n4:     [redacted:codes]\n{ short }')
+  t.equal(redactor.redact(Buffer.from('bravo-code-1234').toString('hex')), '[redacted:codes]')
+  t.end()
+})
