@@ -9848,6 +9848,9 @@ export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
 	approved = new Set<string>() // digests of calls, for one run each
 	#owned = new AsyncDisposableStack()
+	own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
+	processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
+	http = this.own(new HttpClient(this.world.env), closePart)
 	resolve?: Resolver
 
 	constructor(options: AppOptions) {
@@ -9891,28 +9894,16 @@ export class App extends copying<AppOptions>() {
 		return config
 	})
 
-	#processes = lazy(() => this.own(new Processes(this.world, this.redactor), (it) => it.stopAll()))
-	get processes() {
-		return this.#processes()
-	}
-
-	#http = lazy(() => this.own(new HttpClient(this.world.env), closePart))
-	get http() {
-		return this.#http()
-	}
-
 	bridge = lazy(async () => {
 		const { world, notice, watch, resolve } = this
 		const store = await this.#storeOrMemory()
-		const parts = { world, store, taken: OWN_NAMES, http: this.#http, notice, watch }
-		const bridge = new McpBridge(parts)
+		const http = () => this.http
+		const bridge = new McpBridge({ world, store, taken: OWN_NAMES, http, notice, watch })
 		if (resolve) bridge.resolve = resolve
 		// Else every server is denied.
 		await bridge.registry.unlockTrust().catch((error: unknown) => notice(messageOf(error)))
 		return this.own(bridge, closePart)
 	})
-
-	own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
 
 	get root() {
 		return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
@@ -11800,7 +11791,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
 		}],
 		['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
-			toolFacts(await app.bridge(), await currentProfile(app), query))],
+			toolFacts(...(await seatOf(app)), query))],
 		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
 		['disable SERVER', 'take that back', enableVerb(false)],
 		['remove SERVER', 'delete it', async (app, server = '') => {
@@ -11845,7 +11836,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 	completion: ['completions for a shell',
 		...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
 			[shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
-		['line [WORDS...]', 'for such a script', printLineEnds],
+		['line [WORDS...]', 'for such a script', async ({ out, world }) => {
+			for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
+		}],
 	],
 	doctor: ['check the installation',
 		['', 'check everything', async (app) => {
@@ -11857,7 +11850,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 	],
 	version: ['the version', ['', 'print it', async (app) =>
 		app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
-	help: ['help', ['[COMMAND]', 'of tai, or of a command', printHelp]],
+	help: ['help', ['[COMMAND]', 'of tai, or of a command', async ({ out }, name) => {
+		const command = COMMANDS.find((row) => row.name === name)
+		if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
+		out.write(helpText(COMMANDS, command))
+	}]],
 }
 
 export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
@@ -11926,7 +11923,7 @@ async function changeSetting(app: App, key = '', value?: string) {
 }
 
 async function knownTool(app: App, name: string) {
-	return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
+	return pickTool([...TOOLS, ...bridgedTools(...(await seatOf(app)))], name)
 }
 
 const argsIn = (text: string) =>
@@ -12020,8 +12017,8 @@ async function auditEntries(app: App, limit: number) {
 	return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
 }
 
-async function currentProfile(app: App) {
-	return (await app.config()).get('profile') ?? 'default'
+async function seatOf(app: App) {
+	return [await app.bridge(), (await app.config()).get('profile') ?? 'default'] as const
 }
 
 const agreement = ({ given, notice: show, prompter, signal }: App) => ({
@@ -12060,9 +12057,9 @@ async function mcpAdd(app: App, ...words: string[]) {
 
 async function addFound(app: App, found: McpSource) {
 	found.notes.forEach(app.notice)
-	const profile = app.given.text('profile')
-	const how = { ...agreement(app), profile, current: await currentProfile(app) }
-	const { added, failed } = await addServers(await app.bridge(), found, how)
+	const [bridge, current] = await seatOf(app)
+	const how = { ...agreement(app), profile: app.given.text('profile'), current }
+	const { added, failed } = await addServers(bridge, found, how)
 	for (const error of failed) app.report(error)
 	const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
 	app.print({ servers, failed: failed.map(messageOf) }, added.map(addedLine).join('\n'))
@@ -12088,22 +12085,21 @@ async function mcpImport(app: App, ...names: string[]) {
 
 function enableVerb(enabled: boolean): Run {
 	return async (app, server = '') => {
-		const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
-		const how = enabled ? agreement(app) : undefined
-		const said = await switchServer(bridge, server, profile, how)
+		const [bridge, profile] = await seatOf(app)
+		const said = await switchServer(bridge, server, profile, enabled ? agreement(app) : undefined)
 		app.print({ server, profile, enabled }, said)
 	}
 }
 
 /** Whoever types it has allowed it. */
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
-	const profile = await currentProfile(app)
-	checkCallable(await app.bridge(), profile, server, name)
+	const [bridge, profile] = await seatOf(app)
+	checkCallable(bridge, profile, server, name)
 	const args = argsIn(text)
-	const mode = 'danger-full-access'
-	const { workspace } = app
-	const tools = await openTools(app, { session: '', workspace, mode, profile })
-	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
+	const { workspace, signal } = app
+	const seat = { session: '', workspace, mode: 'danger-full-access', profile } as const
+	const tools = await openTools(app, seat)
+	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, signal)
 	if (ran.kind === 'refused') fail(ran.text)
 	const { text: said, isError = false, structured } = ran.output
 	const { code = '' } = Object(structured)
@@ -12186,15 +12182,6 @@ function trustedVerb(revokes: boolean): Run {
 	}
 }
 
-async function printLineEnds({ out, world }: App) {
-	for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
-}
-
-async function printHelp({ out }: App, name?: string) {
-	const command = COMMANDS.find((row) => row.name === name)
-	if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
-	out.write(helpText(COMMANDS, command))
-}
 
 function limitOf({ given }: App, usual = 50) {
 	const text = given.text('limit') ?? `${usual}`
