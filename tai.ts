@@ -7852,8 +7852,20 @@ async function switchSession(context: ToolContext, to: Switched) {
 	await context.store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
-function choiceOf(asked: string, { config, world, store, http }: ToolContext, signal: AbortSignal) {
-	const providers = providersOf(config.table('providers'))
+function configuredProviders(config: Config) {
+	try {
+		return providersOf(config.table('providers'))
+	} catch (error) {
+		const what = `${config.explain('providers').source}: ${messageOf(error)}`
+		failUsage(what, 'mend that table', error)
+	}
+}
+
+type Setup = Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>
+
+function choiceOf(asked: string | undefined, setup: Setup, signal: AbortSignal) {
+	const { config, world, store, http } = setup
+	const providers = configuredProviders(config)
 	const secret = (name: string) => store.secrets.get(name)
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
@@ -7868,10 +7880,8 @@ async function listedModel(asked: string, context: ToolContext, signal: AbortSig
 }
 
 const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
-	anyOf: [
-		...['string', 'number', 'boolean'].map((type) => ({ type })),
-		{ type: 'array', items: { type: 'string' } },
-	],
+	type: ['string', 'number', 'boolean', 'array'],
+	items: { type: 'string' },
 	description: 'The new value.',
 }
 
@@ -7972,7 +7982,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		takes: { provider: maybe(arg.text('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
-			const all = providersOf(context.config.table('providers'))
+			const all = configuredProviders(context.config)
 			const asked = all.filter(({ name }) => name === (only ?? name))
 			const lists = asked.map(async ({ name, keys, own }) => {
 				try {
@@ -9113,11 +9123,9 @@ export class Output {
 
 	/** Until the system has all or never will, or an abort. */
 	async drained(signal?: AbortSignal) {
-		if (!this.#slow?.writableLength || signal?.aborted) return
-		const { promise, resolve } = Promise.withResolvers<void>()
-		signal?.addEventListener('abort', () => resolve())
-		this.#slow.write('', () => resolve())
-		await promise
+		const slow = this.#slow
+		if (slow?.writableLength)
+			await within(24 * HOUR, new Promise((done) => slow.write('', done)), signal)
 	}
 
 	get #stream() {
@@ -9298,10 +9306,9 @@ function paintText(text: string, { color, styles }: MarkdownPage, ...more: Inspe
 	return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
-const ENTITIES = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
+const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
 
-const unescaped = (text: string) =>
-	Object.entries(ENTITIES).reduce((all, [name, char]) => all.replaceAll(name, char), text)
+const unescaped = (text: string) => text.replace(/&(lt|gt|quot|amp);/g, (it) => ENTITIES[it] ?? it)
 
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
 
@@ -10173,27 +10180,12 @@ function modeOf(config: Config, { mode }: ProfileRow) {
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
 	const { store, config } = await app.forTurn()
 	const own = profile ?? (await profileOf(store, config.get('profile')))
-	const { http, signal, redactor } = app
-	const choice = await chooseModel({
-		asked: asked ?? preferred(config, 'model', own.model),
-		providers: configuredProviders(config),
-		env: app.world.env,
-		secret: (name) => store.secrets.get(name),
-		http,
-		signal,
-	})
+	const { http, signal, redactor, world } = app
+	const wanted = asked ?? preferred(config, 'model', own.model)
+	const choice = await choiceOf(wanted, { config, world, store, http }, signal)
 	redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
 	const window = config.number('context_window')
 	return window < Infinity ? { ...choice, window } : choice
-}
-
-function configuredProviders(config: Config) {
-	try {
-		return providersOf(config.table('providers'))
-	} catch (error) {
-		const what = `${config.explain('providers').source}: ${messageOf(error)}`
-		failUsage(what, 'mend that table', error)
-	}
 }
 
 async function resumed(store: Store, session: string) {
