@@ -7493,28 +7493,31 @@ export const DATA_TOOLS = toolsOf('data', {
 		annotations: REPLACES,
 		paths: ({ paths, dest }) => [...paths, dest],
 		run: async (args, { workspace }, signal) => {
-			const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
-			if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
+			const [, kind = fail('`dest` ends in .zip, .tar or .tar.gz')] =
+				/\.(zip|tar|tar\.gz|tgz)$/.exec(args.dest.toLowerCase()) ?? []
 			const target = await freeTarget(args.dest, args.overwrite, workspace)
 			const { before, shown } = target
-			const found = new Map<string, fs.Stats>()
+			const found = new Set<string>()
 			for (const given of args.paths) {
 				const top = await workspace.read(given)
-				const isFolder = statsOf(top, workspace).isDirectory()
+				found.add(top)
+				if (!statsOf(top, workspace).isDirectory()) continue
 				const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
-				found.set(top, fs.lstatSync(top))
-				if (!isFolder) continue
 				const { entries, remarks } = await walkTree(top, judge, signal)
 				if (remarks.length > 0) fail(remarks.join('; '))
-				for (const { at } of entries) found.set(at, fs.lstatSync(at))
+				for (const { at } of entries) found.add(at)
 			}
 			for (const at of [workspace.root, target.at]) found.delete(at)
-			sumUp([...found.values()], ARCHIVE_MAX)
-			const items = Array.from(found, ([at, { mode, mtime }]) => {
+			const stats = Array.from(found, (at) => [at, fs.lstatSync(at)] as const)
+			sumUp(
+				stats.map(([, it]) => it),
+				ARCHIVE_MAX,
+			)
+			const items = stats.map(([at, { mode, mtime }]) => {
 				return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
 			})
-			const plain = Buffer.from(await pack(items))
-			const bytes = /gz$/i.test(args.dest) ? await zlibOf('gzip')(plain) : plain
+			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items))
+			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
 			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
 			return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
 		},
@@ -9850,6 +9853,14 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 	return columns(rows) || `no ${Object.keys(value).at(-1)}`
 }
 
+const failUnnamed = (what: string, name: string) =>
+	failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
+
+async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
+	const usual = name === 'default' ? { name, created: 0 } : undefined
+	return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
+}
+
 /** What one run has opened. */
 export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
@@ -9889,7 +9900,8 @@ export class App extends copying<AppOptions>() {
 		const store = await this.#storeOrMemory()
 		if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
 			await store.secrets.within(() => {})
-		return { store, config: await this.config() }
+		const config = await this.config()
+		return { store, config, usual: await profileOf(store, config.get('profile')) }
 	}
 
 	config = lazy(async () => {
@@ -10127,14 +10139,13 @@ const toolNames = (config: Config, { tools }: ProfileRow) =>
 /** A new one, or where flags and `from` say so, an earlier one, or the running one. */
 export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
 	const schema = await answerSchema(app)
-	const { store, config } = await app.forTurn()
+	const { store, config, usual } = await app.forTurn()
 	const { workspace } = app
 	const earlier = from === true ? await earlierSession(app, store) : from || undefined
 	const switched = (key: keyof Switched) => {
 		const isFlag = config.explain(key).source.startsWith('flag ')
 		return from === true && isFlag ? undefined : earlier?.switched?.[key] // a later word wins
 	}
-	const usual = await profileOf(store, config.get('profile'))
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const choice = await chosenModel(app, profile, switched('model'))
 	const model = modelName(choice)
@@ -10178,10 +10189,9 @@ function modeOf(config: Config, { mode }: ProfileRow) {
 
 /** `profile` and `asked` go before the settings. The redactor learns the key. */
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
-	const { store, config } = await app.forTurn()
-	const own = profile ?? (await profileOf(store, config.get('profile')))
+	const { store, config, usual } = await app.forTurn()
 	const { http, signal, redactor, world } = app
-	const wanted = asked ?? preferred(config, 'model', own.model)
+	const wanted = asked ?? preferred(config, 'model', (profile ?? usual).model)
 	const choice = await choiceOf(wanted, { config, world, store, http }, signal)
 	redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
 	const window = config.number('context_window')
@@ -10196,14 +10206,6 @@ async function resumed(store: Store, session: string) {
 	const record = summary && (await store.getRecord(summary.id))
 	if (!last || !record) return kept
 	return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
-}
-
-const failUnnamed = (what: string, name: string) =>
-	failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
-
-async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
-	const usual = name === 'default' ? { name, created: 0 } : undefined
-	return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
@@ -11949,9 +11951,8 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const { world, prompter, root, approved } = app
 	const row = await knownTool(app, name)
 	const args = argsIn(text)
-	const { store, config } = await app.forTurn()
-	const profile = await profileOf(store, config.get('profile'))
-	const mode = givenMode(app, 'mode') ?? modeOf(config, profile)
+	const { store, config, usual } = await app.forTurn()
+	const mode = givenMode(app, 'mode') ?? modeOf(config, usual)
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
 	const exact = callDigest(name, args)
@@ -12174,7 +12175,6 @@ function trustedVerb(revokes: boolean): Run {
 	}
 }
 
-
 function limitOf({ given }: App, usual = 50) {
 	const text = given.text('limit') ?? `${usual}`
 	if (/^[1-9]\d*$/.test(text)) return Number(text)
@@ -12208,7 +12208,7 @@ export async function main(argv: string[], outside: Outside) {
 		reapOrphans(app.world)
 		const code = await runLine(app, line)
 		await out.drained(outside.signal)
-		return endCode(app, code === true ? EXIT.failed : code || EXIT.answered)
+		return endCode(app, Number(code ?? EXIT.answered))
 	} catch (error) {
 		return endCode(app, error)
 	} finally {
@@ -12298,16 +12298,14 @@ async function runProcess(argv: string[]) {
 	if (argv[0] === QUERY_PROCESS) {
 		const query = await builtin('node:stream/consumers').text(process.stdin)
 		process.stdout.write(await queryTable(query))
-		process.exitCode = EXIT.answered
-		return
+		return EXIT.answered
 	}
 	const options = { env: process.env, noColor: argv.includes('--no-color') }
 	const out = new Output(1, options)
 	if (/^(--version|-V)$/.test(argv.join(' '))) {
 		out.write(`tai ${VERSION}\n`)
 		if (out.failure) throw out.failure
-		process.exitCode = EXIT.answered
-		return
+		return EXIT.answered
 	}
 	const err = new Output(2, options)
 	const world = realWorld()
@@ -12316,14 +12314,15 @@ async function runProcess(argv: string[]) {
 	const spinner = spinnerOn(err, out)
 	const prompter = ttyPrompter(spinner.pause)
 	const code = await main(argv, { world, out, err, spinner, prompter, signal, interrupts })
-	process.exitCode = signal.aborted ? exitCodeOf(signal.reason) : code
 	ChildGroup.endAll()
 	await Promise.all([out.drained(), err.drained()])
+	return signal.aborted ? exitCodeOf(signal.reason) : code
 }
 
 if (import.meta.main)
-	void runProcess(process.argv.slice(2)).catch((error: unknown) => {
-		fs.writeSync(2, `tai: ${explain(error)}\n`) // else Node prints the program
-	})
+	void runProcess(process.argv.slice(2)).then(
+		(code) => (process.exitCode = code),
+		(error: unknown) => fs.writeSync(2, `tai: ${explain(error)}\n`), // else Node prints the program
+	)
 
 //#endregion §main
