@@ -7256,15 +7256,6 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
 	for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
 
-/** In tar's words. */
-type Packed = {
-	name: string
-	type: string
-	size: number
-	mode: number
-	linkname?: string
-	read: () => Promise<Uint8Array>
-}
 
 const zlibOf = (work: 'gzip' | 'gunzip') =>
 	builtin('node:util').promisify(builtin('node:zlib')[work])
@@ -7273,7 +7264,7 @@ const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
 const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
 
-async function tarItems(bytes: Buffer): Promise<Packed[]> {
+async function tarItems(bytes: Buffer) {
 	const { unpackTar } = await import('modern-tar')
 	for (let at = 0; at < bytes.length; at += 512)
 		if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
@@ -7285,6 +7276,8 @@ async function tarItems(bytes: Buffer): Promise<Packed[]> {
 		read: async () => data,
 	}))
 }
+
+type Packed = Awaited<ReturnType<typeof tarItems>>[number]
 
 async function zipItems(bytes: Uint8Array) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipReader } = await zipLibrary()
@@ -8115,11 +8108,6 @@ function nameFrom(words: string[]) {
 
 type SourceKind = ReturnType<typeof sourceKind>
 
-export type McpSource = {
-	servers: { entry: McpEntry; from: string }[]
-	notes: string[]
-	rejects: TaiError[]
-}
 
 const PLACE =
 	/github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
@@ -8136,7 +8124,7 @@ export async function readSource(
 	{ registry, resolve }: McpBridge,
 	words: string[],
 	how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
-): Promise<McpSource> {
+) {
 	const [source = '', ...args] = words
 	const { name, kind = sourceKind(source), signal } = how
 	const named = name !== undefined && { name: serverName(name) }
@@ -8157,6 +8145,8 @@ export async function readSource(
 	const from = kind === 'config' ? format : 'explicit'
 	return { servers: entries.map((entry) => ({ entry: { ...entry, ...named }, from })), ...rest }
 }
+
+export type McpSource = Awaited<ReturnType<typeof readSource>>
 
 type Added = Awaited<ReturnType<McpBridge['add']>>
 
@@ -8753,13 +8743,14 @@ export function systemPrompt({
 	schema: JsonSchema
 }>) {
 	const day = new Date(world.now()).toISOString().slice(0, 10)
-	const more = hidden.map(({ name, origin }) =>
+	const titles = hidden.map(({ name, origin }) =>
 		origin ? `those of MCP server ${origin.server}` : name,
 	)
+	const more = [...new Set(titles)].join(', ')
 	const parts = [
 		added ?? IDENTITY,
 		root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
-		more[0] && `More tools can be offered by select_tools: ${[...new Set(more)].join(', ')}.`,
+		more && `More tools can be offered by select_tools: ${more}.`,
 		schema && 'Answer with one JSON value that fits the schema you were given, and nothing else.',
 	]
 	return joinParts(parts, '\n\n')
@@ -9598,8 +9589,7 @@ type Flag = ReturnType<typeof flagRow>
 
 function flagRow([usage, help]: [string, string]) {
 	const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
-	const setting = help ? undefined : findSetting(name.replaceAll('-', '_'))
-	const { help: usual = '', standard = '' } = setting ?? {}
+	const { help: usual = '', standard = '' } = findSetting(name.replaceAll('-', '_')) ?? {}
 	const type = value ? ('string' as const) : ('boolean' as const)
 	const said = help || (standard === '' ? usual : `${usual} (${standard})`)
 	return { usage, name, ...(short && { short }), type, multiple: true, help: said }
