@@ -7256,7 +7256,6 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
 	for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
 
-
 const zlibOf = (work: 'gzip' | 'gunzip') =>
 	builtin('node:util').promisify(builtin('node:zlib')[work])
 
@@ -7268,8 +7267,7 @@ async function tarItems(bytes: Buffer) {
 	const { unpackTar } = await import('modern-tar')
 	for (let at = 0; at < bytes.length; at += 512)
 		if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
-	const items = await unpackTar(bytes, { strict: true })
-	return items.map(({ header, data = ABSENT.bytes }) => ({
+	return (await unpackTar(bytes, { strict: true })).map(({ header, data = ABSENT.bytes }) => ({
 		type: 'file',
 		mode: 0,
 		...header,
@@ -8108,7 +8106,6 @@ function nameFrom(words: string[]) {
 
 type SourceKind = ReturnType<typeof sourceKind>
 
-
 const PLACE =
 	/github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
 
@@ -8215,8 +8212,7 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
 		fail(`${server} has no tool ${visible(name)}`, '`tai mcp tools`, or mcp_tools, lists them')
 	if (isCallable(state)) return
 	bridge.checkTrust(server, found.tool, found.name)
-	const remedy = REMEDIES[state] ?? 'tools'
-	const help = `the user can look into that: \`tai mcp ${remedy} ${server}\``
+	const help = `the user can look into that: \`tai mcp ${REMEDIES[state] ?? 'tools'} ${server}\``
 	fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
@@ -8826,10 +8822,10 @@ export const summaryMessage = (record: string, summary: string) =>
 /** One turn at a time. */
 export class Agent {
 	#options
-	#log: Pick<StoredMessage, 'n' | 'message'>[]
+	#log
 	#correction = 1 // the provider's count of tokens over ours
 
-	constructor(options: AgentOptions, history: StoredMessage[] = []) {
+	constructor(options: AgentOptions, history: Pick<StoredMessage, 'n' | 'message'>[] = []) {
 		this.#options = options
 		this.#log = [...history]
 	}
@@ -8908,8 +8904,7 @@ export class Agent {
 		try {
 			return yield* stream()
 		} catch (error) {
-			const isTooLong = Object(error).kind === 'context'
-			if (!isTooLong || !(yield* this.#compact(signal))) throw error
+			if (Object(error).kind !== 'context' || !(yield* this.#compact(signal))) throw error
 			return yield* stream()
 		}
 	}
@@ -9835,10 +9830,9 @@ function cellOf([key, value]: [string, unknown]) {
 }
 
 function tableOf(value: object, items?: object[], names = Object.keys(items?.[0] ?? {})) {
-	const facts = Object.entries(value).map((fact) => [fact[0], cellOf(fact)])
 	const cells = (item: object) =>
 		names.map((name) => clip(cellOf([name, Object(item)[name]]), CELL_MAX))
-	const rows = items?.map(cells) ?? facts
+	const rows = items?.map(cells) ?? Object.entries(value).map((it) => [it[0], cellOf(it)])
 	if (items?.[0]) rows.unshift(names)
 	return columns(rows) || `no ${Object.keys(value).at(-1)}`
 }
@@ -10107,10 +10101,10 @@ const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-jso
 
 /** The result is what went wrong, when there is no answer. */
 export async function playTurn(app: App, talk: Conversation, parts: Part[], signal: AbortSignal) {
-	const hold = talk.tools !== undefined && !app.out.isTerminal
+	const { session, model, tools } = talk
 	const presenter = wantsJson(app)
-		? jsonPresenter(app, { session: talk.session, model: talk.model })
-		: textPresenter(app, await rendererFor(app), hold)
+		? jsonPresenter(app, { session, model })
+		: textPresenter(app, await rendererFor(app), !!tools && !app.out.isTerminal)
 	const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
 	const result = await resultOf(talk.agent.runTurn(safeParts(app, parts), signal), see)
 	see()
@@ -10189,13 +10183,10 @@ export async function chosenModel(app: App, profile?: ProfileRow, asked?: string
 }
 
 async function resumed(store: Store, session: string) {
-	const messages = await store.messages(session)
-	const last = messages.findLast((row) => row.compacted)
-	const kept = messages.filter((row) => !row.compacted)
+	const kept = (await store.messages(session)).filter((row) => !row.compacted)
 	const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
 	const record = summary && (await store.getRecord(summary.id))
-	if (!last || !record) return kept
-	return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
+	return record ? [{ n: 0, message: summaryMessage(record.id, record.body) }, ...kept] : kept
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
@@ -10213,9 +10204,8 @@ type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
 } & Partial<Pick<ConstructorParameters<typeof Tools>[0], 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
+export async function openTools(app: App, { mode, rows, only, lock, ...place }: ToolSeat) {
 	const { world, http, prompter, processes, notice, approved } = app
-	const { only, lock, ...place } = seat
 	const { store, config } = await app.forTurn()
 	const { root } = place.workspace
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
@@ -10224,7 +10214,7 @@ export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
 		rows: rows ?? TOOLS,
 		context: { world, store, http, config, approvals, bridge, prompter, processes, ...place },
 		bridged: () => bridgedTools(bridge, place.profile, !rows),
-		delegate: (parent, ...asked) => delegated(app, parent, ...asked),
+		delegate: delegated.bind(undefined, app),
 		ticks: () => process.uptime() * SECOND,
 		resultMax: config.number('result_max'),
 		only,
@@ -10421,12 +10411,11 @@ async function askApart(app: App, task: string, signal: AbortSignal) {
 	const { world, redactor } = app
 	const choice = await chosenModel(app)
 	const store = app.own(await Store.memory(world, { redactor }), closePart)
-	const none = { title: '', profile: '', model: '', workspace: '' }
-	const session = await store.createSession(none)
+	const session = await store.createSession({ title: '', profile: '', model: '', workspace: '' })
 	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
 	const { agent } = await converse(app, { store, session, choice, ...limits })
-	const turn = agent.runTurn([textPart(redactor.known(task))], signal)
-	const { answer, error } = await resultOf(turn)
+	const parts = [textPart(redactor.known(task))]
+	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
 	if (error) throw error
 	return answer
 }
@@ -10548,10 +10537,10 @@ async function answerLine(chat: Chat, text: string) {
 }
 
 async function readLine(store: Store) {
-	const { createInterface } = builtin('node:readline')
 	const history = await store.listHistory(HISTORY_MAX)
 	const { stdin: input, stdout: output } = process
-	const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
+	const options = { input, output, history, terminal: true, prompt: '> ' }
+	const reader = builtin('node:readline').createInterface(options)
 	const { promise, resolve } = Promise.withResolvers<string | undefined>()
 	const lines: string[] = []
 	const settle = () => reader.line === '' && resolve(lines.join('\n'))
@@ -12265,11 +12254,10 @@ function realWorld(): World {
 
 function endOnSignals() {
 	const controller = new AbortController()
-	const end = (code?: number) => {
-		if (controller.signal.aborted) exitNow(code)
-		const exitCode = code ?? EXIT.interrupted
+	const end = (exitCode: number = EXIT.interrupted) => {
+		if (controller.signal.aborted) exitNow(exitCode)
 		controller.abort(Object.assign(new InterruptedError('interrupted'), { exitCode }))
-		setTimeout(exitNow, STOP_GRACE, code).unref()
+		setTimeout(exitNow, STOP_GRACE, exitCode).unref()
 	}
 	const interrupts = interruptsOf(end, exitNow)
 	process.on('SIGINT', interrupts.press)
