@@ -7188,7 +7188,7 @@ async function documentReader(text: string, name: string) {
 				fault = error
 			}
 		const [why] = `${Object(fault).message}`.split('\n', 1) // no excerpt
-		return fail(`${name}: ${why}`)
+		fail(`${name}: ${why}`)
 	}
 }
 
@@ -7230,7 +7230,7 @@ export async function queryTable(given: string) {
 		}
 		return joinParts([...lines, `[${count(lines.length - 1, 'row')}]`])
 	} catch (cause) {
-		return failBy(cause)
+		failBy(cause)
 	}
 }
 
@@ -7281,7 +7281,7 @@ async function zipItems(bytes: Uint8Array) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipReader } = await zipLibrary()
 	const options = { checkSignature: true, filenameValidation: 'tolerant' } as const
 	const zip = new ZipReader(new Uint8ArrayReader(bytes), { ...options, useWebWorkers: false })
-	const items: Packed[] = []
+	const items = []
 	for await (const entry of zip.getEntriesGenerator()) {
 		const plain = entry.directory ? 'directory' : 'file'
 		items.push({
@@ -7316,7 +7316,7 @@ async function openArchive(given: string, workspace: Workspace) {
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
-		return failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
+		failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
 	}
 }
 
@@ -7361,7 +7361,7 @@ async function unpackedState(item: Packed, { mode: old }: FileState): Promise<Fi
 async function freeTarget(given: string, overwrite: boolean, workspace: Workspace) {
 	const target = await writeTarget(given, workspace)
 	if (target.before.kind === 'absent' || overwrite) return target
-	return fail(`${target.shown} exists already`, 'set overwrite to replace files')
+	fail(`${target.shown} exists already`, 'set overwrite to replace files')
 }
 
 type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: boolean }
@@ -7376,7 +7376,7 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
 	])
 	if (args.list_only) return { changes: [], says: `${columns(lines)}\n[${sum}]` }
 	const dest = workspace.show(await workspace.read(destOf(args)))
-	const changes: Change[] = []
+	const changes = []
 	for (const { place, item } of placedItems(items, partsOf(dest))) {
 		const to = path.join(workspace.root, place)
 		if (!item && lstatOf(to)?.isDirectory()) continue
@@ -7432,7 +7432,7 @@ export const DATA_TOOLS = toolsOf('data', {
 				try {
 					return foundText(search(document as never, query), limit)
 				} catch (cause) {
-					return failBy(cause, 'the query fails: ')
+					failBy(cause, 'the query fails: ')
 				}
 			}
 			return runBounded(answer) ?? fail('it takes too long')
@@ -7470,7 +7470,7 @@ export const DATA_TOOLS = toolsOf('data', {
 			})
 			if (code === 0) return stdout
 			const why = stderr.replace(/^[^]*?tai: /, '').trim() || 'it took too long'
-			return fail(`${workspace.show(at)}: ${why}`)
+			fail(`${workspace.show(at)}: ${why}`)
 		},
 	},
 	archive_create: planned({
@@ -7904,7 +7904,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			].join('\n')
 			const ask = (until: AbortSignal) => prompter.ask(question, { secret: true }, until)
 			const value = (await awaitAnswer(USER_WAIT, signal, ask))?.trim()
-			if (!value) return fail('the user typed nothing', hint)
+			if (!value) fail('the user typed nothing', hint)
 			redactor.add(name, value)
 			await secrets.set(name, value)
 			return `stored ${name}`
@@ -8153,8 +8153,8 @@ export async function addServers(
 	{ servers, rejects }: McpSource,
 	how: Agreement & { profile: string | undefined; current?: string },
 ) {
-	const added: Added[] = []
-	const failed: TaiError[] = [...rejects]
+	const added = []
+	const failed = [...rejects]
 	for (const { entry: given, from } of servers) {
 		const entry = bridge.placed(given)
 		const profile = how.profile ?? (entry.enabled ? how.current : undefined)
@@ -8302,7 +8302,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
 		run: async ({ server, tool: name }, { bridge, profile }) => {
 			checkCallable(bridge, profile, server, name)
-			return fail(`${server} has just lost its tool ${name}`)
+			fail(`${server} has just lost its tool ${name}`)
 		},
 	},
 })
@@ -8792,7 +8792,7 @@ type AgentOptions = {
 
 type Events<Result> = AsyncGenerator<AgentEvent, Result>
 
-const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
+const NO_USAGE = { input: 0, output: 0, cached: 0 }
 
 function failLimit(message: string, limit: string): never {
 	const hint = `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`
@@ -8871,9 +8871,9 @@ export class Agent {
 	async *#ask(signal: AbortSignal) {
 		const { window } = this.#options.chat.choice
 		const most = (CONTEXT_FULL * window) / this.#correction
-		const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
 		// Counts only where characters leave it open: tokenx takes 1 ms to load.
-		if (sumOf(characters) > most && sumOf(await estimateTokens(this.history)) > most)
+		const { length } = JSON.stringify(this.history)
+		if (length > most && sumOf(await estimateTokens(this.history)) > most)
 			yield* this.#compact(signal)
 		let text = ''
 		try {
@@ -8977,14 +8977,12 @@ const counted = new WeakMap<Message, number>()
 /** About how many each message takes. */
 export async function estimateTokens(messages: Message[]) {
 	const { estimateTokenCount } = await import('tokenx')
-	const tokensOf = (it: Message) => sizeOf(it, estimateTokenCount)
+	const tokensOf = (message: Message) => {
+		const { parts, images } = { parts: [], images: [], ...message }
+		const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
+		return estimateTokenCount(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
+	}
 	return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
-}
-
-function sizeOf(message: Message, measure: (text: string) => number) {
-	const { parts, images } = { parts: [], images: [], ...message }
-	const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
-	return measure(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
 }
 
 /** How many to sum up so that `keep` tokens remain; calls keep their replies. */
@@ -10269,7 +10267,7 @@ async function answerSchema({ given, world }: App) {
 		return schema
 	} catch (cause) {
 		const what = `--schema ${visible(file)}: ${messageOf(cause)}`
-		return failUsage(what, 'give a file with a JSON Schema', cause)
+		failUsage(what, 'give a file with a JSON Schema', cause)
 	}
 }
 
@@ -11462,7 +11460,7 @@ async function mcpServePipe(app: App) {
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
-type Seen = string | [health: 'warn' | 'bad', text: string]
+type Seen = string | [health: 'ok' | 'warn' | 'bad', text: string]
 
 function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
 	const state = problems[0] ? count(problems.length, 'problem') : 'unbroken'
@@ -11490,7 +11488,7 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 	},
 	audit: async (app) => {
 		const found = await (await app.store()).verifyAudit()
-		return found.problems[0] ? ['bad', auditInWords(found)] : auditInWords(found)
+		return [found.problems[0] ? 'bad' : 'ok', auditInWords(found)]
 	},
 	model: async (app) => {
 		const choice = await chosenModel(app)
@@ -11981,7 +11979,7 @@ function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
 	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
 	if (!Number.isNaN(at)) return at
-	return failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
+	failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
@@ -12157,7 +12155,7 @@ function trustedVerb(revokes: boolean): Run {
 function limitOf({ given }: App, usual = 50) {
 	const text = given.text('limit') ?? `${usual}`
 	if (/^[1-9]\d*$/.test(text)) return Number(text)
-	return failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
+	failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
 }
 
 //#endregion §commands
@@ -12234,7 +12232,7 @@ async function promptParts(app: App, words: string[]) {
 	)
 	if (text) parts.push(textPart(text))
 	if (parts.length > 0) return parts
-	return failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
+	failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
 }
 
 function realWorld(): World {
