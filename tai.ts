@@ -8752,7 +8752,7 @@ export function systemPrompt({
 	return joinParts(parts, '\n\n')
 }
 
-export const COMPACTION_REQUEST = `The conversation has become too long. Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done, found and decided, what is open, and what to do next. Facts only, at most 600 words.`
+export const COMPACTION_REQUEST = `Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done, found and decided, what is open, what to do next. Facts only, at most 600 words.`
 
 //#endregion §prompts
 
@@ -9646,10 +9646,9 @@ type Verb<Host = never> = {
 	run: (app: Host, ...words: string[]) => Promise<number | boolean | void> // the exit code; true: it failed
 }
 
-const flagsOf = ({ verbs }: Command) =>
-	new Set([...verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS])
+const flagsOf = (command?: Command) =>
+	command ? new Set([...command.verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS]) : FLAGS
 
-const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 const piecesOf = (text: string) => text.split(' ').filter(Boolean)
 
 function readFlags(args: string[], flags: Flag[], strict: boolean) {
@@ -9714,20 +9713,15 @@ function checkWords(words: string[], args: string, usage: string, hint: string) 
 	if (words.length > most) failUsage(`something is too much: ${usage}`, hint)
 }
 
-const flagColumns = (flags: Iterable<Flag>) =>
-	columns([...flags].map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
-
 /** Of the program, or of one command. */
 export function helpText(commands: Command[], command?: Command) {
+	const rows = Array.from(flagsOf(command), ({ usage, short, help }) => {
+		return [`  ${short ? '' : '    '}${usage}`, help]
+	})
+	const flags = `Flags:\n${columns(rows)}\n`
 	if (command) {
 		const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-		return `tai ${command.name}: ${command.help}
-
-${columns(verbs)}
-
-Flags:
-${flagColumns(flagsOf(command))}
-`
+		return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n\n${flags}`
 	}
 	const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, name])
 	return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
@@ -9739,9 +9733,7 @@ Examples:
   git diff --staged | tai "write a commit message"
   tai --auto "run the tests and fix what fails"
 
-Flags:
-${flagColumns(FLAGS)}
-
+${flags}
 Commands:
 ${columns(commands.map((row) => [`  ${row.name}`, row.help]))}
 
@@ -9762,7 +9754,7 @@ export const COMPLETIONS = {
 export function completeLine(line: string, commands: Command[]) {
 	const [said, start = ''] = /(?<=^\S+\s+)(.*\s)?\S*$/.exec(line) ?? ['-']
 	const command = commands.find(({ name }) => start.startsWith(`${name} `))
-	const flags = [...(command ? flagsOf(command) : FLAGS)].flatMap(spellings)
+	const flags = [...flagsOf(command)].flatMap(({ usage }) => usage.match(/-[^ ,]+/g) ?? [])
 	const verbs = commands.flatMap((row) => row.verbs.map(({ name }) => `${row.name} ${name}`))
 	const known = /\s-\S*$/.test(line) ? flags.map((flag) => start + flag) : verbs
 	const fitting = known.filter((each) => each.startsWith(said))
