@@ -7329,7 +7329,7 @@ function partsOf(name: string) {
 
 /** With the folders above. */
 function placedItems(items: Packed[], dest: string[]) {
-	const placed = new Map<string, { place: string; item: Packed | undefined }>()
+	const placed = new Map<string, { place: string; item: Packed | false }>()
 	for (const own of items) {
 		const parts = [...dest, ...partsOf(own.name)]
 		for (const i of parts.keys()) {
@@ -7339,7 +7339,7 @@ function placedItems(items: Packed[], dest: string[]) {
 			const known = placed.get(key)
 			if (known && !(isFolder && known.place === place && !known.item))
 				fail(`${visible(place)} and ${visible(known.place)} would be one`)
-			placed.set(key, { place, item: isFolder ? undefined : own })
+			placed.set(key, { place, item: !isFolder && own })
 		}
 	}
 	return placed.values()
@@ -7368,7 +7368,7 @@ type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: b
 
 const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
 
-async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
+async function unpackPlan(args: Unpacking, { workspace }: ToolContext) {
 	const { items, sum } = await openArchive(args.path, workspace)
 	const lines = items.map(({ name, type, size }) => [
 		type === 'file' ? formatBytes(size) : type,
@@ -9068,7 +9068,7 @@ export class Output {
 	}
 
 	get closed() {
-		return this.gone.aborted && this.failure === undefined
+		return this.gone.aborted && !this.failure
 	}
 
 	get columns() {
@@ -9678,7 +9678,7 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	if (RESERVED.includes(word)) failUsage(`this version has no command ${word}`, AS_PROMPT)
 	const command = commands.find((row) => row.name === word)
 	const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
-	if (given.has('help') || command === undefined) {
+	if (given.has('help') || !command) {
 		const served = FLAGS.filter(({ name }) => !NOT_SERVED.test(name))
 		if (!given.has('help')) checkFlags(args, given.has('serve-mcp') ? served : FLAGS, hint)
 		return { given, command, words, verb: undefined }
@@ -9862,8 +9862,8 @@ export class App extends copying<AppOptions>() {
 		try {
 			return await this.store()
 		} catch (error) {
-			if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
-			this.notice(`${error.message}: this session is not saved`)
+			if (Object(error).kind !== 'readonly') throw error
+			this.notice(`${messageOf(error)}: this session is not saved`)
 			const memory = await Store.memory(this.world, { redactor: this.redactor })
 			return this.own(memory, closePart)
 		}
@@ -10072,7 +10072,7 @@ export const firstCodeBlock = (answer: string) =>
 export type Conversation = Awaited<ReturnType<typeof converse>>
 
 function rewritten(answer: string, { given, notice }: App) {
-	if (given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
+	if (given.has('schema')) return JSON.stringify(parseAnswer(answer), null, 2)
 	const block = firstCodeBlock(answer)
 	if (block === undefined) notice('no code block: this is all of the answer')
 	return block ?? answer
@@ -10204,7 +10204,7 @@ export async function openTools(app: App, { mode, rows, only, lock, ...place }: 
 		rows: rows ?? TOOLS,
 		context: { world, store, http, config, approvals, bridge, prompter, processes, ...place },
 		bridged: () => bridgedTools(bridge, place.profile, !rows),
-		delegate: delegated.bind(undefined, app),
+		delegate: delegated.bind(null, app),
 		ticks: () => process.uptime() * SECOND,
 		resultMax: config.number('result_max'),
 		only,
@@ -10225,7 +10225,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 	const { store, config } = await app.forTurn()
 	const profile = await profileOf(store, name ?? own)
 	const choice = await chosenModel(app, profile)
-	const tools = parent.narrowed(name === undefined ? { name: profile.name } : profile, names)
+	const tools = parent.narrowed(name ? profile : { name: profile.name }, names)
 	const about = { profile: profile.name, model: modelName(choice), workspace: '' }
 	const session = await store.createSession({ title: titleOf([textPart(task)]), ...about })
 	const maxSteps = Math.min(steps, config.number('max_steps'))
@@ -11550,7 +11550,7 @@ async function serversPart(file: string, root: string) {
 /** Servers by host; a file that cannot be used is named in `faults`. */
 export async function hostedServers(world: World, root: string) {
 	const folders = hostFolders(world, root)
-	const faults: string[] = []
+	const faults = []
 	const found = []
 	for (const [host, places] of Object.entries(HOSTS))
 		for (const place of places.split(' ')) {
@@ -11731,7 +11731,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			{ name, core, tier: annotations.securityTier, description })))],
 		['show NAME', 'one, with its schema', async (app, name = '') => {
 			const tool = await knownTool(app, name)
-			app.print(tool, JSON.stringify(tool, undefined, 2))
+			app.print(tool, JSON.stringify(tool, null, 2))
 		}],
 	],
 	approval: ['what tools may do without asking',
@@ -11826,7 +11826,7 @@ export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help,
 	verbs: verbs.map(verbOf),
 }))
 
-function verbOf([usage, help, run, taken = '']: VerbSpec): Verb<App> {
+function verbOf([usage, help, run, taken = '']: VerbSpec) {
 	const [name = ''] = /^[a-z ]*(?= |$)/.exec(usage) ?? []
 	const flags = piecesOf(taken).flatMap((flag) => VERB_FLAGS.get(flag) ?? [])
 	return { name, args: usage.slice(name.length).trim(), help, flags, run }
@@ -12072,7 +12072,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 
 async function pinDiff({ now, before }: McpDrift) {
 	const named = (tool?: McpDefinition) => {
-		const schema = JSON.stringify(tool?.inputSchema, undefined, 2)
+		const schema = JSON.stringify(tool?.inputSchema, null, 2)
 		return { name: now.name, text: tool ? `${tool.description}\n\n${schema}\n` : '' }
 	}
 	const diff = await unifiedDiff(named(before), named(now))
@@ -12173,7 +12173,7 @@ export async function main(argv: string[], outside: Outside) {
 		app.given = line.given
 		// A served host's screen is not ours.
 		if (line.verb?.run === mcpServePipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
-		app.resolve = resolveGithub.bind(undefined, app)
+		app.resolve = resolveGithub.bind(null, app)
 		reapOrphans(app.world)
 		const code = await runLine(app, line)
 		await out.drained(outside.signal)
@@ -12219,9 +12219,7 @@ async function promptParts(app: App, words: string[]) {
 	const isPrompted = (prompt || files[0]) && !words.includes('-')
 	const wait = isPrompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
 	const text = composePrompt(given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
-	const parts: Part[] = await Array.fromAsync(files, (file) =>
-		readPromptFile(file, world.cwd, signal),
-	)
+	const parts = await Array.fromAsync(files, (file) => readPromptFile(file, world.cwd, signal))
 	if (text) parts.push(textPart(text))
 	if (parts.length > 0) return parts
 	failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
