@@ -7406,9 +7406,9 @@ async function tarOf(items: ToPack[]) {
 	const { packTar } = await import('modern-tar')
 	const entries = items.map(({ name, kind, bytes, mode, mtime }) => {
 		const header = { name, mtime, mode: mode & 0o777, size: 0 }
-		if (kind === 'folder') return { header: { ...header, type: 'directory' as const } }
 		if (kind === 'file') return { header: { ...header, size: bytes.length }, body: bytes }
-		return { header: { ...header, type: 'symlink' as const, linkname: `${bytes}` } }
+		const type = kind === 'folder' ? ('directory' as const) : ('symlink' as const)
+		return { header: { ...header, type, linkname: `${bytes}` } }
 	})
 	return packTar(entries)
 }
@@ -9269,7 +9269,7 @@ export const denyPrompter: Prompter = {
 
 const BODY_MIN = 8 // columns
 
-type MarkdownPage = {
+type Page = {
 	width: number
 	color: boolean
 	styles: InspectColor[]
@@ -9277,18 +9277,18 @@ type MarkdownPage = {
 }
 
 /** East Asian wide characters take two (UAX #11). */
-function columnsOf(text: string, page: MarkdownPage) {
+function columnsOf(text: string, page: Page) {
 	const shown = builtin('node:util').stripVTControlCharacters(text)
 	const chars = shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, '')
 	return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
-const narrower = (page: MarkdownPage, by: number) => ({
+const narrower = (page: Page, by: number) => ({
 	...page,
 	width: Math.max(BODY_MIN, page.width - by),
 })
 
-function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
+function paintText(text: string, { color, styles }: Page, ...more: InspectColor[]) {
 	const shown = terminalText(text)
 	return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
@@ -9297,7 +9297,7 @@ const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&quot;': '
 
 const unescaped = (text: string) => text.replace(/&(lt|gt|quot|amp);/g, (it) => ENTITIES[it] ?? it)
 
-type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
+type Draw<Result> = Record<string, (token: Tokens.Generic, page: Page) => Result>
 
 const INLINES: Draw<string> = {
 	text: ({ text, tokens }, page) =>
@@ -9317,13 +9317,13 @@ const INLINES: Draw<string> = {
 	checkbox: () => '',
 }
 
-function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]) {
+function drawInlines(tokens: Token[] = [], page: Page, ...more: InspectColor[]) {
 	const inner = { ...page, styles: [...page.styles, ...more] }
 	const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
 	return tokens.map(draw).join('')
 }
 
-function wrapText(text: string, page: MarkdownPage) {
+function wrapText(text: string, page: Page) {
 	if (text === '') return []
 	return text.split('\n').flatMap((line) => {
 		const [first = '', ...words] = line.trim().split(/[ \t]+/)
@@ -9358,12 +9358,12 @@ const joinBlocks = (blocks: string[][], gap: string[]) =>
 		.filter(({ length }) => length > 0)
 		.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 
-function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
+function drawBlocks(tokens: Token[] = [], page: Page, gap = ['']) {
 	const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
 	return joinBlocks(tokens.map(draw), gap)
 }
 
-function drawList(token: Tokens.Generic, page: MarkdownPage) {
+function drawList(token: Tokens.Generic, page: Page) {
 	const { items, start, loose } = token as Tokens.List
 	const gap = loose ? [''] : []
 	const blocks = items.map(({ tokens, checked }, i) => {
@@ -9375,7 +9375,7 @@ function drawList(token: Tokens.Generic, page: MarkdownPage) {
 	return joinBlocks(blocks, gap)
 }
 
-function drawTable(token: Tokens.Generic, page: MarkdownPage) {
+function drawTable(token: Tokens.Generic, page: Page) {
 	const { header, rows, align } = token as Tokens.Table
 	const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
 	const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
@@ -9396,7 +9396,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
 	return [...drawRow(head), rule, ...body.flatMap(drawRow)]
 }
 
-function fitColumns(rows: string[][], page: MarkdownPage) {
+function fitColumns(rows: string[][], page: Page) {
 	const widths = (rows[0] ?? []).map((_cell, x) =>
 		Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
 	)
@@ -10372,8 +10372,6 @@ const WITNESSES: Record<string, Witness> = {
 	Glama: () => [],
 }
 
-type Page = Awaited<ReturnType<typeof pagesOf>>[number]
-
 async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const { owner, name: repository, folder = 'HEAD' } = place
 	const registry = 'registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest'
@@ -10415,7 +10413,9 @@ const inBrief = (text: string) => visible(clip(text, FACT_MAX))
 const unnamed = (what: string) =>
 	fail(`the model answered ${inBrief(what)}, which the evidence does not name`)
 
-function checkChoice({ command = '', args, env, url }: McpEntry, pages: Page[]) {
+type Pages = Awaited<ReturnType<typeof pagesOf>>
+
+function checkChoice({ command = '', args, env, url }: McpEntry, pages: Pages) {
 	const named = (what: string) => pages.some((page) => page.named.includes(what)) || unnamed(what)
 	const said = (word: string) => pages.some(({ text }) => text.includes(word)) || unnamed(word)
 	for (const [name, value] of Object.entries(env))
@@ -12200,16 +12200,14 @@ async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
 	if (given.has('approve-call-id'))
 		app.notice('--approve-call-id does nothing; --approve-digest allows one call')
 	if (verb) return verb.run(app, ...words)
-	if (!given.has('serve-mcp')) return runPrompt(app, words)
-	// They may be the rest of a key.
-	if (words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
-	return mcpServeMain(app)
-}
-
-function runPrompt(app: App, given: string[]) {
-	const asksNothing = given.length === 0 && !app.given.has('file')
+	if (given.has('serve-mcp')) {
+		// They may be the rest of a key.
+		if (words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
+		return mcpServeMain(app)
+	}
+	const asksNothing = words.length === 0 && !given.has('file')
 	if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
-	return oneShot(app, () => promptParts(app, given))
+	return oneShot(app, () => promptParts(app, words))
 }
 
 async function promptParts(app: App, words: string[]) {
