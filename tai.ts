@@ -9235,13 +9235,15 @@ export function spinnerOn(output: Output, ...others: Output[]) {
 	}
 	const start = (label: string) => {
 		stop()
-		if (!output.isTerminal || !output.color || screen.some((each) => !each.atLineStart)) return
 		text = clip(visible(label), COLUMNS_DEFAULT / 2)
 		let tick = 0
-		timer = setInterval(() => {
+		const turn = () => {
 			const frame = SPINNER_FRAMES[tick++ % SPINNER_FRAMES.length]
 			output.draw(CLEAR_LINE + style(`${frame} ${text}`, 'dim'))
-		}, SPINNER_TICK).unref()
+		}
+		if (output.isTerminal && output.color && screen.every((each) => each.atLineStart))
+			timer = setInterval(turn, SPINNER_TICK).unref()
+		return { [Symbol.dispose]: stop }
 	}
 	const pause = () => {
 		const wasTurning = timer
@@ -9888,9 +9890,9 @@ export class App extends copying<AppOptions>() {
 	})
 
 	bridge = lazy(async () => {
-		const { world, notice, watch, resolve } = this
+		const { world, notice, resolve } = this
 		const store = await this.#storeOrMemory()
-		const http = () => this.http
+		const [http, watch] = [() => this.http, this.spinner.start]
 		const bridge = new McpBridge({ world, store, taken: OWN_NAMES, http, notice, watch })
 		if (resolve) bridge.resolve = resolve
 		// Else every server is denied.
@@ -9910,10 +9912,6 @@ export class App extends copying<AppOptions>() {
 
 	stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
 
-	watch = (label: string) => {
-		this.spinner.start(label)
-		return { [Symbol.dispose]: this.spinner.stop }
-	}
 
 	notice = (text: string) => {
 		if (!this.given.has('quiet')) this.#tell(visible(text))
@@ -10440,7 +10438,7 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
 	const { name: repository } = place
 	if (!repository)
 		failUsage(`${visible(address)} is no repository`, 'such as https://github.com/OWNER/REPO')
-	using _ = app.watch(`looking up ${repository}`)
+	using _ = app.spinner.start(`looking up ${repository}`)
 	const pages = await pagesOf(app, place, signal)
 	const named = pages.flatMap((page) => page.named)
 	try {
