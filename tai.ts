@@ -91,8 +91,8 @@
 //     ASK_TOOLS
 //   §self       what tai knows of itself, as tools
 //     wordsOf SELF_TOOLS
-//   §servers    the tools that manage MCP servers, and those that servers bring
-//     agreeTo McpSource repositoryOf ...
+//   §servers    tools that manage MCP servers, and tools of theirs
+//     agreeTo repositoryOf readSource ...
 //   §ranker     which tools fit a few words
 //     wordsIn selectTools
 //   §toolbox    every tool, and the one way to call it
@@ -128,7 +128,7 @@
 //   §lines      MCP over stdin and stdout, the server's end
 //   §doctor     is everything as it should be?
 //     examine
-//   §hosts      servers that other programs on this machine use
+//   §hosts      servers that other programs here use
 //     hostedServers
 //   §commands   what each verb does
 //     COMMANDS
@@ -8045,7 +8045,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 
 //#endregion §self
 
-//#region §servers: the tools that manage MCP servers, and those that servers bring
+//#region §servers: tools that manage MCP servers, and tools of theirs
 //
 // 1. A person sees first what an entry starts or reaches; only --yes and --yolo agree instead.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
@@ -9016,6 +9016,7 @@ export function parseAnswer(answer: string) {
 
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters
+const A_DAY = 24 * HOUR // for who writes to us, or reads
 const ASK_WAIT = 10 * MINUTE
 const ASK_AGAIN = 3
 const SPINNER_TICK = 100
@@ -9112,7 +9113,7 @@ export class Output {
 	async drained(signal?: AbortSignal) {
 		const slow = this.#slow
 		if (slow?.writableLength)
-			await within(24 * HOUR, new Promise((done) => slow.write('', done)), signal)
+			await within(A_DAY, new Promise((done) => slow.write('', done)), signal)
 	}
 
 	get #stream() {
@@ -9457,7 +9458,6 @@ function completeBlocks(tokens: Token[]) {
 // 3. What cannot be taken whole is refused, before any request.
 // Not here: files that the model reads itself (§files).
 
-const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
@@ -9521,15 +9521,11 @@ async function readInput(
 }
 
 /** '' for a terminal and for silence of `wait` ms. Throws UsageError. */
-export async function readStdin(
-	wait = STDIN_ALONE_WAIT,
-	notice: (text: string) => void,
-	signal: AbortSignal,
-) {
+export async function readStdin(wait = A_DAY, notice: (text: string) => void, signal: AbortSignal) {
 	signal.throwIfAborted()
 	const kind = fdKind(0)
 	if (/terminal|closed|device/.test(kind)) return ''
-	const isBrief = kind === 'socket' && wait < STDIN_ALONE_WAIT
+	const isBrief = kind === 'socket' && wait < A_DAY
 	const patience = isBrief ? Math.min(wait, STDIN_SOCKET_WAIT) : wait
 	const begins = async (begun: Promise<unknown>) => {
 		const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
@@ -9686,7 +9682,9 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 		return { given, command, words, verb: undefined }
 	}
 	const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
-	const verb = command.verbs.find(isVerb) ?? failVerb(command, words[1])
+	const names = command.verbs.map((row) => row.name).join(', ')
+	const fault = words[1] ? `has no verb ${visible(words[1])}` : 'needs a verb'
+	const verb = command.verbs.find(isVerb) ?? failUsage(`tai ${word} ${fault}: ${names}`, AS_PROMPT)
 	const rest = words.slice(1 + piecesOf(verb.name).length)
 	checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
 	checkWords(rest, verb.args, usageOf(command, verb), hint)
@@ -9700,11 +9698,6 @@ function checkFlags(args: string[], known: Flag[], hint: string) {
 		const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
 		failUsage(visible(fault).replace('Unknown option', 'unknown flag'), hint)
 	}
-}
-
-function failVerb({ name, verbs }: Command, given?: string): never {
-	const what = given ? `has no verb ${visible(given)}` : 'needs a verb'
-	failUsage(`tai ${name} ${what}: ${verbs.map((row) => row.name).join(', ')}`, AS_PROMPT)
 }
 
 function checkWords(words: string[], args: string, usage: string, hint: string) {
@@ -9911,7 +9904,6 @@ export class App extends copying<AppOptions>() {
 	askSecret = (question: string) => this.prompter.ask(question, { secret: true }, this.signal)
 
 	stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
-
 
 	notice = (text: string) => {
 		if (!this.given.has('quiet')) this.#tell(visible(text))
@@ -10372,9 +10364,8 @@ const WITNESSES: Record<string, Witness> = {
 
 async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const { owner, name: repository, folder = 'HEAD' } = place
-	const registry = 'registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest'
 	const elsewhere: Record<string, string> = {
-		registry: `${registry}&search=io.github.${owner}/`,
+		registry: `registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest&search=io.github.${owner}/`,
 		Glama: `glama.ai/api/mcp/v1/servers/${repository}`,
 	}
 	const root = (await app.config()).get('mcp_resolver')?.replace(/\/+$/, '') ?? 'https:/'
@@ -11499,7 +11490,7 @@ export const examine = (app: App) =>
 
 //#endregion §doctor
 
-//#region §hosts: servers that other programs on this machine use
+//#region §hosts: servers that other programs here use
 //
 // Their files are read, never written, and only the part that holds servers.
 // What is found goes through the same door as a paste.
@@ -11960,7 +11951,7 @@ function givenMode({ given }: App, flag: string) {
 	return mode ? (parseSetting('permission_mode', mode) as Mode) : undefined
 }
 
-const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
+const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
 
 function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const time = given.text(flag)
