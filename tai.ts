@@ -7241,7 +7241,7 @@ const CSV_NUMBER = /^(-?(0|[1-9]\d{0,14})(\.\d+)?)?$/
 
 async function fillTable(db: DatabaseSync, text: string, at: string) {
 	const { parse } = (await import('papaparse')).default
-	const options = { header: true, skipEmptyLines: true } as const
+	const options = { header: true, skipEmptyLines: true }
 	const { data, errors, meta } = parse<Record<string, string>>(text, options)
 	const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
 	if (fault) fail(fault.message)
@@ -7510,7 +7510,7 @@ export const DATA_TOOLS = toolsOf('data', {
 			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items))
 			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
 			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
-			return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
+			return { changes: [{ ...target, after: { ...before, kind: 'file', bytes } }], says }
 		},
 	}),
 	archive_extract: planned({
@@ -8834,7 +8834,7 @@ export class Agent {
 		return this.#log.map(({ message }) => message)
 	}
 
-	async *runTurn(parts: Part[], signal: AbortSignal): Events<TurnResult> {
+	async *runTurn(parts: Part[], signal: AbortSignal) {
 		const turn: TurnResult = { answer: '', steps: 0, usage: NO_USAGE, tools: [] }
 		try {
 			await this.#append({ role: 'user', parts })
@@ -9859,8 +9859,8 @@ export class App extends copying<AppOptions>() {
 		} catch (error) {
 			if (Object(error).kind !== 'readonly') throw error
 			this.notice(`${messageOf(error)}: this session is not saved`)
-			const memory = await Store.memory(this.world, { redactor: this.redactor })
-			return this.own(memory, closePart)
+			const { world, redactor } = this
+			return this.own(await Store.memory(world, { redactor }), closePart)
 		}
 	})
 
@@ -9932,7 +9932,7 @@ function flagSettings(given: Given) {
 	const mode = given.has('yolo') ? 'danger-full-access' : auto
 	const texts = SETTINGS.map(({ key, type }) => {
 		const all = given.all(key.replaceAll('_', '-'))
-		return [key, (type.startsWith('list') && all.join()) || all.at(-1)] as const
+		return [key, (type.startsWith('list') && all.join()) || all.at(-1)]
 	})
 	const flags = Object.fromEntries(texts)
 	return { ...flags, permission_mode: flags['permission_mode'] ?? mode }
@@ -11441,7 +11441,7 @@ async function mcpServePipe(app: App) {
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
-type Seen = string | [health: 'ok' | 'warn' | 'bad', text: string]
+type Seen = string | [text: string, health: 'warn' | 'bad' | 'ok']
 
 function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
 	const state = problems[0] ? count(problems.length, 'problem') : 'unbroken'
@@ -11452,7 +11452,7 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 	home: async ({ world: { home, platform } }) => {
 		const { mode = 0 } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
 		const isOpen = platform !== 'win32' && mode & 0o077
-		return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : home
+		return isOpen ? [`others can read it: chmod 700 ${home}`, 'warn'] : home
 	},
 	vault: async (app) => {
 		await app.store()
@@ -11460,16 +11460,16 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 	},
 	seal: async (app) => {
 		const { state, locked } = (await app.store()).secrets.seal
-		if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE']
+		if (locked) return ['on, locked: set TAI_SEAL_PASSPHRASE', 'warn']
 		return state ? 'on' : 'off: secrets are kept as they are'
 	},
 	settings: async (app) => {
 		const { notices } = await app.config()
-		return notices[0] ? ['warn', notices.join('; ')] : 'none is wrong'
+		return notices[0] ? [notices.join('; '), 'warn'] : 'none is wrong'
 	},
 	audit: async (app) => {
 		const found = await (await app.store()).verifyAudit()
-		return [found.problems[0] ? 'bad' : 'ok', auditInWords(found)]
+		return [auditInWords(found), found.problems[0] ? 'bad' : 'ok']
 	},
 	model: async (app) => {
 		const choice = await chosenModel(app)
@@ -11477,14 +11477,14 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 		const offers = count(models.length, 'model')
 		const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
 		const isListed = !models[0] || models.some(({ id }) => id === choice.model)
-		return isListed ? text : ['warn', `${text}, this one not among them`]
+		return isListed ? text : [`${text}, this one not among them`, 'warn']
 	},
 }
 
 export const examine = (app: App) =>
 	Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
-		const seen = await look(app).catch((error): Seen => ['bad', explain(error)])
-		const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
+		const seen = await look(app).catch((error) => [explain(error), 'bad'])
+		const [text = '', health = 'ok'] = [seen].flat()
 		return { health, name, text: text.replaceAll('\n', '; ') }
 	})
 
