@@ -11788,9 +11788,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 	completion: ['completions for a shell',
 		...Object.entries(COMPLETIONS).map(([shell, script]): VerbSpec =>
 			[shell, `for ${shell}`, async ({ out }) => void out.write(script)]),
-		['line [WORDS...]', 'for such a script', async ({ out, world }) => {
-			for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
-		}],
+		['line [WORDS...]', 'for such a script', printLineEnds],
 	],
 	doctor: ['check the installation',
 		['', 'check everything', async (app) => {
@@ -11802,11 +11800,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 	],
 	version: ['the version', ['', 'print it', async (app) =>
 		app.print({ version: VERSION, node: process.versions.node }, `tai ${VERSION}`)]],
-	help: ['help', ['[COMMAND]', 'of tai, or of a command', async ({ out }, name) => {
-		const command = COMMANDS.find((row) => row.name === name)
-		if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
-		out.write(helpText(COMMANDS, command))
-	}]],
+	help: ['help', ['[COMMAND]', 'of tai, or of a command', printHelp]],
 }
 
 export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
@@ -12131,6 +12125,16 @@ function trustedVerb(revokes: boolean): Run {
 		await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
 		printTrust(app, registry.trusts())
 	}
+}
+
+async function printLineEnds({ out, world }: App) {
+	for (const end of completeLine(world.env['COMP_LINE'] ?? '', COMMANDS)) out.write(`${end}\n`)
+}
+
+async function printHelp({ out }: App, name?: string) {
+	const command = COMMANDS.find((row) => row.name === name)
+	if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
+	out.write(helpText(COMMANDS, command))
 }
 
 function limitOf({ given }: App, usual = 50) {
