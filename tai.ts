@@ -7874,8 +7874,10 @@ async function listedModel(asked: string, context: ToolContext, signal: AbortSig
 }
 
 const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
-	type: ['string', 'number', 'boolean', 'array'],
-	items: { type: 'string' },
+	anyOf: [
+		...['string', 'number', 'boolean'].map((type) => ({ type })),
+		{ type: 'array', items: { type: 'string' } },
+	],
 	description: 'The new value.',
 }
 
