@@ -7873,6 +7873,9 @@ async function listedModel(asked: string, context: ToolContext, signal: AbortSig
 	return isKnown ? `${provider.name}/${model}` : failUnlisted('model', asked)
 }
 
+const serversFor = (profile: string, { registry }: McpBridge) =>
+	registry.list().flatMap(({ name, profiles }) => (profiles.includes(profile) ? name : []))
+
 const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
 	anyOf: [
 		...['string', 'number', 'boolean'].map((type) => ({ type })),
@@ -7947,8 +7950,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			const stored: Partial<ProfileRow>[] = await store.listProfiles()
 			if (!(await store.getProfile('default'))) stored.unshift({ name: 'default' })
 			const rows = stored.map(({ prompt, name = '', ...row }) => {
-				const uses = bridge.registry.list().filter(({ profiles }) => profiles.includes(name))
-				const servers = uses.map((server) => server.name)
+				const servers = serversFor(name, bridge)
 				const start = prompt && clip(prompt, RECORD_TITLE)
 				return { name, current: name === current, ...row, prompt: start, servers }
 			})
@@ -8285,8 +8287,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		},
 		core: true,
 		run: async ({ query, limit, server }, { select, bridge, profile }) => {
-			const enabled = bridge.registry.list().filter((row) => row.profiles.includes(profile))
-			const names = enabled.map(({ name }) => name)
+			const names = serversFor(profile, bridge)
 			const servers = names.filter((name) => name === (server ?? name))
 			const { offered } = select({ query, limit, servers })
 			const hint = `\nenabled servers: ${names.join(', ') || 'none'}; mcp_list shows all`
