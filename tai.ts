@@ -90,8 +90,8 @@
 //     ASK_TOOLS
 //   §self       what tai knows of itself, as tools
 //     wordsOf SELF_TOOLS
-//   §servers    the tools that manage MCP servers, and those that servers bring
-//     agreeTo McpSource repositoryOf ...
+//   §servers    tools that manage MCP servers, and tools of theirs
+//     agreeTo repositoryOf readSource ...
 //   §ranker     which tools fit a few words
 //     wordsIn selectTools
 //   §toolbox    every tool, and the one way to call it
@@ -127,7 +127,7 @@
 //   §lines      MCP over stdin and stdout, the server's end
 //   §doctor     is everything as it should be?
 //     examine
-//   §hosts      servers that other programs on this machine use
+//   §hosts      servers that other programs here use
 //     hostedServers
 //   §commands   what each verb does
 //     COMMANDS
@@ -7207,7 +7207,7 @@ async function documentReader(text: string, name: string) {
 				fault = error
 			}
 		const [why] = `${Object(fault).message}`.split('\n', 1) // no excerpt
-		return fail(`${name}: ${why}`)
+		fail(`${name}: ${why}`)
 	}
 }
 
@@ -7249,7 +7249,7 @@ export async function queryTable(given: string) {
 		}
 		return joinParts([...lines, `[${count(lines.length - 1, 'row')}]`])
 	} catch (cause) {
-		return failBy(cause)
+		failBy(cause)
 	}
 }
 
@@ -7260,7 +7260,7 @@ const CSV_NUMBER = /^(-?(0|[1-9]\d{0,14})(\.\d+)?)?$/
 
 async function fillTable(db: DatabaseSync, text: string, at: string) {
 	const { parse } = (await import('papaparse')).default
-	const options = { header: true, skipEmptyLines: true } as const
+	const options = { header: true, skipEmptyLines: true }
 	const { data, errors, meta } = parse<Record<string, string>>(text, options)
 	const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
 	if (fault) fail(fault.message)
@@ -7275,16 +7275,6 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
 	for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
 
-/** In tar's words. */
-type Packed = {
-	name: string
-	type: string
-	size: number
-	mode: number
-	linkname?: string
-	read: () => Promise<Uint8Array>
-}
-
 const zlibOf = (work: 'gzip' | 'gunzip') =>
 	builtin('node:util').promisify(builtin('node:zlib')[work])
 
@@ -7292,12 +7282,11 @@ const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
 const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
 
-async function tarItems(bytes: Buffer): Promise<Packed[]> {
+async function tarItems(bytes: Buffer) {
 	const { unpackTar } = await import('modern-tar')
 	for (let at = 0; at < bytes.length; at += 512)
 		if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
-	const items = await unpackTar(bytes, { strict: true })
-	return items.map(({ header, data = ABSENT.bytes }) => ({
+	return (await unpackTar(bytes, { strict: true })).map(({ header, data = ABSENT.bytes }) => ({
 		type: 'file',
 		mode: 0,
 		...header,
@@ -7305,11 +7294,13 @@ async function tarItems(bytes: Buffer): Promise<Packed[]> {
 	}))
 }
 
+type Packed = Awaited<ReturnType<typeof tarItems>>[number]
+
 async function zipItems(bytes: Uint8Array) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipReader } = await zipLibrary()
 	const options = { checkSignature: true, filenameValidation: 'tolerant' } as const
 	const zip = new ZipReader(new Uint8ArrayReader(bytes), { ...options, useWebWorkers: false })
-	const items: Packed[] = []
+	const items = []
 	for await (const entry of zip.getEntriesGenerator()) {
 		const plain = entry.directory ? 'directory' : 'file'
 		items.push({
@@ -7344,7 +7335,7 @@ async function openArchive(given: string, workspace: Workspace) {
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
-		return failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
+		failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
 	}
 }
 
@@ -7357,7 +7348,7 @@ function partsOf(name: string) {
 
 /** With the folders above. */
 function placedItems(items: Packed[], dest: string[]) {
-	const placed = new Map<string, { place: string; item: Packed | undefined }>()
+	const placed = new Map<string, { place: string; item: Packed | false }>()
 	for (const own of items) {
 		const parts = [...dest, ...partsOf(own.name)]
 		for (const i of parts.keys()) {
@@ -7367,7 +7358,7 @@ function placedItems(items: Packed[], dest: string[]) {
 			const known = placed.get(key)
 			if (known && !(isFolder && known.place === place && !known.item))
 				fail(`${visible(place)} and ${visible(known.place)} would be one`)
-			placed.set(key, { place, item: isFolder ? undefined : own })
+			placed.set(key, { place, item: !isFolder && own })
 		}
 	}
 	return placed.values()
@@ -7389,14 +7380,14 @@ async function unpackedState(item: Packed, { mode: old }: FileState): Promise<Fi
 async function freeTarget(given: string, overwrite: boolean, workspace: Workspace) {
 	const target = await writeTarget(given, workspace)
 	if (target.before.kind === 'absent' || overwrite) return target
-	return fail(`${target.shown} exists already`, 'set overwrite to replace files')
+	fail(`${target.shown} exists already`, 'set overwrite to replace files')
 }
 
 type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: boolean }
 
 const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
 
-async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
+async function unpackPlan(args: Unpacking, { workspace }: ToolContext) {
 	const { items, sum } = await openArchive(args.path, workspace)
 	const lines = items.map(({ name, type, size }) => [
 		type === 'file' ? formatBytes(size) : type,
@@ -7404,7 +7395,7 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
 	])
 	if (args.list_only) return { changes: [], says: `${columns(lines)}\n[${sum}]` }
 	const dest = workspace.show(await workspace.read(destOf(args)))
-	const changes: Change[] = []
+	const changes = []
 	for (const { place, item } of placedItems(items, partsOf(dest))) {
 		const to = path.join(workspace.root, place)
 		if (!item && lstatOf(to)?.isDirectory()) continue
@@ -7434,9 +7425,9 @@ async function tarOf(items: ToPack[]) {
 	const { packTar } = await import('modern-tar')
 	const entries = items.map(({ name, kind, bytes, mode, mtime }) => {
 		const header = { name, mtime, mode: mode & 0o777, size: 0 }
-		if (kind === 'folder') return { header: { ...header, type: 'directory' as const } }
 		if (kind === 'file') return { header: { ...header, size: bytes.length }, body: bytes }
-		return { header: { ...header, type: 'symlink' as const, linkname: `${bytes}` } }
+		const type = kind === 'folder' ? ('directory' as const) : ('symlink' as const)
+		return { header: { ...header, type, linkname: `${bytes}` } }
 	})
 	return packTar(entries)
 }
@@ -7460,7 +7451,7 @@ export const DATA_TOOLS = toolsOf('data', {
 				try {
 					return foundText(search(document as never, query), limit)
 				} catch (cause) {
-					return failBy(cause, 'the query fails: ')
+					failBy(cause, 'the query fails: ')
 				}
 			}
 			return runBounded(answer) ?? fail('it takes too long')
@@ -7498,7 +7489,7 @@ export const DATA_TOOLS = toolsOf('data', {
 			})
 			if (code === 0) return stdout
 			const why = stderr.replace(/^[^]*?tai: /, '').trim() || 'it took too long'
-			return fail(`${workspace.show(at)}: ${why}`)
+			fail(`${workspace.show(at)}: ${why}`)
 		},
 	},
 	archive_create: planned({
@@ -7512,30 +7503,33 @@ export const DATA_TOOLS = toolsOf('data', {
 		annotations: REPLACES,
 		paths: ({ paths, dest }) => [...paths, dest],
 		run: async (args, { workspace }, signal) => {
-			const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
-			if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
+			const [, kind = fail('`dest` ends in .zip, .tar or .tar.gz')] =
+				/\.(zip|tar|tar\.gz|tgz)$/.exec(args.dest.toLowerCase()) ?? []
 			const target = await freeTarget(args.dest, args.overwrite, workspace)
 			const { before, shown } = target
-			const found = new Map<string, fs.Stats>()
+			const found = new Set<string>()
 			for (const given of args.paths) {
 				const top = await workspace.read(given)
-				const isFolder = statsOf(top, workspace).isDirectory()
+				found.add(top)
+				if (!statsOf(top, workspace).isDirectory()) continue
 				const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
-				found.set(top, fs.lstatSync(top))
-				if (!isFolder) continue
 				const { entries, remarks } = await walkTree(top, judge, signal)
 				if (remarks.length > 0) fail(remarks.join('; '))
-				for (const { at } of entries) found.set(at, fs.lstatSync(at))
+				for (const { at } of entries) found.add(at)
 			}
 			for (const at of [workspace.root, target.at]) found.delete(at)
-			sumUp([...found.values()], ARCHIVE_MAX)
-			const items = Array.from(found, ([at, { mode, mtime }]) => {
+			const stats = Array.from(found, (at) => [at, fs.lstatSync(at)] as const)
+			sumUp(
+				stats.map(([, it]) => it),
+				ARCHIVE_MAX,
+			)
+			const items = stats.map(([at, { mode, mtime }]) => {
 				return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
 			})
-			const plain = Buffer.from(await pack(items))
-			const bytes = /gz$/i.test(args.dest) ? await zlibOf('gzip')(plain) : plain
+			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items))
+			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
 			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
-			return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
+			return { changes: [{ ...target, after: { ...before, kind: 'file', bytes } }], says }
 		},
 	}),
 	archive_extract: planned({
@@ -7872,8 +7866,20 @@ async function switchSession(context: ToolContext, to: Switched) {
 	await context.store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
-function choiceOf(asked: string, { config, world, store, http }: ToolContext, signal: AbortSignal) {
-	const providers = providersOf(config.table('providers'))
+function configuredProviders(config: Config) {
+	try {
+		return providersOf(config.table('providers'))
+	} catch (error) {
+		const what = `${config.explain('providers').source}: ${messageOf(error)}`
+		failUsage(what, 'mend that table', error)
+	}
+}
+
+type Setup = Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>
+
+function choiceOf(asked: string | undefined, setup: Setup, signal: AbortSignal) {
+	const { config, world, store, http } = setup
+	const providers = configuredProviders(config)
 	const secret = (name: string) => store.secrets.get(name)
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
@@ -7886,6 +7892,9 @@ async function listedModel(asked: string, context: ToolContext, signal: AbortSig
 	const isKnown = known.length === 0 || known.some(({ id }) => id.includes(model))
 	return isKnown ? `${provider.name}/${model}` : failUnlisted('model', asked)
 }
+
+const serversFor = (profile: string, { registry }: McpBridge) =>
+	registry.list().flatMap(({ name, profiles }) => (profiles.includes(profile) ? name : []))
 
 const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
 	anyOf: [
@@ -7920,7 +7929,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			].join('\n')
 			const ask = (until: AbortSignal) => prompter.ask(question, { secret: true }, until)
 			const value = (await awaitAnswer(USER_WAIT, signal, ask))?.trim()
-			if (!value) return fail('the user typed nothing', hint)
+			if (!value) fail('the user typed nothing', hint)
 			redactor.add(name, value)
 			await secrets.set(name, value)
 			return `stored ${name}`
@@ -7961,8 +7970,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			const stored: Partial<ProfileRow>[] = await store.listProfiles()
 			if (!(await store.getProfile('default'))) stored.unshift({ name: 'default' })
 			const rows = stored.map(({ prompt, name = '', ...row }) => {
-				const uses = bridge.registry.list().filter(({ profiles }) => profiles.includes(name))
-				const servers = uses.map((server) => server.name)
+				const servers = serversFor(name, bridge)
 				const start = prompt && clip(prompt, RECORD_TITLE)
 				return { name, current: name === current, ...row, prompt: start, servers }
 			})
@@ -7992,7 +8000,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		takes: { provider: maybe(arg.text('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
-			const all = providersOf(context.config.table('providers'))
+			const all = configuredProviders(context.config)
 			const asked = all.filter(({ name }) => name === (only ?? name))
 			const lists = asked.map(async ({ name, keys, own }) => {
 				try {
@@ -8061,7 +8069,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 
 //#endregion §self
 
-//#region §servers: the tools that manage MCP servers, and those that servers bring
+//#region §servers: tools that manage MCP servers, and tools of theirs
 //
 // 1. A person sees first what an entry starts or reaches; only --yes and --yolo agree instead.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
@@ -8122,12 +8130,6 @@ function nameFrom(words: string[]) {
 
 type SourceKind = ReturnType<typeof sourceKind>
 
-export type McpSource = {
-	servers: { entry: McpEntry; from: string }[]
-	notes: string[]
-	rejects: TaiError[]
-}
-
 const PLACE =
 	/github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
 
@@ -8143,7 +8145,7 @@ export async function readSource(
 	{ registry, resolve }: McpBridge,
 	words: string[],
 	how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
-): Promise<McpSource> {
+) {
 	const [source = '', ...args] = words
 	const { name, kind = sourceKind(source), signal } = how
 	const named = name !== undefined && { name: serverName(name) }
@@ -8165,6 +8167,8 @@ export async function readSource(
 	return { servers: entries.map((entry) => ({ entry: { ...entry, ...named }, from })), ...rest }
 }
 
+export type McpSource = Awaited<ReturnType<typeof readSource>>
+
 type Added = Awaited<ReturnType<McpBridge['add']>>
 
 /** Each is agreed to, verified, stored, enabled where a profile is named. */
@@ -8173,8 +8177,8 @@ export async function addServers(
 	{ servers, rejects }: McpSource,
 	how: Agreement & { profile: string | undefined; current?: string },
 ) {
-	const added: Added[] = []
-	const failed: TaiError[] = [...rejects]
+	const added = []
+	const failed = [...rejects]
 	for (const { entry: given, from } of servers) {
 		const entry = bridge.placed(given)
 		const profile = how.profile ?? (entry.enabled ? how.current : undefined)
@@ -8232,8 +8236,7 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
 		fail(`${server} has no tool ${visible(name)}`, '`tai mcp tools`, or mcp_tools, lists them')
 	if (isCallable(state)) return
 	bridge.checkTrust(server, found.tool, found.name)
-	const remedy = REMEDIES[state] ?? 'tools'
-	const help = `the user can look into that: \`tai mcp ${remedy} ${server}\``
+	const help = `the user can look into that: \`tai mcp ${REMEDIES[state] ?? 'tools'} ${server}\``
 	fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
@@ -8304,8 +8307,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		},
 		core: true,
 		run: async ({ query, limit, server }, { select, bridge, profile }) => {
-			const enabled = bridge.registry.list().filter((row) => row.profiles.includes(profile))
-			const names = enabled.map(({ name }) => name)
+			const names = serversFor(profile, bridge)
 			const servers = names.filter((name) => name === (server ?? name))
 			const { offered } = select({ query, limit, servers })
 			const hint = `\nenabled servers: ${names.join(', ') || 'none'}; mcp_list shows all`
@@ -8323,7 +8325,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
 		run: async ({ server, tool: name }, { bridge, profile }) => {
 			checkCallable(bridge, profile, server, name)
-			return fail(`${server} has just lost its tool ${name}`)
+			fail(`${server} has just lost its tool ${name}`)
 		},
 	},
 })
@@ -8776,19 +8778,20 @@ export function systemPrompt({
 	schema: JsonSchema
 }>) {
 	const day = new Date(world.now()).toISOString().slice(0, 10)
-	const more = hidden.map(({ name, origin }) =>
+	const titles = hidden.map(({ name, origin }) =>
 		origin ? `those of MCP server ${origin.server}` : name,
 	)
+	const more = [...new Set(titles)].join(', ')
 	const parts = [
 		added ?? IDENTITY,
 		root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
-		more[0] && `More tools can be offered by select_tools: ${[...new Set(more)].join(', ')}.`,
+		more && `More tools can be offered by select_tools: ${more}.`,
 		schema && 'Answer with one JSON value that fits the schema you were given, and nothing else.',
 	]
 	return joinParts(parts, '\n\n')
 }
 
-export const COMPACTION_REQUEST = `The conversation has become too long. Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done, found and decided, what is open, and what to do next. Facts only, at most 600 words.`
+export const COMPACTION_REQUEST = `Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done, found and decided, what is open, what to do next. Facts only, at most 600 words.`
 
 //#endregion §prompts
 
@@ -8828,7 +8831,7 @@ type AgentOptions = {
 
 type Events<Result> = AsyncGenerator<AgentEvent, Result>
 
-const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
+const NO_USAGE = { input: 0, output: 0, cached: 0 }
 
 function failLimit(message: string, limit: string): never {
 	const hint = `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`
@@ -8858,10 +8861,10 @@ export const summaryMessage = (record: string, summary: string) =>
 /** One turn at a time. */
 export class Agent {
 	#options
-	#log: Pick<StoredMessage, 'n' | 'message'>[]
+	#log
 	#correction = 1 // the provider's count of tokens over ours
 
-	constructor(options: AgentOptions, history: StoredMessage[] = []) {
+	constructor(options: AgentOptions, history: Pick<StoredMessage, 'n' | 'message'>[] = []) {
 		this.#options = options
 		this.#log = [...history]
 	}
@@ -8870,7 +8873,7 @@ export class Agent {
 		return this.#log.map(({ message }) => message)
 	}
 
-	async *runTurn(parts: Part[], signal: AbortSignal): Events<TurnResult> {
+	async *runTurn(parts: Part[], signal: AbortSignal) {
 		const turn: TurnResult = { answer: '', steps: 0, usage: NO_USAGE, tools: [] }
 		try {
 			await this.#append({ role: 'user', parts })
@@ -8907,9 +8910,9 @@ export class Agent {
 	async *#ask(signal: AbortSignal) {
 		const { window } = this.#options.chat.choice
 		const most = (CONTEXT_FULL * window) / this.#correction
-		const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
 		// Counts only where characters leave it open: tokenx takes 1 ms to load.
-		if (sumOf(characters) > most && sumOf(await estimateTokens(this.history)) > most)
+		const { length } = JSON.stringify(this.history)
+		if (length > most && sumOf(await estimateTokens(this.history)) > most)
 			yield* this.#compact(signal)
 		let text = ''
 		try {
@@ -8940,8 +8943,7 @@ export class Agent {
 		try {
 			return yield* stream()
 		} catch (error) {
-			const isTooLong = Object(error).kind === 'context'
-			if (!isTooLong || !(yield* this.#compact(signal))) throw error
+			if (Object(error).kind !== 'context' || !(yield* this.#compact(signal))) throw error
 			return yield* stream()
 		}
 	}
@@ -9014,14 +9016,12 @@ const counted = new WeakMap<Message, number>()
 /** About how many each message takes. */
 export async function estimateTokens(messages: Message[]) {
 	const { estimateTokenCount } = await import('tokenx')
-	const tokensOf = (it: Message) => sizeOf(it, estimateTokenCount)
+	const tokensOf = (message: Message) => {
+		const { parts, images } = { parts: [], images: [], ...message }
+		const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
+		return estimateTokenCount(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
+	}
 	return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
-}
-
-function sizeOf(message: Message, measure: (text: string) => number) {
-	const { parts, images } = { parts: [], images: [], ...message }
-	const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
-	return measure(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
 }
 
 /** How many to sum up so that `keep` tokens remain; calls keep their replies. */
@@ -9055,6 +9055,7 @@ export function parseAnswer(answer: string) {
 
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters
+const A_DAY = 24 * HOUR // for who writes to us, or reads
 const ASK_WAIT = 10 * MINUTE
 const ASK_AGAIN = 3
 const SPINNER_TICK = 100
@@ -9107,7 +9108,7 @@ export class Output {
 	}
 
 	get closed() {
-		return this.gone.aborted && this.failure === undefined
+		return this.gone.aborted && !this.failure
 	}
 
 	get columns() {
@@ -9149,11 +9150,9 @@ export class Output {
 
 	/** Until the system has all or never will, or an abort. */
 	async drained(signal?: AbortSignal) {
-		if (!this.#slow?.writableLength || signal?.aborted) return
-		const { promise, resolve } = Promise.withResolvers<void>()
-		signal?.addEventListener('abort', () => resolve())
-		this.#slow.write('', () => resolve())
-		await promise
+		const slow = this.#slow
+		if (slow?.writableLength)
+			await within(A_DAY, new Promise((done) => slow.write('', done)), signal)
 	}
 
 	get #stream() {
@@ -9276,13 +9275,15 @@ export function spinnerOn(output: Output, ...others: Output[]) {
 	}
 	const start = (label: string) => {
 		stop()
-		if (!output.isTerminal || !output.color || screen.some((each) => !each.atLineStart)) return
 		text = clip(visible(label), COLUMNS_DEFAULT / 2)
 		let tick = 0
-		timer = setInterval(() => {
+		const turn = () => {
 			const frame = SPINNER_FRAMES[tick++ % SPINNER_FRAMES.length]
 			output.draw(CLEAR_LINE + style(`${frame} ${text}`, 'dim'))
-		}, SPINNER_TICK).unref()
+		}
+		if (output.isTerminal && output.color && screen.every((each) => each.atLineStart))
+			timer = setInterval(turn, SPINNER_TICK).unref()
+		return { [Symbol.dispose]: stop }
 	}
 	const pause = () => {
 		const wasTurning = timer
@@ -9310,7 +9311,7 @@ export const denyPrompter: Prompter = {
 
 const BODY_MIN = 8 // columns
 
-type MarkdownPage = {
+type Page = {
 	width: number
 	color: boolean
 	styles: InspectColor[]
@@ -9318,28 +9319,27 @@ type MarkdownPage = {
 }
 
 /** East Asian wide characters take two (UAX #11). */
-function columnsOf(text: string, page: MarkdownPage) {
+function columnsOf(text: string, page: Page) {
 	const shown = builtin('node:util').stripVTControlCharacters(text)
 	const chars = shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, '')
 	return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
-const narrower = (page: MarkdownPage, by: number) => ({
+const narrower = (page: Page, by: number) => ({
 	...page,
 	width: Math.max(BODY_MIN, page.width - by),
 })
 
-function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
+function paintText(text: string, { color, styles }: Page, ...more: InspectColor[]) {
 	const shown = terminalText(text)
 	return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
-const ENTITIES = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
+const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
 
-const unescaped = (text: string) =>
-	Object.entries(ENTITIES).reduce((all, [name, char]) => all.replaceAll(name, char), text)
+const unescaped = (text: string) => text.replace(/&(lt|gt|quot|amp);/g, (it) => ENTITIES[it] ?? it)
 
-type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
+type Draw<Result> = Record<string, (token: Tokens.Generic, page: Page) => Result>
 
 const INLINES: Draw<string> = {
 	text: ({ text, tokens }, page) =>
@@ -9359,13 +9359,13 @@ const INLINES: Draw<string> = {
 	checkbox: () => '',
 }
 
-function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]) {
+function drawInlines(tokens: Token[] = [], page: Page, ...more: InspectColor[]) {
 	const inner = { ...page, styles: [...page.styles, ...more] }
 	const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
 	return tokens.map(draw).join('')
 }
 
-function wrapText(text: string, page: MarkdownPage) {
+function wrapText(text: string, page: Page) {
 	if (text === '') return []
 	return text.split('\n').flatMap((line) => {
 		const [first = '', ...words] = line.trim().split(/[ \t]+/)
@@ -9400,12 +9400,12 @@ const joinBlocks = (blocks: string[][], gap: string[]) =>
 		.filter(({ length }) => length > 0)
 		.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 
-function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
+function drawBlocks(tokens: Token[] = [], page: Page, gap = ['']) {
 	const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
 	return joinBlocks(tokens.map(draw), gap)
 }
 
-function drawList(token: Tokens.Generic, page: MarkdownPage) {
+function drawList(token: Tokens.Generic, page: Page) {
 	const { items, start, loose } = token as Tokens.List
 	const gap = loose ? [''] : []
 	const blocks = items.map(({ tokens, checked }, i) => {
@@ -9417,7 +9417,7 @@ function drawList(token: Tokens.Generic, page: MarkdownPage) {
 	return joinBlocks(blocks, gap)
 }
 
-function drawTable(token: Tokens.Generic, page: MarkdownPage) {
+function drawTable(token: Tokens.Generic, page: Page) {
 	const { header, rows, align } = token as Tokens.Table
 	const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
 	const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
@@ -9438,7 +9438,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
 	return [...drawRow(head), rule, ...body.flatMap(drawRow)]
 }
 
-function fitColumns(rows: string[][], page: MarkdownPage) {
+function fitColumns(rows: string[][], page: Page) {
 	const widths = (rows[0] ?? []).map((_cell, x) =>
 		Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
 	)
@@ -9497,7 +9497,6 @@ function completeBlocks(tokens: Token[]) {
 // 3. What cannot be taken whole is refused, before any request.
 // Not here: files that the model reads itself (§files).
 
-const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
@@ -9561,15 +9560,11 @@ async function readInput(
 }
 
 /** '' for a terminal and for silence of `wait` ms. Throws UsageError. */
-export async function readStdin(
-	wait = STDIN_ALONE_WAIT,
-	notice: (text: string) => void,
-	signal: AbortSignal,
-) {
+export async function readStdin(wait = A_DAY, notice: (text: string) => void, signal: AbortSignal) {
 	signal.throwIfAborted()
 	const kind = fdKind(0)
 	if (/terminal|closed|device/.test(kind)) return ''
-	const isBrief = kind === 'socket' && wait < STDIN_ALONE_WAIT
+	const isBrief = kind === 'socket' && wait < A_DAY
 	const patience = isBrief ? Math.min(wait, STDIN_SOCKET_WAIT) : wait
 	const begins = async (begun: Promise<unknown>) => {
 		const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
@@ -9624,8 +9619,7 @@ type Flag = ReturnType<typeof flagRow>
 
 function flagRow([usage, help]: [string, string]) {
 	const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
-	const setting = help ? undefined : findSetting(name.replaceAll('-', '_'))
-	const { help: usual = '', standard = '' } = setting ?? {}
+	const { help: usual = '', standard = '' } = findSetting(name.replaceAll('-', '_')) ?? {}
 	const type = value ? ('string' as const) : ('boolean' as const)
 	const said = help || (standard === '' ? usual : `${usual} (${standard})`)
 	return { usage, name, ...(short && { short }), type, multiple: true, help: said }
@@ -9689,10 +9683,9 @@ type Verb<Host = never> = {
 	run: (app: Host, ...words: string[]) => Promise<number | boolean | void> // the exit code; true: it failed
 }
 
-const flagsOf = ({ verbs }: Command) =>
-	new Set([...verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS])
+const flagsOf = (command?: Command) =>
+	command ? new Set([...command.verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS]) : FLAGS
 
-const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 const piecesOf = (text: string) => text.split(' ').filter(Boolean)
 
 function readFlags(args: string[], flags: Flag[], strict: boolean) {
@@ -9722,13 +9715,15 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	if (RESERVED.includes(word)) failUsage(`this version has no command ${word}`, AS_PROMPT)
 	const command = commands.find((row) => row.name === word)
 	const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
-	if (given.has('help') || command === undefined) {
+	if (given.has('help') || !command) {
 		const served = FLAGS.filter(({ name }) => !NOT_SERVED.test(name))
 		if (!given.has('help')) checkFlags(args, given.has('serve-mcp') ? served : FLAGS, hint)
 		return { given, command, words, verb: undefined }
 	}
 	const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
-	const verb = command.verbs.find(isVerb) ?? failVerb(command, words[1])
+	const names = command.verbs.map((row) => row.name).join(', ')
+	const fault = words[1] ? `has no verb ${visible(words[1])}` : 'needs a verb'
+	const verb = command.verbs.find(isVerb) ?? failUsage(`tai ${word} ${fault}: ${names}`, AS_PROMPT)
 	const rest = words.slice(1 + piecesOf(verb.name).length)
 	checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
 	checkWords(rest, verb.args, usageOf(command, verb), hint)
@@ -9744,11 +9739,6 @@ function checkFlags(args: string[], known: Flag[], hint: string) {
 	}
 }
 
-function failVerb({ name, verbs }: Command, given?: string): never {
-	const what = given ? `has no verb ${visible(given)}` : 'needs a verb'
-	failUsage(`tai ${name} ${what}: ${verbs.map((row) => row.name).join(', ')}`, AS_PROMPT)
-}
-
 function checkWords(words: string[], args: string, usage: string, hint: string) {
 	const wanted = piecesOf(args)
 	const least = wanted.filter((word) => !word.startsWith('[')).length
@@ -9757,20 +9747,15 @@ function checkWords(words: string[], args: string, usage: string, hint: string) 
 	if (words.length > most) failUsage(`something is too much: ${usage}`, hint)
 }
 
-const flagColumns = (flags: Iterable<Flag>) =>
-	columns([...flags].map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
-
 /** Of the program, or of one command. */
 export function helpText(commands: Command[], command?: Command) {
+	const rows = Array.from(flagsOf(command), ({ usage, short, help }) => {
+		return [`  ${short ? '' : '    '}${usage}`, help]
+	})
+	const flags = `Flags:\n${columns(rows)}\n`
 	if (command) {
 		const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-		return `tai ${command.name}: ${command.help}
-
-${columns(verbs)}
-
-Flags:
-${flagColumns(flagsOf(command))}
-`
+		return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n\n${flags}`
 	}
 	const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, name])
 	return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
@@ -9782,9 +9767,7 @@ Examples:
   git diff --staged | tai "write a commit message"
   tai --auto "run the tests and fix what fails"
 
-Flags:
-${flagColumns(FLAGS)}
-
+${flags}
 Commands:
 ${columns(commands.map((row) => [`  ${row.name}`, row.help]))}
 
@@ -9805,7 +9788,7 @@ export const COMPLETIONS = {
 export function completeLine(line: string, commands: Command[]) {
 	const [said, start = ''] = /(?<=^\S+\s+)(.*\s)?\S*$/.exec(line) ?? ['-']
 	const command = commands.find(({ name }) => start.startsWith(`${name} `))
-	const flags = [...(command ? flagsOf(command) : FLAGS)].flatMap(spellings)
+	const flags = [...flagsOf(command)].flatMap(({ usage }) => usage.match(/-[^ ,]+/g) ?? [])
 	const verbs = commands.flatMap((row) => row.verbs.map(({ name }) => `${row.name} ${name}`))
 	const known = /\s-\S*$/.test(line) ? flags.map((flag) => start + flag) : verbs
 	const fitting = known.filter((each) => each.startsWith(said))
@@ -9871,12 +9854,19 @@ function cellOf([key, value]: [string, unknown]) {
 }
 
 function tableOf(value: object, items?: object[], names = Object.keys(items?.[0] ?? {})) {
-	const facts = Object.entries(value).map((fact) => [fact[0], cellOf(fact)])
 	const cells = (item: object) =>
 		names.map((name) => clip(cellOf([name, Object(item)[name]]), CELL_MAX))
-	const rows = items?.map(cells) ?? facts
+	const rows = items?.map(cells) ?? Object.entries(value).map((it) => [it[0], cellOf(it)])
 	if (items?.[0]) rows.unshift(names)
 	return columns(rows) || `no ${Object.keys(value).at(-1)}`
+}
+
+const failUnnamed = (what: string, name: string) =>
+	failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
+
+async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
+	const usual = name === 'default' ? { name, created: 0 } : undefined
+	return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
 }
 
 /** What one run has opened. */
@@ -9884,6 +9874,9 @@ export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
 	approved = new Set<string>() // digests of calls, for one run each
 	#owned = new AsyncDisposableStack()
+	own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
+	processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
+	http = this.own(new HttpClient(this.world.env), closePart)
 	resolve?: Resolver
 
 	constructor(options: AppOptions) {
@@ -9903,10 +9896,10 @@ export class App extends copying<AppOptions>() {
 		try {
 			return await this.store()
 		} catch (error) {
-			if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
-			this.notice(`${error.message}: this session is not saved`)
-			const memory = await Store.memory(this.world, { redactor: this.redactor })
-			return this.own(memory, closePart)
+			if (Object(error).kind !== 'readonly') throw error
+			this.notice(`${messageOf(error)}: this session is not saved`)
+			const { world, redactor } = this
+			return this.own(await Store.memory(world, { redactor }), closePart)
 		}
 	})
 
@@ -9915,7 +9908,8 @@ export class App extends copying<AppOptions>() {
 		const store = await this.#storeOrMemory()
 		if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
 			await store.secrets.within(() => {})
-		return { store, config: await this.config() }
+		const config = await this.config()
+		return { store, config, usual: await profileOf(store, config.get('profile')) }
 	}
 
 	config = lazy(async () => {
@@ -9927,28 +9921,16 @@ export class App extends copying<AppOptions>() {
 		return config
 	})
 
-	#processes = lazy(() => this.own(new Processes(this.world, this.redactor), (it) => it.stopAll()))
-	get processes() {
-		return this.#processes()
-	}
-
-	#http = lazy(() => this.own(new HttpClient(this.world.env), closePart))
-	get http() {
-		return this.#http()
-	}
-
 	bridge = lazy(async () => {
-		const { world, notice, watch, resolve } = this
+		const { world, notice, resolve } = this
 		const store = await this.#storeOrMemory()
-		const parts = { world, store, taken: OWN_NAMES, http: this.#http, notice, watch }
-		const bridge = new McpBridge(parts)
+		const [http, watch] = [() => this.http, this.spinner.start]
+		const bridge = new McpBridge({ world, store, taken: OWN_NAMES, http, notice, watch })
 		if (resolve) bridge.resolve = resolve
 		// Else every server is denied.
 		await bridge.registry.unlockTrust().catch((error: unknown) => notice(messageOf(error)))
 		return this.own(bridge, closePart)
 	})
-
-	own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
 
 	get root() {
 		return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
@@ -9961,11 +9943,6 @@ export class App extends copying<AppOptions>() {
 	askSecret = (question: string) => this.prompter.ask(question, { secret: true }, this.signal)
 
 	stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
-
-	watch = (label: string) => {
-		this.spinner.start(label)
-		return { [Symbol.dispose]: this.spinner.stop }
-	}
 
 	notice = (text: string) => {
 		if (!this.given.has('quiet')) this.#tell(visible(text))
@@ -9994,7 +9971,7 @@ function flagSettings(given: Given) {
 	const mode = given.has('yolo') ? 'danger-full-access' : auto
 	const texts = SETTINGS.map(({ key, type }) => {
 		const all = given.all(key.replaceAll('_', '-'))
-		return [key, (type.startsWith('list') && all.join()) || all.at(-1)] as const
+		return [key, (type.startsWith('list') && all.join()) || all.at(-1)]
 	})
 	const flags = Object.fromEntries(texts)
 	return { ...flags, permission_mode: flags['permission_mode'] ?? mode }
@@ -10124,7 +10101,7 @@ export const firstCodeBlock = (answer: string) =>
 export type Conversation = Awaited<ReturnType<typeof converse>>
 
 function rewritten(answer: string, { given, notice }: App) {
-	if (given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
+	if (given.has('schema')) return JSON.stringify(parseAnswer(answer), null, 2)
 	const block = firstCodeBlock(answer)
 	if (block === undefined) notice('no code block: this is all of the answer')
 	return block ?? answer
@@ -10143,10 +10120,10 @@ const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-jso
 
 /** The result is what went wrong, when there is no answer. */
 export async function playTurn(app: App, talk: Conversation, parts: Part[], signal: AbortSignal) {
-	const hold = talk.tools !== undefined && !app.out.isTerminal
+	const { session, model, tools } = talk
 	const presenter = wantsJson(app)
-		? jsonPresenter(app, { session: talk.session, model: talk.model })
-		: textPresenter(app, await rendererFor(app), hold)
+		? jsonPresenter(app, { session, model })
+		: textPresenter(app, await rendererFor(app), !!tools && !app.out.isTerminal)
 	const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
 	const result = await resultOf(talk.agent.runTurn(safeParts(app, parts), signal), see)
 	see()
@@ -10165,14 +10142,13 @@ const toolNames = (config: Config, { tools }: ProfileRow) =>
 /** A new one, or where flags and `from` say so, an earlier one, or the running one. */
 export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
 	const schema = await answerSchema(app)
-	const { store, config } = await app.forTurn()
+	const { store, config, usual } = await app.forTurn()
 	const { workspace } = app
 	const earlier = from === true ? await earlierSession(app, store) : from || undefined
 	const switched = (key: keyof Switched) => {
 		const isFlag = config.explain(key).source.startsWith('flag ')
 		return from === true && isFlag ? undefined : earlier?.switched?.[key] // a later word wins
 	}
-	const usual = await profileOf(store, config.get('profile'))
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const choice = await chosenModel(app, profile, switched('model'))
 	const model = modelName(choice)
@@ -10216,47 +10192,20 @@ function modeOf(config: Config, { mode }: ProfileRow) {
 
 /** `profile` and `asked` go before the settings. The redactor learns the key. */
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
-	const { store, config } = await app.forTurn()
-	const own = profile ?? (await profileOf(store, config.get('profile')))
-	const { http, signal, redactor } = app
-	const choice = await chooseModel({
-		asked: asked ?? preferred(config, 'model', own.model),
-		providers: configuredProviders(config),
-		env: app.world.env,
-		secret: (name) => store.secrets.get(name),
-		http,
-		signal,
-	})
+	const { store, config, usual } = await app.forTurn()
+	const { http, signal, redactor, world } = app
+	const wanted = asked ?? preferred(config, 'model', (profile ?? usual).model)
+	const choice = await choiceOf(wanted, { config, world, store, http }, signal)
 	redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
 	const window = config.number('context_window')
 	return window < Infinity ? { ...choice, window } : choice
 }
 
-function configuredProviders(config: Config) {
-	try {
-		return providersOf(config.table('providers'))
-	} catch (error) {
-		const what = `${config.explain('providers').source}: ${messageOf(error)}`
-		failUsage(what, 'mend that table', error)
-	}
-}
-
 async function resumed(store: Store, session: string) {
-	const messages = await store.messages(session)
-	const last = messages.findLast((row) => row.compacted)
-	const kept = messages.filter((row) => !row.compacted)
+	const kept = (await store.messages(session)).filter((row) => !row.compacted)
 	const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
 	const record = summary && (await store.getRecord(summary.id))
-	if (!last || !record) return kept
-	return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
-}
-
-const failUnnamed = (what: string, name: string) =>
-	failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
-
-async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
-	const usual = name === 'default' ? { name, created: 0 } : undefined
-	return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
+	return record ? [{ n: 0, message: summaryMessage(record.id, record.body) }, ...kept] : kept
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
@@ -10274,9 +10223,8 @@ type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
 } & Partial<Pick<ConstructorParameters<typeof Tools>[0], 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
+export async function openTools(app: App, { mode, rows, only, lock, ...place }: ToolSeat) {
 	const { world, http, prompter, processes, notice, approved } = app
-	const { only, lock, ...place } = seat
 	const { store, config } = await app.forTurn()
 	const { root } = place.workspace
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
@@ -10285,7 +10233,7 @@ export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
 		rows: rows ?? TOOLS,
 		context: { world, store, http, config, approvals, bridge, prompter, processes, ...place },
 		bridged: () => bridgedTools(bridge, place.profile, !rows),
-		delegate: (parent, ...asked) => delegated(app, parent, ...asked),
+		delegate: delegated.bind(null, app),
 		ticks: () => process.uptime() * SECOND,
 		resultMax: config.number('result_max'),
 		only,
@@ -10306,7 +10254,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 	const { store, config } = await app.forTurn()
 	const profile = await profileOf(store, name ?? own)
 	const choice = await chosenModel(app, profile)
-	const tools = parent.narrowed(name === undefined ? { name: profile.name } : profile, names)
+	const tools = parent.narrowed(name ? profile : { name: profile.name }, names)
 	const about = { profile: profile.name, model: modelName(choice), workspace: '' }
 	const session = await store.createSession({ title: titleOf([textPart(task)]), ...about })
 	const maxSteps = Math.min(steps, config.number('max_steps'))
@@ -10340,7 +10288,7 @@ async function answerSchema({ given, world }: App) {
 		return schema
 	} catch (cause) {
 		const what = `--schema ${visible(file)}: ${messageOf(cause)}`
-		return failUsage(what, 'give a file with a JSON Schema', cause)
+		failUsage(what, 'give a file with a JSON Schema', cause)
 	}
 }
 
@@ -10453,13 +10401,10 @@ const WITNESSES: Record<string, Witness> = {
 	Glama: () => [],
 }
 
-type Page = Awaited<ReturnType<typeof pagesOf>>[number]
-
 async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const { owner, name: repository, folder = 'HEAD' } = place
-	const registry = 'registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest'
 	const elsewhere: Record<string, string> = {
-		registry: `${registry}&search=io.github.${owner}/`,
+		registry: `registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest&search=io.github.${owner}/`,
 		Glama: `glama.ai/api/mcp/v1/servers/${repository}`,
 	}
 	const root = (await app.config()).get('mcp_resolver')?.replace(/\/+$/, '') ?? 'https:/'
@@ -10482,12 +10427,11 @@ async function askApart(app: App, task: string, signal: AbortSignal) {
 	const { world, redactor } = app
 	const choice = await chosenModel(app)
 	const store = app.own(await Store.memory(world, { redactor }), closePart)
-	const none = { title: '', profile: '', model: '', workspace: '' }
-	const session = await store.createSession(none)
+	const session = await store.createSession({ title: '', profile: '', model: '', workspace: '' })
 	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
 	const { agent } = await converse(app, { store, session, choice, ...limits })
-	const turn = agent.runTurn([textPart(redactor.known(task))], signal)
-	const { answer, error } = await resultOf(turn)
+	const parts = [textPart(redactor.known(task))]
+	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
 	if (error) throw error
 	return answer
 }
@@ -10497,7 +10441,9 @@ const inBrief = (text: string) => visible(clip(text, FACT_MAX))
 const unnamed = (what: string) =>
 	fail(`the model answered ${inBrief(what)}, which the evidence does not name`)
 
-function checkChoice({ command = '', args, env, url }: McpEntry, pages: Page[]) {
+type Pages = Awaited<ReturnType<typeof pagesOf>>
+
+function checkChoice({ command = '', args, env, url }: McpEntry, pages: Pages) {
 	const named = (what: string) => pages.some((page) => page.named.includes(what)) || unnamed(what)
 	const said = (word: string) => pages.some(({ text }) => text.includes(word)) || unnamed(word)
 	for (const [name, value] of Object.entries(env))
@@ -10522,7 +10468,7 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
 	const { name: repository } = place
 	if (!repository)
 		failUsage(`${visible(address)} is no repository`, 'such as https://github.com/OWNER/REPO')
-	using _ = app.watch(`looking up ${repository}`)
+	using _ = app.spinner.start(`looking up ${repository}`)
 	const pages = await pagesOf(app, place, signal)
 	const named = pages.flatMap((page) => page.named)
 	try {
@@ -10609,10 +10555,10 @@ async function answerLine(chat: Chat, text: string) {
 }
 
 async function readLine(store: Store) {
-	const { createInterface } = builtin('node:readline')
 	const history = await store.listHistory(HISTORY_MAX)
 	const { stdin: input, stdout: output } = process
-	const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
+	const options = { input, output, history, terminal: true, prompt: '> ' }
+	const reader = builtin('node:readline').createInterface(options)
 	const { promise, resolve } = Promise.withResolvers<string | undefined>()
 	const lines: string[] = []
 	const settle = () => reader.line === '' && resolve(lines.join('\n'))
@@ -11665,7 +11611,7 @@ async function mcpServePipe(app: App) {
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
-type Seen = string | [health: 'warn' | 'bad', text: string]
+type Seen = string | [text: string, health: 'warn' | 'bad' | 'ok']
 
 function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
 	const state = problems[0] ? count(problems.length, 'problem') : 'unbroken'
@@ -11676,7 +11622,7 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 	home: async ({ world: { home, platform } }) => {
 		const { mode = 0 } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
 		const isOpen = platform !== 'win32' && mode & 0o077
-		return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : home
+		return isOpen ? [`others can read it: chmod 700 ${home}`, 'warn'] : home
 	},
 	vault: async (app) => {
 		await app.store()
@@ -11684,16 +11630,16 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 	},
 	seal: async (app) => {
 		const { state, locked } = (await app.store()).secrets.seal
-		if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE']
+		if (locked) return ['on, locked: set TAI_SEAL_PASSPHRASE', 'warn']
 		return state ? 'on' : 'off: secrets are kept as they are'
 	},
 	settings: async (app) => {
 		const { notices } = await app.config()
-		return notices[0] ? ['warn', notices.join('; ')] : 'none is wrong'
+		return notices[0] ? [notices.join('; '), 'warn'] : 'none is wrong'
 	},
 	audit: async (app) => {
 		const found = await (await app.store()).verifyAudit()
-		return found.problems[0] ? ['bad', auditInWords(found)] : auditInWords(found)
+		return [auditInWords(found), found.problems[0] ? 'bad' : 'ok']
 	},
 	model: async (app) => {
 		const choice = await chosenModel(app)
@@ -11701,20 +11647,20 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 		const offers = count(models.length, 'model')
 		const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
 		const isListed = !models[0] || models.some(({ id }) => id === choice.model)
-		return isListed ? text : ['warn', `${text}, this one not among them`]
+		return isListed ? text : [`${text}, this one not among them`, 'warn']
 	},
 }
 
 export const examine = (app: App) =>
 	Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
-		const seen = await look(app).catch((error): Seen => ['bad', explain(error)])
-		const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
+		const seen = await look(app).catch((error) => [explain(error), 'bad'])
+		const [text = '', health = 'ok'] = [seen].flat()
 		return { health, name, text: text.replaceAll('\n', '; ') }
 	})
 
 //#endregion §doctor
 
-//#region §hosts: servers that other programs on this machine use
+//#region §hosts: servers that other programs here use
 //
 // Their files are read, never written, and only the part that holds servers.
 // What is found goes through the same door as a paste.
@@ -11763,7 +11709,7 @@ async function serversPart(file: string, root: string) {
 /** Servers by host; a file that cannot be used is named in `faults`. */
 export async function hostedServers(world: World, root: string) {
 	const folders = hostFolders(world, root)
-	const faults: string[] = []
+	const faults = []
 	const found = []
 	for (const [host, places] of Object.entries(HOSTS))
 		for (const place of places.split(' ')) {
@@ -11944,7 +11890,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			{ name, core, tier: annotations.securityTier, description })))],
 		['show NAME', 'one, with its schema', async (app, name = '') => {
 			const tool = await knownTool(app, name)
-			app.print(tool, JSON.stringify(tool, undefined, 2))
+			app.print(tool, JSON.stringify(tool, null, 2))
 		}],
 	],
 	approval: ['what tools may do without asking',
@@ -11967,7 +11913,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
 		}],
 		['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
-			toolFacts(await app.bridge(), await currentProfile(app), query))],
+			toolFacts(...(await seatOf(app)), query))],
 		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
 		['disable SERVER', 'take that back', enableVerb(false)],
 		['remove SERVER', 'delete it', async (app, server = '') => {
@@ -12033,7 +11979,7 @@ export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help,
 	verbs: verbs.map(verbOf),
 }))
 
-function verbOf([usage, help, run, taken = '']: VerbSpec): Verb<App> {
+function verbOf([usage, help, run, taken = '']: VerbSpec) {
 	const [name = ''] = /^[a-z ]*(?= |$)/.exec(usage) ?? []
 	const flags = piecesOf(taken).flatMap((flag) => VERB_FLAGS.get(flag) ?? [])
 	return { name, args: usage.slice(name.length).trim(), help, flags, run }
@@ -12093,7 +12039,7 @@ async function changeSetting(app: App, key = '', value?: string) {
 }
 
 async function knownTool(app: App, name: string) {
-	return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
+	return pickTool([...TOOLS, ...bridgedTools(...(await seatOf(app)))], name)
 }
 
 const argsIn = (text: string) =>
@@ -12127,9 +12073,8 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const { world, prompter, root, approved } = app
 	const row = await knownTool(app, name)
 	const args = argsIn(text)
-	const { store, config } = await app.forTurn()
-	const profile = await profileOf(store, config.get('profile'))
-	const mode = givenMode(app, 'mode') ?? modeOf(config, profile)
+	const { store, config, usual } = await app.forTurn()
+	const mode = givenMode(app, 'mode') ?? modeOf(config, usual)
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
 	const exact = callDigest(name, args)
@@ -12170,7 +12115,7 @@ function givenMode({ given }: App, flag: string) {
 	return mode ? (parseSetting('permission_mode', mode) as Mode) : undefined
 }
 
-const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
+const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
 
 function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const time = given.text(flag)
@@ -12179,7 +12124,7 @@ function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
 	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
 	if (!Number.isNaN(at)) return at
-	return failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
+	failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
@@ -12187,8 +12132,8 @@ async function auditEntries(app: App, limit: number) {
 	return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
 }
 
-async function currentProfile(app: App) {
-	return (await app.config()).get('profile') ?? 'default'
+async function seatOf(app: App) {
+	return [await app.bridge(), (await app.config()).get('profile') ?? 'default'] as const
 }
 
 const agreement = ({ given, notice: show, prompter, signal }: App) => ({
@@ -12227,9 +12172,9 @@ async function mcpAdd(app: App, ...words: string[]) {
 
 async function addFound(app: App, found: McpSource) {
 	found.notes.forEach(app.notice)
-	const profile = app.given.text('profile')
-	const how = { ...agreement(app), profile, current: await currentProfile(app) }
-	const { added, failed } = await addServers(await app.bridge(), found, how)
+	const [bridge, current] = await seatOf(app)
+	const how = { ...agreement(app), profile: app.given.text('profile'), current }
+	const { added, failed } = await addServers(bridge, found, how)
 	for (const error of failed) app.report(error)
 	const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
 	app.print({ servers, failed: failed.map(messageOf) }, added.map(addedLine).join('\n'))
@@ -12255,22 +12200,21 @@ async function mcpImport(app: App, ...names: string[]) {
 
 function enableVerb(enabled: boolean): Run {
 	return async (app, server = '') => {
-		const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
-		const how = enabled ? agreement(app) : undefined
-		const said = await switchServer(bridge, server, profile, how)
+		const [bridge, profile] = await seatOf(app)
+		const said = await switchServer(bridge, server, profile, enabled ? agreement(app) : undefined)
 		app.print({ server, profile, enabled }, said)
 	}
 }
 
 /** Whoever types it has allowed it. */
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
-	const profile = await currentProfile(app)
-	checkCallable(await app.bridge(), profile, server, name)
+	const [bridge, profile] = await seatOf(app)
+	checkCallable(bridge, profile, server, name)
 	const args = argsIn(text)
-	const mode = 'danger-full-access'
-	const { workspace } = app
-	const tools = await openTools(app, { session: '', workspace, mode, profile })
-	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
+	const { workspace, signal } = app
+	const seat = { session: '', workspace, mode: 'danger-full-access', profile } as const
+	const tools = await openTools(app, seat)
+	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, signal)
 	if (ran.kind === 'refused') fail(ran.text)
 	const { text: said, isError = false, structured } = ran.output
 	const { code = '' } = Object(structured)
@@ -12281,7 +12225,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 
 async function pinDiff({ now, before }: McpDrift) {
 	const named = (tool?: McpDefinition) => {
-		const schema = JSON.stringify(tool?.inputSchema, undefined, 2)
+		const schema = JSON.stringify(tool?.inputSchema, null, 2)
 		return { name: now.name, text: tool ? `${tool.description}\n\n${schema}\n` : '' }
 	}
 	const diff = await unifiedDiff(named(before), named(now))
@@ -12366,7 +12310,7 @@ async function printHelp({ out }: App, name?: string) {
 function limitOf({ given }: App, usual = 50) {
 	const text = given.text('limit') ?? `${usual}`
 	if (/^[1-9]\d*$/.test(text)) return Number(text)
-	return failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
+	failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
 }
 
 //#endregion §commands
@@ -12392,11 +12336,11 @@ export async function main(argv: string[], outside: Outside) {
 		app.given = line.given
 		// A served host's screen is not ours.
 		if (line.verb?.run === mcpServePipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
-		app.resolve = resolveGithub.bind(undefined, app)
+		app.resolve = resolveGithub.bind(null, app)
 		reapOrphans(app.world)
 		const code = await runLine(app, line)
 		await out.drained(outside.signal)
-		return endCode(app, code === true ? EXIT.failed : code || EXIT.answered)
+		return endCode(app, Number(code ?? EXIT.answered))
 	} catch (error) {
 		return endCode(app, error)
 	} finally {
@@ -12419,16 +12363,14 @@ async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
 	if (given.has('approve-call-id'))
 		app.notice('--approve-call-id does nothing; --approve-digest allows one call')
 	if (verb) return verb.run(app, ...words)
-	if (!given.has('serve-mcp')) return runPrompt(app, words)
-	// They may be the rest of a key.
-	if (words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
-	return mcpServeMain(app)
-}
-
-function runPrompt(app: App, given: string[]) {
-	const asksNothing = given.length === 0 && !app.given.has('file')
+	if (given.has('serve-mcp')) {
+		// They may be the rest of a key.
+		if (words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
+		return mcpServeMain(app)
+	}
+	const asksNothing = words.length === 0 && !given.has('file')
 	if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
-	return oneShot(app, () => promptParts(app, given))
+	return oneShot(app, () => promptParts(app, words))
 }
 
 async function promptParts(app: App, words: string[]) {
@@ -12438,12 +12380,10 @@ async function promptParts(app: App, words: string[]) {
 	const isPrompted = (prompt || files[0]) && !words.includes('-')
 	const wait = isPrompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
 	const text = composePrompt(given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
-	const parts: Part[] = await Array.fromAsync(files, (file) =>
-		readPromptFile(file, world.cwd, signal),
-	)
+	const parts = await Array.fromAsync(files, (file) => readPromptFile(file, world.cwd, signal))
 	if (text) parts.push(textPart(text))
 	if (parts.length > 0) return parts
-	return failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
+	failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
 }
 
 function realWorld(): World {
@@ -12463,11 +12403,10 @@ function realWorld(): World {
 
 function endOnSignals() {
 	const controller = new AbortController()
-	const end = (code?: number) => {
-		if (controller.signal.aborted) exitNow(code)
-		const exitCode = code ?? EXIT.interrupted
+	const end = (exitCode: number = EXIT.interrupted) => {
+		if (controller.signal.aborted) exitNow(exitCode)
 		controller.abort(Object.assign(new InterruptedError('interrupted'), { exitCode }))
-		setTimeout(exitNow, STOP_GRACE, code).unref()
+		setTimeout(exitNow, STOP_GRACE, exitCode).unref()
 	}
 	const interrupts = interruptsOf(end, exitNow)
 	process.on('SIGINT', interrupts.press)
@@ -12486,16 +12425,14 @@ async function runProcess(argv: string[]) {
 	if (argv[0] === QUERY_PROCESS) {
 		const query = await builtin('node:stream/consumers').text(process.stdin)
 		process.stdout.write(await queryTable(query))
-		process.exitCode = EXIT.answered
-		return
+		return EXIT.answered
 	}
 	const options = { env: process.env, noColor: argv.includes('--no-color') }
 	const out = new Output(1, options)
 	if (/^(--version|-V)$/.test(argv.join(' '))) {
 		out.write(`tai ${VERSION}\n`)
 		if (out.failure) throw out.failure
-		process.exitCode = EXIT.answered
-		return
+		return EXIT.answered
 	}
 	const err = new Output(2, options)
 	const world = realWorld()
@@ -12504,14 +12441,15 @@ async function runProcess(argv: string[]) {
 	const spinner = spinnerOn(err, out)
 	const prompter = ttyPrompter(spinner.pause)
 	const code = await main(argv, { world, out, err, spinner, prompter, signal, interrupts })
-	process.exitCode = signal.aborted ? exitCodeOf(signal.reason) : code
 	ChildGroup.endAll()
 	await Promise.all([out.drained(), err.drained()])
+	return signal.aborted ? exitCodeOf(signal.reason) : code
 }
 
 if (import.meta.main)
-	void runProcess(process.argv.slice(2)).catch((error: unknown) => {
-		fs.writeSync(2, `tai: ${explain(error)}\n`) // else Node prints the program
-	})
+	void runProcess(process.argv.slice(2)).then(
+		(code) => (process.exitCode = code),
+		(error: unknown) => fs.writeSync(2, `tai: ${explain(error)}\n`), // else Node prints the program
+	)
 
 //#endregion §main
