@@ -2489,7 +2489,7 @@ export type HttpRequest = {
 	headers?: Record<string, string>
 	body?: string | undefined
 	timeout: number // until the last hop's headers
-	connect?: number // if direct; else `timeout`
+	connect?: number // else `timeout`
 	idle?: number // for each piece of the body; else `timeout`
 	maxBody?: number // decompressed
 	redirects?: number // to follow; the next one is a reply
@@ -2507,10 +2507,10 @@ const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_L
 
 const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
 	[/^ECONNREFUSED/, 'connection refused'],
-	[/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
+	[/^(ECONNRESET|EPIPE)/, 'connection closed before a reply'],
 	[/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
-	[/^(ETIMEDOUT|UND_ERR_CONNECT_T)/, 'no connection in time'],
-	[/^(ERR_PROXY|UND_ERR)/, 'the proxy refuses, or wants another user and password'],
+	[/^ETIMEDOUT/, 'no connection in time'],
+	[/^ERR_PROXY/, 'the proxy refuses, or wants another user and password'],
 	[/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
 	[/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
 	[UNKNOWN_CA, 'its certificate is of an unknown CA', 'Set NODE_EXTRA_CA_CERTS to its PEM file.'],
@@ -2579,28 +2579,28 @@ export class HttpClient {
 		let request: ClientRequest | undefined
 		try {
 			const found = await addressesFor(hop, !!proxy)
-			if (proxy) return await this.#through(proxy.url.href, hop)
-			request = this.#open(hop, found)
+			request = this.#open(hop, found, proxy?.url.href)
 			const [reply] = await once(request, 'response')
-			return reply
+			if (!proxy || reply.statusCode !== 407) return reply
+			reply.destroy()
+			throw systemError('ERR_PROXY')
 		} catch (cause) {
 			hop.signal?.throwIfAborted()
 			const code = codeOf(cause)
 			if (!code) throw cause
 			const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
 			if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
-			const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
 			const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
-			const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
-			throw new HttpError(kind, `cannot reach ${url.host}${via}: ${says}`, { hint, cause })
+			throw unreachable(url.host + via, code, cause)
 		}
 	}
 
-	#open(hop: HttpHop, found?: typeof LOCALHOST) {
+	#open(hop: HttpHop, found?: typeof LOCALHOST, proxy?: string) {
 		const { url, connect = hop.timeout } = hop
 		const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
-		const key = `${url.protocol} ${hop.publicOnly}`
-		const make = () => new library.Agent({ keepAlive: true })
+		const key = `${url.protocol} ${hop.publicOnly} ${proxy}`
+		const proxyEnv = { http_proxy: proxy, https_proxy: proxy }
+		const make = () => new library.Agent({ keepAlive: true, proxyEnv })
 		const agent = this.#agents.getOrInsertComputed(key, make)
 		const lookup: RequestOptions['lookup'] = found && ((_host, _all, done) => done(null, found))
 		const request = library.request(url, { ...hop, agent, lookup, timeout: connect })
@@ -2612,28 +2612,18 @@ export class HttpClient {
 		return request.end(hop.body)
 	}
 
-	async #through(uri: string, hop: HttpHop) {
-		// @ts-expect-error -- typed for its index only
-		const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
-		// @ts-expect-error -- too
-		const { default: api } = await import('undici/lib/api/index.js')
-		Object.assign(Object.getPrototypeOf(ProxyAgent).prototype, api) // as its index does
-		const agent = this.#agents.get(uri) ?? new ProxyAgent({ uri, proxyTunnel: false })
-		this.#agents.set(uri, agent)
-		const { origin, pathname, search } = hop.url
-		const target = { ...hop, origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
-		const { statusCode, headers, body } = await agent.request(target)
-		body.on('error', () => {})
-		if (statusCode === 407) throw systemError('ERR_PROXY')
-		return Object.assign(body, { statusCode, headers })
-	}
-
 	#trustSystem() {
 		if (this.#trustsSystem) return false
 		const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
 		setDefaultCACertificates([...of('default'), ...of('system')])
 		return (this.#trustsSystem = true)
 	}
+}
+
+function unreachable(what: string, code: string, cause: unknown) {
+	const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
+	const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
+	return new HttpError(kind, `cannot reach ${what}: ${says}`, { hint, cause })
 }
 
 function firstHop(request: HttpRequest) {
@@ -3546,8 +3536,7 @@ function pointedAt(root: JsonSchema, ref: string) {
 const CHAT_REPLY_MAX = 64 * MB
 const CHAT_DRAIN = 100 // for a body that goes on after its end
 
-const PASSING =
-	/^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
+const PASSING = /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*)$/
 
 function passes(failure: ModelError) {
 	const { kind, partial } = failure
