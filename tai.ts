@@ -1750,7 +1750,7 @@ type UndoEntry = Record<'path' | 'group', string> & {
 	n: number
 	kind: 'file' | 'folder' | 'link' | 'absent'
 	created: number
-} & Loose<{ before: Buffer; mode: number; after: string }>
+} & Loose<{ before: Uint8Array; mode: number; after: string }>
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
 const HISTORY_MAX = 1_000
@@ -1942,11 +1942,10 @@ export class Store {
 		})
 	}
 	async listUndo(session: string, groups: number, at?: string) {
-		const rows = this.db.all<UndoEntry>`SELECT * FROM undo
+		return this.db.all<UndoEntry>`SELECT * FROM undo
 			WHERE session = ${session} AND "group" IN (SELECT "group" FROM undo
 				WHERE session = ${session} AND path = ifnull(${at}, path)
 				GROUP BY 1 ORDER BY max(n) DESC LIMIT ${groups}) ORDER BY n DESC`
-		return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
 	}
 	async dropUndo(session: string, groups: string[]) {
 		const sql = 'DELETE FROM undo WHERE session = ? AND "group" IN (SELECT value FROM json_each(?))'
@@ -1999,7 +1998,11 @@ const GUARDED = /((^|\/)(\.git|git~\d+)|^(\.tai|tai~\d+))[. ]*(:[^/]*)?(\/|$)/i
 const relativePath = (folder: string, absolute: string) =>
 	path.relative(folder, absolute).replaceAll(path.sep, '/')
 
-const isLink = (absolute: string) => attempt(() => fs.lstatSync(absolute).isSymbolicLink())
+const statOf = (at: string) => attempt(() => fs.statSync(at))
+
+const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
+
+const isLink = (at: string) => lstatOf(at)?.isSymbolicLink()
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
@@ -2008,7 +2011,7 @@ export class Workspace {
 
 	constructor(root: string, home: string) {
 		this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
-		if (!fs.statSync(this.root, { throwIfNoEntry: false })?.isDirectory())
+		if (!statOf(this.root)?.isDirectory())
 			failUsage(`the workspace ${visible(root)} is no folder`, 'name one with --root DIR')
 		this.#home = resolveReal(path.resolve(home))
 	}
@@ -2108,17 +2111,15 @@ export class WorkspaceLock {
 	/** Undefined: it is ours; else who has it. */
 	take() {
 		if (this.#isHeld) return undefined
-		const { world, root: workspace_path, startOf, db, group: groupOf } = this.#options
-		const [owner_pid, group] = [world.pid, groupOf()]
+		const { world, root, startOf, db, ...options } = this.#options
+		const [owner_pid, group] = [world.pid, options.group()]
 		return db.tx(() => {
 			const others = this.#others()
-			const holder = others.find(
-				(it) => it['workspace_path'] === workspace_path && it['group'] !== group,
-			)
+			const holder = others.find((it) => it['workspace_path'] === root && it['group'] !== group)
 			if (holder) return holder
 			const acquired_at = new Date(world.now()).toISOString()
-			const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
-			this.#write([...others, own])
+			const facts = { owner_pid, acquired_at, started: startOf(owner_pid), group }
+			this.#write([...others, { workspace_path: root, ...facts }])
 			this.#isHeld = true
 			return undefined
 		})
@@ -3519,8 +3520,7 @@ function completedNode(schema: JsonObject) {
 function pointedAt(root: JsonSchema, ref: string) {
 	const [start, ...names] = ref.split('/')
 	let at: Wire = start === '#' ? root : {}
-	for (const name of names)
-		at = typeof at === 'object' ? Object(at)[name.replaceAll('~1', '/').replaceAll('~0', '~')] : 0
+	for (const name of names) at = Object(at)[name.replaceAll('~1', '/').replaceAll('~0', '~')]
 	return asObject(at)
 }
 
@@ -5489,7 +5489,7 @@ async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root:
 	return places.some((at) => {
 		const name = shown(at)
 		const start = `${name}/`.toLowerCase()
-		const isFolder = fs.statSync(at, { throwIfNoEntry: false })?.isDirectory()
+		const isFolder = statOf(at)?.isDirectory()
 		const mayHold = (base: string) => base.startsWith(start) || (isFolder && start.startsWith(base))
 		return name === '.' || isDenied(name) || bases.some(mayHold)
 	})
@@ -5834,7 +5834,7 @@ function failMissing(at: string, workspace: Workspace): never {
 }
 
 function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
-	const stats = fs.statSync(at, { throwIfNoEntry: false })
+	const stats = statOf(at)
 	if (!stats) failMissing(at, workspace)
 	const found = kindOf(stats)
 	if (kind && kind !== found) fail(`${workspace.show(at)} is a ${found}, not a ${kind}`)
@@ -5846,8 +5846,6 @@ function kindOf(entry: fs.Stats | fs.Dirent) {
 	if (entry.isDirectory()) return 'folder'
 	return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
-
-const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
 
 const isUtf8Text = (bytes: Buffer) => !bytes.includes(0) && builtin('node:buffer').isUtf8(bytes)
 
@@ -6185,7 +6183,7 @@ async function parseDiff(patch: string) {
 		})
 	} catch (cause) {
 		const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
-		return failBy(cause, 'the patch is no unified diff: ', hint)
+		failBy(cause, 'the patch is no unified diff: ', hint)
 	}
 }
 
@@ -6215,7 +6213,7 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
 	if (result !== false) return bom + result
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
 	const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
-	return fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
+	fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
 export const EDIT_TOOLS = toolsOf('files', {
@@ -6334,11 +6332,11 @@ export const EDIT_TOOLS = toolsOf('files', {
 			const entries = await store.listUndo(session, steps, named)
 			if (entries.length === 0) fail('no change of a file tool to undo in this session')
 			const back = new Map<string, Change>()
-			for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
+			for (const { path: at, kind, before = ABSENT.bytes, mode, after: left } of entries) {
 				const known = back.get(at)
 				const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
 				const now = fingerprint(known?.after ?? place.before)
-				const after = { kind, bytes, mode }
+				const after = { kind, bytes: Buffer.from(before), mode }
 				// A folder above may be a link by now.
 				if (![left, fingerprint(after)].includes(now) || (await workspace.entry(at)) !== at)
 					fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
@@ -6429,7 +6427,7 @@ function compilePattern(pattern: string, ignoreCase: boolean) {
 	try {
 		return new RegExp(source, (ignoreCase ? 'i' : '') + unicode)
 	} catch (cause) {
-		return failBy(cause)
+		failBy(cause)
 	}
 }
 
@@ -6842,7 +6840,7 @@ export const GIT_TOOLS = toolsOf('git', {
 
 async function openRepository(given: string, context: ToolContext, signal: AbortSignal) {
 	const real = await context.workspace.read(given)
-	const cwd = attempt(() => fs.statSync(real).isDirectory()) ? real : path.dirname(real)
+	const cwd = statOf(real)?.isDirectory() ? real : path.dirname(real)
 	const bare = { context, signal, cwd, top: cwd, but: [], spec: [] }
 	const folders = 'rev-parse --show-toplevel --absolute-git-dir --git-common-dir'
 	const lines = (await gitText(bare, folders)).trimEnd().split('\n')
@@ -6978,7 +6976,7 @@ async function searchService({ config, world, store }: ToolContext) {
 	}
 	const hint =
 		'tai secret set BRAVE_API_KEY (or TAVILY_API_KEY), or a SearXNG: tai config set web_search URL'
-	return fail(`no search service is set up${asked && ` as ${visible(asked)}`}`, hint)
+	fail(`no search service is set up${asked && ` as ${visible(asked)}`}`, hint)
 }
 
 const oneLine = (text: string) => visible(clip(text.replace(/\s+/g, ' ').trim(), SNIPPET_MAX))
@@ -7000,7 +6998,7 @@ export const WEB_TOOLS = toolsOf('web', {
 			const { reply, body } = await publicReply(context, asked, signal)
 			const { status } = reply
 			const json = status === 200 ? parseObject(body) : undefined
-			if (!json) return fail(`${name}: HTTP ${status}: ${oneLine(body)}`)
+			if (!json) fail(`${name}: HTTP ${status}: ${oneLine(body)}`)
 			const { results = [] } = Object(json['web'] ?? json)
 			const found = [results].flat().flatMap((hit: unknown) => {
 				const { title = '', url, content, description = '' } = Object(hit)
@@ -7677,16 +7675,14 @@ function readAnswer(answer: string, options: string[], multi: boolean) {
 	return (isChoice ? chosen.join('; ') : own) || undefined
 }
 
-const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
-
 function momentIn(zone: string, now: number, add: string) {
 	const start = Temporal.Instant.fromEpochMilliseconds(now)
 	const at =
 		attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
 		fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
 	const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-	const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
-	return { iso, tz, weekday: WEEKDAYS[day - 1] ?? '', week, unix_ms }
+	const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
+	return { iso, tz, weekday: at.toLocaleString('en', { weekday: 'long' }), week, unix_ms }
 }
 
 const offeredLines = (offered: ToolSchema[]) =>
