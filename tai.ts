@@ -1169,7 +1169,7 @@ const VAULT_FAULTS = {
 
 /** When `readonly`, Store.memory may stand in. */
 export class VaultError extends KindError<keyof typeof VAULT_FAULTS> {
-	constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
+	constructor(kind: VaultError['kind'], file: string, cause?: unknown) {
 		const [says, hint] = VAULT_FAULTS[kind]
 		super(kind, `the vault ${visible(file)} ${says}`, { hint, cause })
 	}
@@ -2288,10 +2288,8 @@ export type RunOptions = Omit<StartOptions, 'stdin'> & {
 /** To its end. Throws TaiError, or the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 	signal?.throwIfAborted()
-	const group = await ChildGroup.start({
-		...options,
-		stdin: stdin === undefined ? 'ignore' : 'pipe',
-	})
+	const input = stdin === undefined ? 'ignore' : 'pipe'
+	const group = await ChildGroup.start({ ...options, stdin: input })
 	const { child } = group
 	const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
 	const [out, err] = [textWindow(half, half), textWindow(half, half)]
@@ -5853,17 +5851,17 @@ const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-/** Beginnings, as Latin-1, of what models take. */
-const IMAGES: [start: string, mime: string][] = [
-	['\u0089PNG', 'image/png'],
-	['\u00ff\u00d8\u00ff', 'image/jpeg'],
-	['GIF8', 'image/gif'],
-	['WEBP', 'image/webp'],
-]
+/** What models take, by its beginning as Latin-1. */
+const IMAGES = {
+	'\u0089PNG': 'image/png',
+	'\u00ff\u00d8\u00ff': 'image/jpeg',
+	GIF8: 'image/gif',
+	WEBP: 'image/webp',
+}
 
 function imageType(bytes: Buffer) {
 	const head = bytes.toString('latin1', 0, 16).replace(/^RIFF[^]{4}/, '')
-	return IMAGES.find(([start]) => head.startsWith(start))?.[1]
+	return Object.entries(IMAGES).find(([start]) => head.startsWith(start))?.[1]
 }
 
 function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
