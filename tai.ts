@@ -2485,7 +2485,7 @@ function processStart(pid: number | string) {
 export type HttpRequest = {
 	method: string
 	url: string
-	headers?: Record<string, string>
+	headers?: Record<string, string> | undefined
 	body?: string | undefined
 	timeout: number // until the last hop's headers
 	connect?: number // else `timeout`
@@ -5416,18 +5416,18 @@ export const callDigest = (name: string, args: JsonObject) =>
 	digest({ arguments: args, tool_name: name })
 
 /** Options that only read; none that cuts lines: secrets are redacted whole. */
-const READ_OPTIONS = new Map([
-	['cat', '[AbEenstTuv]+'],
-	['echo', '[neE]+'],
-	['find', 'i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\\d+'],
-	['grep', '[ABCEFHILcehilmnqrsvwx]+\\d*|-(include|exclude(-dir)?)=.*'],
-	['head', '[nqv]*\\d+|[nqv]+'],
-	['tail', '[nqv]*\\d+|[nqv]+'],
-	['ls', '[1AFRSadhilnoprtu]+'],
-	['pwd', '[LP]'],
-	['stat', '[cf]'],
-	['wc', '[Lclmw]+'],
-])
+const READ_OPTIONS = {
+	cat: '[AbEenstTuv]+',
+	echo: '[neE]+',
+	find: 'i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\\d+',
+	grep: '[ABCEFHILcehilmnqrsvwx]+\\d*|-(include|exclude(-dir)?)=.*',
+	head: '[nqv]*\\d+|[nqv]+',
+	tail: '[nqv]*\\d+|[nqv]+',
+	ls: '[1AFRSadhilnoprtu]+',
+	pwd: '[LP]',
+	stat: '[cf]',
+	wc: '[Lclmw]+',
+}
 
 /** POSIX quoting (2.2). Classes of Unicode are slow to make. */
 const plainWord = () =>
@@ -5439,7 +5439,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
 	const plain = plainWord()
 	if (command.length > PLAIN_MAX || /[^ ]/.test(command.replace(plain, ''))) return false
 	const [program = '', ...words] = (command.match(plain) ?? []).map(unquoted)
-	const options = READ_OPTIONS.get(program)
+	const options = new Map(Object.entries(READ_OPTIONS)).get(program)
 	const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
 	if (!options || (isDeep && isInside(root, home))) return false
 	const isOption = RegExp(`^-(${options})$`)
@@ -5695,15 +5695,13 @@ export type ToolContext = {
 
 type ToolQuery = { limit: number } & Loose<{ query: string; names: string[]; servers: string[] }>
 
-type Delegation = { task: string; max_steps: number; profile?: string; tools?: string[] }
+type Delegation = { task: string; max_steps: number } & Loose<{ profile: string; tools: string[] }>
 
 const PASSES = Symbol()
 
-type Schema<T> = JsonSchema & { [PASSES]?: T }
+type Schema<T> = JsonSchema & { [PASSES]?: T | undefined }
 
-type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
-	[K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
-}
+type Taken<A> = Partial<A> & { [K in keyof A as undefined extends A[K] ? never : K]: A[K] }
 
 type Takes<A> = { [K in keyof A]: Schema<A[K]> }
 
@@ -6657,7 +6655,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 })
 
-type CommandLine = { command: string; cwd?: string; env?: Record<string, string> }
+type CommandLine = { command: string } & Loose<{ cwd: string; env: Record<string, string> }>
 
 async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
 	const { world, workspace, store } = context
@@ -6993,8 +6991,7 @@ export const WEB_TOOLS = toolsOf('web', {
 			const { name, key } = await searchService(context)
 			const onSite = site ? `${query} site:${site}` : query
 			const asked = SEARCHES[name]({ key, query, onSite, site, limit })
-			const { reply, body } = await publicReply(context, asked, signal)
-			const { status } = reply
+			const { status, body } = await publicReply(context, asked, signal)
 			const json = status === 200 ? parseObject(body) : undefined
 			if (!json) fail(`${name}: HTTP ${status}: ${oneLine(body)}`)
 			const { results = [] } = Object(json['web'] ?? json)
@@ -7018,14 +7015,14 @@ export const WEB_TOOLS = toolsOf('web', {
 		rateLimit: { maxCalls: 30, windowSeconds: 60 },
 		run: async ({ url, format, max_bytes }, context, signal) => {
 			const request = { url, redirects: WEB_REDIRECTS }
-			const { reply, type, body } = await publicReply(context, request, signal)
+			const { status, type, body, url: at } = await publicReply(context, request, signal)
 			const isPage = format !== 'html' && type.includes('html')
-			const page = isPage ? await pageText(body, reply.url, format) : body
+			const page = isPage ? await pageText(body, at, format) : body
 			const start = headBytes(page, max_bytes)
 			const left = byteLength(page) - byteLength(start)
 			const rest = left > 0 ? `\n\n[${left} more bytes]` : ''
-			const head = `${reply.url}: HTTP ${reply.status} (${UNTRUSTED})`
-			return { text: `${head}\n\n${start}${rest}`, isError: reply.status > 299 }
+			const head = `${at}: HTTP ${status} (${UNTRUSTED})`
+			return { text: `${head}\n\n${start}${rest}`, isError: status > 299 }
 		},
 	},
 	http_request: {
@@ -7040,12 +7037,12 @@ export const WEB_TOOLS = toolsOf('web', {
 		annotations: WILD,
 		run: async ({ timeout_s, ...given }, context, signal) => {
 			const request = { ...given, timeout: timeout_s * SECOND }
-			const { reply, body } = await publicReply(context, request, signal)
-			const lines = Object.entries(reply.headers).map(([name, value]) => {
+			const { status, headers, body } = await publicReply(context, request, signal)
+			const lines = Object.entries(headers).map(([name, value]) => {
 				const secret = /cookie|authorization/.test(name) || looksSecret(name)
 				return `${name}: ${secret ? `[redacted:${name}]` : visible(value)}\n`
 			})
-			return `HTTP ${reply.status} (${UNTRUSTED})\n${lines.join('')}\n${body}`
+			return `HTTP ${status} (${UNTRUSTED})\n${lines.join('')}\n${body}`
 		},
 	},
 })
@@ -7064,7 +7061,7 @@ async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortS
 	using clock = timeout(request.timeout, () => new HttpError('timeout', late), parent)
 	const reply = await http.send({ ...request, signal: clock.signal })
 	const type = reply.headers['content-type'] ?? ''
-	return { reply, type, body: bodyText(await reply.bytes(), type) }
+	return { ...reply, type, body: bodyText(await reply.bytes(), type) }
 }
 
 function bodyText(bytes: Buffer, type: string) {
@@ -10414,8 +10411,8 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const ask = async ([name, namesIn]: [string, Witness]) => {
 		const at = elsewhere[name] ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
 		try {
-			const { reply, body } = await wholeReply(app.http, { ...how, url: `${root}/${at}` }, signal)
-			if (reply.status !== 200) fail(`HTTP ${reply.status}`)
+			const { status, body } = await wholeReply(app.http, { ...how, url: `${root}/${at}` }, signal)
+			if (status !== 200) fail(`HTTP ${status}`)
 			const named = await namesIn(body, place)
 			return { name, text: body, named, told: named.join(', ') || 'names nothing' }
 		} catch (error) {
