@@ -946,7 +946,7 @@ const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() 
 
 function projectRefusal({ project, type }: Setting, value: string, limit?: string) {
 	if (project === 'no') return 'a project file may not set it'
-	if (project === 'free' || limit === undefined || isTighter(type, value, limit)) return undefined
+	if (project === 'free' || limit === undefined || isTighter(type, value, limit)) return ''
 	return 'a project file may only tighten it'
 }
 
@@ -999,8 +999,8 @@ export class Config {
 			if (!row) continue
 			const value = settingText(row, raw, source)
 			const why = refusal?.(row, value, this.get(row.key))
-			if (why === undefined) this.#given.unshift({ key: row.key, value, source })
-			else note(`${name} = ${visible(value)} is left out: ${why}`)
+			if (why) note(`${name} = ${visible(value)} is left out: ${why}`)
+			else this.#given.unshift({ key: row.key, value, source })
 		}
 	}
 
@@ -1084,7 +1084,7 @@ function askKeychain(world: World, id: string, key?: Buffer) {
 		if (key) ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
 		// macOS's ends well whatever its stdin did.
 		const found = Buffer.from(ask(get), 'hex')
-		return found.length === 32 ? found : raise(new Error('it holds no such key'))
+		return found.length === 32 ? found : raise(Error('it holds no such key'))
 	} catch (cause) {
 		fail("the system's keychain cannot be used", 'a passphrase works everywhere', cause)
 	}
@@ -1669,7 +1669,8 @@ type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
-type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
+type RecordHead = Omit<VaultRecord, 'body'>
+type RecordHit = RecordHead & { snippet: string; bytes: number }
 type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
@@ -3536,10 +3537,9 @@ const CHAT_DRAIN = 100 // for a body that goes on after its end
 
 const PASSING = /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*)$/
 
-function passes(failure: ModelError) {
-	const { kind, partial } = failure
-	return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
-}
+const passes = (failure: ModelError) =>
+	!failure.partial &&
+	(failure.kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
 
 /** Talks to the chosen model in its dialect; `idle`: ms of silence. */
 export class ChatClient {
@@ -5460,7 +5460,8 @@ const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
 
 function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string) {
 	const { command } = args
-	if (commands.length === 0 || typeof command !== 'string') return commands.length === 0
+	if (!commands[0]) return true
+	if (typeof command !== 'string') return false
 	const all = spacedWords(command)
 	if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
 	if (isBent(args, root) || COMMAND_CHAIN.test(command)) return false
@@ -5469,7 +5470,7 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
 
 /** One that denies also matches a folder that may hold what it names. */
 async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root: string) {
-	if (globs.length === 0) return true
+	if (!globs[0]) return true
 	const spelled = given.map((name) => path.resolve(root, name))
 	const places = attempt(() => [...spelled, ...spelled.map(resolveReal)])
 	if (!places?.[0]) return scope === 'deny'
@@ -5660,8 +5661,7 @@ export class Approvals {
 		if (key === 'y') return ruling('jit_user_approved')
 		if (key !== 's' && key !== 'a') return ruling(key ? 'jit_user_denied' : 'jit_no_answer')
 		const always = { tool: grantAs, root, scope: 'always', digest: exact } as const
-		const expires = world.now() + GRANT_SESSION_TTL
-		const lasting = { scope: 'session', session, expires } as const
+		const lasting = { scope: 'session', session, expires: world.now() + GRANT_SESSION_TTL } as const
 		const bounds = isHigh ? always : { tool: grantAs, root }
 		const grant = await store.addGrant(key === 'a' ? always : { ...bounds, ...lasting })
 		return ruling('jit_user_approved', grant)
@@ -5825,8 +5825,7 @@ const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_mod
 function failMissing(at: string, workspace: Workspace): never {
 	const folder = path.dirname(at)
 	if (!fs.existsSync(folder)) failMissing(folder, workspace)
-	const hint = didYouMean(path.basename(at), fs.readdirSync(folder))
-	fail(`nothing at ${workspace.show(at)}`, hint)
+	fail(`nothing at ${workspace.show(at)}`, didYouMean(path.basename(at), fs.readdirSync(folder)))
 }
 
 function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
@@ -6067,7 +6066,7 @@ async function removalOf(root: string, workspace: Workspace) {
 	if (top.before.kind === 'absent') failMissing(root, workspace)
 	if (top.before.kind !== 'folder') return [top]
 	const { entries, remarks } = await walkTree(root, () => 'enter')
-	if (remarks.length > 0) fail(`${top.shown}: ${remarks.join('; ')}`)
+	if (remarks[0]) fail(`${top.shown}: ${remarks.join('; ')}`)
 	for (const { at } of entries) await workspace.entry(at) // it refuses what is closed
 	return [top, ...entries.map(({ at }) => removed(at))]
 }
@@ -6168,8 +6167,8 @@ async function parseDiff(patch: string) {
 	const { parsePatch } = await import('diff')
 	try {
 		const files = parsePatch(recounted(withLf(patch)))
-		const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit)
-		if (useful.length === 0) fail('it has no hunk')
+		const useful = files.filter(({ hunks, isGit }) => hunks[0] ?? isGit)
+		if (!useful[0]) fail('it has no hunk')
 		return useful.map((file) => {
 			const { oldFileName: old = '', newFileName: fresh = '' } = file
 			const [isNew, isGone] = [old === NO_FILE, fresh === NO_FILE]
@@ -6187,7 +6186,7 @@ type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
 	const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
-	if (!file.name || hunks.length === 0 || /^1[26]0/.test(newMode))
+	if (!file.name || !hunks[0] || /^1[26]0/.test(newMode))
 		fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
 	const target = await writeTarget(name, workspace)
 	const { before } = target
@@ -6196,7 +6195,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
 	if (!isNew && !isThere) failMissing(target.at, workspace)
 	const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file))
 	const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
-	if (isGone && bytes.length > 0) fail(`${name}: the patch deletes the file but not all its lines`)
+	if (isGone && bytes.length) fail(`${name}: the patch deletes the file but not all its lines`)
 	return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
 }
 
@@ -6326,7 +6325,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 		run: async ({ path: given, steps }, { workspace, store, session }) => {
 			const named = given && (await workspace.entry(given))
 			const entries = await store.listUndo(session, steps, named)
-			if (entries.length === 0) fail('no change of a file tool to undo in this session')
+			if (!entries[0]) fail('no change of a file tool to undo in this session')
 			const back = new Map<string, Change>()
 			for (const { path: at, kind, before = ABSENT.bytes, mode, after: left } of entries) {
 				const known = back.get(at)
@@ -6421,7 +6420,7 @@ function compilePattern(pattern: string, ignoreCase: boolean) {
 	const source = pattern.replace(/^(?:\.\*\??)+/, '')
 	const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter
 	try {
-		return new RegExp(source, (ignoreCase ? 'i' : '') + unicode)
+		return RegExp(source, (ignoreCase ? 'i' : '') + unicode)
 	} catch (cause) {
 		failBy(cause)
 	}
@@ -6904,7 +6903,7 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 		isLink(path.resolve(workspace.root, given)) ? workspace.entry(given) : workspace.read(given)
 	const named = await Promise.all(paths.map(inside))
 	const spec = [...named, ...(all ? [git.cwd] : [])].map(pathOnly)
-	if (spec.length === 0) return
+	if (!spec[0]) return
 	const listing = { ...git, spec, maxOutput: GIT_LIST_MAX }
 	const stages = await gitText(listing, 'ls-files --stage -z', ['--'])
 	if (stages.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
@@ -6913,7 +6912,7 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 	const links = Array.from(modules, ([, name = '']) => name)
 	for (const link of links) spec.push(pathOut(path.join(git.cwd, link)))
 	await gitText({ ...git, spec }, 'add -A', ['--'])
-	if (links.length > 0) await gitText(git, 'update-index --remove --', links)
+	if (links[0]) await gitText(git, 'update-index --remove --', links)
 }
 
 //#endregion §git
@@ -6992,7 +6991,7 @@ export const WEB_TOOLS = toolsOf('web', {
 			const onSite = site ? `${query} site:${site}` : query
 			const asked = SEARCHES[name]({ key, query, onSite, site, limit })
 			const { status, body } = await publicReply(context, asked, signal)
-			const json = status === 200 ? parseObject(body) : undefined
+			const json = status === 200 && parseObject(body)
 			if (!json) fail(`${name}: HTTP ${status}: ${oneLine(body)}`)
 			const { results = [] } = Object(json['web'] ?? json)
 			const found = [results].flat().flatMap((hit: unknown) => {
@@ -7529,7 +7528,7 @@ export const DATA_TOOLS = toolsOf('data', {
 const RECORD_HEAD = 512 // bytes
 const RECORD_TITLE = 80 // characters
 
-const recordName = ({ id, kind, title }: Omit<VaultRecord, 'body'>) =>
+const recordName = ({ id, kind, title }: RecordHead) =>
 	`${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
 const recordOf = async (store: Store, id: string) =>
@@ -7667,7 +7666,7 @@ function readAnswer(answer: string, options: string[], multi: boolean) {
 	const own = answer.trim()
 	const chosen = [...new Set(own.split(/[\s,]+/))].map((n) => options[Number(n) - 1])
 	const isChoice = !chosen.includes(undefined) && (multi || chosen.length === 1)
-	return (isChoice ? chosen.join('; ') : own) || undefined
+	return isChoice ? chosen.join('; ') : own
 }
 
 function momentIn(zone: string, now: number, add: string) {
@@ -7682,7 +7681,7 @@ function momentIn(zone: string, now: number, add: string) {
 
 const offeredLines = (offered: ToolSchema[]) =>
 	[
-		offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
+		offered[0] ? 'offered from the next step on:' : 'no tool fits',
 		...offered.map(({ name, description }) => `- ${name}: ${description}`),
 	].join('\n')
 
@@ -7704,7 +7703,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 			const text = ['the model asks:', ...asked].join('\n')
 			const answer = await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
 			const chosen = readAnswer(answer ?? '', options, multi)
-			if (chosen !== undefined) return `the user answered: ${chosen}`
+			if (chosen) return `the user answered: ${chosen}`
 			const why = prompter.available ? 'the user gave no answer' : 'nobody can be asked'
 			return { text: `${why}. Decide, and say what you assumed.`, isError: true }
 		},
