@@ -37,10 +37,8 @@
 //     auditHash
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
-//   §recall     records and sessions, and finding in them
-//     mapStrings
 //   §store      the vault, as the program sees it
-//     Grant Store
+//     mapStrings Grant Store
 //   §workspace  the jail
 //     Workspace WorkspaceLock
 //   §process    child processes that always end
@@ -1659,11 +1657,13 @@ export class Secrets {
 
 //#endregion §secrets
 
-//#region §recall: records and sessions, and finding in them
+//#region §store: the vault, as the program sees it
 //
-// A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
-// Where no text has all, those come that hold most: signs, scripts without spaces.
-// Not here: what tools said is not searched.
+// 1. Each method is one transaction.
+// 2. Records and audit data lose known secrets and shapes, other texts known ones; undo none.
+// 3. A user searches by words, never by FTS5's syntax: each is quoted, the last may be a beginning.
+//    Where no text has all, those come that hold most: signs, scripts without spaces.
+// Not here: the MCP tables, which stand on `db` and `secrets.within`; what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string }
@@ -1729,14 +1729,6 @@ const SESSION_SEARCH = [
 	`${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
     SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ORDER BY ${NEWEST} LIMIT ?2`,
 ]
-
-//#endregion §recall
-
-//#region §store: the vault, as the program sees it
-//
-// Each method is one transaction.
-// Records and audit data lose known secrets and shapes, other texts known ones; undo none.
-// Not here: the MCP tables, which stand on `db` and `secrets.within`.
 
 type ProfileRow = { name: string; created: number } & Loose<
 	Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import t from 'tap'
-import { MODES, Store, UNDO_STEPS_MAX, type Grant, type StoreOptions } from '../tai.ts'
+import { mapStrings, MODES, Store, UNDO_STEPS_MAX, type Grant, type StoreOptions } from '../tai.ts'
 import { makeHome, makeWorld, openStore, startFake } from './fakes/vault.ts'
 
 const GRANT = {
@@ -16,6 +16,11 @@ const GRANT = {
   commands: ['npm test'],
   expires: undefined,
 } as const
+
+t.test('every string of a value can be changed, names included', async (t) => {
+  const twice = mapStrings({ a: [1, null, true, 'b'] }, (text) => text + text)
+  t.strictSame(twice, { aa: [1, null, true, 'bb'] })
+})
 
 t.test('settings, profiles and todos keep their values', async (t) => {
   const world = makeWorld(makeHome(t))
