@@ -184,17 +184,17 @@ export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
 export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
 export const MCP_DEPTH_MAX = 128 // then refused unread
 export const MCP_CONNECT_TIMEOUT = 20 * SECOND // with the handshake; then an error
-export const MCP_CALL_TIMEOUT = 60 * SECOND // begins anew with progress
+export const MCP_CALL_TIMEOUT = MINUTE // begins anew with progress
 export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever its progress
 export const MCP_PAGES_MAX = 100 // of tools/list; then refused
 export const MCP_RELIST_PAUSE = 200 // after news of changed tools
-export const MCP_RESUME_WAIT = 1 * SECOND // after a cut reply, if it names no time
-export const MCP_LINGER = 1 * SECOND // then an answered reply is closed
+export const MCP_RESUME_WAIT = SECOND // after a cut reply, if it names no time
+export const MCP_LINGER = SECOND // then an answered reply is closed
 export const MCP_STREAM_IDLE = 24 * HOUR // then an older server is given up
 export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server to read a message
 export const MCP_ASIDE_MAX = 2 * KB // the end of what a server says aside
-export const MCP_SESSION_IDLE = 1 * HOUR // then 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE // between notes of a session's use
+export const MCP_SESSION_IDLE = HOUR // then 404
+export const MCP_SESSION_TOUCH = MINUTE // between notes of a session's use
 export const MCP_SESSIONS_MAX = 1_000 // the longest unused goes, or 503
 export const MCP_QUEUE_MAX = 64 // calls of a session; then refused
 export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
@@ -207,10 +207,10 @@ export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 export const MCP_RESOURCES_PAGE = 500 // then a cursor
-export const MCP_LIST_TTL = 1 * HOUR // so long clients may keep it
+export const MCP_LIST_TTL = HOUR // so long clients may keep it
 
 export const STDIN_MAX = 8 * MB // then refused
-export const STDIN_NOTICE = 1 * SECOND // then stderr says so
+export const STDIN_NOTICE = SECOND // then stderr says so
 export const STDIN_WAIT = 10 * SECOND // then it is left out
 export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
 
@@ -218,7 +218,7 @@ export const STREAM_IDLE = 90 * SECOND // then a silent model is an error
 export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then unreachable
 export const CHAT_RETRIES = 3 // then the error
 export const CHAT_BACKOFF = 500 // doubles, with jitter
-export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // longer is given up
+export const CHAT_RETRY_AFTER_MAX = MINUTE // longer is given up
 export const CHAT_MAX_TOKENS = 16_384 // where a dialect demands a number
 export const CHAT_EVENT_MAX = 8 * MB // then the stream ends
 export const CHAT_ERROR_MAX = 2 * KB // of a provider's words
@@ -235,23 +235,23 @@ export const AGENT_RUN_TIMEOUT = 30 * MINUTE // a sub-agent; then it has no answ
 
 export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
 export const SHELL_STOP_GRACE = 2 * SECOND // between signals
-export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped
+export const PROCESS_OUTPUT_MAX = MB // older output is dropped
 export const PROCESS_MAX = 16 // then refused
-export const GIT_TIMEOUT = 60 * SECOND // one command
+export const GIT_TIMEOUT = MINUTE // one command
 export const TOOL_TEXT_MAX = 10 * MB // larger files by range
 export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
 export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
 export const GREP_FILE_MAX = 2 * MB // larger files are passed over
 export const WALK_MAX = 100_000 // entries; then it says it stopped
 export const SQL_TIME = 30 * SECOND // then the query is ended
-export const SQL_TEXT_MAX = 1 * MB // of rows; then it says it stopped
+export const SQL_TEXT_MAX = MB // of rows; then it says it stopped
 export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
 export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
 export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
 export const WEB_TIMEOUT = 30 * SECOND // one page
 export const WEB_REDIRECTS = 5 // then unreachable
 
-export const APPROVAL_WAIT = 60 * SECOND // then denied
+export const APPROVAL_WAIT = MINUTE // then denied
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
 export const STORE_GLANCE = 5 // what other processes wrote is seen so late
@@ -1069,9 +1069,8 @@ const KEYCHAINS = {
 	],
 } as const
 
-function askKeychain(world: World, id: string, key?: Buffer) {
-	const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
-	const env = { ...world.env }
+function askKeychain({ platform, env }: World, id: string, key?: Buffer) {
+	const [get, put, input] = KEYCHAINS[platform === 'darwin' ? 'darwin' : 'linux']
 	const limits = { env, timeout: MINUTE, killSignal: 'SIGKILL', stdio: 'pipe' } as const
 	const ask = (line: string, says = '') => {
 		const [program = '', ...args] = line.replace('ID', id).split(' ')
@@ -5810,7 +5809,7 @@ function diskFault(error: unknown): never {
 // Not here: which paths are allowed (§workspace).
 
 const READ_LINES_MAX = 5_000
-const DIFF_TIME = 1 * SECOND
+const DIFF_TIME = SECOND
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
@@ -6348,7 +6347,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 const IGNORE_FILES = ['.git/info/exclude', '.gitignore', '.ignore']
 const GREP_BATCH = 64
 const PATIENCE = 2 * SECOND
-const IGNORE_MAX = 1 * MB // larger ones count as empty
+const IGNORE_MAX = MB // larger ones count as empty
 const GLOB_MAX = 1_000 // characters; more take minutes to compile
 const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters
