@@ -437,11 +437,11 @@ export class InterruptedError extends exiting(EXIT.interrupted) {}
 
 /** `busy` may be asked again, `context` be compacted. */
 export class ModelError extends exiting(EXIT.model) {
-	status: number | undefined
-	retryAfter: number | undefined // ms
+	status?: number
+	retryAfter?: number // ms
 	kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
-	partial: AssistantMessage | undefined
-	constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
+	partial?: AssistantMessage
+	constructor(message: string, { hint, cause, ...facts }: Loose<ModelError> = {}) {
 		super(message, { hint, cause })
 		Object.assign(this, facts)
 	}
@@ -1789,10 +1789,11 @@ export class Store {
 	addRecord = async (record: NewRecord) => this.#newRecord(record)
 	async updateRecord(id: string, change: Loose<RecordText>) {
 		const { title, body, tags } = this.#redacted(change)
-		const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
+		return (
+			this.db.run`UPDATE records SET title = coalesce(${title}, title),
 			body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
-			WHERE id = ${id}`
-		return changed > 0
+			WHERE id = ${id}` > 0
+		)
 	}
 	getRecord = async (id: string) =>
 		this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
@@ -2477,17 +2478,18 @@ function processStart(pid: number | string) {
 export type HttpRequest = {
 	method: string
 	url: string
-	headers?: Record<string, string> | undefined
-	body?: string | undefined
 	timeout: number // until the last hop's headers
-	connect?: number // else `timeout`
-	idle?: number // for each piece of the body; else `timeout`
-	maxBody?: number // decompressed
-	redirects?: number // to follow; the next one is a reply
-	publicOnly?: boolean
-	socketPath?: string
-	signal?: AbortSignal | undefined
-}
+} & Loose<{
+	headers: Record<string, string>
+	body: string
+	connect: number // else `timeout`
+	idle: number // for each piece of the body; else `timeout`
+	maxBody: number // decompressed
+	redirects: number // to follow; the next one is a reply
+	publicOnly: boolean
+	socketPath: string
+	signal: AbortSignal
+}>
 
 /** A reply with any status is none. */
 export class HttpError extends KindError<
@@ -2800,13 +2802,14 @@ export type Provider = {
 	dialect: 'openai' | 'anthropic'
 	baseUrl: string // no slash at the end
 	keys: string[] // variables, else secrets
-	baseEnv?: string
-	model?: string | undefined
-	own?: boolean // the user gave the address
-	refuses?: RegExp | undefined // in requests and schemas
-	returns?: string
-	callIds?: RegExp
-}
+} & Loose<{
+	baseEnv: string
+	model: string
+	own: boolean // the user gave the address
+	refuses: RegExp // in requests and schemas
+	returns: string
+	callIds: RegExp
+}>
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
 	const keys = [`${name.toUpperCase()}_API_KEY`]
@@ -5394,7 +5397,7 @@ export type ApprovalRequest = {
 	paths: string[] // none: grants cannot judge it
 	origin: string
 	grantAs: string // where grants call it otherwise
-	preview: () => Promise<string | undefined> | undefined
+	preview: () => Answer | undefined
 }>
 
 function ruling(reason: Reason, grant?: Grant, verdict: Verdict = RULES[reason] ? 'deny' : 'run') {
@@ -5529,7 +5532,7 @@ const misfitLine = ({ id, scope }: Grant, other = '') =>
 export async function awaitAnswer(
 	wait: number,
 	parent: AbortSignal,
-	ask: (until: AbortSignal) => Promise<string | undefined>,
+	ask: (until: AbortSignal) => Answer,
 ) {
 	if (parent.aborted) return undefined
 	const until = AbortSignal.any([parent, AbortSignal.timeout(wait)])
@@ -5707,7 +5710,7 @@ type ToolFacts<A, Out> = {
 	judge?: (args: A) => Annotations
 	/** Default: its `path`. With none, no path grant allows, each denies. */
 	paths?: (args: A) => string[] | Promise<string[]>
-	preview?: (args: A, context: ToolContext) => Promise<string | undefined>
+	preview?: (args: A, context: ToolContext) => Answer
 	run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }
 
@@ -5747,7 +5750,8 @@ const argOf =
 	<T>(type: string, facts?: JsonObject) =>
 	(description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
 
-export const arg = {
+/** Called itself: of a text. */
+export const arg = Object.assign(argOf<string>('string'), {
 	text: argOf<string>('string'),
 	whole: argOf<number>('integer'),
 	range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
@@ -5760,7 +5764,7 @@ export const arg = {
 		argOf<T[]>('array', { items })(description, more),
 	map: argOf<Record<string, string>>('object', { additionalProperties: { type: 'string' } }),
 	object: argOf<JsonObject>('object'),
-}
+})
 
 export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
 	Object.defineProperty({ ...schema }, PASSES, {})
@@ -5929,8 +5933,8 @@ function listLine({ at, name, kind }: WalkEntry) {
 	return `${name} -> ${fs.readlinkSync(at)}`
 }
 
-const somePath = arg.text('In the workspace.')
-const pathOrRoot = arg.text('In the workspace.', { default: '.' })
+const somePath = arg('In the workspace.')
+const pathOrRoot = arg('In the workspace.', { default: '.' })
 const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At most so many.')
 
 export const FILE_TOOLS = toolsOf('files', {
@@ -6205,7 +6209,7 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
 export const EDIT_TOOLS = toolsOf('files', {
 	write_file: planned({
 		description: 'Create a file or replace one whole; to change a part use edit_file.',
-		takes: { path: somePath, content: arg.text('All of it.') },
+		takes: { path: somePath, content: arg('All of it.') },
 		annotations: REPLACES,
 		core: true,
 		run: async ({ path: given, content }, { workspace }) => {
@@ -6218,8 +6222,8 @@ export const EDIT_TOOLS = toolsOf('files', {
 		description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
 		takes: {
 			path: somePath,
-			old: arg.text('The text to replace, copied exactly.'),
-			new: arg.text('The text in its place; may be empty.'),
+			old: arg('The text to replace, copied exactly.'),
+			new: arg('The text in its place; may be empty.'),
 			replace_all: arg.flag('Every occurrence.'),
 		},
 		annotations: DESTROYS,
@@ -6245,7 +6249,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 	apply_patch: planned({
 		description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
 		takes: {
-			patch: arg.text('As git diff writes it.'),
+			patch: arg('As git diff writes it.'),
 			dry_run: arg.flag('Only say what would change.'),
 		},
 		annotations: DESTROYS,
@@ -6267,7 +6271,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 		description: 'Move, rename or copy a file or folder inside the workspace.',
 		takes: {
 			from: somePath,
-			to: arg.text('Its new path, with the new name.'),
+			to: arg('Its new path, with the new name.'),
 			copy: arg.flag('Keep the original.'),
 			overwrite: arg.flag('Replace a file at `to`.'),
 		},
@@ -6308,7 +6312,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 	undo_edit: planned({
 		description: 'Take back the last calls of file tools, unless a file was changed since.',
 		takes: {
-			path: maybe(arg.text('Only calls that changed this path.')),
+			path: maybe(arg('Only calls that changed this path.')),
 			steps: arg.range([1, 50], 1, 'How many calls.'),
 		},
 		annotations: DESTROYS,
@@ -6479,7 +6483,7 @@ export const FIND_TOOLS = toolsOf('files', {
 	glob: {
 		description: 'Find files by name, newest first; ignored ones only where their folder is named.',
 		takes: {
-			pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
+			pattern: arg('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
 			path: pathOrRoot,
 			limit: limitTo(1000, 200),
 		},
@@ -6506,9 +6510,9 @@ export const FIND_TOOLS = toolsOf('files', {
 	grep: {
 		description: 'Search files line by line; returns path:line:text.',
 		takes: {
-			pattern: arg.text('A JavaScript regular expression.'),
+			pattern: arg('A JavaScript regular expression.'),
 			path: pathOrRoot,
-			glob: maybe(arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
+			glob: maybe(arg('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
 			ignore_case: arg.flag('Upper and lower case are equal.'),
 			context: arg.range([0, 20], 0, 'Lines around each match.'),
 			limit: limitTo(1000, 100),
@@ -6728,7 +6732,7 @@ const BRANCH_ACTIONS = {
 
 const pathOnly = (at: string) => `:(literal)${at}`
 const pathOut = (at: string) => `:(exclude,literal)${at}`
-const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
+const GIT_PATH = arg('Only this folder or file.', { default: '.' })
 
 type Repository = {
 	context: ToolContext
@@ -6760,8 +6764,8 @@ export const GIT_TOOLS = toolsOf('git', {
 		takes: {
 			path: GIT_PATH,
 			staged: arg.flag('What is staged, against HEAD or `from`.'),
-			from: maybe(arg.text('Older revision (branch, tag, hash, HEAD~2).')),
-			to: maybe(arg.text('Newer one; default the working tree.')),
+			from: maybe(arg('Older revision (branch, tag, hash, HEAD~2).')),
+			to: maybe(arg('Newer one; default the working tree.')),
 			stat: arg.flag('Only names and counts.'),
 		},
 		run: inRepository(async ({ staged, from, to, stat }, git) => {
@@ -6773,7 +6777,7 @@ export const GIT_TOOLS = toolsOf('git', {
 		description: 'List commits, newest first, or show one with its diff.',
 		takes: {
 			path: GIT_PATH,
-			rev: maybe(arg.text('Where to begin (branch, tag, hash), or a range main..topic.')),
+			rev: maybe(arg('Where to begin (branch, tag, hash), or a range main..topic.')),
 			limit: limitTo(200, 20),
 			show: arg.flag('Only the commit `rev`, in full.'),
 		},
@@ -6788,7 +6792,7 @@ export const GIT_TOOLS = toolsOf('git', {
 	git_commit: {
 		description: 'Commit what is staged, or is named here, without hooks and signature.',
 		takes: {
-			message: arg.text('Subject; a body after a blank line.'),
+			message: arg('Subject; a body after a blank line.'),
 			paths: maybe(arg.texts('Stage these first, deleted ones too.')),
 			all: arg.flag('Stage all below `path` first.'),
 			path: GIT_PATH,
@@ -6810,7 +6814,7 @@ export const GIT_TOOLS = toolsOf('git', {
 		description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
 		takes: {
 			action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
-			name: maybe(arg.text('Of the branch.')),
+			name: maybe(arg('Of the branch.')),
 			path: GIT_PATH,
 		},
 		annotations: DESTROYS,
@@ -6971,9 +6975,9 @@ export const WEB_TOOLS = toolsOf('web', {
 	web_search: {
 		description: 'Search the web. Returns title, address and snippet of each hit.',
 		takes: {
-			query: arg.text('As in a search box.'),
+			query: arg('As in a search box.'),
 			limit: limitTo(20, 8),
-			site: maybe(arg.text('Such as docs.python.org.')),
+			site: maybe(arg('Such as docs.python.org.')),
 		},
 		annotations: LOOKS_OUT,
 		rateLimit: { maxCalls: 20, windowSeconds: 60 },
@@ -6997,7 +7001,7 @@ export const WEB_TOOLS = toolsOf('web', {
 	web_fetch: {
 		description: 'Read a public web page as Markdown, text or HTML.',
 		takes: {
-			url: arg.text('As in https://example.org/page.'),
+			url: arg('As in https://example.org/page.'),
 			format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
 			max_bytes: limitTo(10 * MB, 256 * KB),
 		},
@@ -7019,9 +7023,9 @@ export const WEB_TOOLS = toolsOf('web', {
 		description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
 		takes: {
 			method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
-			url: arg.text('With its query.'),
+			url: arg('With its query.'),
 			headers: maybe(arg.map('Such as {"accept": "text/csv"}.')),
-			body: maybe(arg.text('Sent as given.')),
+			body: maybe(arg('Sent as given.')),
 			timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
 		},
 		annotations: WILD,
@@ -7541,8 +7545,8 @@ function showTodos(todos: Todo[]) {
 }
 
 const TODO = takes({
-	id: maybe(arg.text('Of a known task.')),
-	text: arg.text('What to do.'),
+	id: maybe(arg('Of a known task.')),
+	text: arg('What to do.'),
 	status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
 })
 
@@ -7550,7 +7554,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	vault_read: {
 		description: 'Read a vault record (note, memory, spilled result), whole or in part.',
 		takes: {
-			id: arg.text('Of the record.'),
+			id: arg('Of the record.'),
 			offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
 			limit: limitTo(65_536, 65_536),
 		},
@@ -7569,10 +7573,10 @@ export const NOTE_TOOLS = toolsOf('vault', {
 		description: 'Save a note, or a memory (a lasting fact), in the vault.',
 		takes: {
 			kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
-			title: maybe(arg.text('Default: the first line.')),
-			content: arg.text('All of it, without secrets.'),
+			title: maybe(arg('Default: the first line.')),
+			content: arg('All of it, without secrets.'),
 			tags: maybe(arg.texts('Words to find it by.')),
-			id: maybe(arg.text('Update this record instead.')),
+			id: maybe(arg('Update this record instead.')),
 		},
 		annotations: CHANGES,
 		judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
@@ -7595,7 +7599,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	vault_search: {
 		description: 'Full-text search of notes, memories and records.',
 		takes: {
-			query: arg.text('Words; empty lists the newest.'),
+			query: arg('Words; empty lists the newest.'),
 			kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
 			limit: limitTo(50, 10),
 		},
@@ -7611,7 +7615,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	},
 	vault_delete: {
 		description: 'Delete one vault record for good.',
-		takes: { id: arg.text('Of the record.') },
+		takes: { id: arg('Of the record.') },
 		annotations: annotate('Critical', 'destroys', { idempotent: true }),
 		preview: recordPreview,
 		run: async ({ id }, { store }) => {
@@ -7682,7 +7686,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 	ask_user: {
 		description: "Ask the user a question when the decision is the user's, and wait.",
 		takes: {
-			question: arg.text('The whole question.'),
+			question: arg('The whole question.'),
 			options: maybe(arg.texts('Answers to choose.', { maxItems: 8 })),
 			multi: arg.flag('Several may be chosen.'),
 		},
@@ -7702,7 +7706,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 	select_tools: {
 		description: 'Use when no offered tool fits: finds tools and offers them from then on.',
 		takes: {
-			query: maybe(arg.text('What it should do.')),
+			query: maybe(arg('What it should do.')),
 			names: maybe(arg.texts('Exact names of tools.')),
 			limit: limitTo(30, 10),
 		},
@@ -7717,8 +7721,8 @@ export const ASK_TOOLS = toolsOf('agents', {
 		description:
 			'Hand a separable task to a fresh sub-agent that sees only `task`; returns its final answer. Say everything it needs.',
 		takes: {
-			task: arg.text('All it is told: goal, files, what to answer.'),
-			profile: maybe(arg.text('Its profile; what that allows beyond yours stays denied.')),
+			task: arg('All it is told: goal, files, what to answer.'),
+			profile: maybe(arg('Its profile; what that allows beyond yours stays denied.')),
 			tools: maybe(arg.texts('Its only tools, of those you have.')),
 			max_steps: arg.range([1, 100], 20, 'Its requests to the model.'),
 		},
@@ -7729,10 +7733,10 @@ export const ASK_TOOLS = toolsOf('agents', {
 		family: 'text',
 		description: 'Unified diff of two texts or two files.',
 		takes: {
-			a: maybe(arg.text('The old text.')),
-			b: maybe(arg.text('The new text.')),
-			path_a: maybe(arg.text('File instead of a.')),
-			path_b: maybe(arg.text('File instead of b.')),
+			a: maybe(arg('The old text.')),
+			b: maybe(arg('The new text.')),
+			path_a: maybe(arg('File instead of a.')),
+			path_b: maybe(arg('File instead of b.')),
 			context: arg.range([0, 50], 3, 'Lines around a change.'),
 		},
 		paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
@@ -7746,8 +7750,8 @@ export const ASK_TOOLS = toolsOf('agents', {
 		family: 'time',
 		description: 'The time in a zone, and a moment counted from it.',
 		takes: {
-			tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
-			add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
+			tz: arg('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
+			add: maybe(arg('ISO 8601 duration, such as -P7D or PT90M.')),
 		},
 		run: async ({ tz, add }, { world }) => {
 			const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
