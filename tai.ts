@@ -441,8 +441,8 @@ export class ModelError extends exiting(EXIT.model) {
 	retryAfter?: number // ms
 	kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
 	partial?: AssistantMessage
-	constructor(message: string, { hint, cause, ...facts }: Loose<ModelError> = {}) {
-		super(message, { hint, cause })
+	constructor(message: string, facts: Loose<ModelError> = {}) {
+		super(message, facts)
 		Object.assign(this, facts)
 	}
 }
@@ -6738,7 +6738,6 @@ type Repository = {
 	context: ToolContext
 	signal: AbortSignal
 	cwd: string
-	top: string
 	but: string[] // not the home of tai
 	spec: string[] // none: everything
 	maxOutput?: number
@@ -6831,7 +6830,7 @@ export const GIT_TOOLS = toolsOf('git', {
 async function openRepository(given: string, context: ToolContext, signal: AbortSignal) {
 	const real = await context.workspace.read(given)
 	const cwd = statOf(real)?.isDirectory() ? real : path.dirname(real)
-	const bare = { context, signal, cwd, top: cwd, but: [], spec: [] }
+	const bare = { context, signal, cwd, but: [], spec: [] }
 	const folders = 'rev-parse --show-toplevel --absolute-git-dir --git-common-dir'
 	const lines = (await gitText(bare, folders)).trimEnd().split('\n')
 	const [top = '', dir = '', common = ''] = lines.map((line) => path.resolve(cwd, line))
@@ -6844,7 +6843,7 @@ async function openRepository(given: string, context: ToolContext, signal: Abort
 		fail(`${whose} changes files by programs (filters in .git/config)`, GIT_SHELL)
 	const home = resolveReal(context.world.home)
 	const but = isInside(top, home) ? [pathOut(home)] : []
-	return { ...bare, top, but, spec: top === real ? [] : [pathOnly(real)] }
+	return { ...bare, but, spec: top === real ? [] : [pathOnly(real)] }
 }
 
 /** By its place, or by naming the work tree back. */
