@@ -3606,8 +3606,12 @@ export class ChatClient {
 		if (status < 300) return reply
 		const { 'retry-after': after = '', date = '' } = reply.headers // RFC 9110, 10.2.3
 		const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
-		const wait = waits.find((ms) => ms >= 0)
-		throw failureOf(this.#redactor.known(await reply.text()), status, wait)
+		const said = this.#redactor.known(await reply.text())
+		throw failureOf(
+			said,
+			status,
+			waits.find((ms) => ms >= 0),
+		)
 	}
 
 	/** A bug of tai stays one. */
@@ -6318,8 +6322,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 		annotations: DESTROYS,
 		paths: () => [], // a call that changed `path` may have changed others
 		run: async ({ path: given, steps }, { workspace, store, session }) => {
-			const named = given && (await workspace.entry(given))
-			const entries = await store.listUndo(session, steps, named)
+			const entries = await store.listUndo(session, steps, given && (await workspace.entry(given)))
 			if (!entries[0]) fail('no change of a file tool to undo in this session')
 			const back = new Map<string, Change>()
 			for (const { path: at, kind, before = ABSENT.bytes, mode, after: left } of entries) {
@@ -6367,8 +6370,7 @@ async function ignoreRules(root: string) {
 	return (at: string, folder: boolean) => {
 		for (let above = path.dirname(at); ; above = path.dirname(above)) {
 			const name = relativePath(above, at)
-			const rules = known.getOrInsertComputed(above, readRules)
-			const said = rules.test(folder ? `${name}/` : name)
+			const said = known.getOrInsertComputed(above, readRules).test(folder ? `${name}/` : name)
 			if (said.ignored || said.unignored) return said.ignored
 			if (above === root) return false
 		}
@@ -7664,9 +7666,8 @@ function readAnswer(answer: string, options: string[], multi: boolean) {
 }
 
 function momentIn(zone: string, now: number, add: string) {
-	const start = Temporal.Instant.fromEpochMilliseconds(now)
 	const at =
-		attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
+		attempt(() => Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(zone).add(add)) ??
 		fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
 	const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
 	const { timeZoneId: tz, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
