@@ -2571,8 +2571,7 @@ export class HttpClient {
 		const proxy = socketPath ? undefined : proxyFor(url, this.#env)
 		let request: ClientRequest | undefined
 		try {
-			const found = await addressesFor(hop, !!proxy)
-			request = this.#open(hop, found, proxy?.url.href)
+			request = this.#open(hop, await addressesFor(hop, !!proxy), proxy?.url.href)
 			const [reply] = await once(request, 'response')
 			if (!proxy || reply.statusCode !== 407) return reply
 			reply.destroy()
@@ -2696,6 +2695,23 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
 	const { createBrotliDecompress, createGunzip } = builtin('node:zlib')
 	const decoder = coding === 'br' ? createBrotliDecompress() : createGunzip()
 	return builtin('node:stream').pipeline(raw, decoder, () => {})
+}
+
+/** As a text, in time. */
+async function wholeReply(http: HttpClient, request: HttpRequest) {
+	const late = `it took longer than ${formatDuration(request.timeout)}`
+	using clock = timeout(request.timeout, () => new HttpError('timeout', late), request.signal)
+	const reply = await http.send({ ...request, signal: clock.signal })
+	const type = reply.headers['content-type'] ?? ''
+	return { ...reply, type, body: bodyText(await reply.bytes(), type) }
+}
+
+function bodyText(bytes: Buffer, type: string) {
+	if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}]`
+	const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
+	const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
+	const decoder = attempt(() => new TextDecoder(charset)) ?? new TextDecoder()
+	return decoder.decode(bytes)
 }
 
 /** By the variables that curl reads. Throws TaiError. */
@@ -2985,13 +3001,12 @@ export async function listModels(
 	wait = MODEL_LIST_TIMEOUT,
 ) {
 	const { name } = at.provider
-	using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
-	const limits = { timeout: wait, signal: clock.signal }
 	try {
-		const reply = await http.send({ ...endpointOf(at, '/models'), method: 'GET', ...limits })
-		const { models, data = models } = parseObject(await reply.text()) ?? {}
+		const request = { ...endpointOf(at, '/models'), method: 'GET', timeout: wait, signal }
+		const { status, body } = await wholeReply(http, request)
+		const { models, data = models } = parseObject(body) ?? {}
 		if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
-		fail(`no list of models (status ${reply.status})`)
+		fail(`no list of models (status ${status})`)
 	} catch (cause) {
 		signal?.throwIfAborted()
 		const hint = `check its address and key, or name a model: -m ${name}/MODEL`
@@ -3071,8 +3086,7 @@ export function failureOf(said: string, answer?: number, retryAfter?: number) {
 
 function shownWords(said: string) {
 	const markup = /^\s*</.test(said) ? /(<[^>]*>|\s)+/g : /\s+/g
-	const text = said.replace(markup, ' ').trim()
-	return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
+	return visible(clip(said.replace(markup, ' ').trim(), CHAT_ERROR_MAX)) || 'no reason given'
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
@@ -7048,23 +7062,7 @@ function publicReply(
 	signal: AbortSignal,
 ) {
 	const publicOnly = config.get('web_private') !== 'true'
-	return wholeReply(http, { method: 'GET', timeout: WEB_TIMEOUT, publicOnly, ...request }, signal)
-}
-
-async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortSignal) {
-	const late = `it took longer than ${formatDuration(request.timeout)}`
-	using clock = timeout(request.timeout, () => new HttpError('timeout', late), parent)
-	const reply = await http.send({ ...request, signal: clock.signal })
-	const type = reply.headers['content-type'] ?? ''
-	return { ...reply, type, body: bodyText(await reply.bytes(), type) }
-}
-
-function bodyText(bytes: Buffer, type: string) {
-	if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}]`
-	const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
-	const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
-	const decoder = attempt(() => new TextDecoder(charset)) ?? new TextDecoder()
-	return decoder.decode(bytes)
+	return wholeReply(http, { method: 'GET', timeout: WEB_TIMEOUT, publicOnly, signal, ...request })
 }
 
 async function pageText(html: string, url: string, format: string) {
@@ -10405,7 +10403,7 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const ask = async ([name, namesIn]: [string, Witness]) => {
 		const at = elsewhere[name] ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
 		try {
-			const { status, body } = await wholeReply(app.http, { ...how, url: `${root}/${at}` }, signal)
+			const { status, body } = await wholeReply(app.http, { ...how, url: `${root}/${at}`, signal })
 			if (status !== 200) fail(`HTTP ${status}`)
 			const named = await namesIn(body, place)
 			return { name, text: body, named, told: named.join(', ') || 'names nothing' }
