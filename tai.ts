@@ -4285,7 +4285,7 @@ const INHERITED =
 
 const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
 
-const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
+const isFile = (file: string) => statOf(file)?.isFile()
 
 function findProgram(program: string, cwd: string, searched: string) {
 	const isName = path.basename(program) === program
@@ -4310,7 +4310,7 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 	const harmless = Object.entries(world.env).filter(([name]) => INHERITED.test(name))
 	const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
 	const cwd = path.resolve(world.cwd, entry.cwd ?? '')
-	if (!attempt(() => fs.statSync(cwd).isDirectory())) fail(`its folder ${cwd} does not exist`)
+	if (!statOf(cwd)?.isDirectory()) fail(`its folder ${cwd} does not exist`)
 	const [program = '', ...args] = mcpArgv(entry, world.platform)
 	const file = findProgram(program, cwd, env['PATH'] ?? env['Path'] ?? '')
 	return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
@@ -5472,7 +5472,7 @@ const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
 
 function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string) {
 	const { command } = args
-	if (!commands[0]) return true
+	if (commands.length === 0) return true
 	if (typeof command !== 'string') return false
 	const all = spacedWords(command)
 	if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
@@ -5482,7 +5482,7 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
 
 /** One that denies also matches a folder that may hold what it names. */
 async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root: string) {
-	if (!globs[0]) return true
+	if (globs.length === 0) return true
 	const spelled = given.map((name) => path.resolve(root, name))
 	const places = attempt(() => [...spelled, ...spelled.map(resolveReal)])
 	if (!places?.[0]) return scope === 'deny'
@@ -6952,11 +6952,7 @@ type Wanted = Record<'key' | 'query' | 'onSite', string> & Loose<{ site: string;
 
 const SEARCHES = {
 	brave: ({ key, onSite: q, limit }) => ({
-		url: `https://api.search.brave.com/res/v1/web/search?${new URLSearchParams({
-			q,
-			count: `${limit}`,
-			text_decorations: 'false',
-		})}`,
+		url: `https://api.search.brave.com/res/v1/web/search?${new URLSearchParams({ q })}&count=${limit}&text_decorations=false`,
 		headers: { 'x-subscription-token': key },
 	}),
 	tavily: ({ key, query, limit: max_results, site }) => ({
@@ -6966,7 +6962,7 @@ const SEARCHES = {
 		body: JSON.stringify({ query, max_results, include_domains: site && [site] }),
 	}),
 	searxng: ({ key, onSite: q }) => ({
-		url: `${key.replace(/\/+$/, '')}/search?${new URLSearchParams({ q, format: 'json' })}`,
+		url: `${key.replace(/\/+$/, '')}/search?${new URLSearchParams({ q })}&format=json`,
 		publicOnly: false, // the person gave the address
 	}),
 } satisfies Record<string, (wanted: Wanted) => Partial<HttpRequest>>
@@ -10639,7 +10635,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 	if (own) return own
 	const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? '')) ?? ''
 	const real = await workspace.read(name).catch(() => '')
-	const stats = attempt(() => fs.statSync(real))
+	const stats = statOf(real)
 	if (!stats?.isFile() || (await isHidden(real, workspace)))
 		fail('there is no such resource', 'resources/list names them')
 	if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
