@@ -5809,8 +5809,8 @@ export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]>
 		...row,
 		preview: async (...call) => preview?.(...call).catch(diskFault),
 		run: async (args, ...rest) => {
-			const given = `what ${name} is given`
-			if (row.annotations?.readOnly === false) refuseMarks(given, JSON.stringify(args))
+			if (row.annotations?.readOnly === false)
+				refuseMarks(`what ${name} is given`, JSON.stringify(args))
 			const said = await run(args, ...rest).catch(diskFault)
 			return typeof said === 'string' ? { text: said } : said
 		},
