@@ -3527,7 +3527,8 @@ function completedNode(schema: JsonObject) {
 function pointedAt(root: JsonSchema, ref: string) {
 	const [start, ...names] = ref.split('/')
 	let at: Wire = start === '#' ? root : {}
-	for (const name of names) at = Object(at)[name.replaceAll('~1', '/').replaceAll('~0', '~')]
+	for (const name of names)
+		at = typeof at === 'object' ? Object(at)[name.replaceAll('~1', '/').replaceAll('~0', '~')] : 0
 	return asObject(at)
 }
 
