@@ -2499,7 +2499,7 @@ export type HttpRequest = {
 } & Loose<{
 	headers: Record<string, string>
 	body: string
-	connect: number // else `timeout`
+	connect: number // if direct; else `timeout`
 	idle: number // for each piece of the body; else `timeout`
 	maxBody: number // decompressed
 	redirects: number // to follow; the next one is a reply
@@ -2517,10 +2517,10 @@ const UNKNOWN_CA = /^(DEPTH_ZERO_SELF|SELF_SIGNED|UNABLE_TO_(GET_ISSUER|VERIFY_L
 
 const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
 	[/^ECONNREFUSED/, 'connection refused'],
-	[/^(ECONNRESET|EPIPE)/, 'connection closed before a reply'],
+	[/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)/, 'connection closed before a reply'],
 	[/^(ENOTFOUND|EAI_AGAIN)/, 'its name cannot be resolved'],
-	[/^ETIMEDOUT/, 'no connection in time'],
-	[/^ERR_PROXY/, 'the proxy refuses, or wants another user and password'],
+	[/^(ETIMEDOUT|UND_ERR_CONNECT_T)/, 'no connection in time'],
+	[/^(ERR_PROXY|UND_ERR)/, 'the proxy refuses, or wants another user and password'],
 	[/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
 	[/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
 	[UNKNOWN_CA, 'its certificate is of an unknown CA', 'Set NODE_EXTRA_CA_CERTS to its PEM file.'],
@@ -2588,28 +2588,29 @@ export class HttpClient {
 		const proxy = socketPath ? undefined : proxyFor(url, this.#env)
 		let request: ClientRequest | undefined
 		try {
-			request = this.#open(hop, await addressesFor(hop, !!proxy), proxy?.url.href)
+			const found = await addressesFor(hop, !!proxy)
+			if (proxy) return await this.#through(proxy.url.href, hop)
+			request = this.#open(hop, found)
 			const [reply] = await once(request, 'response')
-			if (!proxy || reply.statusCode !== 407) return reply
-			reply.destroy()
-			throw systemError('ERR_PROXY')
+			return reply
 		} catch (cause) {
 			hop.signal?.throwIfAborted()
 			const code = codeOf(cause)
 			if (!code) throw cause
 			const closed = request?.reusedSocket && /^(ECONNRESET|EPIPE)$/.test(code)
 			if (closed || (UNKNOWN_CA.test(code) && this.#trustSystem())) return this.#exchange(hop)
+			const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
 			const via = proxy ? ` through the proxy ${proxy.url.host} (${proxy.variable})` : ''
-			throw unreachable(url.host + via, code, cause)
+			const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
+			throw new HttpError(kind, `cannot reach ${url.host}${via}: ${says}`, { hint, cause })
 		}
 	}
 
-	#open(hop: HttpHop, found?: typeof LOCALHOST, proxy?: string) {
+	#open(hop: HttpHop, found?: typeof LOCALHOST) {
 		const { url, connect = hop.timeout } = hop
 		const library = builtin(url.protocol === 'https:' ? 'node:https' : 'node:http')
-		const key = `${url.protocol} ${hop.publicOnly} ${proxy}`
-		const proxyEnv = { http_proxy: proxy, https_proxy: proxy }
-		const make = () => new library.Agent({ keepAlive: true, proxyEnv })
+		const key = `${url.protocol} ${hop.publicOnly}`
+		const make = () => new library.Agent({ keepAlive: true })
 		const agent = this.#agents.getOrInsertComputed(key, make)
 		const lookup: RequestOptions['lookup'] = found && ((_host, _all, done) => done(null, found))
 		const request = library.request(url, { ...hop, agent, lookup, timeout: connect })
@@ -2621,18 +2622,28 @@ export class HttpClient {
 		return request.end(hop.body)
 	}
 
+	async #through(uri: string, hop: HttpHop) {
+		// @ts-expect-error -- typed for its index only
+		const { default: ProxyAgent } = await import('undici/lib/dispatcher/proxy-agent.js')
+		// @ts-expect-error -- too
+		const { default: api } = await import('undici/lib/api/index.js')
+		Object.assign(Object.getPrototypeOf(ProxyAgent).prototype, api) // as its index does
+		const agent = this.#agents.get(uri) ?? new ProxyAgent({ uri, proxyTunnel: false })
+		this.#agents.set(uri, agent)
+		const { origin, pathname, search } = hop.url
+		const target = { ...hop, origin, path: pathname + search, headersTimeout: 0, bodyTimeout: 0 }
+		const { statusCode, headers, body } = await agent.request(target)
+		body.on('error', () => {})
+		if (statusCode === 407) throw systemError('ERR_PROXY')
+		return Object.assign(body, { statusCode, headers })
+	}
+
 	#trustSystem() {
 		if (this.#trustsSystem) return false
 		const { getCACertificates: of, setDefaultCACertificates } = builtin('node:tls')
 		setDefaultCACertificates([...of('default'), ...of('system')])
 		return (this.#trustsSystem = true)
 	}
-}
-
-function unreachable(what: string, code: string, cause: unknown) {
-	const [, says = code, hint] = NETWORK_FAULTS.find(([shape]) => shape.test(code)) ?? []
-	const kind = code.startsWith('ERR_INVALID') ? 'refused' : 'unreachable'
-	return new HttpError(kind, `cannot reach ${what}: ${says}`, { hint, cause })
 }
 
 function firstHop(request: HttpRequest) {
@@ -3561,7 +3572,8 @@ function pointedAt(root: JsonSchema, ref: string) {
 const CHAT_REPLY_MAX = 64 * MB
 const CHAT_DRAIN = 100 // for a body that goes on after its end
 
-const PASSING = /^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*)$/
+const PASSING =
+	/^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
 
 const passes = (failure: ModelError) =>
 	!failure.partial &&
@@ -5791,7 +5803,6 @@ const argOf =
 
 /** Called itself: of a text. */
 export const arg = Object.assign(argOf<string>('string'), {
-	text: argOf<string>('string'),
 	whole: argOf<number>('integer'),
 	range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
 		arg.whole(description, { minimum, maximum, default: usual }),
@@ -6598,11 +6609,11 @@ export const FIND_TOOLS = toolsOf('files', {
 const FIRST_LOOK = 500 // ms
 
 const COMMAND_LINE = {
-	command: arg.text('For bash, sh or cmd.exe, without a terminal.'),
+	command: arg('For bash, sh or cmd.exe, without a terminal.'),
 	cwd: maybe(somePath),
 	env: maybe(arg.map('Variables to add.')),
 }
-const PROCESS_ID = arg.text('Such as p1.')
+const PROCESS_ID = arg('Such as p1.')
 
 const howEnded = ({ code, signal }: ChildExit) =>
 	signal ? `ended by ${signal}` : `exit code ${code}`
@@ -6616,7 +6627,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 		takes: {
 			...COMMAND_LINE,
 			timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
-			stdin: maybe(arg.text('Its input.')),
+			stdin: maybe(arg('Its input.')),
 		},
 		annotations: WILD,
 		core: true,
@@ -6629,7 +6640,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 	process_start: {
 		description: 'Start a server or watcher in the background.',
-		takes: { ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) },
+		takes: { ...COMMAND_LINE, name: maybe(arg('Name for the list.')) },
 		annotations: WILD,
 		run: async ({ name, ...args }, context, signal) => {
 			const start = await commandStart(context, args)
@@ -6652,7 +6663,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 		description: 'Write text to the stdin of a background process.',
 		takes: {
 			id: PROCESS_ID,
-			text: arg.text('Written as it is, without a line end.'),
+			text: arg('Written as it is, without a line end.'),
 			eof: arg.flag('Then close its stdin.'),
 		},
 		annotations: WILD,
@@ -7411,8 +7422,8 @@ export const DATA_TOOLS = toolsOf('data', {
 			'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath.',
 		takes: {
 			path: maybe(somePath),
-			text: maybe(arg.text('In place of `path`.')),
-			query: arg.text('Such as items[?price > `9`].name; @ is all of it.'),
+			text: maybe(arg('In place of `path`.')),
+			query: arg('Such as items[?price > `9`].name; @ is all of it.'),
 			limit: limitTo(1000, 100),
 		},
 		run: async ({ path: given, text: said, query, limit }, { workspace }) => {
@@ -7435,7 +7446,7 @@ export const DATA_TOOLS = toolsOf('data', {
 			'Read an SQLite, CSV or TSV file with SQL; a.csv is the table a. Returns JSON arrays by line: column names, then rows.',
 		takes: {
 			path: somePath,
-			sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
+			sql: arg('One statement that reads; sqlite_schema lists the tables.'),
 			params: maybe(
 				arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.'),
 			),
@@ -7470,7 +7481,7 @@ export const DATA_TOOLS = toolsOf('data', {
 		description: 'Pack files and folders, ignored files too, into a .zip, .tar or .tar.gz.',
 		takes: {
 			paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
-			dest: arg.text('Its ending tells the kind.'),
+			dest: arg('Its ending tells the kind.'),
 			overwrite: arg.flag('Replace a file at `dest`.'),
 		},
 		annotations: REPLACES,
@@ -7510,7 +7521,7 @@ export const DATA_TOOLS = toolsOf('data', {
 		description: 'List or unpack a .zip, .tar or .tar.gz, wholly or not at all.',
 		takes: {
 			path: somePath,
-			dest: maybe(arg.text('Folder; default: beside it, with its name.')),
+			dest: maybe(arg('Folder; default: beside it, with its name.')),
 			list_only: arg.flag('Only list what it holds.'),
 			overwrite: arg.flag('Replace files that exist.'),
 		},
@@ -7887,8 +7898,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		family: 'secrets',
 		description: 'Have the user type a key or token into the vault, unseen by you.',
 		takes: {
-			name: arg.text('Such as GITHUB_TOKEN.', { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }),
-			reason: arg.text('What it is for; shown to the user.'),
+			name: arg('Such as GITHUB_TOKEN.', { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }),
+			reason: arg('What it is for; shown to the user.'),
 		},
 		annotations: SETS,
 		run: async ({ name, reason }, { prompter, store: { redactor, secrets } }, signal) => {
@@ -7911,7 +7922,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	session_list: {
 		description: 'Saved conversations: id, title, profile, model, times, number of messages.',
 		takes: {
-			query: maybe(arg.text('Words in them; without, the newest.')),
+			query: maybe(arg('Words in them; without, the newest.')),
 			limit: limitTo(100, 20),
 		},
 		run: async ({ query, limit }, { store }) => {
@@ -7922,7 +7933,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	session_read: {
 		description: 'Read the messages of a saved conversation, oldest first.',
 		takes: {
-			id: arg.text('As session_list shows it.'),
+			id: arg('As session_list shows it.'),
 			offset: arg.whole('Messages to pass over.', { minimum: 0, default: 0 }),
 			limit: limitTo(200, 50),
 		},
@@ -7953,7 +7964,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	profile_switch: {
 		family: 'profiles',
 		description: 'Use another profile, its mode no wider, from the next turn on.',
-		takes: { name: arg.text('As profile_list shows it.') },
+		takes: { name: arg('As profile_list shows it.') },
 		annotations: SETS,
 		run: async ({ name }, context, signal) => {
 			const { store, approvals, config } = context
@@ -7970,7 +7981,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	model_list: {
 		family: 'models',
 		description: 'Models of the providers that are set up; window: context in tokens.',
-		takes: { provider: maybe(arg.text('Only of this one, such as openrouter.')) },
+		takes: { provider: maybe(arg('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
 			const all = configuredProviders(context.config)
@@ -7990,7 +8001,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	model_switch: {
 		family: 'models',
 		description: 'Use another model from the next turn of this session on.',
-		takes: { model: arg.text('provider/id, as model_list shows them.') },
+		takes: { model: arg('provider/id, as model_list shows them.') },
 		annotations: SETS,
 		run: async ({ model: asked }, context, signal) => {
 			const model = await listedModel(asked, context, signal)
@@ -8001,7 +8012,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	config_get: {
 		family: 'config',
 		description: 'Settings of tai: value, source, and what it hides (shadows).',
-		takes: { key: maybe(arg.text('omitted = all keys')) },
+		takes: { key: maybe(arg('omitted = all keys')) },
 		run: async ({ key }, { config }) => linesOf(key ? [config.explain(key)] : config.all()),
 	},
 	config_set: {
@@ -8009,7 +8020,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		description:
 			'Change a setting from the next run on; refused: permissions, wider limits, where keys go.',
 		takes: {
-			key: arg.text('As config_get shows it.'),
+			key: arg('As config_get shows it.'),
 			value: SETTING_VALUE,
 		},
 		annotations: RISKY,
@@ -8026,10 +8037,10 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		family: 'audit',
 		description: 'Past tool calls, approvals and denials, newest first, and how each ended.',
 		takes: {
-			kind: maybe(arg.text('Such as tool-call, mcp-call, approval, grant.')),
-			server: maybe(arg.text('Only of this MCP server.')),
-			tool: maybe(arg.text('Only of this tool.')),
-			since: maybe(arg.text('Such as 2026-05-01T12:00:00Z.', { format: 'date-time' })),
+			kind: maybe(arg('Such as tool-call, mcp-call, approval, grant.')),
+			server: maybe(arg('Only of this MCP server.')),
+			tool: maybe(arg('Only of this tool.')),
+			since: maybe(arg('Such as 2026-05-01T12:00:00Z.', { format: 'date-time' })),
 			limit: limitTo(500, 50),
 		},
 		run: async ({ since = '', ...filter }, { store }) => {
@@ -8213,17 +8224,17 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
 	fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
-const SERVER = arg.text('Its name, as in mcp_list.')
-const SEAT = { server: SERVER, profile: maybe(arg.text('Without it, that of this session.')) }
+const SERVER = arg('Its name, as in mcp_list.')
+const SEAT = { server: SERVER, profile: maybe(arg('Without it, that of this session.')) }
 
 export const SERVER_TOOLS = toolsOf('mcp', {
 	mcp_add: {
 		description:
 			'Add MCP servers. The user has to agree to what is started; each is asked for its tools, then stored, and enabled only where a profile is given.',
 		takes: {
-			source: arg.text('JSON or TOML, command line, http(s) or GitHub address, or stored name.'),
-			name: maybe(arg.text('Name for the one server.')),
-			profile: maybe(arg.text('Enable it for this profile, such as "default".')),
+			source: arg('JSON or TOML, command line, http(s) or GitHub address, or stored name.'),
+			name: maybe(arg('Name for the one server.')),
+			profile: maybe(arg('Enable it for this profile, such as "default".')),
 		},
 		annotations: WILD,
 		run: async ({ source, name, profile }, context, signal) => {
@@ -8274,9 +8285,9 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		description:
 			'Find tools of MCP servers by a few words such as "github issues", and offer them from then on: call them directly.',
 		takes: {
-			query: arg.text('What the tool should do.'),
+			query: arg('What the tool should do.'),
 			limit: limitTo(15, 5),
-			server: maybe(arg.text('Only of this server.')),
+			server: maybe(arg('Only of this server.')),
 		},
 		core: true,
 		run: async ({ query, limit, server }, { select, bridge, profile }) => {
@@ -8291,7 +8302,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		description: 'Call a tool of an enabled MCP server by its own name. Returns what it returns.',
 		takes: {
 			server: SERVER,
-			tool: arg.text('Name of the tool, as the server has it.'),
+			tool: arg('Name of the tool, as the server has it.'),
 			args: maybe(arg.object('Its arguments.')),
 		},
 		annotations: WILD,
@@ -10729,9 +10740,9 @@ function chatTool(parts: ServeParts) {
 			description:
 				'Give a task to the agent of this session. It has all tools and remembers earlier messages.',
 			takes: {
-				message: arg.text('What to do or to answer.', { minLength: 1 }),
-				session: maybe(arg.text('Go on with the saved session of this id.')),
-				profile: maybe(arg.text('The profile a new session starts with.')),
+				message: arg('What to do or to answer.', { minLength: 1 }),
+				session: maybe(arg('Go on with the saved session of this id.')),
+				profile: maybe(arg('The profile a new session starts with.')),
 				max_steps: maybe(arg.whole('Requests to the model at most.', { minimum: 1 })),
 			},
 			annotations: annotate('Medium', 'changes', { openWorld: true }),
@@ -10771,7 +10782,7 @@ const completionsTool = ({ app, config, redactor }: ServeParts) =>
 				messages: arg.list(
 					takes({
 						role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
-						content: arg.text('What is said.'),
+						content: arg('What is said.'),
 					}),
 					'The conversation, oldest first.',
 					{ minItems: 1 },
