@@ -38,7 +38,7 @@
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
 //   §store      the vault, as the program sees it
-//     mapStrings Grant Store
+//     Grant Store
 //   §workspace  the jail
 //     Workspace WorkspaceLock
 //   §process    child processes that always end
