@@ -806,9 +806,9 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
 function eachString(value: unknown, texts: string[] = []) {
 	if (typeof value === 'string') texts.push(value)
 	else if (typeof value === 'object' && value !== null)
-		for (const [key, inner] of Object.entries(value)) {
+		for (const key of Object.keys(value)) {
 			texts.push(key)
-			eachString(inner, texts)
+			eachString((value as JsonObject)[key], texts)
 		}
 	return texts
 }
@@ -8639,7 +8639,8 @@ export class Tools {
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
-		if (this.#isClean(output)) return outcome
+		const all = eachString(output).join('\n')
+		if (fits(all) && clean(all) === all) return outcome // nearly always
 		const whole = clean(output.text)
 		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
 		return {
@@ -8652,16 +8653,6 @@ export class Tools {
 				...(images && { images }),
 			},
 		}
-	}
-
-	#isClean({ text, images, structured, blocks }: ToolOutput) {
-		const texts = eachString([text, structured, blocks])
-		const all = texts.join('\n')
-		return (
-			!images &&
-			all.length < this.#options.resultMax / 4 &&
-			this.context.store.redactor.redact(all) === all
-		)
 	}
 
 	async #spill(name: string, body: string) {
