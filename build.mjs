@@ -134,6 +134,19 @@ function exportedNames() {
   return JSON.parse(execFileSync(pinnedNode(), args, { encoding: 'utf8' }))
 }
 
+// CommonJS packages inside the bundle call `require` for builtins.
+const PRELUDE = `const require = ${get('module')}.createRequire(process.execPath)
+const libraries = new Map()
+const load = (library) => {
+  const source = Buffer.from(${get('sea')}.getRawAsset(library)).latin1Slice()
+  return new (${get('vm')}.Script)(source, { filename: library }).runInThisContext()(require)
+}
+const library = (name) => {
+  const [library] = /^(@[^/]+.)?[^/]+/.exec(name)
+  return libraries.getOrInsertComputed(library, load)[name]()
+};
+`
+
 /** Writes program.js, which is tai.ts, and a script for each library that it imports when needed: a
  * one-shot needs none, and would hold four times its own size. Returns their names and files. */
 async function bundle(dir) {
@@ -186,19 +199,6 @@ async function bundle(dir) {
   }
   return assets
 }
-
-// CommonJS packages inside the bundle call `require` for builtins.
-const PRELUDE = `const require = ${get('module')}.createRequire(process.execPath)
-const libraries = new Map()
-const load = (library) => {
-  const source = Buffer.from(${get('sea')}.getRawAsset(library)).latin1Slice()
-  return new (${get('vm')}.Script)(source, { filename: library }).runInThisContext()(require)
-}
-const library = (name) => {
-  const [library] = /^(@[^/]+.)?[^/]+/.exec(name)
-  return libraries.getOrInsertComputed(library, load)[name]()
-};
-`
 
 // V8 compiles a function when it is first called. A cache made before the program has run, as
 // --experimental-sea-config makes one, holds next to none of ours, and a one-shot would spend a
