@@ -156,11 +156,11 @@ async function bundle(dir) {
   const [whole] = /^import (?!type )\w.* from 'node:.*$/m.exec(source) ?? []
   if (whole) throw new Error(`tai.ts may import names from a builtin, or * as, but not: ${whole}`)
   if (said !== version) throw new Error(`tai.ts says VERSION ${said}, package.json ${version}`)
-  const { build } = await import('esbuild')
+  const esbuild = await import('esbuild')
   const asked = [...source.matchAll(/\bimport\('([^']+)'\)/g)].map(([, name]) => name)
   const libraries = Map.groupBy(new Set(asked), (name) => /^(@[^/]+.)?[^/]+/.exec(name)[0])
   const scriptOf = async (contents, options) => {
-    const { outputFiles } = await build({
+    const { outputFiles } = await esbuild.build({
       stdin: { contents, resolveDir: root },
       write: false,
       bundle: true,
