@@ -262,7 +262,7 @@ export const SECRET_MIN = 6 // characters; shorter is too common
 export const SECRET_LINE_MIN = 10 // characters of a line of one; shorter stays
 export const RECORD_PREVIEW = 2 * KB // beside a record's id
 export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
-export const AUDIT_BATCH = 256 // rows that wait
+export const AUDIT_BATCH = 256 // rows that wait; on a full disk no more
 export const AUDIT_ANCHORS = 16 // heads of others in row 0
 
 //#endregion §caps
@@ -1896,10 +1896,11 @@ export class Store {
 
 	async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
 		const rows = this.#unwritten
+		const isBehind = rows[0] && !this.#writer // they could not be written
 		const data_json = canonicalJson(this.redactor.redactIn(data))
-		rows.push({ ts: this.#now(), kind, session, data_json })
-		if (pace === 'soon' && rows.length < AUDIT_BATCH) {
-			// A full disk: with the next.
+		if (!isBehind || rows.length < AUDIT_BATCH)
+			rows.push({ ts: this.#now(), kind, session, data_json })
+		if (pace === 'soon' && !isBehind && rows.length < AUDIT_BATCH) {
 			this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
 			return
 		}
@@ -5629,7 +5630,8 @@ export class Approvals {
 		if (text || riskOf(call.annotations) !== 'low') {
 			const said = denial && { args: clip(redactor.redact(text), SAID_MAX) }
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
-			await store.audit('approval', row, session) // or it does not run
+			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
+			await store.audit('approval', row, session, pace)
 		}
 		const line = redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
 		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { auditHash, Store } from '../tai.ts'
+import { setTimeout } from 'node:timers/promises'
+import { AUDIT_BATCH, AUDIT_DELAY, auditHash, Store } from '../tai.ts'
 import { makeBigVault } from './fakes/bigvault.ts'
 import { makeHome, makeWorld, oneRow, openStore, tamper } from './fakes/vault.ts'
 
@@ -162,6 +163,19 @@ t.test('an entry that cannot be written says so, and is written with the next', 
   t.strictSame(await store.verifyAudit(), { rows: 3, chains: 1, problems: [] })
   const told = (await store.listAudit({ limit: 9 })).map(({ data }) => data['i'])
   t.strictSame(told, [3, 2, 1])
+})
+
+t.test('once an entry could not be written, none is put off', async (t) => {
+  const store = await openStore(t)
+  await store.audit('step', { i: 1 })
+  store.db.exec('CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE (ABORT, "no"); END')
+  await store.audit('step', { i: 2 }, undefined, 'soon')
+  await setTimeout(3 * AUDIT_DELAY)
+  for (let i = 0; i < 2 * AUDIT_BATCH; i++)
+    await t.rejects(store.audit('step', { i: 3 + i }, undefined, 'soon'))
+  store.db.exec('DROP TRIGGER full')
+  await store.audit('step', {}, undefined, 'soon')
+  t.strictSame(await store.verifyAudit(), { rows: AUDIT_BATCH + 1, chains: 1, problems: [] })
 })
 
 t.test('an audit of thirty chains verifies, and grows on', async (t) => {
