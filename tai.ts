@@ -707,12 +707,13 @@ export async function sleep(ms: number, signal?: AbortSignal) {
 
 /** Whether `work` settled in time. Never rejects. */
 export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
-	const { promise: late, resolve } = Promise.withResolvers<undefined>()
-	const giveUp = () => resolve(undefined)
+	const { promise, resolve } = Promise.withResolvers<boolean>()
+	const [settled, giveUp] = [() => resolve(true), () => resolve(false)]
+	work.then(settled, settled)
 	const timer = setTimeout(giveUp, signal?.aborted ? 0 : ms)
 	signal?.addEventListener('abort', giveUp)
 	try {
-		return (await Promise.race([late, Promise.allSettled([work])])) !== undefined
+		return await promise
 	} finally {
 		clearTimeout(timer)
 		signal?.removeEventListener('abort', giveUp)
@@ -4916,9 +4917,11 @@ export class McpRegistry {
 
 	withheld = (server: string) => this.row(server).options.withheld ?? []
 
-	accepts = (server: string, tool: McpDefinition) =>
-		!!this.#db.get`SELECT 1 FROM mcp_tool_pins
-			WHERE server = ${server} AND tool = ${tool.name} AND hash = ${pinned(tool).hash}`
+	accepts = (server: string, { hash }: Pick<Pinned, 'hash'>) =>
+		this.once(`pins of ${server}`, () => {
+			const sql = 'SELECT hash FROM mcp_tool_pins WHERE server = ?'
+			return new Set(this.#db.all<Pinned>(sql, server).map((pin) => pin.hash))
+		}).has(hash)
 
 	drift(server: string) {
 		const known = this.definitions(server)
@@ -4937,8 +4940,9 @@ export class McpRegistry {
 			}
 			const known = (text: string) => this.#store.redactor.known(text)
 			const others = listed
+				.map(pinned)
 				.filter((tool) => !this.accepts(server, tool))
-				.map((tool) => ({ ...Object(mapStrings(pinned(tool), known)), name: tool.name }))
+				.map((tool) => ({ ...Object(mapStrings(tool, known)), name: tool.name }))
 			if (isFirst) for (const each of others) this.#pin(server, each)
 			this.#setOption(server, 'withheld', isFirst ? [] : others)
 			return this.drift(server)
@@ -5092,7 +5096,7 @@ export type BridgeOptions = {
 	watch: (label: string) => Disposable
 }
 
-type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool>> }
+type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool & Pinned>> }
 
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
 
@@ -5312,7 +5316,7 @@ export class McpBridge {
 		const { length } = this.registry.learn(server, tools)
 		const what = `${server}: ${count(length, 'new or changed tool')} withheld`
 		if (length > 0) this.#options.notice(`${what}; see \`tai mcp pins ${server}\``)
-		return new Map(tools.map((tool) => [tool.name, tool]))
+		return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
 	}
 
 	async #open(entry: McpEntry, options: ClientOptions) {
