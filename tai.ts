@@ -736,6 +736,11 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
 	}
 }
 
+function lazy<T>(open: () => T) {
+	let opened: T | undefined
+	return () => (opened ??= open())
+}
+
 /** One after the other. */
 export class Lane {
 	#last: Promise<unknown> = Promise.resolve()
@@ -3765,6 +3770,8 @@ type RpcOptions = {
 	headers?: RpcHeaders
 }
 
+type RpcEnd = () => { signal: AbortSignal } // slow to make
+
 /** A subclass carries the messages. */
 export abstract class RpcTransport {
 	version: string | undefined
@@ -3772,11 +3779,15 @@ export abstract class RpcTransport {
 	gone = () => {}
 	hint?(): string | undefined
 	/** Over HTTP, until its exchange is over. Throws LinkError, HttpError. */
-	abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
+	abstract send(message: RpcWords, end?: RpcEnd, headers?: RpcHeaders): Promise<void>
 	abstract close(): Promise<void>
 	#waiting = new Map<
 		number,
-		{ answer: PromiseWithResolvers<JsonObject>; stop: AbortController; clock: NodeJS.Timeout }
+		{
+			answer: PromiseWithResolvers<JsonObject>
+			leave: (why: Error) => void
+			clock: NodeJS.Timeout
+		}
 	>()
 	#last = 0
 	#over: TaiError | undefined
@@ -3792,7 +3803,7 @@ export abstract class RpcTransport {
 	lost(why: TaiError) {
 		if (this.#over) return
 		this.#over = why
-		for (const { stop } of this.#waiting.values()) stop.abort(why)
+		for (const { leave } of this.#waiting.values()) leave(why)
 		this.gone()
 	}
 
@@ -3801,29 +3812,30 @@ export abstract class RpcTransport {
 		signal?.throwIfAborted()
 		const id = ++this.#last
 		const answer = Promise.withResolvers<JsonObject>()
-		const silence = `no answer to ${method} in ${formatDuration(wait)}`
-		const stop = new AbortController() // AbortSignal.any is slow
-		const end = stop.signal
-		end.addEventListener('abort', () => answer.reject(end.reason))
-		const leave = () => stop.abort(signal?.reason)
-		signal?.addEventListener('abort', leave)
-		const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint?.() }))
+		const end = lazy(() => new AbortController())
+		const leave = (why: Error) => {
+			answer.reject(why)
+			end().abort(why)
+			const told = { requestId: id, reason: messageOf(why) }
+			if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
+		}
+		const stop = () => leave(signal?.reason)
+		signal?.addEventListener('abort', stop)
+		const giveUp = () => {
+			const silence = `no answer to ${method} in ${formatDuration(wait)}`
+			leave(new LinkError('timeout', silence, { hint: this.hint?.() }))
+		}
 		const clock = setTimeout(giveUp, wait)
 		const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
-		this.#waiting.set(id, { answer, stop, clock })
+		this.#waiting.set(id, { answer, leave, clock })
 		try {
 			const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
 			const full = method === 'tools/call' ? { ...params, ...meta } : params
 			this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
 			return await answer.promise
-		} catch (error) {
-			const told = { requestId: id, reason: messageOf(error) }
-			if (end.aborted && method !== 'initialize')
-				this.notify('notifications/cancelled', told).catch(() => {})
-			throw error
 		} finally {
 			for (const timer of [clock, limit]) clearTimeout(timer)
-			signal?.removeEventListener('abort', leave)
+			signal?.removeEventListener('abort', stop)
 			this.#waiting.delete(id)
 		}
 	}
@@ -4359,6 +4371,7 @@ export class McpStdioTransport extends RpcTransport {
 		const { stdin } = this.#group.child
 		const line = `${rpcText(message)}\n`
 		const written = new Promise<boolean>((end) => stdin?.write(line, (error) => end(!error)))
+		if (stdin?.writable && stdin.writableLength === 0) return // it is in the pipe
 		const silence = `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`
 		if (!(await within(MCP_WRITE_TIMEOUT, written))) throw new LinkError('timeout', silence)
 		if (await written) return
@@ -4377,19 +4390,21 @@ export class McpStdioTransport extends RpcTransport {
 	}
 
 	#hear(text: string) {
-		for (const [ends, piece] of text.split('\n').entries()) {
-			if (ends > 0) this.#take()
-			this.#line += piece
-			if (this.#line.length <= MCP_HTTP_MAX_BODY) continue
+		const [rest = '', ...lines] = text.split('\n')
+		this.#line += rest
+		if (this.#line.length > MCP_HTTP_MAX_BODY) {
 			this.#end(`a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
 			this.#line = ''
 			return void this.#group.child.stdout?.destroy()
+		}
+		for (const next of lines) {
+			this.#take()
+			this.#line = next
 		}
 	}
 
 	#take() {
 		const text = this.#line.trim()
-		this.#line = ''
 		if (text === '' || this.receive(rpcParsed(text))) return
 		this.#aside.push(`\n${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
 	}
@@ -4433,7 +4448,8 @@ export class McpHttpTransport extends RpcTransport {
 		this.lost(why)
 	}
 
-	async send(message: RpcWords, signal?: AbortSignal, headers: RpcHeaders = {}) {
+	async send(message: RpcWords, end?: RpcEnd, headers: RpcHeaders = {}) {
+		const signal = end?.().signal
 		const body = rpcText(message)
 		if (byteLength(body) > MCP_HTTP_MAX_BODY)
 			noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
@@ -4713,10 +4729,10 @@ export class McpClient {
 	}
 
 	async #ask(method: string, params: JsonObject, { headers, ...options }: Partial<RpcOptions>) {
-		const named = 'name' in params && { 'Mcp-Name': headerText(params['name'] ?? null) }
 		const isModern = this.#transport.version === MODERN
-		const modern = { headers: { 'Mcp-Method': method, ...named, ...headers } }
-		const how = { wait: MCP_CALL_TIMEOUT, ...options, ...(isModern && modern) }
+		const named = () => 'name' in params && { 'Mcp-Name': headerText(params['name'] ?? null) }
+		const modern = isModern && { headers: { 'Mcp-Method': method, ...named(), ...headers } }
+		const how = { wait: MCP_CALL_TIMEOUT, ...options, ...modern }
 		const full = isModern ? { ...params, _meta: MODERN_META } : params
 		const ask = () => this.#transport.request(method, full, how)
 		const result = await ask().catch(async (error) => {
@@ -9823,11 +9839,6 @@ function Copy(this: object, all: object) {
 
 const copying = <T>() => Copy as unknown as new (all: T) => T
 const closePart = (part: { close(): Promise<void> | void }) => part.close()
-
-function lazy<T>(open: () => T) {
-	let opened: T | undefined
-	return () => (opened ??= open())
-}
 
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 
