@@ -707,17 +707,18 @@ export async function sleep(ms: number, signal?: AbortSignal) {
 
 /** Whether `work` settled in time. Never rejects. */
 export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
-	const { promise, resolve } = Promise.withResolvers<boolean>()
-	const [settled, giveUp] = [() => resolve(true), () => resolve(false)]
-	work.then(settled, settled)
+	let isOver = false
+	const end = () => (isOver = true)
+	const settled = work.then(end, end)
+	await undefined // what has settled needs no timer
+	if (isOver) return true
+	const { promise: late, resolve: giveUp } = Promise.withResolvers<unknown>()
 	const timer = setTimeout(giveUp, signal?.aborted ? 0 : ms)
 	signal?.addEventListener('abort', giveUp)
-	try {
-		return await promise
-	} finally {
-		clearTimeout(timer)
-		signal?.removeEventListener('abort', giveUp)
-	}
+	await Promise.race([late, settled])
+	clearTimeout(timer)
+	signal?.removeEventListener('abort', giveUp)
+	return isOver
 }
 
 /** Aborts after `ms` or with `parent`. Dispose it. */
@@ -3770,7 +3771,8 @@ type RpcOptions = {
 	headers?: RpcHeaders
 }
 
-type RpcEnd = () => { signal: AbortSignal } // slow to make
+type RpcEnd = () => { signal: AbortSignal } // made if asked for: that is slow
+const newEnd = () => new AbortController()
 
 /** A subclass carries the messages. */
 export abstract class RpcTransport {
@@ -3779,14 +3781,14 @@ export abstract class RpcTransport {
 	gone = () => {}
 	hint?(): string | undefined
 	/** Over HTTP, until its exchange is over. Throws LinkError, HttpError. */
-	abstract send(message: RpcWords, end?: RpcEnd, headers?: RpcHeaders): Promise<void>
+	abstract send(message: RpcWords, end: RpcEnd, headers?: RpcHeaders): Promise<void>
 	abstract close(): Promise<void>
 	#waiting = new Map<
 		number,
 		{
 			answer: PromiseWithResolvers<JsonObject>
 			leave: (why: Error) => void
-			clock: NodeJS.Timeout
+			goOn: () => void
 		}
 	>()
 	#last = 0
@@ -3795,8 +3797,9 @@ export abstract class RpcTransport {
 
 	/** False for no message; with the `id` of an exchange, until that is answered. */
 	receive(message: unknown, id?: unknown) {
-		const all = [message].flat() // 2025-03-26 has several in one
-		const taken = all.map((each) => this.#take(each, id)).includes(true)
+		const take = (each: unknown) => this.#take(each, id)
+		// 2025-03-26 has several in one
+		const taken = Array.isArray(message) ? message.map(take).includes(true) : take(message)
 		return id === undefined ? taken : !this.#waiting.has(Number(id))
 	}
 
@@ -3812,29 +3815,34 @@ export abstract class RpcTransport {
 		signal?.throwIfAborted()
 		const id = ++this.#last
 		const answer = Promise.withResolvers<JsonObject>()
-		const end = lazy(() => new AbortController())
+		const end = lazy(newEnd)
 		const leave = (why: Error) => {
 			answer.reject(why)
 			end().abort(why)
 			const told = { requestId: id, reason: messageOf(why) }
 			if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
 		}
-		const stop = () => leave(signal?.reason)
-		signal?.addEventListener('abort', stop)
 		const giveUp = () => {
 			const silence = `no answer to ${method} in ${formatDuration(wait)}`
 			leave(new LinkError('timeout', silence, { hint: this.hint?.() }))
 		}
-		const clock = setTimeout(giveUp, wait)
-		const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
-		this.#waiting.set(id, { answer, leave, clock })
+		const last = performance.now() + Math.max(wait, MCP_PROGRESS_MAX)
+		let clock: NodeJS.Timeout | undefined
+		const goOn = () => {
+			clearTimeout(clock)
+			clock = setTimeout(giveUp, Math.min(wait, last - performance.now()))
+		}
+		const stop = () => leave(signal?.reason)
+		this.#waiting.set(id, { answer, leave, goOn })
 		try {
 			const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
 			const full = method === 'tools/call' ? { ...params, ...meta } : params
 			this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
+			goOn() // while the server works
+			signal?.addEventListener('abort', stop)
 			return await answer.promise
 		} finally {
-			for (const timer of [clock, limit]) clearTimeout(timer)
+			clearTimeout(clock)
 			signal?.removeEventListener('abort', stop)
 			this.#waiting.delete(id)
 		}
@@ -3842,14 +3850,14 @@ export abstract class RpcTransport {
 
 	notify = (method: string, params?: JsonObject) => this.#send({ method, params })
 
-	async #send(...said: Parameters<RpcTransport['send']>) {
+	async #send(message: RpcWords, end: RpcEnd = newEnd, headers?: RpcHeaders) {
 		if (this.#over) throw this.#over
-		await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
+		await this.send(message, end, headers).catch((why: Error) => raise(this.#over ?? why))
 	}
 
 	#heard(method: string, id: unknown, params: unknown) {
 		const token = Number(plainText(Object(params)['progressToken']))
-		if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
+		if (method === 'notifications/progress') this.#waiting.get(token)?.goOn()
 		if (!isRpcId(id)) return this.hear(method)
 		if (++this.#owed > MCP_QUEUE_MAX)
 			return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
@@ -4448,8 +4456,8 @@ export class McpHttpTransport extends RpcTransport {
 		this.lost(why)
 	}
 
-	async send(message: RpcWords, end?: RpcEnd, headers: RpcHeaders = {}) {
-		const signal = end?.().signal
+	async send(message: RpcWords, end: RpcEnd, headers: RpcHeaders = {}) {
+		const { signal } = end()
 		const body = rpcText(message)
 		if (byteLength(body) > MCP_HTTP_MAX_BODY)
 			noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
@@ -4729,11 +4737,12 @@ export class McpClient {
 	}
 
 	async #ask(method: string, params: JsonObject, { headers, ...options }: Partial<RpcOptions>) {
-		const isModern = this.#transport.version === MODERN
-		const named = () => 'name' in params && { 'Mcp-Name': headerText(params['name'] ?? null) }
-		const modern = isModern && { headers: { 'Mcp-Method': method, ...named(), ...headers } }
-		const how = { wait: MCP_CALL_TIMEOUT, ...options, ...modern }
-		const full = isModern ? { ...params, _meta: MODERN_META } : params
+		let [full, how] = [params, { wait: MCP_CALL_TIMEOUT, ...options } as RpcOptions]
+		if (this.#transport.version === MODERN) {
+			const named = 'name' in params && { 'Mcp-Name': headerText(params['name'] ?? null) }
+			how.headers = { 'Mcp-Method': method, ...named, ...headers }
+			full = { ...params, _meta: MODERN_META }
+		}
 		const ask = () => this.#transport.request(method, full, how)
 		const result = await ask().catch(async (error) => {
 			if (error.kind !== 'session') throw error
@@ -5045,17 +5054,23 @@ const fitsGlob = (globs: string[], ...names: string[]) =>
 	})
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
+	if (type !== 'image') return undefined
 	const [mime, base64] = [plainText(mimeType), plainText(data)]
-	const isImage = type === 'image' && /^image\/(?:png|jpeg|gif|webp)$/.test(mime)
+	const isImage = /^image\/(?:png|jpeg|gif|webp)$/.test(mime)
 	const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
 	return isImage && isBase64 ? { mime, base64 } : undefined
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject) {
-	const blocks = [content ?? []].flat().map((it) => (isObject(it) ? it : { text: plainText(it) }))
-	const images = blocks.flatMap((block) => pictureIn(block) ?? [])
-	const texts = blocks.filter((block) => !pictureIn(block)).map(blockText)
+	const images: Image[] = []
+	const texts: string[] = []
+	for (const it of [content ?? []].flat()) {
+		const block = isObject(it) ? it : { text: plainText(it) }
+		const picture = pictureIn(block)
+		if (picture) images.push(picture)
+		else texts.push(blockText(block))
+	}
 	const structured = structuredContent ?? undefined
 	const repeats = (text: string) => digest(rpcParsed(text)) === digest(structured)
 	if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
@@ -5291,12 +5306,13 @@ export class McpBridge {
 	}
 
 	async #link(server: string, signal: AbortSignal) {
-		const asking = this.#links
-			.getOrInsertComputed(server, this.#dial)
-			.then(async ({ client, tools }) => ({ client, tools: await tools() }))
-		await within(MCP_CALL_TIMEOUT, asking, signal)
-		signal.throwIfAborted()
-		return asking
+		const wait = async <T>(work: Promise<T>) => {
+			await within(MCP_CALL_TIMEOUT, work, signal)
+			signal.throwIfAborted()
+			return work
+		}
+		const { client, tools } = await wait(this.#links.getOrInsertComputed(server, this.#dial))
+		return { client, tools: await wait(tools()) }
 	}
 
 	#dial = (server: string) => {
@@ -5580,6 +5596,7 @@ export async function awaitAnswer(
 
 const NO = { key: 'n', label: 'no' }
 const SCOPES = ['deny', 'once', 'always', 'session']
+const rankOf = ({ grant }: { grant: Grant }) => SCOPES.indexOf(grant.scope)
 
 const POLICY_ORDER =
 	'deny grants; mode; command that only reads; once; always; session; approved digests; person'
@@ -5619,8 +5636,8 @@ export class Approvals {
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
 			await this.#options.store.audit('approval', row, session, pace)
 		}
-		const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
-		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
+		const line = () => `runs ${nameCall(tool, exact)} ${visible(text)}`
+		return { ...decided, denial, say: verdict === 'say' ? clip(line(), SAID_MAX) : undefined }
 	}
 
 	async check(call: ApprovalRequest) {
@@ -5651,10 +5668,8 @@ export class Approvals {
 	/** Of its tool, in the order they count; `other`: what it is not for. */
 	async grants(call: ApprovalRequest) {
 		const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
-		const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
-		return Array.fromAsync(inOrder, async (grant) => {
-			return { grant, other: await this.#other(call, grant) }
-		})
+		const judged = all.map(async (grant) => ({ grant, other: await this.#other(call, grant) }))
+		return (await Promise.all(judged)).toSorted((a, b) => rankOf(a) - rankOf(b))
 	}
 
 	async #other(call: ApprovalRequest, grant: Grant) {
