@@ -707,17 +707,17 @@ export async function sleep(ms: number, signal?: AbortSignal) {
 
 /** Whether `work` settled in time. Never rejects. */
 export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
+	const { promise, resolve: wake } = Promise.withResolvers<unknown>()
 	let isOver = false
-	const end = () => (isOver = true)
-	const settled = work.then(end, end)
+	const end = () => wake((isOver = true))
+	work.then(end, end)
 	await undefined // what has settled needs no timer
 	if (isOver) return true
-	const { promise: late, resolve: giveUp } = Promise.withResolvers<unknown>()
-	const timer = setTimeout(giveUp, signal?.aborted ? 0 : ms)
-	signal?.addEventListener('abort', giveUp)
-	await Promise.race([late, settled])
+	const timer = setTimeout(wake, signal?.aborted ? 0 : ms)
+	signal?.addEventListener('abort', wake)
+	await promise
 	clearTimeout(timer)
-	signal?.removeEventListener('abort', giveUp)
+	signal?.removeEventListener('abort', wake)
 	return isOver
 }
 
@@ -5063,14 +5063,9 @@ function pictureIn({ type, mimeType, data }: JsonObject) {
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
 export function mcpOutput({ content, structuredContent, isError }: JsonObject) {
-	const images: Image[] = []
-	const texts: string[] = []
-	for (const it of [content ?? []].flat()) {
-		const block = isObject(it) ? it : { text: plainText(it) }
-		const picture = pictureIn(block)
-		if (picture) images.push(picture)
-		else texts.push(blockText(block))
-	}
+	const blocks = [content ?? []].flat().map((it) => (isObject(it) ? it : { text: plainText(it) }))
+	const images = blocks.flatMap((block) => pictureIn(block) ?? [])
+	const texts = blocks.filter((block) => !pictureIn(block)).map(blockText)
 	const structured = structuredContent ?? undefined
 	const repeats = (text: string) => digest(rpcParsed(text)) === digest(structured)
 	if (structured !== undefined && !texts.some(repeats)) texts.push(JSON.stringify(structured))
@@ -5104,12 +5099,6 @@ function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)) 
 	const says = refusal ? `error ${refusal.jsonrpcCode}: ${message}` : message
 	const text = [`${code}: server ${server}, tool ${tool}: ${says}`, hint ?? []].flat().join('\n')
 	return { text, isError: true, structured: { code, message, server, tool, ...refusal } }
-}
-
-function toldError(error: unknown, signal: AbortSignal) {
-	signal.throwIfAborted()
-	if (error instanceof TaiError) return error
-	throw error
 }
 
 const VALUE_SHOWN = 200 // characters, to be agreed to
@@ -5291,7 +5280,9 @@ export class McpBridge {
 			const changed = new TaiError('it is not as it was accepted', { hint })
 			return failedOutput(changed, row, 'pin_pending')
 		} catch (error) {
-			return failedOutput(toldError(error, signal), row)
+			signal.throwIfAborted()
+			if (error instanceof TaiError) return failedOutput(error, row)
+			throw error
 		}
 	}
 
@@ -5596,7 +5587,6 @@ export async function awaitAnswer(
 
 const NO = { key: 'n', label: 'no' }
 const SCOPES = ['deny', 'once', 'always', 'session']
-const rankOf = ({ grant }: { grant: Grant }) => SCOPES.indexOf(grant.scope)
 
 const POLICY_ORDER =
 	'deny grants; mode; command that only reads; once; always; session; approved digests; person'
@@ -5636,8 +5626,8 @@ export class Approvals {
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
 			await this.#options.store.audit('approval', row, session, pace)
 		}
-		const line = () => `runs ${nameCall(tool, exact)} ${visible(text)}`
-		return { ...decided, denial, say: verdict === 'say' ? clip(line(), SAID_MAX) : undefined }
+		const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
+		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
 	}
 
 	async check(call: ApprovalRequest) {
@@ -5668,8 +5658,11 @@ export class Approvals {
 	/** Of its tool, in the order they count; `other`: what it is not for. */
 	async grants(call: ApprovalRequest) {
 		const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
-		const judged = all.map(async (grant) => ({ grant, other: await this.#other(call, grant) }))
-		return (await Promise.all(judged)).toSorted((a, b) => rankOf(a) - rankOf(b))
+		if (!all[0]) return []
+		const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
+		return Array.fromAsync(inOrder, async (grant) => {
+			return { grant, other: await this.#other(call, grant) }
+		})
 	}
 
 	async #other(call: ApprovalRequest, grant: Grant) {
