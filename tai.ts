@@ -26,7 +26,7 @@
 //   §waiting    deadlines, and work in turn
 //     sleep within timeout Lane
 //   §redact     secrets never leave
-//     looksSecret refuseMarks Redactor
+//     looksSecret refuseMarks mapStrings ...
 //   §config     settings, and where each comes from
 //     SETTINGS SettingKey variableOf ...
 //   §seal       secrets at rest
@@ -38,7 +38,6 @@
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
 //   §recall     records and sessions, and finding in them
-//     mapStrings
 //   §store      the vault, as the program sees it
 //     Grant Store
 //   §workspace  the jail
@@ -91,8 +90,8 @@
 //     ASK_TOOLS
 //   §self       what tai knows of itself, as tools
 //     wordsOf SELF_TOOLS
-//   §servers    the tools that manage MCP servers, and those that servers bring
-//     agreeTo McpSource repositoryOf ...
+//   §servers    tools that manage MCP servers, and tools of theirs
+//     agreeTo repositoryOf readSource ...
 //   §ranker     which tools fit a few words
 //     wordsIn selectTools
 //   §toolbox    every tool, and the one way to call it
@@ -128,7 +127,7 @@
 //   §lines      MCP over stdin and stdout, the server's end
 //   §doctor     is everything as it should be?
 //     examine
-//   §hosts      servers that other programs on this machine use
+//   §hosts      servers that other programs here use
 //     hostedServers
 //   §commands   what each verb does
 //     COMMANDS
@@ -146,7 +145,7 @@ import type {
 	ServerResponse,
 } from 'node:http'
 import type { Token, Tokens } from 'marked'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { InspectColor } from 'node:util'
@@ -203,9 +202,11 @@ export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
 export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
 export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
 export const MCP_BODIES_MAX = 64 * MB // all together; then 503
+export const MCP_HEAD_MAX = 8 * KB // of a plain request; longer ones are for node:http, to 16 KB
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
 export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
 export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
+export const MCP_AWAKE = 0.15 // after an answer: who asks again at once need not wake us
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 export const MCP_RESOURCES_PAGE = 500 // then a cursor
@@ -259,6 +260,7 @@ export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 export const STORE_GLANCE = 5 // what other processes wrote is seen so late
 export const STORE_BUSY = 10 * SECOND // for another writer
 export const SECRET_MIN = 6 // characters; shorter is too common
+export const SECRET_LINE_MIN = 10 // characters of a line of one; shorter stays
 export const RECORD_PREVIEW = 2 * KB // beside a record's id
 export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
 export const AUDIT_BATCH = 256 // rows that wait
@@ -510,7 +512,11 @@ function attempt<T>(work: () => T) {
 // 2. What comes from outside is shown through `visible`.
 // 3. One digest for all that compares.
 
-const builtin = process.getBuiltinModule
+const builtins = new Map<string, unknown>()
+
+/** Node looks each name up anew. */
+const builtin = ((name: string) =>
+	builtins.getOrInsertComputed(name, process.getBuiltinModule)) as typeof process.getBuiltinModule
 
 export const isObject = (value: unknown): value is Record<string, unknown> =>
 	typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -796,6 +802,25 @@ export function refuseMarks(what: string, text: string) {
 		fail(`${what} holds a mark that stands for a secret; leave it`)
 }
 
+/** Names of fields too. */
+export function mapStrings(value: unknown, change: (text: string) => string): unknown {
+	if (typeof value === 'string') return change(value)
+	if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
+	if (!isObject(value)) return value
+	const pairs = Object.keys(value).map((key) => [change(key), mapStrings(value[key], change)])
+	return Object.fromEntries(pairs)
+}
+
+function eachString(value: unknown, texts: string[] = []) {
+	if (typeof value === 'string') texts.push(value)
+	else if (typeof value === 'object' && value !== null)
+		for (const [key, inner] of Object.entries(value)) {
+			texts.push(key)
+			eachString(inner, texts)
+		}
+	return texts
+}
+
 /** Takes secrets out. */
 export class Redactor {
 	#names = new Map<string, string>()
@@ -803,7 +828,8 @@ export class Redactor {
 
 	add(name: string, value: string) {
 		if (value.length < SECRET_MIN) return
-		for (const form of writtenForms(value)) this.#names.getOrInsert(form, name)
+		const lines = value.split(/\s*\n\s*/).filter((line) => line.length >= SECRET_LINE_MIN)
+		for (const form of [value, ...lines].flatMap(writtenForms)) this.#names.getOrInsert(form, name)
 		this.#pattern = undefined
 	}
 
@@ -822,6 +848,12 @@ export class Redactor {
 	}
 
 	knows = (text: string) => this.known(text) !== text
+
+	/** Each text in it, names of fields too; most values hold no secret and stay as they are. */
+	redactIn<T>(value: T) {
+		const all = eachString(value).join('\n')
+		return this.redact(all) === all ? value : (mapStrings(value, (text) => this.redact(text)) as T)
+	}
 
 	/** What may begin a known value waits. */
 	stream() {
@@ -1479,7 +1511,7 @@ type AuditFilter = { limit: number } & Loose<
 const GENESIS = 'genesis'
 
 export const auditHash = ({ chain, n, ts, kind, session, data_json, prev_hash }: SqlRow) =>
-	digest([chain, n, ts, kind, session, data_json, prev_hash])
+	sha256(JSON.stringify([chain, n, ts, kind, session, data_json, prev_hash])) // so it is canonical
 
 function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
 	const n = last + 1
@@ -1685,15 +1717,6 @@ type Switched = Loose<{ profile: string; model: string }>
 type SessionRow = NewSession & Stamped & { messages: number; switched?: Switched }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
-/** Names of fields too. */
-export function mapStrings(value: unknown, change: (text: string) => string): unknown {
-	if (typeof value === 'string') return change(value)
-	if (Array.isArray(value)) return value.map((item: unknown) => mapStrings(item, change))
-	if (!isObject(value)) return value
-	const pairs = Object.keys(value).map((key) => [change(key), mapStrings(value[key], change)])
-	return Object.fromEntries(pairs)
-}
-
 const termsIn = (text: string) =>
 	`(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
@@ -1803,7 +1826,7 @@ export class Store {
 
 	addRecord = async (record: NewRecord) => this.#newRecord(record)
 	async updateRecord(id: string, change: Loose<RecordText>) {
-		const { title, body, tags } = this.#redacted(change)
+		const { title, body, tags } = this.redactor.redactIn(change)
 		const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
 			body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
 			WHERE id = ${id}`
@@ -1886,19 +1909,14 @@ export class Store {
 
 	async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
 		const rows = this.#unwritten
-		const data_json = canonicalJson(this.#redacted(data))
+		const data_json = canonicalJson(this.redactor.redactIn(data))
 		rows.push({ ts: this.#now(), kind, session, data_json })
 		if (pace === 'soon' && rows.length < AUDIT_BATCH) {
 			// A full disk: with the next.
 			this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
 			return
 		}
-		try {
-			this.#writeAudit()
-		} catch (error) {
-			rows.pop() // its caller is told
-			throw error
-		}
+		this.#writeAudit()
 	}
 	async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
 		this.#writeAudit()
@@ -1975,10 +1993,8 @@ export class Store {
 	#knownJson = (value: unknown) =>
 		JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
 
-	#redacted = <T>(value: T) => mapStrings(value, (text) => this.redactor.redact(text)) as T
-
 	#newRecord = (record: NewRecord) =>
-		this.#insertNew('records', this.#redacted({ ...record, tags: record.tags ?? [] }))
+		this.#insertNew('records', this.redactor.redactIn({ ...record, tags: record.tags ?? [] }))
 
 	#insertNew(table: string, row: SqlRow, id = newId(this.db)) {
 		const now = this.#now()
@@ -3727,7 +3743,8 @@ const rpcParsed = (text: string): unknown => attempt(() => JSON.parse(text))
 export function readRpc(text: string) {
 	const value = rpcParsed(text)
 	if (value === undefined) failRpc('parse', 'not JSON')
-	if (isNested(value)) failRpc('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
+	if (text.length > MCP_DEPTH_MAX && isNested(value))
+		failRpc('request', `nested deeper than ${MCP_DEPTH_MAX} levels`)
 	if (!isObject(value) || value['jsonrpc'] !== '2.0')
 		failRpc('request', 'not one JSON-RPC 2.0 message')
 	const { id, method, params = {} } = value
@@ -5613,6 +5630,8 @@ export class Approvals {
 
 	async decide(call: ApprovalRequest, signal: AbortSignal) {
 		const { tool, args, origin = null, session, digest: exact } = call
+		const { store } = this.#options
+		const { redactor } = store
 		const first = await this.check(call)
 		const { verdict, reason, grant } =
 			first.verdict === 'ask' ? await this.#ask(call, signal) : first
@@ -5621,12 +5640,11 @@ export class Approvals {
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
-			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
-			const said = denial && { args: clip(text, SAID_MAX) }
+			const said = denial && { args: clip(redactor.redact(text), SAID_MAX) }
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
-			await this.#options.store.audit('approval', row, session, pace)
+			await store.audit('approval', row, session) // or it does not run
 		}
-		const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
+		const line = redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
 		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
 	}
 
@@ -7216,7 +7234,7 @@ async function documentReader(text: string, name: string) {
 				fault = error
 			}
 		const [why] = `${Object(fault).message}`.split('\n', 1) // no excerpt
-		return fail(`${name}: ${why}`)
+		fail(`${name}: ${why}`)
 	}
 }
 
@@ -7258,7 +7276,7 @@ export async function queryTable(given: string) {
 		}
 		return joinParts([...lines, `[${count(lines.length - 1, 'row')}]`])
 	} catch (cause) {
-		return failBy(cause)
+		failBy(cause)
 	}
 }
 
@@ -7269,7 +7287,7 @@ const CSV_NUMBER = /^(-?(0|[1-9]\d{0,14})(\.\d+)?)?$/
 
 async function fillTable(db: DatabaseSync, text: string, at: string) {
 	const { parse } = (await import('papaparse')).default
-	const options = { header: true, skipEmptyLines: true } as const
+	const options = { header: true, skipEmptyLines: true }
 	const { data, errors, meta } = parse<Record<string, string>>(text, options)
 	const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
 	if (fault) fail(fault.message)
@@ -7284,16 +7302,6 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
 	for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
 
-/** In tar's words. */
-type Packed = {
-	name: string
-	type: string
-	size: number
-	mode: number
-	linkname?: string
-	read: () => Promise<Uint8Array>
-}
-
 const zlibOf = (work: 'gzip' | 'gunzip') =>
 	builtin('node:util').promisify(builtin('node:zlib')[work])
 
@@ -7301,12 +7309,11 @@ const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
 const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
 
-async function tarItems(bytes: Buffer): Promise<Packed[]> {
+async function tarItems(bytes: Buffer) {
 	const { unpackTar } = await import('modern-tar')
 	for (let at = 0; at < bytes.length; at += 512)
 		if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
-	const items = await unpackTar(bytes, { strict: true })
-	return items.map(({ header, data = ABSENT.bytes }) => ({
+	return (await unpackTar(bytes, { strict: true })).map(({ header, data = ABSENT.bytes }) => ({
 		type: 'file',
 		mode: 0,
 		...header,
@@ -7314,11 +7321,13 @@ async function tarItems(bytes: Buffer): Promise<Packed[]> {
 	}))
 }
 
+type Packed = Awaited<ReturnType<typeof tarItems>>[number]
+
 async function zipItems(bytes: Uint8Array) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipReader } = await zipLibrary()
 	const options = { checkSignature: true, filenameValidation: 'tolerant' } as const
 	const zip = new ZipReader(new Uint8ArrayReader(bytes), { ...options, useWebWorkers: false })
-	const items: Packed[] = []
+	const items = []
 	for await (const entry of zip.getEntriesGenerator()) {
 		const plain = entry.directory ? 'directory' : 'file'
 		items.push({
@@ -7353,7 +7362,7 @@ async function openArchive(given: string, workspace: Workspace) {
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
-		return failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
+		failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
 	}
 }
 
@@ -7366,7 +7375,7 @@ function partsOf(name: string) {
 
 /** With the folders above. */
 function placedItems(items: Packed[], dest: string[]) {
-	const placed = new Map<string, { place: string; item: Packed | undefined }>()
+	const placed = new Map<string, { place: string; item: Packed | false }>()
 	for (const own of items) {
 		const parts = [...dest, ...partsOf(own.name)]
 		for (const i of parts.keys()) {
@@ -7376,7 +7385,7 @@ function placedItems(items: Packed[], dest: string[]) {
 			const known = placed.get(key)
 			if (known && !(isFolder && known.place === place && !known.item))
 				fail(`${visible(place)} and ${visible(known.place)} would be one`)
-			placed.set(key, { place, item: isFolder ? undefined : own })
+			placed.set(key, { place, item: !isFolder && own })
 		}
 	}
 	return placed.values()
@@ -7398,14 +7407,14 @@ async function unpackedState(item: Packed, { mode: old }: FileState): Promise<Fi
 async function freeTarget(given: string, overwrite: boolean, workspace: Workspace) {
 	const target = await writeTarget(given, workspace)
 	if (target.before.kind === 'absent' || overwrite) return target
-	return fail(`${target.shown} exists already`, 'set overwrite to replace files')
+	fail(`${target.shown} exists already`, 'set overwrite to replace files')
 }
 
 type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: boolean }
 
 const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
 
-async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<Plan> {
+async function unpackPlan(args: Unpacking, { workspace }: ToolContext) {
 	const { items, sum } = await openArchive(args.path, workspace)
 	const lines = items.map(({ name, type, size }) => [
 		type === 'file' ? formatBytes(size) : type,
@@ -7413,7 +7422,7 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext): Promise<
 	])
 	if (args.list_only) return { changes: [], says: `${columns(lines)}\n[${sum}]` }
 	const dest = workspace.show(await workspace.read(destOf(args)))
-	const changes: Change[] = []
+	const changes = []
 	for (const { place, item } of placedItems(items, partsOf(dest))) {
 		const to = path.join(workspace.root, place)
 		if (!item && lstatOf(to)?.isDirectory()) continue
@@ -7443,9 +7452,9 @@ async function tarOf(items: ToPack[]) {
 	const { packTar } = await import('modern-tar')
 	const entries = items.map(({ name, kind, bytes, mode, mtime }) => {
 		const header = { name, mtime, mode: mode & 0o777, size: 0 }
-		if (kind === 'folder') return { header: { ...header, type: 'directory' as const } }
 		if (kind === 'file') return { header: { ...header, size: bytes.length }, body: bytes }
-		return { header: { ...header, type: 'symlink' as const, linkname: `${bytes}` } }
+		const type = kind === 'folder' ? ('directory' as const) : ('symlink' as const)
+		return { header: { ...header, type, linkname: `${bytes}` } }
 	})
 	return packTar(entries)
 }
@@ -7469,7 +7478,7 @@ export const DATA_TOOLS = toolsOf('data', {
 				try {
 					return foundText(search(document as never, query), limit)
 				} catch (cause) {
-					return failBy(cause, 'the query fails: ')
+					failBy(cause, 'the query fails: ')
 				}
 			}
 			return runBounded(answer) ?? fail('it takes too long')
@@ -7507,7 +7516,7 @@ export const DATA_TOOLS = toolsOf('data', {
 			})
 			if (code === 0) return stdout
 			const why = stderr.replace(/^[^]*?tai: /, '').trim() || 'it took too long'
-			return fail(`${workspace.show(at)}: ${why}`)
+			fail(`${workspace.show(at)}: ${why}`)
 		},
 	},
 	archive_create: planned({
@@ -7521,30 +7530,33 @@ export const DATA_TOOLS = toolsOf('data', {
 		annotations: REPLACES,
 		paths: ({ paths, dest }) => [...paths, dest],
 		run: async (args, { workspace }, signal) => {
-			const pack = /\.zip$/i.test(args.dest) ? zipOf : tarOf
-			if (!/\.(zip|tar|tar\.gz|tgz)$/i.test(args.dest)) fail('`dest` ends in .zip, .tar or .tar.gz')
+			const [, kind = fail('`dest` ends in .zip, .tar or .tar.gz')] =
+				/\.(zip|tar|tar\.gz|tgz)$/.exec(args.dest.toLowerCase()) ?? []
 			const target = await freeTarget(args.dest, args.overwrite, workspace)
 			const { before, shown } = target
-			const found = new Map<string, fs.Stats>()
+			const found = new Set<string>()
 			for (const given of args.paths) {
 				const top = await workspace.read(given)
-				const isFolder = statsOf(top, workspace).isDirectory()
+				found.add(top)
+				if (!statsOf(top, workspace).isDirectory()) continue
 				const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
-				found.set(top, fs.lstatSync(top))
-				if (!isFolder) continue
 				const { entries, remarks } = await walkTree(top, judge, signal)
 				if (remarks.length > 0) fail(remarks.join('; '))
-				for (const { at } of entries) found.set(at, fs.lstatSync(at))
+				for (const { at } of entries) found.add(at)
 			}
 			for (const at of [workspace.root, target.at]) found.delete(at)
-			sumUp([...found.values()], ARCHIVE_MAX)
-			const items = Array.from(found, ([at, { mode, mtime }]) => {
+			const stats = Array.from(found, (at) => [at, fs.lstatSync(at)] as const)
+			sumUp(
+				stats.map(([, it]) => it),
+				ARCHIVE_MAX,
+			)
+			const items = stats.map(([at, { mode, mtime }]) => {
 				return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
 			})
-			const plain = Buffer.from(await pack(items))
-			const bytes = /gz$/i.test(args.dest) ? await zlibOf('gzip')(plain) : plain
+			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items))
+			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
 			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
-			return { changes: [{ ...target, after: { ...before, kind: 'file' as const, bytes } }], says }
+			return { changes: [{ ...target, after: { ...before, kind: 'file', bytes } }], says }
 		},
 	}),
 	archive_extract: planned({
@@ -7718,11 +7730,12 @@ function readAnswer(answer: string, options: string[], multi: boolean) {
 
 const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
 
-function momentIn(zone: string, now: number, add: string) {
-	const start = Temporal.Instant.fromEpochMilliseconds(now)
+function momentIn(zone: string, now: number, add = '') {
 	const at =
-		attempt(() => start.toZonedDateTimeISO(zone).add(add)) ??
-		fail(`no time zone and duration: ${visible(zone)} and ${visible(add)}`)
+		attempt(() => {
+			const start = Temporal.Instant.fromEpochMilliseconds(now).toZonedDateTimeISO(zone)
+			return add ? start.add(add) : start
+		}) ?? fail(`no time zone and duration: ${visible(zone + (add && ` and ${add}`))}`)
 	const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
 	const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
 	return { iso, tz, weekday: WEEKDAYS[day - 1] ?? '', week, unix_ms }
@@ -7809,8 +7822,8 @@ export const ASK_TOOLS = toolsOf('agents', {
 		},
 		run: async ({ tz, add }, { world }) => {
 			const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
-			const moment = (shift: string) => momentIn(zone, world.now(), shift)
-			const facts = { now: moment('PT0S'), ...(add && { after: moment(add) }) }
+			const moment = (shift?: string) => momentIn(zone, world.now(), shift)
+			const facts = { now: moment(), ...(add && { after: moment(add) }) }
 			const lines = Object.entries(facts).map(
 				([name, at]) => `${name} ${at.iso} (${at.weekday}, week ${at.week}, ${at.tz})`,
 			)
@@ -7880,8 +7893,20 @@ async function switchSession(context: ToolContext, to: Switched) {
 	await context.store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
-function choiceOf(asked: string, { config, world, store, http }: ToolContext, signal: AbortSignal) {
-	const providers = providersOf(config.table('providers'))
+function configuredProviders(config: Config) {
+	try {
+		return providersOf(config.table('providers'))
+	} catch (error) {
+		const what = `${config.explain('providers').source}: ${messageOf(error)}`
+		failUsage(what, 'mend that table', error)
+	}
+}
+
+type Setup = Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>
+
+function choiceOf(asked: string | undefined, setup: Setup, signal: AbortSignal) {
+	const { config, world, store, http } = setup
+	const providers = configuredProviders(config)
 	const secret = (name: string) => store.secrets.get(name)
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
@@ -7894,6 +7919,9 @@ async function listedModel(asked: string, context: ToolContext, signal: AbortSig
 	const isKnown = known.length === 0 || known.some(({ id }) => id.includes(model))
 	return isKnown ? `${provider.name}/${model}` : failUnlisted('model', asked)
 }
+
+const serversFor = (profile: string, { registry }: McpBridge) =>
+	registry.list().flatMap(({ name, profiles }) => (profiles.includes(profile) ? name : []))
 
 const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
 	anyOf: [
@@ -7928,7 +7956,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			].join('\n')
 			const ask = (until: AbortSignal) => prompter.ask(question, { secret: true }, until)
 			const value = (await awaitAnswer(USER_WAIT, signal, ask))?.trim()
-			if (!value) return fail('the user typed nothing', hint)
+			if (!value) fail('the user typed nothing', hint)
 			redactor.add(name, value)
 			await secrets.set(name, value)
 			return `stored ${name}`
@@ -7969,8 +7997,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			const stored: Partial<ProfileRow>[] = await store.listProfiles()
 			if (!(await store.getProfile('default'))) stored.unshift({ name: 'default' })
 			const rows = stored.map(({ prompt, name = '', ...row }) => {
-				const uses = bridge.registry.list().filter(({ profiles }) => profiles.includes(name))
-				const servers = uses.map((server) => server.name)
+				const servers = serversFor(name, bridge)
 				const start = prompt && clip(prompt, RECORD_TITLE)
 				return { name, current: name === current, ...row, prompt: start, servers }
 			})
@@ -8000,7 +8027,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		takes: { provider: maybe(arg.text('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
-			const all = providersOf(context.config.table('providers'))
+			const all = configuredProviders(context.config)
 			const asked = all.filter(({ name }) => name === (only ?? name))
 			const lists = asked.map(async ({ name, keys, own }) => {
 				try {
@@ -8069,7 +8096,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 
 //#endregion §self
 
-//#region §servers: the tools that manage MCP servers, and those that servers bring
+//#region §servers: tools that manage MCP servers, and tools of theirs
 //
 // 1. A person sees first what an entry starts or reaches; only --yes and --yolo agree instead.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
@@ -8130,12 +8157,6 @@ function nameFrom(words: string[]) {
 
 type SourceKind = ReturnType<typeof sourceKind>
 
-export type McpSource = {
-	servers: { entry: McpEntry; from: string }[]
-	notes: string[]
-	rejects: TaiError[]
-}
-
 const PLACE =
 	/github\.com[/:]([\w-]+)\/(?!\.+(?:\/|$))([\w.-]+?)(?:\.git)?(?:\/tree\/((?!\.)[\w.-]+(?:\/(?!\.)[\w.@+-]+)*)|[/#?]|$)/i
 
@@ -8151,7 +8172,7 @@ export async function readSource(
 	{ registry, resolve }: McpBridge,
 	words: string[],
 	how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
-): Promise<McpSource> {
+) {
 	const [source = '', ...args] = words
 	const { name, kind = sourceKind(source), signal } = how
 	const named = name !== undefined && { name: serverName(name) }
@@ -8173,6 +8194,8 @@ export async function readSource(
 	return { servers: entries.map((entry) => ({ entry: { ...entry, ...named }, from })), ...rest }
 }
 
+export type McpSource = Awaited<ReturnType<typeof readSource>>
+
 type Added = Awaited<ReturnType<McpBridge['add']>>
 
 /** Each is agreed to, verified, stored, enabled where a profile is named. */
@@ -8181,8 +8204,8 @@ export async function addServers(
 	{ servers, rejects }: McpSource,
 	how: Agreement & { profile: string | undefined; current?: string },
 ) {
-	const added: Added[] = []
-	const failed: TaiError[] = [...rejects]
+	const added = []
+	const failed = [...rejects]
 	for (const { entry: given, from } of servers) {
 		const entry = bridge.placed(given)
 		const profile = how.profile ?? (entry.enabled ? how.current : undefined)
@@ -8240,8 +8263,7 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
 		fail(`${server} has no tool ${visible(name)}`, '`tai mcp tools`, or mcp_tools, lists them')
 	if (isCallable(state)) return
 	bridge.checkTrust(server, found.tool, found.name)
-	const remedy = REMEDIES[state] ?? 'tools'
-	const help = `the user can look into that: \`tai mcp ${remedy} ${server}\``
+	const help = `the user can look into that: \`tai mcp ${REMEDIES[state] ?? 'tools'} ${server}\``
 	fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
@@ -8312,8 +8334,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		},
 		core: true,
 		run: async ({ query, limit, server }, { select, bridge, profile }) => {
-			const enabled = bridge.registry.list().filter((row) => row.profiles.includes(profile))
-			const names = enabled.map(({ name }) => name)
+			const names = serversFor(profile, bridge)
 			const servers = names.filter((name) => name === (server ?? name))
 			const { offered } = select({ query, limit, servers })
 			const hint = `\nenabled servers: ${names.join(', ') || 'none'}; mcp_list shows all`
@@ -8331,7 +8352,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
 		run: async ({ server, tool: name }, { bridge, profile }) => {
 			checkCallable(bridge, profile, server, name)
-			return fail(`${server} has just lost its tool ${name}`)
+			fail(`${server} has just lost its tool ${name}`)
 		},
 	},
 })
@@ -8661,6 +8682,7 @@ export class Tools {
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
+		if (this.#isClean(output)) return outcome
 		const whole = clean(output.text)
 		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
 		return {
@@ -8673,6 +8695,16 @@ export class Tools {
 				...(images && { images }),
 			},
 		}
+	}
+
+	#isClean({ text, images, structured, blocks }: ToolOutput) {
+		const texts = eachString([text, structured, blocks])
+		const all = texts.join('\n')
+		return (
+			!images &&
+			all.length < this.#options.resultMax / 4 &&
+			this.context.store.redactor.redact(all) === all
+		)
 	}
 
 	async #spill(name: string, body: string) {
@@ -8705,11 +8737,16 @@ type Checked = { args: JsonObject } | { problem: string; path: string } // a JSO
 
 /** Fills in defaults for what is absent or null. */
 export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject): Checked {
-	const given = present(Object.entries(args))
+	const pairs = Object.entries(args)
+	const given = pairs.some(([, value]) => value == null) ? present(pairs) : args
 	const known = Object.entries<JsonObject>(Object(schema['properties']))
 	const fault = check(given)
-	if (!fault)
-		return { args: { ...present(known.map(([name, row]) => [name, row['default']])), ...given } }
+	if (!fault) {
+		const filled = { ...given }
+		for (const [name, { default: usual }] of known)
+			if (usual !== undefined && !(name in given)) filled[name] = usual
+		return { args: filled }
+	}
 	const { at, why } = fault
 	const where = at && `argument ${visible(at.slice(1))}: `
 	const names = known.map(([name]) => name).join(', ')
@@ -8768,19 +8805,20 @@ export function systemPrompt({
 	schema: JsonSchema
 }>) {
 	const day = new Date(world.now()).toISOString().slice(0, 10)
-	const more = hidden.map(({ name, origin }) =>
+	const titles = hidden.map(({ name, origin }) =>
 		origin ? `those of MCP server ${origin.server}` : name,
 	)
+	const more = [...new Set(titles)].join(', ')
 	const parts = [
 		added ?? IDENTITY,
 		root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
-		more[0] && `More tools can be offered by select_tools: ${[...new Set(more)].join(', ')}.`,
+		more && `More tools can be offered by select_tools: ${more}.`,
 		schema && 'Answer with one JSON value that fits the schema you were given, and nothing else.',
 	]
 	return joinParts(parts, '\n\n')
 }
 
-export const COMPACTION_REQUEST = `The conversation has become too long. Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done, found and decided, what is open, and what to do next. Facts only, at most 600 words.`
+export const COMPACTION_REQUEST = `Write a summary that lets you go on without the messages above: the person's goal and wishes, what was done, found and decided, what is open, what to do next. Facts only, at most 600 words.`
 
 //#endregion §prompts
 
@@ -8820,7 +8858,7 @@ type AgentOptions = {
 
 type Events<Result> = AsyncGenerator<AgentEvent, Result>
 
-const NO_USAGE: Usage = { input: 0, output: 0, cached: 0 }
+const NO_USAGE = { input: 0, output: 0, cached: 0 }
 
 function failLimit(message: string, limit: string): never {
 	const hint = `go on with \`tai -c "continue"\`, or allow more with --max-${limit}`
@@ -8850,10 +8888,10 @@ export const summaryMessage = (record: string, summary: string) =>
 /** One turn at a time. */
 export class Agent {
 	#options
-	#log: Pick<StoredMessage, 'n' | 'message'>[]
+	#log
 	#correction = 1 // the provider's count of tokens over ours
 
-	constructor(options: AgentOptions, history: StoredMessage[] = []) {
+	constructor(options: AgentOptions, history: Pick<StoredMessage, 'n' | 'message'>[] = []) {
 		this.#options = options
 		this.#log = [...history]
 	}
@@ -8862,7 +8900,7 @@ export class Agent {
 		return this.#log.map(({ message }) => message)
 	}
 
-	async *runTurn(parts: Part[], signal: AbortSignal): Events<TurnResult> {
+	async *runTurn(parts: Part[], signal: AbortSignal) {
 		const turn: TurnResult = { answer: '', steps: 0, usage: NO_USAGE, tools: [] }
 		try {
 			await this.#append({ role: 'user', parts })
@@ -8899,9 +8937,9 @@ export class Agent {
 	async *#ask(signal: AbortSignal) {
 		const { window } = this.#options.chat.choice
 		const most = (CONTEXT_FULL * window) / this.#correction
-		const characters = this.history.map((it) => sizeOf(it, ({ length }) => length))
 		// Counts only where characters leave it open: tokenx takes 1 ms to load.
-		if (sumOf(characters) > most && sumOf(await estimateTokens(this.history)) > most)
+		const { length } = JSON.stringify(this.history)
+		if (length > most && sumOf(await estimateTokens(this.history)) > most)
 			yield* this.#compact(signal)
 		let text = ''
 		try {
@@ -8932,8 +8970,7 @@ export class Agent {
 		try {
 			return yield* stream()
 		} catch (error) {
-			const isTooLong = Object(error).kind === 'context'
-			if (!isTooLong || !(yield* this.#compact(signal))) throw error
+			if (Object(error).kind !== 'context' || !(yield* this.#compact(signal))) throw error
 			return yield* stream()
 		}
 	}
@@ -9006,14 +9043,12 @@ const counted = new WeakMap<Message, number>()
 /** About how many each message takes. */
 export async function estimateTokens(messages: Message[]) {
 	const { estimateTokenCount } = await import('tokenx')
-	const tokensOf = (it: Message) => sizeOf(it, estimateTokenCount)
+	const tokensOf = (message: Message) => {
+		const { parts, images } = { parts: [], images: [], ...message }
+		const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
+		return estimateTokenCount(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
+	}
 	return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
-}
-
-function sizeOf(message: Message, measure: (text: string) => number) {
-	const { parts, images } = { parts: [], images: [], ...message }
-	const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
-	return measure(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
 }
 
 /** How many to sum up so that `keep` tokens remain; calls keep their replies. */
@@ -9047,6 +9082,7 @@ export function parseAnswer(answer: string) {
 
 const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters
+const A_DAY = 24 * HOUR // for who writes to us, or reads
 const ASK_WAIT = 10 * MINUTE
 const ASK_AGAIN = 3
 const SPINNER_TICK = 100
@@ -9099,7 +9135,7 @@ export class Output {
 	}
 
 	get closed() {
-		return this.gone.aborted && this.failure === undefined
+		return this.gone.aborted && !this.failure
 	}
 
 	get columns() {
@@ -9141,11 +9177,9 @@ export class Output {
 
 	/** Until the system has all or never will, or an abort. */
 	async drained(signal?: AbortSignal) {
-		if (!this.#slow?.writableLength || signal?.aborted) return
-		const { promise, resolve } = Promise.withResolvers<void>()
-		signal?.addEventListener('abort', () => resolve())
-		this.#slow.write('', () => resolve())
-		await promise
+		const slow = this.#slow
+		if (slow?.writableLength)
+			await within(A_DAY, new Promise((done) => slow.write('', done)), signal)
 	}
 
 	get #stream() {
@@ -9268,13 +9302,15 @@ export function spinnerOn(output: Output, ...others: Output[]) {
 	}
 	const start = (label: string) => {
 		stop()
-		if (!output.isTerminal || !output.color || screen.some((each) => !each.atLineStart)) return
 		text = clip(visible(label), COLUMNS_DEFAULT / 2)
 		let tick = 0
-		timer = setInterval(() => {
+		const turn = () => {
 			const frame = SPINNER_FRAMES[tick++ % SPINNER_FRAMES.length]
 			output.draw(CLEAR_LINE + style(`${frame} ${text}`, 'dim'))
-		}, SPINNER_TICK).unref()
+		}
+		if (output.isTerminal && output.color && screen.every((each) => each.atLineStart))
+			timer = setInterval(turn, SPINNER_TICK).unref()
+		return { [Symbol.dispose]: stop }
 	}
 	const pause = () => {
 		const wasTurning = timer
@@ -9302,7 +9338,7 @@ export const denyPrompter: Prompter = {
 
 const BODY_MIN = 8 // columns
 
-type MarkdownPage = {
+type Page = {
 	width: number
 	color: boolean
 	styles: InspectColor[]
@@ -9310,28 +9346,27 @@ type MarkdownPage = {
 }
 
 /** East Asian wide characters take two (UAX #11). */
-function columnsOf(text: string, page: MarkdownPage) {
+function columnsOf(text: string, page: Page) {
 	const shown = builtin('node:util').stripVTControlCharacters(text)
 	const chars = shown.replace(/[\p{Cc}\p{Cf}\p{Mn}\p{Me}]/gu, '')
 	return sumOf(Array.from(chars, (char) => page.charWidth(char.codePointAt(0) ?? 0)))
 }
 
-const narrower = (page: MarkdownPage, by: number) => ({
+const narrower = (page: Page, by: number) => ({
 	...page,
 	width: Math.max(BODY_MIN, page.width - by),
 })
 
-function paintText(text: string, { color, styles }: MarkdownPage, ...more: InspectColor[]) {
+function paintText(text: string, { color, styles }: Page, ...more: InspectColor[]) {
 	const shown = terminalText(text)
 	return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
-const ENTITIES = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
+const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
 
-const unescaped = (text: string) =>
-	Object.entries(ENTITIES).reduce((all, [name, char]) => all.replaceAll(name, char), text)
+const unescaped = (text: string) => text.replace(/&(lt|gt|quot|amp);/g, (it) => ENTITIES[it] ?? it)
 
-type Draw<Result> = Record<string, (token: Tokens.Generic, page: MarkdownPage) => Result>
+type Draw<Result> = Record<string, (token: Tokens.Generic, page: Page) => Result>
 
 const INLINES: Draw<string> = {
 	text: ({ text, tokens }, page) =>
@@ -9351,13 +9386,13 @@ const INLINES: Draw<string> = {
 	checkbox: () => '',
 }
 
-function drawInlines(tokens: Token[] = [], page: MarkdownPage, ...more: InspectColor[]) {
+function drawInlines(tokens: Token[] = [], page: Page, ...more: InspectColor[]) {
 	const inner = { ...page, styles: [...page.styles, ...more] }
 	const draw = (token: Token) => INLINES[token.type]?.(token, inner) ?? paintText(token.raw, inner)
 	return tokens.map(draw).join('')
 }
 
-function wrapText(text: string, page: MarkdownPage) {
+function wrapText(text: string, page: Page) {
 	if (text === '') return []
 	return text.split('\n').flatMap((line) => {
 		const [first = '', ...words] = line.trim().split(/[ \t]+/)
@@ -9392,12 +9427,12 @@ const joinBlocks = (blocks: string[][], gap: string[]) =>
 		.filter(({ length }) => length > 0)
 		.flatMap((lines, i) => (i > 0 ? [...gap, ...lines] : lines))
 
-function drawBlocks(tokens: Token[] = [], page: MarkdownPage, gap = ['']) {
+function drawBlocks(tokens: Token[] = [], page: Page, gap = ['']) {
 	const draw = (token: Token) => BLOCKS[token.type]?.(token, page) ?? asWritten(token.raw)
 	return joinBlocks(tokens.map(draw), gap)
 }
 
-function drawList(token: Tokens.Generic, page: MarkdownPage) {
+function drawList(token: Tokens.Generic, page: Page) {
 	const { items, start, loose } = token as Tokens.List
 	const gap = loose ? [''] : []
 	const blocks = items.map(({ tokens, checked }, i) => {
@@ -9409,7 +9444,7 @@ function drawList(token: Tokens.Generic, page: MarkdownPage) {
 	return joinBlocks(blocks, gap)
 }
 
-function drawTable(token: Tokens.Generic, page: MarkdownPage) {
+function drawTable(token: Tokens.Generic, page: Page) {
 	const { header, rows, align } = token as Tokens.Table
 	const head = header.map(({ tokens }) => drawInlines(tokens, page, 'bold'))
 	const body = rows.map((row) => row.map(({ tokens }) => drawInlines(tokens, page)))
@@ -9430,7 +9465,7 @@ function drawTable(token: Tokens.Generic, page: MarkdownPage) {
 	return [...drawRow(head), rule, ...body.flatMap(drawRow)]
 }
 
-function fitColumns(rows: string[][], page: MarkdownPage) {
+function fitColumns(rows: string[][], page: Page) {
 	const widths = (rows[0] ?? []).map((_cell, x) =>
 		Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
 	)
@@ -9489,7 +9524,6 @@ function completeBlocks(tokens: Token[]) {
 // 3. What cannot be taken whole is refused, before any request.
 // Not here: files that the model reads itself (§files).
 
-const STDIN_ALONE_WAIT = 24 * HOUR
 const PROMPT_FILE_MAX = 20 * MB
 const NEVER_BLOCK = fs.constants.O_RDONLY | fs.constants.O_NONBLOCK
 
@@ -9553,15 +9587,11 @@ async function readInput(
 }
 
 /** '' for a terminal and for silence of `wait` ms. Throws UsageError. */
-export async function readStdin(
-	wait = STDIN_ALONE_WAIT,
-	notice: (text: string) => void,
-	signal: AbortSignal,
-) {
+export async function readStdin(wait = A_DAY, notice: (text: string) => void, signal: AbortSignal) {
 	signal.throwIfAborted()
 	const kind = fdKind(0)
 	if (/terminal|closed|device/.test(kind)) return ''
-	const isBrief = kind === 'socket' && wait < STDIN_ALONE_WAIT
+	const isBrief = kind === 'socket' && wait < A_DAY
 	const patience = isBrief ? Math.min(wait, STDIN_SOCKET_WAIT) : wait
 	const begins = async (begun: Promise<unknown>) => {
 		const timer = setTimeout(notice, STDIN_NOTICE, 'waiting for stdin ...')
@@ -9616,8 +9646,7 @@ type Flag = ReturnType<typeof flagRow>
 
 function flagRow([usage, help]: [string, string]) {
 	const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
-	const setting = help ? undefined : findSetting(name.replaceAll('-', '_'))
-	const { help: usual = '', standard = '' } = setting ?? {}
+	const { help: usual = '', standard = '' } = findSetting(name.replaceAll('-', '_')) ?? {}
 	const type = value ? ('string' as const) : ('boolean' as const)
 	const said = help || (standard === '' ? usual : `${usual} (${standard})`)
 	return { usage, name, ...(short && { short }), type, multiple: true, help: said }
@@ -9681,10 +9710,9 @@ type Verb<Host = never> = {
 	run: (app: Host, ...words: string[]) => Promise<number | boolean | void> // the exit code; true: it failed
 }
 
-const flagsOf = ({ verbs }: Command) =>
-	new Set([...verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS])
+const flagsOf = (command?: Command) =>
+	command ? new Set([...command.verbs.flatMap(({ flags }) => flags), ...COMMON_FLAGS]) : FLAGS
 
-const spellings = ({ usage }: Flag) => usage.split(/,? /).filter((word) => word.startsWith('-'))
 const piecesOf = (text: string) => text.split(' ').filter(Boolean)
 
 function readFlags(args: string[], flags: Flag[], strict: boolean) {
@@ -9714,13 +9742,15 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	if (RESERVED.includes(word)) failUsage(`this version has no command ${word}`, AS_PROMPT)
 	const command = commands.find((row) => row.name === word)
 	const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
-	if (given.has('help') || command === undefined) {
+	if (given.has('help') || !command) {
 		const served = FLAGS.filter(({ name }) => !NOT_SERVED.test(name))
 		if (!given.has('help')) checkFlags(args, given.has('serve-mcp') ? served : FLAGS, hint)
 		return { given, command, words, verb: undefined }
 	}
 	const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
-	const verb = command.verbs.find(isVerb) ?? failVerb(command, words[1])
+	const names = command.verbs.map((row) => row.name).join(', ')
+	const fault = words[1] ? `has no verb ${visible(words[1])}` : 'needs a verb'
+	const verb = command.verbs.find(isVerb) ?? failUsage(`tai ${word} ${fault}: ${names}`, AS_PROMPT)
 	const rest = words.slice(1 + piecesOf(verb.name).length)
 	checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
 	checkWords(rest, verb.args, usageOf(command, verb), hint)
@@ -9736,11 +9766,6 @@ function checkFlags(args: string[], known: Flag[], hint: string) {
 	}
 }
 
-function failVerb({ name, verbs }: Command, given?: string): never {
-	const what = given ? `has no verb ${visible(given)}` : 'needs a verb'
-	failUsage(`tai ${name} ${what}: ${verbs.map((row) => row.name).join(', ')}`, AS_PROMPT)
-}
-
 function checkWords(words: string[], args: string, usage: string, hint: string) {
 	const wanted = piecesOf(args)
 	const least = wanted.filter((word) => !word.startsWith('[')).length
@@ -9749,20 +9774,15 @@ function checkWords(words: string[], args: string, usage: string, hint: string) 
 	if (words.length > most) failUsage(`something is too much: ${usage}`, hint)
 }
 
-const flagColumns = (flags: Iterable<Flag>) =>
-	columns([...flags].map(({ usage, short, help }) => [`  ${short ? '' : '    '}${usage}`, help]))
-
 /** Of the program, or of one command. */
 export function helpText(commands: Command[], command?: Command) {
+	const rows = Array.from(flagsOf(command), ({ usage, short, help }) => {
+		return [`  ${short ? '' : '    '}${usage}`, help]
+	})
+	const flags = `Flags:\n${columns(rows)}\n`
 	if (command) {
 		const verbs = command.verbs.map((verb) => [`  ${usageOf(command, verb)}`, verb.help])
-		return `tai ${command.name}: ${command.help}
-
-${columns(verbs)}
-
-Flags:
-${flagColumns(flagsOf(command))}
-`
+		return `tai ${command.name}: ${command.help}\n\n${columns(verbs)}\n\n${flags}`
 	}
 	const exits = Object.entries(EXIT).map(([name, code]) => [`  ${code}`, name])
 	return `tai [FLAGS] [PROMPT...]      answer a prompt; standard input is put before it
@@ -9774,9 +9794,7 @@ Examples:
   git diff --staged | tai "write a commit message"
   tai --auto "run the tests and fix what fails"
 
-Flags:
-${flagColumns(FLAGS)}
-
+${flags}
 Commands:
 ${columns(commands.map((row) => [`  ${row.name}`, row.help]))}
 
@@ -9797,7 +9815,7 @@ export const COMPLETIONS = {
 export function completeLine(line: string, commands: Command[]) {
 	const [said, start = ''] = /(?<=^\S+\s+)(.*\s)?\S*$/.exec(line) ?? ['-']
 	const command = commands.find(({ name }) => start.startsWith(`${name} `))
-	const flags = [...(command ? flagsOf(command) : FLAGS)].flatMap(spellings)
+	const flags = [...flagsOf(command)].flatMap(({ usage }) => usage.match(/-[^ ,]+/g) ?? [])
 	const verbs = commands.flatMap((row) => row.verbs.map(({ name }) => `${row.name} ${name}`))
 	const known = /\s-\S*$/.test(line) ? flags.map((flag) => start + flag) : verbs
 	const fitting = known.filter((each) => each.startsWith(said))
@@ -9858,12 +9876,19 @@ function cellOf([key, value]: [string, unknown]) {
 }
 
 function tableOf(value: object, items?: object[], names = Object.keys(items?.[0] ?? {})) {
-	const facts = Object.entries(value).map((fact) => [fact[0], cellOf(fact)])
 	const cells = (item: object) =>
 		names.map((name) => clip(cellOf([name, Object(item)[name]]), CELL_MAX))
-	const rows = items?.map(cells) ?? facts
+	const rows = items?.map(cells) ?? Object.entries(value).map((it) => [it[0], cellOf(it)])
 	if (items?.[0]) rows.unshift(names)
 	return columns(rows) || `no ${Object.keys(value).at(-1)}`
+}
+
+const failUnnamed = (what: string, name: string) =>
+	failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
+
+async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
+	const usual = name === 'default' ? { name, created: 0 } : undefined
+	return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
 }
 
 /** What one run has opened. */
@@ -9871,6 +9896,9 @@ export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
 	approved = new Set<string>() // digests of calls, for one run each
 	#owned = new AsyncDisposableStack()
+	own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
+	processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
+	http = this.own(new HttpClient(this.world.env), closePart)
 	resolve?: Resolver
 
 	constructor(options: AppOptions) {
@@ -9890,10 +9918,10 @@ export class App extends copying<AppOptions>() {
 		try {
 			return await this.store()
 		} catch (error) {
-			if (!(error instanceof VaultError) || error.kind !== 'readonly') throw error
-			this.notice(`${error.message}: this session is not saved`)
-			const memory = await Store.memory(this.world, { redactor: this.redactor })
-			return this.own(memory, closePart)
+			if (Object(error).kind !== 'readonly') throw error
+			this.notice(`${messageOf(error)}: this session is not saved`)
+			const { world, redactor } = this
+			return this.own(await Store.memory(world, { redactor }), closePart)
 		}
 	})
 
@@ -9902,7 +9930,8 @@ export class App extends copying<AppOptions>() {
 		const store = await this.#storeOrMemory()
 		if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
 			await store.secrets.within(() => {})
-		return { store, config: await this.config() }
+		const config = await this.config()
+		return { store, config, usual: await profileOf(store, config.get('profile')) }
 	}
 
 	config = lazy(async () => {
@@ -9914,28 +9943,16 @@ export class App extends copying<AppOptions>() {
 		return config
 	})
 
-	#processes = lazy(() => this.own(new Processes(this.world, this.redactor), (it) => it.stopAll()))
-	get processes() {
-		return this.#processes()
-	}
-
-	#http = lazy(() => this.own(new HttpClient(this.world.env), closePart))
-	get http() {
-		return this.#http()
-	}
-
 	bridge = lazy(async () => {
-		const { world, notice, watch, resolve } = this
+		const { world, notice, resolve } = this
 		const store = await this.#storeOrMemory()
-		const parts = { world, store, taken: OWN_NAMES, http: this.#http, notice, watch }
-		const bridge = new McpBridge(parts)
+		const [http, watch] = [() => this.http, this.spinner.start]
+		const bridge = new McpBridge({ world, store, taken: OWN_NAMES, http, notice, watch })
 		if (resolve) bridge.resolve = resolve
 		// Else every server is denied.
 		await bridge.registry.unlockTrust().catch((error: unknown) => notice(messageOf(error)))
 		return this.own(bridge, closePart)
 	})
-
-	own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
 
 	get root() {
 		return path.resolve(this.world.cwd, this.given.text('root') ?? '.')
@@ -9948,11 +9965,6 @@ export class App extends copying<AppOptions>() {
 	askSecret = (question: string) => this.prompter.ask(question, { secret: true }, this.signal)
 
 	stdin = (wait?: number) => readStdin(wait, this.notice, this.signal)
-
-	watch = (label: string) => {
-		this.spinner.start(label)
-		return { [Symbol.dispose]: this.spinner.stop }
-	}
 
 	notice = (text: string) => {
 		if (!this.given.has('quiet')) this.#tell(visible(text))
@@ -9981,7 +9993,7 @@ function flagSettings(given: Given) {
 	const mode = given.has('yolo') ? 'danger-full-access' : auto
 	const texts = SETTINGS.map(({ key, type }) => {
 		const all = given.all(key.replaceAll('_', '-'))
-		return [key, (type.startsWith('list') && all.join()) || all.at(-1)] as const
+		return [key, (type.startsWith('list') && all.join()) || all.at(-1)]
 	})
 	const flags = Object.fromEntries(texts)
 	return { ...flags, permission_mode: flags['permission_mode'] ?? mode }
@@ -10111,7 +10123,7 @@ export const firstCodeBlock = (answer: string) =>
 export type Conversation = Awaited<ReturnType<typeof converse>>
 
 function rewritten(answer: string, { given, notice }: App) {
-	if (given.has('schema')) return JSON.stringify(parseAnswer(answer), undefined, 2)
+	if (given.has('schema')) return JSON.stringify(parseAnswer(answer), null, 2)
 	const block = firstCodeBlock(answer)
 	if (block === undefined) notice('no code block: this is all of the answer')
 	return block ?? answer
@@ -10130,10 +10142,10 @@ const wantsJson = ({ given }: App) => given.has('json') || given.has('stream-jso
 
 /** The result is what went wrong, when there is no answer. */
 export async function playTurn(app: App, talk: Conversation, parts: Part[], signal: AbortSignal) {
-	const hold = talk.tools !== undefined && !app.out.isTerminal
+	const { session, model, tools } = talk
 	const presenter = wantsJson(app)
-		? jsonPresenter(app, { session: talk.session, model: talk.model })
-		: textPresenter(app, await rendererFor(app), hold)
+		? jsonPresenter(app, { session, model })
+		: textPresenter(app, await rendererFor(app), !!tools && !app.out.isTerminal)
 	const see = withoutSecrets(app.redactor, (event) => presenter.event(event))
 	const result = await resultOf(talk.agent.runTurn(safeParts(app, parts), signal), see)
 	see()
@@ -10152,14 +10164,13 @@ const toolNames = (config: Config, { tools }: ProfileRow) =>
 /** A new one, or where flags and `from` say so, an earlier one, or the running one. */
 export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
 	const schema = await answerSchema(app)
-	const { store, config } = await app.forTurn()
+	const { store, config, usual } = await app.forTurn()
 	const { workspace } = app
 	const earlier = from === true ? await earlierSession(app, store) : from || undefined
 	const switched = (key: keyof Switched) => {
 		const isFlag = config.explain(key).source.startsWith('flag ')
 		return from === true && isFlag ? undefined : earlier?.switched?.[key] // a later word wins
 	}
-	const usual = await profileOf(store, config.get('profile'))
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const choice = await chosenModel(app, profile, switched('model'))
 	const model = modelName(choice)
@@ -10203,47 +10214,20 @@ function modeOf(config: Config, { mode }: ProfileRow) {
 
 /** `profile` and `asked` go before the settings. The redactor learns the key. */
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
-	const { store, config } = await app.forTurn()
-	const own = profile ?? (await profileOf(store, config.get('profile')))
-	const { http, signal, redactor } = app
-	const choice = await chooseModel({
-		asked: asked ?? preferred(config, 'model', own.model),
-		providers: configuredProviders(config),
-		env: app.world.env,
-		secret: (name) => store.secrets.get(name),
-		http,
-		signal,
-	})
+	const { store, config, usual } = await app.forTurn()
+	const { http, signal, redactor, world } = app
+	const wanted = asked ?? preferred(config, 'model', (profile ?? usual).model)
+	const choice = await choiceOf(wanted, { config, world, store, http }, signal)
 	redactor.add(`${choice.provider.name}-key`, choice.key ?? '')
 	const window = config.number('context_window')
 	return window < Infinity ? { ...choice, window } : choice
 }
 
-function configuredProviders(config: Config) {
-	try {
-		return providersOf(config.table('providers'))
-	} catch (error) {
-		const what = `${config.explain('providers').source}: ${messageOf(error)}`
-		failUsage(what, 'mend that table', error)
-	}
-}
-
 async function resumed(store: Store, session: string) {
-	const messages = await store.messages(session)
-	const last = messages.findLast((row) => row.compacted)
-	const kept = messages.filter((row) => !row.compacted)
+	const kept = (await store.messages(session)).filter((row) => !row.compacted)
 	const [summary] = await store.listRecords({ kind: 'summary', session, limit: 1 })
 	const record = summary && (await store.getRecord(summary.id))
-	if (!last || !record) return kept
-	return [{ ...last, message: summaryMessage(record.id, record.body) }, ...kept]
-}
-
-const failUnnamed = (what: string, name: string) =>
-	failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
-
-async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
-	const usual = name === 'default' ? { name, created: 0 } : undefined
-	return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
+	return record ? [{ n: 0, message: summaryMessage(record.id, record.body) }, ...kept] : kept
 }
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
@@ -10261,9 +10245,8 @@ type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
 } & Partial<Pick<ConstructorParameters<typeof Tools>[0], 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
+export async function openTools(app: App, { mode, rows, only, lock, ...place }: ToolSeat) {
 	const { world, http, prompter, processes, notice, approved } = app
-	const { only, lock, ...place } = seat
 	const { store, config } = await app.forTurn()
 	const { root } = place.workspace
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
@@ -10272,7 +10255,7 @@ export async function openTools(app: App, { mode, rows, ...seat }: ToolSeat) {
 		rows: rows ?? TOOLS,
 		context: { world, store, http, config, approvals, bridge, prompter, processes, ...place },
 		bridged: () => bridgedTools(bridge, place.profile, !rows),
-		delegate: (parent, ...asked) => delegated(app, parent, ...asked),
+		delegate: delegated.bind(null, app),
 		ticks: () => process.uptime() * SECOND,
 		resultMax: config.number('result_max'),
 		only,
@@ -10293,7 +10276,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 	const { store, config } = await app.forTurn()
 	const profile = await profileOf(store, name ?? own)
 	const choice = await chosenModel(app, profile)
-	const tools = parent.narrowed(name === undefined ? { name: profile.name } : profile, names)
+	const tools = parent.narrowed(name ? profile : { name: profile.name }, names)
 	const about = { profile: profile.name, model: modelName(choice), workspace: '' }
 	const session = await store.createSession({ title: titleOf([textPart(task)]), ...about })
 	const maxSteps = Math.min(steps, config.number('max_steps'))
@@ -10327,7 +10310,7 @@ async function answerSchema({ given, world }: App) {
 		return schema
 	} catch (cause) {
 		const what = `--schema ${visible(file)}: ${messageOf(cause)}`
-		return failUsage(what, 'give a file with a JSON Schema', cause)
+		failUsage(what, 'give a file with a JSON Schema', cause)
 	}
 }
 
@@ -10440,13 +10423,10 @@ const WITNESSES: Record<string, Witness> = {
 	Glama: () => [],
 }
 
-type Page = Awaited<ReturnType<typeof pagesOf>>[number]
-
 async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const { owner, name: repository, folder = 'HEAD' } = place
-	const registry = 'registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest'
 	const elsewhere: Record<string, string> = {
-		registry: `${registry}&search=io.github.${owner}/`,
+		registry: `registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest&search=io.github.${owner}/`,
 		Glama: `glama.ai/api/mcp/v1/servers/${repository}`,
 	}
 	const root = (await app.config()).get('mcp_resolver')?.replace(/\/+$/, '') ?? 'https:/'
@@ -10469,12 +10449,11 @@ async function askApart(app: App, task: string, signal: AbortSignal) {
 	const { world, redactor } = app
 	const choice = await chosenModel(app)
 	const store = app.own(await Store.memory(world, { redactor }), closePart)
-	const none = { title: '', profile: '', model: '', workspace: '' }
-	const session = await store.createSession(none)
+	const session = await store.createSession({ title: '', profile: '', model: '', workspace: '' })
 	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
 	const { agent } = await converse(app, { store, session, choice, ...limits })
-	const turn = agent.runTurn([textPart(redactor.known(task))], signal)
-	const { answer, error } = await resultOf(turn)
+	const parts = [textPart(redactor.known(task))]
+	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
 	if (error) throw error
 	return answer
 }
@@ -10484,7 +10463,9 @@ const inBrief = (text: string) => visible(clip(text, FACT_MAX))
 const unnamed = (what: string) =>
 	fail(`the model answered ${inBrief(what)}, which the evidence does not name`)
 
-function checkChoice({ command = '', args, env, url }: McpEntry, pages: Page[]) {
+type Pages = Awaited<ReturnType<typeof pagesOf>>
+
+function checkChoice({ command = '', args, env, url }: McpEntry, pages: Pages) {
 	const named = (what: string) => pages.some((page) => page.named.includes(what)) || unnamed(what)
 	const said = (word: string) => pages.some(({ text }) => text.includes(word)) || unnamed(word)
 	for (const [name, value] of Object.entries(env))
@@ -10509,7 +10490,7 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
 	const { name: repository } = place
 	if (!repository)
 		failUsage(`${visible(address)} is no repository`, 'such as https://github.com/OWNER/REPO')
-	using _ = app.watch(`looking up ${repository}`)
+	using _ = app.spinner.start(`looking up ${repository}`)
 	const pages = await pagesOf(app, place, signal)
 	const named = pages.flatMap((page) => page.named)
 	try {
@@ -10596,10 +10577,10 @@ async function answerLine(chat: Chat, text: string) {
 }
 
 async function readLine(store: Store) {
-	const { createInterface } = builtin('node:readline')
 	const history = await store.listHistory(HISTORY_MAX)
 	const { stdin: input, stdout: output } = process
-	const reader = createInterface({ input, output, history, terminal: true, prompt: '> ' })
+	const options = { input, output, history, terminal: true, prompt: '> ' }
+	const reader = builtin('node:readline').createInterface(options)
 	const { promise, resolve } = Promise.withResolvers<string | undefined>()
 	const lines: string[] = []
 	const settle = () => reader.line === '' && resolve(lines.join('\n'))
@@ -10630,7 +10611,7 @@ const RESOURCE_ROOT = 'tai://workspace/'
 const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
 
 const SECRET_FILE =
-	/(?:^|\/)(?:\.git\/.*|\.env(?:\.(?!example$|sample$|template$).*)?|\.envrc|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)|[^/]*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk))$/i
+	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)\/.*|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
 
 const isPublicName = (name: string) => !SECRET_FILE.test(name)
 
@@ -10652,7 +10633,7 @@ const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
 
 /** A page, by name (MCP 2025-11-25, Pagination). Throws RpcError. */
 export async function listResources(
-	{ workspace, fixed }: Shelf,
+	{ workspace, redactor, fixed }: Shelf,
 	cursor: Json,
 	signal: AbortSignal,
 ) {
@@ -10661,7 +10642,8 @@ export async function listResources(
 	const { entries, remarks } = await findFiles(workspace.root, isPublicName, workspace, signal)
 	const left = entries.map(({ at }) => workspace.show(at)).filter((name) => name > last)
 	const names = left.toSorted().slice(0, MCP_RESOURCES_PAGE)
-	const found = names.map((name) => ({
+	const shown = names.filter((name) => !redactor.knows(name))
+	const found = shown.map((name) => ({
 		uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
 		name,
 		description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
@@ -11221,6 +11203,7 @@ export async function answerRpc(host: RpcHost, { id, method, params }: RpcReques
 // 1. Host and Origin are looked at before the key, the key before all else.
 // 2. No body is read that is too large, of another type, or of a stranger.
 // 3. What is held for clients is bounded.
+// 4. Whole plain requests are read here, which takes half the time of node:http; it has the rest.
 // Not here: what a message is answered (§serve).
 
 type HttpAnswer = { status: number; body?: string; headers?: object | false | undefined }
@@ -11233,12 +11216,14 @@ const refused = (status: number, message: string, headers = {}) => ({
 
 const TOO_LARGE = refused(413, LARGE)
 const CROWDED = refused(503, 'too much is under way', { 'Retry-After': '1' })
+const LEFT = 'the client has left'
 const NO_SESSION = new RpcError('session', 'no such session: initialize anew')
 
-function gateOf(request: IncomingMessage, door: Door) {
-	const { method, url, headers } = request
+type HttpHead = Pick<IncomingMessage, 'method' | 'url' | 'headers'>
+
+function gateOf({ method, url, headers }: HttpHead, hosts: string[] | undefined, door: Door) {
 	const { accept = '*/*', 'content-type': type, 'content-encoding': coding = '' } = headers
-	if (!door.expects(request)) return refused(403, 'this Host or Origin is not expected')
+	if (!door.expects(headers, hosts)) return refused(403, 'this Host or Origin is not expected')
 	if (!door.context.admits(headers.authorization))
 		return refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' })
 	if (`${url}`.split('?', 1)[0] !== '/mcp') return refused(404, 'no such path')
@@ -11253,24 +11238,123 @@ function gateOf(request: IncomingMessage, door: Door) {
 	return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
 }
 
-function sendAnswer(response: ServerResponse, { status, body = '', headers }: HttpAnswer) {
+const headersOf = ({ body = '', headers }: HttpAnswer) => ({
+	'Cache-Control': 'no-store',
+	'Content-Length': byteLength(body),
+	...(body && { 'Content-Type': 'application/json' }),
+	...headers,
+})
+
+function sendAnswer(response: ServerResponse, answer: HttpAnswer) {
 	if (response.destroyed) return
-	response.writeHead(status, {
-		'Cache-Control': 'no-store',
-		'Content-Length': byteLength(body),
-		...(body && { 'Content-Type': 'application/json' }),
-		...headers,
+	response.writeHead(answer.status, headersOf(answer))
+	response.end(answer.body)
+}
+
+const HEAD_END = '\r\n\r\n'
+
+/** As node:http would write it. */
+function answerText(answer: HttpAnswer) {
+	const { status, body = '' } = answer
+	const { STATUS_CODES: reasons } = builtin('node:http')
+	let head = `HTTP/1.1 ${status} ${reasons[status]}\r\n`
+	for (const [name, value] of Object.entries(headersOf(answer))) head += `${name}: ${value}\r\n`
+	const alive = `Connection: keep-alive\r\nKeep-Alive: timeout=${MCP_KEEP_ALIVE / SECOND}`
+	return `${head}Date: ${new Date().toUTCString()}\r\n${alive}${HEAD_END}${body}`
+}
+
+/** Of RFC 9112, what asks for nothing but an answer. */
+const PLAIN_LINE =
+	/(?!(?:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n/
+const PLAIN_HEAD = RegExp(`^POST /mcp HTTP/1\\.1\r\n(?:${PLAIN_LINE.source})+\r\n$`, 'i')
+
+function plainHead(bytes: Buffer): IncomingHttpHeaders | undefined {
+	const text = bytes.toString('latin1')
+	if (!PLAIN_HEAD.test(text)) return undefined
+	const [, ...lines] = text.trimEnd().split('\r\n')
+	const pairs = lines.map((line) => {
+		const [name = ''] = line.split(':', 1)
+		return [name.toLowerCase(), line.slice(name.length + 1).trimStart()]
 	})
-	response.end(body)
+	const headers = Object.fromEntries(pairs)
+	return headers.host && Object.keys(headers).length === pairs.length ? headers : undefined
+}
+
+/** A connection that has asked nothing yet that is for node:http. */
+class PlainLine {
+	#door
+	#socket
+	#http
+	#head: Buffer = Buffer.alloc(0) // was let in
+	#headers: IncomingHttpHeaders = {}
+	#stop: AbortController | undefined // of what is under way
+	#next: Buffer = Buffer.alloc(0)
+
+	constructor(door: Door, socket: Socket, http: (socket: Socket) => void) {
+		this.#door = door
+		this.#socket = socket
+		this.#http = http
+	}
+
+	begin() {
+		const socket = this.#socket
+		socket.setTimeout(MCP_HEADERS_TIMEOUT, () => this.#stop ?? socket.destroy())
+		socket.on('data', this.#take).on('end', () => socket.end())
+		socket.on('error', () => socket.destroy())
+		socket.on('close', () => this.#stop?.abort(new InterruptedError(LEFT)))
+	}
+
+	#take = (bytes: Buffer) => {
+		const { writableLength: unread } = this.#socket
+		if (this.#stop) {
+			this.#next = Buffer.concat([this.#next, bytes])
+			if (this.#next.length > MCP_HEAD_MAX) this.#socket.pause()
+		} else if (!unread && !this.#door.isClosing && this.#isPlain(bytes))
+			this.#serve(bytes.subarray(this.#head.length))
+		else this.#leave(bytes)
+	}
+
+	/** Nearly all heads of a client are alike. */
+	#isPlain(bytes: Buffer) {
+		if (!this.#head[0] || !bytes.subarray(0, this.#head.length).equals(this.#head)) {
+			const head = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
+			const headers = head.length > MCP_HEAD_MAX ? undefined : plainHead(head)
+			const asked = { method: 'POST', url: '/mcp', headers }
+			if (!headers || gateOf({ ...asked, headers }, [`${headers.host}`], this.#door)) return false
+			if (!this.#head[0]) this.#socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
+			this.#head = Buffer.from(head)
+			this.#headers = headers
+		}
+		return this.#headers['content-length'] === `${bytes.length - this.#head.length}`
+	}
+
+	async #serve(body: Buffer) {
+		this.#stop = new AbortController()
+		const answer = await this.#door.answer('POST', this.#headers, body, this.#stop)
+		this.#door.together(() => {
+			this.#stop = undefined
+			this.#socket.write(answerText(answer))
+			if (this.#next[0]) this.#leave(this.#next)
+		})
+	}
+
+	/** For good. */
+	#leave(bytes: Buffer) {
+		const socket = this.#socket.off('data', this.#take).setTimeout(0).pause()
+		this.#http(socket)
+		socket.unshift(bytes)
+		socket.resume()
+	}
 }
 
 /** Where clients knock, and what is held for them. */
 export class Door {
 	context
 	#hosts // undefined: any
-	#open = new Map<object, number>()
+	#open = new Map<Socket, number>()
 	#due: (() => void)[] = []
 	#held = 0 // bytes
+	#awakeUntil = 0
 	isClosing = false
 
 	constructor(context: McpServeContext, hosts: Set<string> | undefined) {
@@ -11278,49 +11362,75 @@ export class Door {
 		this.#hosts = hosts
 	}
 
+	meet(socket: Socket, http: (socket: Socket) => void) {
+		this.#open.set(socket, 0)
+		socket.on('close', () => this.#open.delete(socket))
+		new PlainLine(this, socket, http).begin()
+	}
+
+	close() {
+		for (const socket of this.#open.keys()) socket.destroySoon()
+	}
+
 	serve: RequestListener = async ({ socket }, response) => {
 		const open = (this.#open.get(socket) ?? 0) + 1
-		if (!this.#open.has(socket)) socket.on('close', () => this.#open.delete(socket))
 		if (open > MCP_PIPELINE_MAX) return void socket.destroy()
 		this.#open.set(socket, open)
 		socket.setTimeout(0)
 		const stop = new AbortController()
 		response.on('close', () => {
-			if (!response.writableEnded) stop.abort(new InterruptedError('the client has left'))
+			if (!response.writableEnded) stop.abort(new InterruptedError(LEFT))
 		})
-		const answer = await this.#answer(response, stop)
+		const { req } = response
+		const { method, headers, headersDistinct } = req
+		const refusal = gateOf(req, headersDistinct['host'], this)
+		const body = refusal ?? (await this.#receive(req))
+		const answer = Buffer.isBuffer(body) ? await this.answer(method, headers, body, stop) : body
 		const left = (this.#open.get(socket) ?? 0) - 1
 		if (left < 0) return
 		this.#open.set(socket, left)
 		// node:http has no limit for clients that do not read.
 		if (left === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
-		this.#together(() => sendAnswer(response, answer))
+		this.together(() => sendAnswer(response, answer))
 	}
 
 	/** Not a page of another server (DNS rebinding). */
-	expects({ headers: { origin }, headersDistinct }: IncomingMessage) {
-		const { host: [host = '', another] = [] } = headersDistinct
+	expects({ origin }: IncomingHttpHeaders, [host = '', another]: string[] = []) {
 		const name = host.replace(/:\d*$/, '').toLowerCase()
 		const from = origin === undefined ? name : URL.parse(origin)?.hostname
 		const isOurs = (it: string) => this.#hosts?.has(it) ?? it === name
 		return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
 	}
 
-	/** With several clients, each is woken once, after all that came is read. */
-	#together(work: () => void) {
-		if (this.#open.size < 2) return work()
-		if (this.#due.push(work) > 1) return
-		setImmediate(() => {
-			for (const each of this.#due.splice(0)) each()
-		})
+	/** One client is met awake if it asks again at once; of several each is woken once, after all
+	 * that came is read. */
+	together(work: () => void) {
+		if (this.#open.size < 2) {
+			work()
+			this.#stayAwake()
+		} else if (this.#due.push(work) === 1)
+			setImmediate(() => {
+				for (const each of this.#due.splice(0)) each()
+			})
 	}
 
-	async #answer(response: ServerResponse, stop: AbortController): Promise<HttpAnswer> {
+	#stayAwake() {
+		const isAsleep = this.#awakeUntil === 0
+		const turn = () => {
+			if (performance.now() < this.#awakeUntil) setImmediate(turn)
+			else this.#awakeUntil = 0
+		}
+		this.#awakeUntil = performance.now() + MCP_AWAKE
+		if (isAsleep) setImmediate(turn)
+	}
+
+	async answer(
+		method: string | undefined,
+		headers: IncomingHttpHeaders,
+		body: Buffer,
+		stop: AbortController,
+	): Promise<HttpAnswer> {
 		const { context } = this
-		const { req } = response
-		const { method, headers } = req
-		const body = gateOf(req, this) ?? (await this.#receive(req))
-		if (!Buffer.isBuffer(body)) return body
 		const isPost = method === 'POST'
 		const read = () =>
 			isPost
@@ -11340,7 +11450,7 @@ export class Door {
 		const settle = (result: Buffer | HttpAnswer) => {
 			this.#held -= size
 			size = 0
-			this.#together(() => resolve(result))
+			this.together(() => resolve(result))
 		}
 		req.on('data', (piece: Buffer) => {
 			size += piece.length
@@ -11402,6 +11512,8 @@ async function listen(door: Door, bind: string, port: number) {
 	}
 	const server = builtin('node:http').createServer(limits, mcpServeHandler(door))
 	server.maxConnections = MCP_CONNECTIONS_MAX
+	const others = server.listeners('connection')[0]?.bind(server) as (socket: Socket) => void
+	server.removeAllListeners('connection').on('connection', (it) => door.meet(it, others))
 	try {
 		await once(server.listen(port, bind), 'listening')
 		return server
@@ -11452,7 +11564,7 @@ export async function mcpServeMain(app: App) {
 	const closed = once(server.close(), 'close')
 	await context.close()
 	await sleep(0) // the last answers are written
-	server.closeIdleConnections()
+	door.close()
 	await within(SECOND / 4, closed)
 	server.closeAllConnections()
 }
@@ -11508,8 +11620,8 @@ async function mcpServePipe(app: App) {
 	const { finished } = builtin('node:stream/promises')
 	await finished(stdin, { signal, writable: false }).catch(() => {})
 	if (line) take()
-	await within(MCP_STOP_GRACE, Promise.all(waiting), signal)
 	await context?.then((it) => it.close()).catch(() => {})
+	await within(SECOND / 4, Promise.all(waiting))
 	stdin.destroy()
 }
 
@@ -11521,7 +11633,7 @@ async function mcpServePipe(app: App) {
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
-type Seen = string | [health: 'warn' | 'bad', text: string]
+type Seen = string | [text: string, health: 'warn' | 'bad' | 'ok']
 
 function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
 	const state = problems[0] ? count(problems.length, 'problem') : 'unbroken'
@@ -11532,7 +11644,7 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 	home: async ({ world: { home, platform } }) => {
 		const { mode = 0 } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
 		const isOpen = platform !== 'win32' && mode & 0o077
-		return isOpen ? ['warn', `others can read it: chmod 700 ${home}`] : home
+		return isOpen ? [`others can read it: chmod 700 ${home}`, 'warn'] : home
 	},
 	vault: async (app) => {
 		await app.store()
@@ -11540,16 +11652,16 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 	},
 	seal: async (app) => {
 		const { state, locked } = (await app.store()).secrets.seal
-		if (locked) return ['warn', 'on, locked: set TAI_SEAL_PASSPHRASE']
+		if (locked) return ['on, locked: set TAI_SEAL_PASSPHRASE', 'warn']
 		return state ? 'on' : 'off: secrets are kept as they are'
 	},
 	settings: async (app) => {
 		const { notices } = await app.config()
-		return notices[0] ? ['warn', notices.join('; ')] : 'none is wrong'
+		return notices[0] ? [notices.join('; '), 'warn'] : 'none is wrong'
 	},
 	audit: async (app) => {
 		const found = await (await app.store()).verifyAudit()
-		return found.problems[0] ? ['bad', auditInWords(found)] : auditInWords(found)
+		return [auditInWords(found), found.problems[0] ? 'bad' : 'ok']
 	},
 	model: async (app) => {
 		const choice = await chosenModel(app)
@@ -11557,20 +11669,20 @@ const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
 		const offers = count(models.length, 'model')
 		const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
 		const isListed = !models[0] || models.some(({ id }) => id === choice.model)
-		return isListed ? text : ['warn', `${text}, this one not among them`]
+		return isListed ? text : [`${text}, this one not among them`, 'warn']
 	},
 }
 
 export const examine = (app: App) =>
 	Array.fromAsync(Object.entries(CHECKS), async ([name, look]) => {
-		const seen = await look(app).catch((error): Seen => ['bad', explain(error)])
-		const [health, text] = typeof seen === 'string' ? ['ok', seen] : seen
+		const seen = await look(app).catch((error) => [explain(error), 'bad'])
+		const [text = '', health = 'ok'] = [seen].flat()
 		return { health, name, text: text.replaceAll('\n', '; ') }
 	})
 
 //#endregion §doctor
 
-//#region §hosts: servers that other programs on this machine use
+//#region §hosts: servers that other programs here use
 //
 // Their files are read, never written, and only the part that holds servers.
 // What is found goes through the same door as a paste.
@@ -11619,7 +11731,7 @@ async function serversPart(file: string, root: string) {
 /** Servers by host; a file that cannot be used is named in `faults`. */
 export async function hostedServers(world: World, root: string) {
 	const folders = hostFolders(world, root)
-	const faults: string[] = []
+	const faults = []
 	const found = []
 	for (const [host, places] of Object.entries(HOSTS))
 		for (const place of places.split(' ')) {
@@ -11800,7 +11912,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			{ name, core, tier: annotations.securityTier, description })))],
 		['show NAME', 'one, with its schema', async (app, name = '') => {
 			const tool = await knownTool(app, name)
-			app.print(tool, JSON.stringify(tool, undefined, 2))
+			app.print(tool, JSON.stringify(tool, null, 2))
 		}],
 	],
 	approval: ['what tools may do without asking',
@@ -11823,7 +11935,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
 		}],
 		['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
-			toolFacts(await app.bridge(), await currentProfile(app), query))],
+			toolFacts(...(await seatOf(app)), query))],
 		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
 		['disable SERVER', 'take that back', enableVerb(false)],
 		['remove SERVER', 'delete it', async (app, server = '') => {
@@ -11889,7 +12001,7 @@ export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help,
 	verbs: verbs.map(verbOf),
 }))
 
-function verbOf([usage, help, run, taken = '']: VerbSpec): Verb<App> {
+function verbOf([usage, help, run, taken = '']: VerbSpec) {
 	const [name = ''] = /^[a-z ]*(?= |$)/.exec(usage) ?? []
 	const flags = piecesOf(taken).flatMap((flag) => VERB_FLAGS.get(flag) ?? [])
 	return { name, args: usage.slice(name.length).trim(), help, flags, run }
@@ -11949,7 +12061,7 @@ async function changeSetting(app: App, key = '', value?: string) {
 }
 
 async function knownTool(app: App, name: string) {
-	return pickTool([...TOOLS, ...bridgedTools(await app.bridge(), await currentProfile(app))], name)
+	return pickTool([...TOOLS, ...bridgedTools(...(await seatOf(app)))], name)
 }
 
 const argsIn = (text: string) =>
@@ -11983,9 +12095,8 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const { world, prompter, root, approved } = app
 	const row = await knownTool(app, name)
 	const args = argsIn(text)
-	const { store, config } = await app.forTurn()
-	const profile = await profileOf(store, config.get('profile'))
-	const mode = givenMode(app, 'mode') ?? modeOf(config, profile)
+	const { store, config, usual } = await app.forTurn()
+	const mode = givenMode(app, 'mode') ?? modeOf(config, usual)
 	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
 	const exact = callDigest(name, args)
@@ -12026,7 +12137,7 @@ function givenMode({ given }: App, flag: string) {
 	return mode ? (parseSetting('permission_mode', mode) as Mode) : undefined
 }
 
-const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: 24 * HOUR }
+const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
 
 function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const time = given.text(flag)
@@ -12035,7 +12146,7 @@ function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
 	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
 	if (!Number.isNaN(at)) return at
-	return failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
+	failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
@@ -12043,8 +12154,8 @@ async function auditEntries(app: App, limit: number) {
 	return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
 }
 
-async function currentProfile(app: App) {
-	return (await app.config()).get('profile') ?? 'default'
+async function seatOf(app: App) {
+	return [await app.bridge(), (await app.config()).get('profile') ?? 'default'] as const
 }
 
 const agreement = ({ given, notice: show, prompter, signal }: App) => ({
@@ -12083,9 +12194,9 @@ async function mcpAdd(app: App, ...words: string[]) {
 
 async function addFound(app: App, found: McpSource) {
 	found.notes.forEach(app.notice)
-	const profile = app.given.text('profile')
-	const how = { ...agreement(app), profile, current: await currentProfile(app) }
-	const { added, failed } = await addServers(await app.bridge(), found, how)
+	const [bridge, current] = await seatOf(app)
+	const how = { ...agreement(app), profile: app.given.text('profile'), current }
+	const { added, failed } = await addServers(bridge, found, how)
 	for (const error of failed) app.report(error)
 	const servers = added.map((each) => ({ ...each, tools: each.tools.map(({ name }) => name) }))
 	app.print({ servers, failed: failed.map(messageOf) }, added.map(addedLine).join('\n'))
@@ -12111,22 +12222,21 @@ async function mcpImport(app: App, ...names: string[]) {
 
 function enableVerb(enabled: boolean): Run {
 	return async (app, server = '') => {
-		const [bridge, profile] = [await app.bridge(), await currentProfile(app)]
-		const how = enabled ? agreement(app) : undefined
-		const said = await switchServer(bridge, server, profile, how)
+		const [bridge, profile] = await seatOf(app)
+		const said = await switchServer(bridge, server, profile, enabled ? agreement(app) : undefined)
 		app.print({ server, profile, enabled }, said)
 	}
 }
 
 /** Whoever types it has allowed it. */
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
-	const profile = await currentProfile(app)
-	checkCallable(await app.bridge(), profile, server, name)
+	const [bridge, profile] = await seatOf(app)
+	checkCallable(bridge, profile, server, name)
 	const args = argsIn(text)
-	const mode = 'danger-full-access'
-	const { workspace } = app
-	const tools = await openTools(app, { session: '', workspace, mode, profile })
-	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
+	const { workspace, signal } = app
+	const seat = { session: '', workspace, mode: 'danger-full-access', profile } as const
+	const tools = await openTools(app, seat)
+	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, signal)
 	if (ran.kind === 'refused') fail(ran.text)
 	const { text: said, isError = false, structured } = ran.output
 	const { code = '' } = Object(structured)
@@ -12137,7 +12247,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 
 async function pinDiff({ now, before }: McpDrift) {
 	const named = (tool?: McpDefinition) => {
-		const schema = JSON.stringify(tool?.inputSchema, undefined, 2)
+		const schema = JSON.stringify(tool?.inputSchema, null, 2)
 		return { name: now.name, text: tool ? `${tool.description}\n\n${schema}\n` : '' }
 	}
 	const diff = await unifiedDiff(named(before), named(now))
@@ -12222,7 +12332,7 @@ async function printHelp({ out }: App, name?: string) {
 function limitOf({ given }: App, usual = 50) {
 	const text = given.text('limit') ?? `${usual}`
 	if (/^[1-9]\d*$/.test(text)) return Number(text)
-	return failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
+	failUsage(`--limit takes a number, not ${visible(text)}`, 'such as --limit 20')
 }
 
 //#endregion §commands
@@ -12248,11 +12358,11 @@ export async function main(argv: string[], outside: Outside) {
 		app.given = line.given
 		// A served host's screen is not ours.
 		if (line.verb?.run === mcpServePipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
-		app.resolve = resolveGithub.bind(undefined, app)
+		app.resolve = resolveGithub.bind(null, app)
 		reapOrphans(app.world)
 		const code = await runLine(app, line)
 		await out.drained(outside.signal)
-		return endCode(app, code === true ? EXIT.failed : code || EXIT.answered)
+		return endCode(app, Number(code ?? EXIT.answered))
 	} catch (error) {
 		return endCode(app, error)
 	} finally {
@@ -12275,16 +12385,14 @@ async function runLine(app: App, line: ReturnType<typeof parseLine<App>>) {
 	if (given.has('approve-call-id'))
 		app.notice('--approve-call-id does nothing; --approve-digest allows one call')
 	if (verb) return verb.run(app, ...words)
-	if (!given.has('serve-mcp')) return runPrompt(app, words)
-	// They may be the rest of a key.
-	if (words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
-	return mcpServeMain(app)
-}
-
-function runPrompt(app: App, given: string[]) {
-	const asksNothing = given.length === 0 && !app.given.has('file')
+	if (given.has('serve-mcp')) {
+		// They may be the rest of a key.
+		if (words[0]) failUsage('--serve-mcp answers no prompt', 'its key is one word')
+		return mcpServeMain(app)
+	}
+	const asksNothing = words.length === 0 && !given.has('file')
 	if (asksNothing && app.out.isTerminal && fdKind(0) === 'terminal') return beginChat(app)
-	return oneShot(app, () => promptParts(app, given))
+	return oneShot(app, () => promptParts(app, words))
 }
 
 async function promptParts(app: App, words: string[]) {
@@ -12294,12 +12402,10 @@ async function promptParts(app: App, words: string[]) {
 	const isPrompted = (prompt || files[0]) && !words.includes('-')
 	const wait = isPrompted ? (await app.config()).number('stdin_wait') * SECOND : undefined
 	const text = composePrompt(given.has('no-stdin') ? '' : await app.stdin(wait), prompt)
-	const parts: Part[] = await Array.fromAsync(files, (file) =>
-		readPromptFile(file, world.cwd, signal),
-	)
+	const parts = await Array.fromAsync(files, (file) => readPromptFile(file, world.cwd, signal))
 	if (text) parts.push(textPart(text))
 	if (parts.length > 0) return parts
-	return failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
+	failUsage('there is nothing to do: no prompt, and nothing on stdin', '`tai --help` helps')
 }
 
 function realWorld(): World {
@@ -12319,11 +12425,10 @@ function realWorld(): World {
 
 function endOnSignals() {
 	const controller = new AbortController()
-	const end = (code?: number) => {
-		if (controller.signal.aborted) exitNow(code)
-		const exitCode = code ?? EXIT.interrupted
+	const end = (exitCode: number = EXIT.interrupted) => {
+		if (controller.signal.aborted) exitNow(exitCode)
 		controller.abort(Object.assign(new InterruptedError('interrupted'), { exitCode }))
-		setTimeout(exitNow, STOP_GRACE, code).unref()
+		setTimeout(exitNow, STOP_GRACE, exitCode).unref()
 	}
 	const interrupts = interruptsOf(end, exitNow)
 	process.on('SIGINT', interrupts.press)
@@ -12342,16 +12447,14 @@ async function runProcess(argv: string[]) {
 	if (argv[0] === QUERY_PROCESS) {
 		const query = await builtin('node:stream/consumers').text(process.stdin)
 		process.stdout.write(await queryTable(query))
-		process.exitCode = EXIT.answered
-		return
+		return EXIT.answered
 	}
 	const options = { env: process.env, noColor: argv.includes('--no-color') }
 	const out = new Output(1, options)
 	if (/^(--version|-V)$/.test(argv.join(' '))) {
 		out.write(`tai ${VERSION}\n`)
 		if (out.failure) throw out.failure
-		process.exitCode = EXIT.answered
-		return
+		return EXIT.answered
 	}
 	const err = new Output(2, options)
 	const world = realWorld()
@@ -12360,14 +12463,15 @@ async function runProcess(argv: string[]) {
 	const spinner = spinnerOn(err, out)
 	const prompter = ttyPrompter(spinner.pause)
 	const code = await main(argv, { world, out, err, spinner, prompter, signal, interrupts })
-	process.exitCode = signal.aborted ? exitCodeOf(signal.reason) : code
 	ChildGroup.endAll()
 	await Promise.all([out.drained(), err.drained()])
+	return signal.aborted ? exitCodeOf(signal.reason) : code
 }
 
 if (import.meta.main)
-	void runProcess(process.argv.slice(2)).catch((error: unknown) => {
-		fs.writeSync(2, `tai: ${explain(error)}\n`) // else Node prints the program
-	})
+	void runProcess(process.argv.slice(2)).then(
+		(code) => (process.exitCode = code),
+		(error: unknown) => fs.writeSync(2, `tai: ${explain(error)}\n`), // else Node prints the program
+	)
 
 //#endregion §main

@@ -172,7 +172,7 @@ t.test('time_now tells the time in a zone, and counts on from it', async (t) => 
   for (const [args, text] of cases) t.match((await use(context, 'time_now', args)).text, text)
   const wrong: [JsonObject, RegExp][] = [
     [{ tz: 'Mars/Base' }, /no time zone .*Mars\/Base/],
-    [{ tz: '' }, /no time zone and duration: {2}and PT0S/],
+    [{ tz: '' }, /no time zone and duration: $/],
     [{ add: '1 month' }, /duration: .* and 1 month/],
     [{ add: 'P' }, /duration: .* and P$/],
     [{ add: 'P999999999Y' }, /duration: .* and P999999999Y/],

@@ -528,14 +528,70 @@ t.test('requests that are cut off, doubled, piled up or in old words', async (t)
   const server = await serve(t)
   const { port } = server
   const rows = oddRequests(port)
-  for (const [name, bytes, answer] of rows) {
-    const line = await connect(server)
-    line.write(Buffer.from(bytes, 'latin1'))
-    line.socket.end()
-    await line.closed
-    t.match(line.text, answer, name)
-    t.notMatch(line.text, KEY, name)
+  const plain = rawPost(port, JSON.stringify(ping))
+  for (const [name, bytes, answer] of rows)
+    for (const before of ['', plain]) {
+      const line = await connect(server)
+      line.write(before)
+      if (before) await line.says(/"result":\{\}\}$/)
+      const { length } = line.text
+      line.write(Buffer.from(bytes, 'latin1'))
+      line.socket.end()
+      await line.closed
+      t.match(line.text.slice(length), answer, before ? `${name}, after a plain one` : name)
+      t.notMatch(line.text, KEY, name)
+    }
+})
+
+t.test('what a connection was answered is alike, however its requests arrive', async (t) => {
+  const server = await serve(t)
+  const peer = await begin(server)
+  const asked = (id: number, headers = '') =>
+    rawPost(server.port, JSON.stringify({ ...ping, id }), headers)
+  const line = await connect(server)
+  const heads: string[] = []
+  const answered = async (id: number) => {
+    await line.says(RegExp(`"id":${id},"result":\\{\\}\\}$`))
+    const [head = ''] = line.text.split('\r\n\r\n').slice(-2)
+    heads.push(
+      head
+        .replace(/^[^]*\}(?=HTTP)/, '')
+        .replace(/Date: .*/, 'Date')
+        .replace(/\r\n/g, '\n'),
+    )
   }
+  line.write(asked(10))
+  await answered(10)
+  line.write(asked(11))
+  await answered(11)
+  line.write(asked(12, `Mcp-Session-Id: ${peer.session}\r\nConnection: keep-alive\r\n`))
+  await answered(12)
+  line.write(asked(13).slice(0, 40))
+  await send(server, { body: ping })
+  line.write(asked(13).slice(40, -9))
+  await send(server, { body: ping })
+  line.write(asked(13).slice(-9))
+  await answered(13)
+  line.write(asked(14) + asked(15))
+  await answered(15)
+  line.socket.destroy()
+  const sorted = heads.map((head) => head.split('\n').toSorted().join('\n'))
+  t.equal(new Set(sorted).size, 1, 'their heads too')
+})
+
+t.test('a client that leaves takes its call along, whatever it asked meanwhile', async (t) => {
+  const server = await serve(t)
+  const peer = await begin(server)
+  const inSession = `Mcp-Session-Id: ${peer.session}\r\n`
+  const line = await connect(server)
+  const slow = call('shell_exec', { command: 'touch begun; sleep 30; touch done' })
+  line.write(rawPost(server.port, JSON.stringify(slow), inSession))
+  const other = await begin(server)
+  while (!/begun/.test(textOf(await other.call('glob', { pattern: '*' })))) {}
+  line.write(rawPost(server.port, JSON.stringify(ping), inSession))
+  await send(server, { body: ping })
+  line.socket.end()
+  t.match(textOf(await peer.call('glob', { pattern: '*' })), /^begun\n?$/)
 })
 
 t.test('as many requests as are taken at a time are answered in their order', async (t) => {

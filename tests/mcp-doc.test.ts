@@ -58,11 +58,11 @@ const BY_NODE = ['408', '431'] // answered by node:http itself
 
 const NAMESPACES =
   'completion|elicitation|logging|notifications|prompts|resources|roots|sampling|server|tasks|tools'
-const UNITS: Record<string, number> = { KB, MB, s: SECOND, min: MINUTE, h: HOUR, '': 1 }
+const UNITS: Record<string, number> = { KB, MB, ms: 1, s: SECOND, min: MINUTE, h: HOUR, '': 1 }
 
 /** A value as the page writes it; NaN if it is none. */
 function valueOf(text: string): number {
-  const [, number, unit = ''] = /^(\d+) ?([A-Za-z]*)$/.exec(text) ?? []
+  const [, number, unit = ''] = /^(\d[\d.]*) ?([A-Za-z]*)$/.exec(text) ?? []
   return Number(number) * (UNITS[unit] ?? NaN)
 }
 

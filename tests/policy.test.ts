@@ -576,6 +576,19 @@ t.test('every decision is audited, but a Low call that runs in silence', async (
   )
 })
 
+t.test('a secret is not cut in half where a call is told of', async (t) => {
+  const { approvals, store } = await open(t)
+  const secret = 'hunter2-hunter2-hunter2'
+  store.redactor.add('pw', secret)
+  for (const before of [130, 140, 150]) {
+    const request = call('made', { a: 'x'.repeat(before) + secret })
+    await approvals('read-only').decide(request, never)
+    const { say = '' } = await approvals('allow').decide(request, never)
+    t.notMatch(say, 'hunter2')
+  }
+  t.notMatch(JSON.stringify(await store.listAudit({ limit: 9 })), 'hunter2')
+})
+
 t.test('mode allow says each call on one line', async (t) => {
   const { approvals } = await open(t)
   const request = call('shell_exec', { command: 'a\n\u001b[2J'.padEnd(500, 'x') })

@@ -1,15 +1,10 @@
 import t from 'tap'
-import { mapStrings, type Message } from '../tai.ts'
+import type { Message } from '../tai.ts'
 import { openStore } from './fakes/vault.ts'
 
 const note = (title: string, body: string, tags: readonly string[] = []) =>
   ({ kind: 'note', title, body, tags }) as const
 const user = (text: string): Message => ({ role: 'user', parts: [{ kind: 'text', text }] })
-
-t.test('every string of a value can be changed, names included', async (t) => {
-  const twice = mapStrings({ a: [1, null, true, 'b'] }, (text) => text + text)
-  t.strictSame(twice, { aa: [1, null, true, 'bb'] })
-})
 
 t.test('a record is added, changed in part, listed and deleted', async (t) => {
   const store = await openStore(t)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { looksSecret, Redactor, refuseMarks } from '../tai.ts'
+import { looksSecret, mapStrings, Redactor, refuseMarks } from '../tai.ts'
 
 const SECRET = 'p@ss "wörd"/+1234'
 const forms = (value: string) => ({
@@ -85,4 +85,36 @@ t.test('marks and names', async (t) => {
     ['API_KEY', 'github_token', 'DB_PASSWORD', 'TAI_SEAL_PASSPHRASE', 'HOME'].map(looksSecret),
     [true, true, true, true, false],
   )
+})
+
+t.test('every string of a value can be changed, names included', async (t) => {
+  const twice = mapStrings({ a: [1, null, true, 'b'] }, (text) => text + text)
+  t.strictSame(twice, { aa: [1, null, true, 'bb'] })
+})
+
+t.test(
+  'a value with a secret anywhere is cleaned everywhere, any other is left alone',
+  async (t) => {
+    const redactor = new Redactor()
+    redactor.add('it', SECRET)
+    const clean = { a: [1, null, { b: 'text' }], c: '' }
+    t.equal(redactor.redactIn(clean), clean)
+    const token = `sk-${'a'.repeat(24)}`
+    const dirty = { [SECRET]: ['x', `key:\n${token}`], c: [[{ d: SECRET }]] }
+    t.strictSame(redactor.redactIn(dirty), {
+      '[redacted:it]': ['x', 'key:\n[redacted:api-key]'],
+      c: [[{ d: '[redacted:it]' }]],
+    })
+    for (const value of [token, [token], { a: { [token]: 1 } }])
+      t.notMatch(JSON.stringify(redactor.redactIn(value)), token)
+  },
+)
+
+t.test('a secret of several lines is known by each long one', (t) => {
+  const redactor = new Redactor()
+  redactor.add('codes', 'alpha-code-1234\r\n  bravo-code-1234\n{\n}\nshort\n')
+  const cut = '3: alpha-code-1234\n4:     bravo-code-1234\n{ short }'
+  t.equal(redactor.redact(cut), '3: [redacted:codes]\n4:     [redacted:codes]\n{ short }')
+  t.equal(redactor.redact(Buffer.from('bravo-code-1234').toString('hex')), '[redacted:codes]')
+  t.end()
 })

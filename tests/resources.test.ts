@@ -13,7 +13,11 @@ import {
 import { begin, serveHere } from './fakes/served.ts'
 import { folder } from './fakes/tai.ts'
 
-const SECRETS = ['.env', '.env.local', 'sub/id_rsa', 'tls.pem', '.npmrc', '.git/config']
+// biome-ignore format: a list
+const SECRETS = [
+  '.env', '.env.local', '.env~', '.envrc', 'prod.env', 'sub/id_rsa', 'id_ed25519_work', 'tls.pem', 'apple.p8',
+  '.npmrc', '.git/config', '.ssh/work_key', '.aws/config', '.kube/config', '.docker/config.json', '.tai/config.toml',
+]
 
 /** A workspace with everything in it that is shown, and that is not. */
 function workspace(): string {
@@ -141,7 +145,9 @@ t.test('known secrets leave no file', async (t) => {
   const redactor = new Redactor()
   redactor.add('T', 'sk-token-123456')
   writeFileSync(join(dir, 'mixed.bin'), Buffer.from('\0\u0001sk-token-123456\0', 'latin1'))
+  writeFileSync(join(dir, 'n-sk-token-123456.txt'), 'x')
   const shelf = { workspace: new Workspace(dir, join(dir, 'home')), redactor, fixed: [] }
+  t.notMatch(JSON.stringify(await listResources(shelf, '', new AbortController().signal)), 'sk-token-123456')
   const { text } = await readResource(shelf, 'tai://workspace/a.txt')
   t.equal(text, 'known words and [redacted:T] in them\n')
   await t.rejects(readResource(shelf, 'tai://workspace/mixed.bin'), {
