@@ -5118,6 +5118,12 @@ function failedOutput(error: TaiError, row: BridgedTool, code = faultOf(error)) 
 	return { text, isError: true, structured: { code, message, server, tool, ...refusal } }
 }
 
+function toldError(error: unknown, signal: AbortSignal) {
+	signal.throwIfAborted()
+	if (error instanceof TaiError) return error
+	throw error
+}
+
 const VALUE_SHOWN = 200 // characters, to be agreed to
 const PLAN_MAX = 2 * KB // longer ones scroll away unread
 
@@ -5297,9 +5303,7 @@ export class McpBridge {
 			const changed = new TaiError('it is not as it was accepted', { hint })
 			return failedOutput(changed, row, 'pin_pending')
 		} catch (error) {
-			signal.throwIfAborted()
-			if (error instanceof TaiError) return failedOutput(error, row)
-			throw error
+			return failedOutput(toldError(error, signal), row)
 		}
 	}
 
