@@ -2509,7 +2509,7 @@ function processStart(pid: number | string) {
 export type HttpRequest = {
 	method: string
 	url: string
-	headers?: Record<string, string>
+	headers?: Record<string, string> | undefined
 	body?: string | undefined
 	timeout: number // until the last hop's headers
 	connect?: number // if direct; else `timeout`
@@ -3788,8 +3788,7 @@ type RpcOptions = {
 	headers?: RpcHeaders
 }
 
-type RpcEnd = () => { signal: AbortSignal } // made if asked for: that is slow
-const newEnd = () => new AbortController()
+type RpcEnd = () => { signal: AbortSignal } // slow to make
 
 /** A subclass carries the messages. */
 export abstract class RpcTransport {
@@ -3798,15 +3797,11 @@ export abstract class RpcTransport {
 	gone = () => {}
 	hint?(): string | undefined
 	/** Over HTTP, until its exchange is over. Throws LinkError, HttpError. */
-	abstract send(message: RpcWords, end: RpcEnd, headers?: RpcHeaders): Promise<void>
+	abstract send(message: RpcWords, end?: RpcEnd, headers?: RpcHeaders): Promise<void>
 	abstract close(): Promise<void>
 	#waiting = new Map<
 		number,
-		{
-			answer: PromiseWithResolvers<JsonObject>
-			leave: (why: Error) => void
-			goOn: () => void
-		}
+		{ answer: PromiseWithResolvers<JsonObject>; leave: (why: Error) => void; goOn: () => void }
 	>()
 	#last = 0
 	#over: TaiError | undefined
@@ -3832,7 +3827,7 @@ export abstract class RpcTransport {
 		signal?.throwIfAborted()
 		const id = ++this.#last
 		const answer = Promise.withResolvers<JsonObject>()
-		const end = lazy(newEnd)
+		const end = lazy(() => new AbortController())
 		const leave = (why: Error) => {
 			answer.reject(why)
 			end().abort(why)
@@ -3867,9 +3862,9 @@ export abstract class RpcTransport {
 
 	notify = (method: string, params?: JsonObject) => this.#send({ method, params })
 
-	async #send(message: RpcWords, end: RpcEnd = newEnd, headers?: RpcHeaders) {
+	async #send(...said: Parameters<RpcTransport['send']>) {
 		if (this.#over) throw this.#over
-		await this.send(message, end, headers).catch((why: Error) => raise(this.#over ?? why))
+		await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
 	}
 
 	#heard(method: string, id: unknown, params: unknown) {
@@ -4473,8 +4468,8 @@ export class McpHttpTransport extends RpcTransport {
 		this.lost(why)
 	}
 
-	async send(message: RpcWords, end: RpcEnd, headers: RpcHeaders = {}) {
-		const { signal } = end()
+	async send(message: RpcWords, end?: RpcEnd, headers?: RpcHeaders) {
+		const signal = end?.().signal
 		const body = rpcText(message)
 		if (byteLength(body) > MCP_HTTP_MAX_BODY)
 			noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
@@ -4711,7 +4706,7 @@ export class McpClient {
 		args: JsonObject,
 		options: Partial<RpcOptions> = {},
 	) {
-		const headers: RpcHeaders = {}
+		const headers: RpcHeaders = { 'Mcp-Name': headerText(name) }
 		for (const [key, header] of marked)
 			if (args[key] != null) headers[`Mcp-Param-${header}`] = headerText(args[key])
 		const result = await this.#ask('tools/call', { name, arguments: args }, { ...options, headers })
@@ -4754,12 +4749,10 @@ export class McpClient {
 	}
 
 	async #ask(method: string, params: JsonObject, { headers, ...options }: Partial<RpcOptions>) {
-		let [full, how] = [params, { wait: MCP_CALL_TIMEOUT, ...options } as RpcOptions]
-		if (this.#transport.version === MODERN) {
-			const named = 'name' in params && { 'Mcp-Name': headerText(params['name'] ?? null) }
-			how.headers = { 'Mcp-Method': method, ...named, ...headers }
-			full = { ...params, _meta: MODERN_META }
-		}
+		const isModern = this.#transport.version === MODERN
+		const modern = isModern && { headers: { 'Mcp-Method': method, ...headers } }
+		const how = { wait: MCP_CALL_TIMEOUT, ...options, ...modern }
+		const full = isModern ? { ...params, _meta: MODERN_META } : params
 		const ask = () => this.#transport.request(method, full, how)
 		const result = await ask().catch(async (error) => {
 			if (error.kind !== 'session') throw error
@@ -4960,10 +4953,10 @@ export class McpRegistry {
 	withheld = (server: string) => this.row(server).options.withheld ?? []
 
 	accepts = (server: string, { hash }: Pick<Pinned, 'hash'>) =>
-		this.once(`pins of ${server}`, () => {
-			const sql = 'SELECT hash FROM mcp_tool_pins WHERE server = ?'
-			return new Set(this.#db.all<Pinned>(sql, server).map((pin) => pin.hash))
-		}).has(hash)
+		this.once(
+			`pins of ${server}`,
+			() => this.#db.all<Pinned>`SELECT hash FROM mcp_tool_pins WHERE server = ${server}`,
+		).some((pin) => pin.hash === hash)
 
 	drift(server: string) {
 		const known = this.definitions(server)
@@ -5328,11 +5321,11 @@ export class McpBridge {
 	}
 
 	#dial = (server: string) => {
-		const { promise, resolve } = Promise.withResolvers<McpLink>()
-		const lost = () => void this.#drop(server, promise) // it may still run
-		promise.catch(lost)
-		resolve(this.#connect(server, lost))
-		return promise
+		let link: Promise<McpLink> | undefined
+		const lost = () => void this.#drop(server, link) // it may still run
+		link = this.#connect(server, lost)
+		link.catch(lost)
+		return link
 	}
 
 	async #connect(server: string, gone: () => void) {
@@ -5342,11 +5335,12 @@ export class McpBridge {
 		let listed: ReturnType<McpLink['tools']> | undefined
 		let due: NodeJS.Timeout | undefined
 		const opening = this.#open(entry, { changed, gone })
-		const tools = () => {
-			listed ??= opening.then((client) => this.#list(server, client))
-			listed.catch(gone)
-			return listed
+		const list = () => {
+			const made = opening.then((client) => this.#list(server, client))
+			made.catch(gone)
+			return made
 		}
+		const tools = () => (listed ??= list())
 		function changed() {
 			listed = undefined
 			clearTimeout(due) // a server may say so many times

@@ -116,7 +116,6 @@ async function serve(t: T, answer: Answer): Promise<{ url: string; seen: Asked[]
   return { url: `http://127.0.0.1:${port}/mcp`, seen }
 }
 
-const noEnd = () => new AbortController()
 const resultOf = ({ message }: Asked, result: JsonObject = {}) =>
   JSON.stringify({ jsonrpc: '2.0', id: message['id'], result })
 const said = (asked: Asked, text: string) => resultOf(asked, { content: [{ type: 'text', text }] })
@@ -337,7 +336,7 @@ t.test('each message is a POST with the stored headers, the session and the vers
   const { transport, greet, call } = connect(t, { url: at, headers: { 'x-api-key': 'k' } })
   await greet()
   const extra = { 'Mcp-Param-City': 'Oslo' }
-  await transport.send({ id: 99, method: 'x' }, noEnd, extra)
+  await transport.send({ id: 99, method: 'x' }, undefined, extra)
   await call()
   const [first, second, third, fourth] = seen
   t.notOk(first?.headers['mcp-session-id'] ?? first?.headers['mcp-protocol-version'])
@@ -444,7 +443,7 @@ t.test('connections are used again, after streams too', async (t) => {
   const { transport, call } = connect(t, { url })
   for (let n = 0; n < 3; n++) {
     await call()
-    await transport.send({ id: 'x', method: 'x' }, noEnd) // over when its stream is
+    await transport.send({ id: 'x', method: 'x' }) // over when its stream is
   }
   t.ok(ports.size < 6, `${ports.size} connections for 6 requests`)
 })
@@ -566,7 +565,7 @@ t.test('what is aborted before it begins is not sent', async (t) => {
   const reason = new TaiError('enough')
   const end = () => ({ signal: AbortSignal.abort(reason) })
   await t.rejects(transport.send({ id: 1, method: 'x' }, end), reason)
-  t.notOk(await transport.send({ method: 'x' }, noEnd), 'and the next one is')
+  t.notOk(await transport.send({ method: 'x' }), 'and the next one is')
   t.equal(seen.length, 1)
 })
 
